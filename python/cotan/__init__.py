@@ -1,0 +1,85 @@
+"""Automatic differentiation of NumPy code, with lazy cotangents and a Rust core.
+
+>>> import cotan as ct
+>>> import numpy as np
+>>> ct.gradient(lambda x: np.sum(np.sin(x) ** 2), np.array([0.0, np.pi / 4]))
+(array([0., 1.]),)
+"""
+
+import os as _os
+
+from cotan import _core as _core
+from cotan._api import (
+    const,
+    grad,
+    hessian,
+    hvp,
+    nograd,
+    value_and_grad,
+)
+from cotan._core import (
+    Array,
+    Program,
+    Pullback,
+    __version__,
+    array,
+    asarray,
+    clear_caches,
+    dropgrad,
+    from_dlpack,
+    gradient,
+    isderiving,
+    nestlevel,
+    num_threads,
+    profile,
+    pullback,
+    set_num_threads,
+    simd_level,
+    trace,
+    value_and_gradient,
+)
+from cotan._functions import *  # noqa: F403
+from cotan._functions import __all__ as _functions
+from cotan._array import attach as _attach_array
+from cotan._methods import attach as _attach_methods
+from cotan._structures import Tangent
+
+_attach_array(Array)
+_attach_methods(Array)
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(
+        before=_core.before_fork,
+        after_in_parent=_core.after_fork,
+        after_in_child=_core.after_fork,
+    )
+
+__all__ = [  # noqa: PLE0604
+    "Array",
+    "Program",
+    "Pullback",
+    "Tangent",
+    "__version__",
+    "array",
+    "asarray",
+    "clear_caches",
+    "const",
+    "dropgrad",
+    "from_dlpack",
+    "grad",
+    "gradient",
+    "hessian",
+    "hvp",
+    "isderiving",
+    "nestlevel",
+    "nograd",
+    "num_threads",
+    "profile",
+    "pullback",
+    "set_num_threads",
+    "simd_level",
+    "trace",
+    "value_and_grad",
+    "value_and_gradient",
+    *_functions,
+]

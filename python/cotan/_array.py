@@ -1,0 +1,198 @@
+"""The methods of `Array` that are said in terms of primitives: NumPy's signatures, nothing else."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+
+
+def _written(out: Any, result: Any) -> Any:
+    """Write a result into `out`, when it was given."""
+    if out is None:
+        return result
+    if not isinstance(out, _core.Array):
+        raise TypeError(f"out= must be an Array here, not {type(out).__name__}; leave it out")
+    out[...] = result
+    return out
+
+
+def _reduction(name: str, doc: str) -> Callable[..., Any]:
+    reduce = getattr(_core, name)
+
+    def method(
+        self: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        x = self if dtype is None else _core.cast(self, dtype)
+        return _written(out, reduce(x, axis, keepdims))
+
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
+def _extremum(name: str, doc: str) -> Callable[..., Any]:
+    reduce = getattr(_core, name)
+
+    def method(self: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        return _written(out, reduce(self, axis, keepdims))
+
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
+def cumsum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Sums of all elements up to each one."""
+    x = self if dtype is None else _core.cast(self, dtype)
+    return _written(out, _core.cumsum(x, axis))
+
+
+def _sequence(arguments: tuple[Any, ...]) -> Any:
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """Give the same elements in another shape: a view where NumPy gives one."""
+    if order not in {"C", "A"}:
+        if order != "F":
+            raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
+        wanted = _sequence(shape)
+        wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+        return _core.transpose(_core.reshape(_core.transpose(self), wanted[::-1]))
+    result = _core.reshape(self, _sequence(shape))
+    return result.copy() if copy else result
+
+
+def transpose(self: Any, *axes: Any) -> Any:
+    """Give a view with the axes in another order, reversed by default."""
+    return _core.transpose(self, _sequence(axes) if axes else None)
+
+
+def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
+    """Give a view with two axes exchanged."""
+    order = list(range(self.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return _core.transpose(self, order)
+
+
+def ravel(self: Any, order: str = "C") -> Any:
+    """Give all elements along one axis: a view where NumPy gives one."""
+    return reshape(self, -1, order=order)
+
+
+def flatten(self: Any, order: str = "C") -> Any:
+    """Give all elements along one axis, as a new array."""
+    return reshape(self, -1, order=order).copy()
+
+
+def squeeze(self: Any, axis: Any = None) -> Any:
+    """Give a view without axes of length 1."""
+    if axis is None:
+        drop = {i for i, n in enumerate(self.shape) if n == 1}
+    else:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        drop = set(np.lib.array_utils.normalize_axis_tuple(axes, self.ndim))
+        for i in drop:
+            if self.shape[i] != 1:
+                raise ValueError(
+                    "squeeze: cannot select an axis to squeeze out which has size not equal to one: "
+                    f"axis {i} of shape {self.shape}"
+                )
+    return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
+
+
+def astype(
+    self: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    """Give the same numbers in another dtype."""
+    del order, subok
+    target = np.dtype(dtype)
+    if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"astype: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
+        )
+    if target == self.dtype:
+        return self.copy() if copy else self
+    if target.kind not in "fc" and self.dtype.kind in "fc":
+        # Whole numbers have no derivative.
+        return _core.cast(_core.dropgrad(self), target)
+    return _core.cast(self, target)
+
+
+def conjugate(self: Any) -> Any:
+    """Give the complex conjugate."""
+    return _core.apply("conj", self) if self.dtype.kind == "c" else self
+
+
+def dot(self: Any, b: Any, out: Any = None) -> Any:
+    """Give the product of this array with another, as `numpy.dot`."""
+    return _written(out, np.dot(self, b))
+
+
+def _iter(self: Any) -> Iterator[Any]:
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d array")
+    return (self[i] for i in range(len(self)))
+
+
+def _contains(self: Any, item: Any) -> bool:
+    return bool(np.any(_core.value(self) == _core.value(item)))
+
+
+def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        result = operator(self, other)
+        if self._rank != "array" or result is NotImplemented:
+            # What NumPy hands out as a scalar is immutable, so the name is bound anew.
+            return result
+        if result.shape != self.shape:
+            raise ValueError(
+                f"{name}: the result of shape {result.shape} does not fit into the array of shape "
+                f"{self.shape} that is written in place"
+            )
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(
+                f"{name}: cannot write the result of dtype {result.dtype} into the array of dtype "
+                f"{self.dtype} in place; write x = x {name} y"
+            )
+        self._assign(result)
+        return self
+
+    method.__name__ = f"__i{name}__"
+    return method
+
+
+def attach(cls: type) -> None:
+    """Give the class its methods."""
+    for name, doc in [
+        ("sum", "Give the sum over axes."),
+        ("prod", "Give the product over axes."),
+        ("mean", "Give the mean over axes."),
+    ]:
+        setattr(cls, name, _reduction(name, doc))
+    for name, doc in [
+        ("max", "Give the largest element over axes."),
+        ("min", "Give the smallest element over axes."),
+        ("argmax", "Give the index of the first largest element."),
+        ("argmin", "Give the index of the first smallest element."),
+    ]:
+        setattr(cls, name, _extremum(name, doc))
+    for method in (cumsum, reshape, transpose, swapaxes, ravel, flatten, squeeze, astype, dot):
+        setattr(cls, method.__name__, method)
+    setattr(cls, "conj", conjugate)  # noqa: B010
+    setattr(cls, "conjugate", conjugate)  # noqa: B010
+    setattr(cls, "__iter__", _iter)  # noqa: B010
+    setattr(cls, "__contains__", _contains)  # noqa: B010
+    for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+        "lshift", "rshift",
+    ):  # fmt: skip
+        operator = getattr(cls, f"__{name}__")
+        setattr(cls, f"__i{name}__", _in_place(name, operator))

@@ -1,0 +1,215 @@
+"""Index arrays and masks: `x[key]` and `x[key] = value` where NumPy copies instead of viewing.
+
+Every such key comes down to one gather, or one scatter, of rows: the axes that index arrays stand at
+are brought to the front and taken as one, and the index arrays are combined to one array of positions
+along it. Keys are values, not variables: they count as they are when they are used.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+
+_Key = tuple[Any, ...]
+
+
+@dataclass
+class _Plan:
+    """What a key means for an array of one shape."""
+
+    basic: _Key  # slices and new axes, applied first; a view
+    axes: list[int]  # where index arrays stand after that
+    rows: np.ndarray[Any, Any]  # one position for each selected row, in the shape of the indices
+    position: int  # where the axes of the indices go in the result
+
+
+def _as_index(item: Any) -> Any:
+    """Give an index as a plain integer or an ndarray of integers or bools."""
+    if isinstance(item, _core.Array):
+        if item.dtype.kind not in "biu":
+            raise IndexError(
+                f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
+            )
+        item = _core.value(item)
+    array = np.asarray(item)
+    if array.size == 0 and not isinstance(item, (np.ndarray, np.generic)):
+        array = array.astype(np.intp)
+    if array.dtype.kind not in "biu":
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+            f"boolean arrays are valid indices, not {type(item).__name__} of dtype {array.dtype}"
+        )
+    return array
+
+
+def _is_basic(item: Any) -> bool:
+    return item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def _expand(key: Any, ndim: int) -> list[Any]:
+    """Write a key out: one item for each axis and each new axis, no ellipsis."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [item if _is_basic(item) else _as_index(item) for item in items]
+
+    def consumed(item: Any) -> int:
+        if item is None or item is Ellipsis:
+            return 0
+        return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+
+    used = sum(map(consumed, items))
+    if used > ndim:
+        raise IndexError(
+            f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed"
+        )
+    ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = ellipses[0] if ellipses else len(items)
+    return items[:at] + [slice(None)] * (ndim - used) + items[at + 1 :]
+
+
+def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
+    basic: list[Any] = []
+    arrays: list[np.ndarray[Any, Any]] = []
+    axes: list[int] = []
+    groups: list[int] = []  # the item that each index array came from
+    axis = 0  # of the array
+    out = 0  # of what the basic part gives
+    for number, item in enumerate(_expand(key, len(shape))):
+        if item is None:
+            basic.append(None)
+            out += 1
+        elif isinstance(item, slice):
+            basic.append(item)
+            axis += 1
+            out += 1
+        elif item.dtype == bool:
+            _check_mask(item, shape[axis : axis + item.ndim], axis)
+            if item.ndim == 0:
+                # A bool selects all or nothing along a new axis.
+                basic.append(None)
+                axes.append(out)
+                arrays.append(np.zeros(int(item), dtype=np.intp))
+                groups.append(number)
+                out += 1
+                continue
+            for positions in item.nonzero():
+                basic.append(slice(None))
+                axes.append(out)
+                arrays.append(positions)
+                groups.append(number)
+                axis += 1
+                out += 1
+        else:
+            basic.append(slice(None))
+            axes.append(out)
+            arrays.append(_normalized(item, shape[axis], axis))
+            groups.append(number)
+            axis += 1
+            out += 1
+    rows = _positions(arrays, _basic_shape(shape, basic), axes)
+    adjacent = all(b - a <= 1 for a, b in zip(groups, groups[1:], strict=False))
+    return _Plan(tuple(basic), axes, rows, axes[0] if adjacent else 0)
+
+
+def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> None:
+    for i, (have, want) in enumerate(zip(mask.shape, shape, strict=True)):
+        if have != want:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis + i}; size of axis is "
+                f"{want} but size of corresponding boolean axis is {have}"
+            )
+
+
+def _normalized(index: np.ndarray[Any, Any], size: int, axis: int) -> np.ndarray[Any, Any]:
+    """Count negative indices from the end and refuse those that are out of bounds."""
+    index = index.astype(np.intp)
+    wrong = (index < -size) | (index >= size)
+    if wrong.any():
+        first = index[wrong].flat[0]
+        raise IndexError(f"index {first} is out of bounds for axis {axis} with size {size}")
+    return np.where(index < 0, index + size, index)
+
+
+def _basic_shape(shape: tuple[int, ...], basic: list[Any]) -> list[int]:
+    """Give the shape behind the basic part of a key; axes under index arrays are whole."""
+    lengths = iter(shape)
+    return [
+        1 if item is None else len(range(*item.indices(next(lengths)))) for item in basic
+    ]
+
+
+def _positions(
+    arrays: list[np.ndarray[Any, Any]], shape: list[int], axes: list[int]
+) -> np.ndarray[Any, Any]:
+    """Combine index arrays into one of positions along their axes taken as one."""
+    try:
+        arrays = list(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = " ".join(str(a.shape) for a in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+    lengths = [shape[a] for a in axes]
+    rows = np.zeros(arrays[0].shape, dtype=np.int64)
+    for array, length in zip(arrays, lengths, strict=True):
+        rows = rows * length + array
+    return rows
+
+
+def _to_front(x: Any, plan: _Plan) -> tuple[Any, list[int], tuple[int, ...]]:
+    """Bring the indexed axes of an array to the front, as one axis."""
+    others = [i for i in range(x.ndim) if i not in plan.axes]
+    order = plan.axes + others
+    rest = tuple(x.shape[i] for i in others)
+    count = int(np.prod([x.shape[i] for i in plan.axes], dtype=np.int64))
+    moved = _core.transpose(x, order)
+    return _core.reshape(moved, (count, *rest)), order, rest
+
+
+def _to_position(plan: _Plan, rest: tuple[int, ...]) -> list[int]:
+    """Give the order that moves the axes of the indices from the front to their place."""
+    k = plan.rows.ndim
+    order = list(range(k, k + len(rest)))
+    order[plan.position : plan.position] = range(k)
+    return order
+
+
+def _basic_part(x: Any, plan: _Plan) -> Any:
+    return x[plan.basic] if plan.basic else x
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """Read `x[key]` for a key with index arrays or masks in it."""
+    plan = _plan(x.shape, key)
+    front, _, rest = _to_front(_basic_part(x, plan), plan)
+    taken = _core.gather(front, plan.rows)
+    return _core.transpose(taken, _to_position(plan, rest)).copy()
+
+
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """Write `x[key] = value` for a key with index arrays or masks in it."""
+    x._assign(updated(x, key, value, False))
+
+
+def updated(x: Any, key: Any, value: Any, add: bool) -> Any:
+    """Give `x` with `x[key]` replaced, or added to, as a new array."""
+    x = _core.asarray(x)
+    plan = _plan(x.shape, key)
+    part = _basic_part(x, plan)
+    front, order, rest = _to_front(part, plan)
+    place = _to_position(plan, rest)
+    shape = [0] * len(place)
+    for i, p in enumerate(place):
+        shape[i] = (*plan.rows.shape, *rest)[p]
+    back = list(np.argsort(place))
+    rows = _core.transpose(_core.fit(value, x, shape), back)
+    write = _core.scatter_add if add else _core.scatter
+    written = write(front, plan.rows, rows)
+    wide = _core.reshape(written, [part.shape[i] for i in order])
+    new = _core.transpose(wide, list(np.argsort(order)))
+    if all(item == slice(None) for item in plan.basic):
+        return _core.reshape(new, x.shape)
+    return _core.index_update(x, plan.basic, new)

@@ -1,0 +1,2 @@
+def attach(cls):
+    pass

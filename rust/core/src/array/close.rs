@@ -1,0 +1,147 @@
+//! Cutting a program out of the session graph.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::node::Op;
+use super::Array;
+use crate::error::Result;
+use crate::kernels::Value;
+use crate::prim::{Params, Var};
+use crate::program::{Builder, FastMap, Program};
+
+/// A program, and the arrays that are its inputs.
+#[derive(Debug)]
+pub struct Closed {
+    /// The program.
+    pub program: Program,
+    /// Its inputs: the leaves of the recording first, if it was closed for one.
+    pub inputs: Vec<Array>,
+    /// Variables whose values are known already, although an equation defines them.
+    pub known: Vec<(Var, Array)>,
+}
+
+impl Closed {
+    /// The values of the inputs, computed where they are not known.
+    pub fn values(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
+        values(&self.inputs, interrupted)
+    }
+}
+
+/// The values of arrays, computed in one run where they are not known.
+pub(super) fn values(arrays: &[Array], interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
+    let pending: Vec<&Array> = arrays.iter().filter(|a| a.value().is_none()).collect();
+    if !pending.is_empty() {
+        Array::force_all(&pending, interrupted)?;
+    }
+    arrays.iter().map(|a| a.force(interrupted).cloned()).collect()
+}
+
+/// What a node becomes in the program.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Input,
+    Equation,
+    /// A leaf of another recording: what it copies.
+    Alias,
+}
+
+/// Closes the graph behind `outputs`.
+///
+/// Without leaves, for a run: everything that is not computed yet becomes an equation. With the leaves
+/// of a recording, to be differentiated: what may depend on them becomes equations too, computed or
+/// not; what belongs to outer recordings only becomes inputs.
+pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
+    let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
+    let mut vars: FastMap<u64, Var> = FastMap::default();
+    let builder = Builder::new();
+    let mut inputs: Vec<Array> = Vec::new();
+    for leaf in leaves {
+        vars.insert(leaf.id(), builder.input("", leaf.aval()));
+        inputs.push(leaf.clone());
+    }
+
+    let role = |a: &Array| match a.0.op {
+        Op::Known | Op::Number(_) => Role::Input,
+        _ if is_literal(a) => Role::Equation,
+        Op::Leaf if a.value().is_some() && a.tag() < tag => Role::Input,
+        Op::Leaf => Role::Alias,
+        _ if a.tag() >= tag => Role::Equation,
+        _ if a.value().is_some() => Role::Input,
+        _ if a.tag() == 0 || tag == u64::MAX => Role::Equation,
+        _ => Role::Input,
+    };
+    // What is reachable, in order of creation: that is a topological order.
+    let mut reached: Vec<(Array, SmallVec<[Array; 2]>)> = Vec::new();
+    let mut work: Vec<Array> = outputs.iter().map(|&a| a.clone()).collect();
+    let mut seen: FastMap<u64, ()> = FastMap::default();
+    while let Some(array) = work.pop() {
+        if vars.contains_key(&array.id()) || seen.insert(array.id(), ()).is_some() {
+            continue;
+        }
+        let next = if role(&array) == Role::Input { SmallVec::new() } else { array.0.inputs() };
+        work.extend(next.iter().cloned());
+        reached.push((array, next));
+    }
+    // Mostly in reverse order already.
+    reached.reverse();
+    reached.sort_by_key(|(a, _)| a.id());
+
+    for (array, next) in &reached {
+        // Another thread may have forced it meanwhile; then it has forgotten its inputs.
+        let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
+        if role(array) == Role::Input || forced_meanwhile {
+            vars.insert(array.id(), builder.input("", array.aval()));
+            inputs.push(array.clone());
+        }
+    }
+    let calls = collect_calls(&reached);
+    let mut known = Vec::new();
+    let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
+    let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+    for (array, next) in &reached {
+        if vars.contains_key(&array.id()) {
+            continue;
+        }
+        args.clear();
+        args.extend(next.iter().map(|a| vars[&a.id()]));
+        let var = match &array.0.op {
+            Op::Prim(prim) => match &array.0.params {
+                Some(Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
+                params => {
+                    let params = params.clone().unwrap_or(Params::None);
+                    builder.push_inferred(*prim, params, &args, array.aval())
+                }
+            },
+            Op::Output(program, i, call) => {
+                let outs = inlined.entry(*call).or_insert_with(|| builder.inline(program, &args, &calls[call]));
+                outs[*i].expect("wanted outputs of a call are computed")
+            }
+            Op::Leaf | Op::Known | Op::Number(_) => args[0],
+        };
+        if array.value().is_some() && tag != u64::MAX {
+            known.push((var, array.clone()));
+        }
+        vars.insert(array.id(), var);
+    }
+    let outs = outputs.iter().map(|a| vars[&a.id()]).collect();
+    Ok(Closed { program: builder.finish(outs)?, inputs, known })
+}
+
+fn is_literal(array: &Array) -> bool {
+    matches!(array.0.params, Some(Params::Literal { .. }))
+}
+
+/// For each call, which of its outputs are wanted.
+fn collect_calls(reached: &[(Array, SmallVec<[Array; 2]>)]) -> FastMap<u64, Vec<bool>> {
+    let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
+    for (array, _) in reached {
+        if let Op::Output(program, i, call) = &array.0.op {
+            let program: &Arc<Program> = program;
+            let wanted = calls.entry(*call).or_insert_with(|| vec![false; program.outs().len()]);
+            wanted[*i] = true;
+        }
+    }
+    calls
+}

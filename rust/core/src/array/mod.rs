@@ -1,0 +1,214 @@
+//! Arrays that are computed when somebody reads them.
+//!
+//! An [`Array`] is a handle of an immutable node in the session graph: a primitive and its inputs, a
+//! dtype and a shape, and, once it has been forced, a value. The graph exists so that ordinary control
+//! flow works on values; transforms only see the programs that `close` cuts out of it.
+
+mod close;
+mod node;
+mod pullback;
+mod recording;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use close::Closed;
+use node::{Node, Op};
+pub use node::Number;
+pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
+pub use recording::{Recording, is_live};
+
+use crate::aval::{Aval, DType, Shape};
+use crate::error::{Error, Result};
+use crate::kernels::Value;
+use crate::prim::{Params, Prim};
+use crate::program::Program;
+use crate::{ops, sched};
+
+/// A chain of this many pending operations outside any recording is computed by itself, so that
+/// `x = x + 1` in a long loop needs constant memory.
+const MAX_DEPTH: u32 = 4096;
+
+/// A lazily computed array. Cheap to clone; a clone is the same array.
+#[derive(Clone)]
+pub struct Array(Arc<Node>);
+
+impl Array {
+    /// A constant.
+    pub fn constant(value: Value) -> Array {
+        Array(Node::known(value))
+    }
+
+    /// A number as a zero-dimensional constant.
+    pub fn number(dtype: DType, number: Number) -> Array {
+        // Rewriting rules know these; any other number is an input of the programs it takes part
+        // in, so that a changing step size does not make a new program each time.
+        if let Some(n) = number.as_f64()
+            && [0.0, 1.0, -1.0, 2.0, 0.5].contains(&n)
+            && !(n == 0.0 && n.is_sign_negative())
+        {
+            let params = Params::literal(dtype, n);
+            return Array(Node::new(Op::Prim(ops::LITERAL), Some(params), Aval::scalar(dtype), &[]));
+        }
+        Array(Node::new(Op::Number(number), None, Aval::scalar(dtype), &[]))
+    }
+
+    /// Records a primitive: checks dtypes and shapes now, computes later.
+    pub fn apply(prim: Prim, params: Params, inputs: &[&Array]) -> Result<Array> {
+        let aval = match inputs {
+            [x] if same_aval(prim, x) => x.0.aval.clone(),
+            [x, y] if same_aval(prim, x) && x.0.aval == y.0.aval => x.0.aval.clone(),
+            _ => {
+                let avals: smallvec::SmallVec<[&Aval; 4]> = inputs.iter().map(|x| x.aval()).collect();
+                prim.infer(&params, &avals)?
+            }
+        };
+        let params = if matches!(params, Params::None) { None } else { Some(params) };
+        let array = Array(Node::new(Op::Prim(prim), params, aval, inputs));
+        if array.0.depth > MAX_DEPTH && array.0.tag == 0 {
+            array.force(&mut || false)?;
+        }
+        Ok(array)
+    }
+
+    /// A program applied to arrays: one array for each of its outputs, each computed only when it is
+    /// read, and then without what only the others need.
+    pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Array> {
+        Node::call(program, inputs).into_iter().map(Array).collect()
+    }
+
+    /// Dtype and shape.
+    pub fn aval(&self) -> &Aval {
+        &self.0.aval
+    }
+
+    /// Dtype.
+    pub fn dtype(&self) -> DType {
+        self.0.aval.dtype
+    }
+
+    /// Length of every axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.0.aval.shape
+    }
+
+    /// The value, if it has been computed.
+    pub fn value(&self) -> Option<&Value> {
+        self.0.value()
+    }
+
+    /// Whether it has been computed. Numbers always are.
+    pub fn is_forced(&self) -> bool {
+        self.value().is_some() || matches!(self.0.op, Op::Number(_))
+    }
+
+    /// Computes it, if that has not been done yet.
+    pub fn force(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<&Value> {
+        if self.value().is_none() {
+            Array::force_all(&[self], interrupted)?;
+        }
+        self.value().ok_or_else(|| Error::Program("a run left no value".into()))
+    }
+
+    /// Computes several arrays in one run.
+    pub fn force_all(arrays: &[&Array], interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
+        let mut pending: Vec<&Array> = arrays.iter().copied().filter(|a| a.value().is_none()).collect();
+        pending.sort_by_key(|a| a.0.id);
+        pending.dedup_by_key(|a| a.0.id);
+        pending.retain(|a| !a.0.force_number());
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let closed = close::close(&pending, None)?;
+        let values = closed.values(interrupted)?;
+        let plan = sched::plan(&closed.program)?;
+        let results = sched::run(&plan, values, interrupted)?;
+        for (array, value) in pending.into_iter().zip(results) {
+            array.0.set_value(value);
+        }
+        Ok(())
+    }
+
+    /// The same values, held constant for every derivative.
+    pub fn dropgrad(&self) -> Array {
+        if self.0.tag == 0 {
+            return self.clone();
+        }
+        Array(Node::detached(ops::DROPGRAD, self))
+    }
+
+    /// Whether a recording that is still going on may depend on it.
+    pub fn is_active(&self) -> bool {
+        self.0.tag != 0 && recording::depends_on_live(self)
+    }
+
+    /// The newest recording it may depend on; 0 for none.
+    pub fn tag(&self) -> u64 {
+        self.0.tag
+    }
+
+    /// Identity: equal for clones of one array.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// The primitive that makes it, when one does.
+    pub fn primitive(&self) -> Option<Prim> {
+        if let Op::Prim(prim) = self.0.op { Some(prim) } else { None }
+    }
+
+    /// Bytes that its value needs.
+    pub fn nbytes(&self) -> usize {
+        self.0.aval.nbytes()
+    }
+
+    /// In another dtype; itself when it has that dtype.
+    pub fn cast(&self, dtype: DType) -> Result<Array> {
+        if self.dtype() == dtype {
+            return Ok(self.clone());
+        }
+        if let Op::Number(number) = &self.0.op {
+            return Ok(Array::number(dtype, *number));
+        }
+        if let (Op::Prim(prim), Some(Params::Literal { value, .. })) = (&self.0.op, &self.0.params)
+            && *prim == ops::LITERAL
+            && value.im == 0.0
+            && (dtype.is_inexact() || value.re.fract() == 0.0)
+        {
+            return Ok(Array::number(dtype, Number::Float(value.re)));
+        }
+        Array::apply(ops::CAST, Params::DType(dtype), &[self])
+    }
+
+    /// In another shape; itself when it has that shape.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
+        if self.shape() == shape {
+            return Ok(self.clone());
+        }
+        Array::apply(ops::RESHAPE, Params::Shape(Shape::from_slice(shape)), &[self])
+    }
+
+    /// Repeated to a shape; itself when it has that shape.
+    pub fn broadcast_to(&self, shape: &[usize]) -> Result<Array> {
+        if self.shape() == shape {
+            return Ok(self.clone());
+        }
+        Array::apply(ops::BROADCAST, Params::Shape(Shape::from_slice(shape)), &[self])
+    }
+}
+
+/// Whether the result of an elementwise primitive on arrays like this one is like it: the common
+/// case, which needs no inference.
+fn same_aval(prim: Prim, x: &Array) -> bool {
+    x.0.aval.dtype.is_inexact()
+        && prim.0.args.len() < 3
+        && matches!(&prim.0.class, crate::prim::Class::Elementwise { types, lane, .. }
+            if types.accept(x.dtype()) && crate::kernels::result_dtype(*lane, x.dtype()) == x.dtype())
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_forced() { "forced" } else { "pending" };
+        write!(f, "Array({}, {state})", self.aval())
+    }
+}

@@ -1,0 +1,197 @@
+//! Nodes of the session graph.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use num_complex::Complex;
+use smallvec::SmallVec;
+
+use super::Array;
+use crate::aval::{Aval, DType};
+use crate::kernels::Value;
+use crate::ops;
+use crate::prim::{Params, Prim};
+use crate::program::Program;
+
+/// A number from outside, not yet in memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// An integer or a bool.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A complex number.
+    Complex(Complex<f64>),
+}
+
+impl Number {
+    /// As a float, when that loses nothing.
+    pub fn as_f64(self) -> Option<f64> {
+        match self {
+            Number::Int(n) => (n.unsigned_abs() <= 1 << 53).then_some(n as f64),
+            Number::Float(x) => Some(x),
+            Number::Complex(z) => (z.im == 0.0).then_some(z.re),
+        }
+    }
+
+    fn value(self, dtype: DType) -> crate::error::Result<Value> {
+        let z = match self {
+            Number::Int(n) if dtype == DType::I64 => return Value::scalar(n),
+            Number::Int(n) => Complex::new(n as f64, 0.0),
+            Number::Float(x) => Complex::new(x, 0.0),
+            Number::Complex(z) => z,
+        };
+        Value::number(dtype, z)
+    }
+}
+
+/// What a node is.
+pub(super) enum Op {
+    /// A value from outside.
+    Known,
+    /// A number from outside.
+    Number(Number),
+    /// A primitive.
+    Prim(Prim),
+    /// A leaf of a recording (which its tag names): a copy of its input, or of a value from outside.
+    Leaf,
+    /// One output of a program that was applied.
+    Output(Arc<Program>, usize, u64),
+}
+
+/// A node: immutable but for two things, each of which happens once and changes nothing that can be
+/// observed: the value arrives, and then an inactive node forgets its inputs.
+pub(super) struct Node {
+    pub id: u64,
+    pub op: Op,
+    pub params: Option<Params>,
+    pub aval: Aval,
+    /// The newest recording that it may depend on; 0 for none.
+    pub tag: u64,
+    /// Length of the longest chain of pending nodes that ends here.
+    pub depth: u32,
+    inputs: Mutex<Inputs>,
+    value: OnceLock<Box<Value>>,
+}
+
+pub(super) type Inputs = SmallVec<[Array; 2]>;
+
+/// Ids grow, so they order nodes by creation: inputs come before what is made of them.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn next_id() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Node {
+    pub fn new(op: Op, params: Option<Params>, aval: Aval, inputs: &[&Array]) -> Arc<Node> {
+        let mut tag = 0;
+        let mut depth = 0;
+        for input in inputs {
+            tag = tag.max(input.0.tag);
+            if input.0.value.get().is_none() {
+                depth = depth.max(input.0.depth);
+            }
+        }
+        let inputs: Inputs = inputs.iter().map(|&a| a.clone()).collect();
+        Node::make(op, params, aval, tag, depth + 1, inputs)
+    }
+
+    fn make(op: Op, params: Option<Params>, aval: Aval, tag: u64, depth: u32, inputs: Inputs) -> Arc<Node> {
+        let (inputs, value) = (Mutex::new(inputs), OnceLock::new());
+        Arc::new(Node { id: next_id(), op, params, aval, tag, depth, inputs, value })
+    }
+
+    pub fn known(value: Value) -> Arc<Node> {
+        let node = Node::make(Op::Known, None, value.aval().clone(), 0, 0, Inputs::new());
+        node.set_value(value);
+        node
+    }
+
+    /// A fresh leaf of a recording. It has the value of what it copies, if that is known.
+    pub fn leaf(source: &Array, tag: u64) -> Arc<Node> {
+        let aval = source.0.aval.clone();
+        let node = Node::make(Op::Leaf, None, aval, tag, 0, SmallVec::from_iter([source.clone()]));
+        if let Some(value) = source.value() {
+            node.set_value(value.clone());
+        }
+        node
+    }
+
+    /// A primitive whose result counts as inactive.
+    pub fn detached(prim: Prim, input: &Array) -> Arc<Node> {
+        let aval = input.0.aval.clone();
+        let depth = if input.0.value.get().is_some() { 0 } else { input.0.depth };
+        let node = Node::make(Op::Prim(prim), None, aval, 0, depth + 1, SmallVec::from_iter([input.clone()]));
+        if let Some(value) = input.value() {
+            node.set_value(value.clone());
+        }
+        node
+    }
+
+    pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Arc<Node>> {
+        let tag = inputs.iter().map(|a| a.0.tag).max().unwrap_or(0);
+        let pending = inputs.iter().filter(|a| a.value().is_none());
+        let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
+        let call = next_id();
+        let shared: Inputs = inputs.iter().cloned().collect();
+        (program.outs().iter().enumerate())
+            .map(|(i, &out)| {
+                let op = Op::Output(Arc::clone(program), i, call);
+                Node::make(op, None, program.aval(out).clone(), tag, depth, shared.clone())
+            })
+            .collect()
+    }
+
+    pub fn value(&self) -> Option<&Value> {
+        self.value.get().map(|v| &**v)
+    }
+
+    /// Its inputs, as long as they are needed.
+    pub fn inputs(&self) -> Inputs {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The value arrives. Somebody else may have been faster; both values are the same.
+    pub fn set_value(&self, value: Value) {
+        let _ = self.value.set(Box::new(value));
+        if self.tag == 0 {
+            let inputs = mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(inputs);
+        }
+    }
+
+    /// Makes the value of a number or a literal; says whether it was one.
+    pub fn force_number(&self) -> bool {
+        let value = match (&self.op, &self.params) {
+            (Op::Number(number), _) => number.value(self.aval.dtype),
+            (Op::Prim(prim), Some(Params::Literal { value, .. })) if *prim == ops::LITERAL => {
+                Value::number(self.aval.dtype, *value)
+            }
+            _ => return false,
+        };
+        match value {
+            Ok(value) => self.set_value(value),
+            Err(_) => return false,
+        }
+        true
+    }
+}
+
+impl Drop for Node {
+    /// A long chain must not be dropped by recursion: each drop would be a frame of the stack.
+    fn drop(&mut self) {
+        let inputs = self.inputs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if inputs.is_empty() {
+            return;
+        }
+        let mut work: Vec<Array> = mem::take(inputs).into_vec();
+        while let Some(Array(node)) = work.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                let inputs = node.inputs.get_mut().unwrap_or_else(PoisonError::into_inner);
+                work.extend(mem::take(inputs));
+            }
+        }
+    }
+}

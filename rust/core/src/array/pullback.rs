@@ -1,0 +1,363 @@
+//! Differentiating what was recorded.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::close::{Closed, close, values};
+use super::{Array, Recording};
+use crate::error::{Error, Result};
+use crate::kernels::{self, Ctx, Value};
+use crate::prim::{Emit, Prim, Var};
+use crate::program::{Builder, Lru, Program};
+use crate::sched::{self, Plan, note};
+use crate::transform::{Split, split, vjp};
+
+/// The linear map from cotangents of outputs to cotangents of leaves: a program and the values that
+/// it keeps. Reusable, cheap to clone, independent of the function it came from.
+#[derive(Debug, Clone)]
+pub struct Pullback {
+    program: Arc<Program>,
+    /// The values that are kept, in the order of the program's inputs behind the cotangents.
+    residuals: Vec<Array>,
+    /// For each output of the function, which input of the program is its cotangent.
+    cotangents: Vec<Option<usize>>,
+    /// For each leaf, which output of the program is its cotangent.
+    gradients: Vec<Option<usize>>,
+    skipped: Vec<(Prim, u64)>,
+}
+
+/// All that follows from the structure of a recorded program.
+struct Derived {
+    primal: Program,
+    leaves: usize,
+    known: Vec<Var>,
+    joint: Program,
+    cotangents: Vec<Option<usize>>,
+    gradients: Vec<Option<usize>>,
+    skipped: Vec<(Prim, u64)>,
+    split: OnceLock<(Split, Arc<Program>, Arc<Plan>)>,
+    value_and_gradient: OnceLock<(Arc<Program>, Arc<Plan>)>,
+    gradient: OnceLock<(Arc<Program>, Arc<Plan>)>,
+}
+
+static DERIVED: Mutex<Option<Lru<Derived>>> = Mutex::new(None);
+
+fn table() -> MutexGuard<'static, Option<Lru<Derived>>> {
+    DERIVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds everything global in this crate still while a `fork` copies it.
+pub fn lock_for_fork() -> impl Sized {
+    (super::recording::lock(), table(), sched::lock_plans(), kernels::lock_pool())
+}
+
+/// Forgets all derived programs and plans.
+pub fn clear_caches() {
+    *table() = None;
+    sched::clear_plans();
+}
+
+impl Derived {
+    fn of(closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+        let known: Vec<Var> = closed.known.iter().map(|(v, _)| *v).collect();
+        let primal = &closed.program;
+        let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
+        let is_it = |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
+        if let Some(found) = table().get_or_insert_default().get(hash, is_it) {
+            return Ok(found);
+        }
+        let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
+        let derived = vjp(primal, &wrt)?;
+        let joint = cut(&derived.program, primal.num_inputs(), &known);
+        let derived = Arc::new(Derived {
+            primal: primal.clone(),
+            leaves,
+            known,
+            joint,
+            cotangents: derived.cotangents,
+            gradients: derived.gradients[..leaves].to_vec(),
+            skipped: derived.skipped,
+            split: OnceLock::new(),
+            value_and_gradient: OnceLock::new(),
+            gradient: OnceLock::new(),
+        });
+        let weight = derived.joint.eqns().len() + 16;
+        table().get_or_insert_default().insert(hash, Arc::clone(&derived), weight);
+        Ok(derived)
+    }
+
+    /// Value and gradients, or gradients only, as a function of the primal inputs: the cotangent of
+    /// the only output is 1.
+    fn seeded(&self, with_value: bool) -> Result<(Arc<Program>, Arc<Plan>)> {
+        let cell = if with_value { &self.value_and_gradient } else { &self.gradient };
+        if let Some(found) = cell.get() {
+            return Ok(found.clone());
+        }
+        let joint = &self.joint;
+        let builder = Builder::new();
+        let first_known = self.primal.num_inputs() + 1;
+        let mut inputs: Vec<Var> = Vec::with_capacity(joint.num_inputs());
+        for (i, name) in joint.input_names().iter().enumerate() {
+            let is_ct = self.cotangents[0] == Some(i);
+            inputs.push(if is_ct { Var::MAX } else { builder.input(name, joint.aval(i as Var)) });
+        }
+        debug_assert!(self.cotangents[0].is_none_or(|c| c + 1 == first_known));
+        if let Some(slot) = self.cotangents[0] {
+            inputs[slot] = builder.number(joint.aval(slot as Var).dtype, 1.0);
+        }
+        let mut wanted = vec![true; joint.outs().len()];
+        wanted[0] = with_value;
+        let outs = builder.inline(joint, &inputs, &wanted).into_iter().flatten().collect();
+        let program = Arc::new(builder.finish(outs)?);
+        let plan = sched::plan(&program)?;
+        Ok(cell.get_or_init(|| (program, plan)).clone())
+    }
+
+    /// The forward half with its plan, and the backward half.
+    fn halves(&self) -> Result<&(Split, Arc<Program>, Arc<Plan>)> {
+        if let Some(found) = self.split.get() {
+            return Ok(found);
+        }
+        let is_late: Vec<bool> =
+            (0..self.joint.num_inputs()).map(|i| self.cotangents.contains(&Some(i))).collect();
+        let halves = split(&self.joint, &is_late, self.primal.outs().len());
+        let plan = sched::plan(&halves.early)?;
+        let late = Arc::new(halves.late.clone());
+        Ok(self.split.get_or_init(|| (halves, late, plan)))
+    }
+}
+
+/// The joint program with known variables of the primal as further inputs, so that they are not
+/// computed again.
+fn cut(joint: &Program, primal_inputs: usize, known: &[Var]) -> Program {
+    if known.is_empty() {
+        return joint.pruned();
+    }
+    let shift = (joint.num_inputs() - primal_inputs) as Var;
+    let mut inputs: Vec<Var> = (0..joint.num_inputs() as Var).collect();
+    inputs.extend(known.iter().map(|v| v + shift));
+    joint.extract(&inputs, joint.outs())
+}
+
+/// What was recorded, closed and differentiated.
+struct Recorded {
+    derived: Arc<Derived>,
+    /// The inputs of the joint program but for the cotangents; leaves are replaced by what they copy.
+    inputs: Vec<Array>,
+    /// Whether something that an outer recording follows takes part.
+    nested: bool,
+}
+
+fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<Recorded> {
+    let closed = close(outputs, Some((leaves, recording.tag())))?;
+    let derived = Derived::of(&closed, leaves.len())?;
+    note(|counts| counts.add_skipped(&derived.skipped));
+    let mut inputs: Vec<Array> = leaves.iter().map(Array::source).collect();
+    inputs.extend_from_slice(&closed.inputs[leaves.len()..]);
+    // A known value is of this recording, hence constant here; outside it is what it was made of.
+    let nested = inputs.iter().any(Array::is_active);
+    if nested && !closed.known.is_empty() {
+        // Its history matters to the outer recording: compute it again from the inputs.
+        let again = Closed { program: closed.program, inputs: closed.inputs, known: Vec::new() };
+        let derived = Derived::of(&again, leaves.len())?;
+        return Ok(Recorded { derived, inputs, nested });
+    }
+    inputs.extend(closed.known.into_iter().map(|(_, array)| array));
+    Ok(Recorded { derived, inputs, nested })
+}
+
+/// The value of a scalar output and its gradients with respect to leaves of a recording. Gradients
+/// of leaves without influence are `None`. Where an outer recording takes part, the results stay
+/// lazy; else they are computed, in one run.
+pub fn value_and_gradient(
+    recording: &Recording,
+    output: &Array,
+    leaves: &[Array],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<(Array, Vec<Option<Array>>)> {
+    let mut outs = seeded(recording, output, leaves, true, interrupted)?;
+    let value = outs.0.remove(0);
+    let gradients = outs.1.iter().map(|slot| slot.map(|i| outs.0[i - 1].clone())).collect();
+    Ok((value, gradients))
+}
+
+/// Like [`value_and_gradient`], but the value is never computed unless a gradient needs it.
+pub fn gradient(
+    recording: &Recording,
+    output: &Array,
+    leaves: &[Array],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Option<Array>>> {
+    let (outs, slots) = seeded(recording, output, leaves, false, interrupted)?;
+    Ok(slots.iter().map(|slot| slot.map(|i| outs[i - 1].clone())).collect())
+}
+
+/// The program between the leaves of a recording and outputs, with the arrays that are its inputs
+/// behind the leaves. Nothing is computed.
+pub fn trace(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<(Program, Vec<Array>)> {
+    let closed = close(outputs, Some((leaves, recording.tag())))?;
+    Ok((closed.program, closed.inputs[leaves.len()..].to_vec()))
+}
+
+type Outs = (Vec<Array>, Vec<Option<usize>>);
+
+fn seeded(
+    recording: &Recording,
+    output: &Array,
+    leaves: &[Array],
+    with_value: bool,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Outs> {
+    if output.aval().size() != 1 || !output.dtype().is_inexact() {
+        return Err(Error::Shape(format!("a gradient needs a scalar output, not {}", output.aval())));
+    }
+    let recorded = differentiate(recording, &[output], leaves)?;
+    let (program, plan) = recorded.derived.seeded(with_value)?;
+    let slots = recorded.derived.gradients.clone();
+    if recorded.nested {
+        return Ok((Array::call(&program, &recorded.inputs), slots));
+    }
+    let results = sched::run(&plan, values(&recorded.inputs, interrupted)?, interrupted)?;
+    Ok((results.into_iter().map(Array::constant).collect(), slots))
+}
+
+impl Pullback {
+    /// The pullback of what was recorded between leaves and outputs; also gives the outputs, which
+    /// no longer belong to the recording.
+    pub fn new(
+        recording: &Recording,
+        outputs: &[&Array],
+        leaves: &[Array],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Vec<Array>, Pullback)> {
+        let recorded = differentiate(recording, outputs, leaves)?;
+        let derived = &recorded.derived;
+        let (halves, program, plan) = derived.halves()?;
+        let cotangents = derived.cotangents.iter().flatten().count();
+        // The early half has no cotangents among its inputs.
+        let first = derived.primal.num_inputs();
+        let at = |i: usize| if i < first { i } else { i - cotangents };
+        let inputs: Vec<Array> =
+            halves.early_inputs.iter().map(|&i| recorded.inputs[at(i)].clone()).collect();
+        let mut outs: Vec<Array> = if recorded.nested {
+            Array::call(&Arc::new(halves.early.clone()), &inputs)
+        } else {
+            let results = sched::run(plan, values(&inputs, interrupted)?, interrupted)?;
+            let count = outputs.len();
+            let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
+            let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
+            results?.into_iter().map(Array::constant).collect()
+        };
+        let residuals = outs.split_off(outputs.len());
+        let mut next = 0;
+        let slots = derived.cotangents.iter().map(|c| {
+            c.map(|_| {
+                next += 1;
+                next - 1
+            })
+        });
+        let slots = slots.collect();
+        let gradients = derived.gradients.iter().map(|g| g.map(|g| g - outputs.len())).collect();
+        let program = Arc::clone(program);
+        let skipped = derived.skipped.clone();
+        Ok((outs, Pullback { program, residuals, cotangents: slots, gradients, skipped }))
+    }
+
+    /// The cotangents of the leaves, given those of the outputs (`None` for zero): lazy arrays, each
+    /// computed only when it is read. `None` for leaves without influence.
+    pub fn apply(&self, cotangents: &[Option<Array>]) -> Result<Vec<Option<Array>>> {
+        let mut inputs: Vec<Array> = Vec::with_capacity(self.program.num_inputs());
+        for (slot, ct) in self.cotangents.iter().zip(cotangents) {
+            let Some(slot) = slot else { continue };
+            let aval = self.program.aval(*slot as Var);
+            inputs.push(match ct {
+                Some(ct) if ct.aval() == aval => ct.clone(),
+                Some(ct) => {
+                    let message = format!("a cotangent of {} is needed here, not {}", aval, ct.aval());
+                    return Err(Error::Shape(message));
+                }
+                None => Array::number(aval.dtype, super::Number::Float(0.0)).broadcast_to(&aval.shape)?,
+            });
+        }
+        inputs.extend_from_slice(&self.residuals);
+        let outs = Array::call(&self.program, &inputs);
+        Ok(self.gradients.iter().map(|g| g.map(|g| outs[g].clone())).collect())
+    }
+
+    /// The pullback with respect to some of the leaves only. What only the others need is not kept.
+    #[must_use]
+    pub fn wrt(&self, leaves: &[bool]) -> Pullback {
+        let mut outs = Vec::new();
+        let gradients = (self.gradients.iter().zip(leaves))
+            .map(|(g, &wanted)| {
+                g.filter(|_| wanted).map(|g| {
+                    outs.push(self.program.outs()[g]);
+                    outs.len() - 1
+                })
+            })
+            .collect();
+        let count = self.cotangents.iter().flatten().count();
+        let wanted: Vec<bool> =
+            self.program.outs().iter().map(|out| outs.contains(out)).collect();
+        let needed = self.program.needed(&wanted);
+        let inputs: Vec<Var> =
+            (0..self.program.num_inputs() as Var).filter(|&v| (v as usize) < count || needed[v as usize]).collect();
+        let residuals = inputs[count..].iter().map(|&v| self.residuals[v as usize - count].clone()).collect();
+        Pullback {
+            program: Arc::new(self.program.extract(&inputs, &outs)),
+            residuals,
+            cotangents: self.cotangents.clone(),
+            gradients,
+            skipped: self.skipped.clone(),
+        }
+    }
+
+    /// The program that it applies: cotangents and residuals in, cotangents of leaves out.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The values that it keeps, in the order of the program's inputs behind the cotangents.
+    pub fn residuals(&self) -> &[Array] {
+        &self.residuals
+    }
+
+    /// For each leaf, whether it has a cotangent.
+    pub fn has_gradient(&self) -> Vec<bool> {
+        self.gradients.iter().map(Option::is_some).collect()
+    }
+
+    /// Bytes of the values that it keeps.
+    pub fn nbytes(&self) -> usize {
+        let mut seen: Vec<*const u8> = Vec::new();
+        let mut bytes = 0;
+        for residual in &self.residuals {
+            let address = residual.value().map_or(std::ptr::null(), Value::as_ptr);
+            if address.is_null() || !seen.contains(&address) {
+                seen.push(address);
+                bytes += residual.nbytes();
+            }
+        }
+        bytes
+    }
+}
+
+/// A value that may be kept: one that nobody can write to, and that does not hold much more memory
+/// than it needs.
+fn keep(value: Value) -> Result<Value> {
+    let borrowed = value.storage().is_borrowed();
+    if !borrowed && value.storage().len() <= 2 * value.aval().nbytes() + kernels::ALIGN {
+        return Ok(value);
+    }
+    if borrowed {
+        note(|counts| counts.bytes_copied += value.aval().nbytes() as u64);
+    }
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    kernels::copy(&value, &Ctx::new(&cancel, 1))
+}
+
+impl Array {
+    /// What a leaf copies.
+    fn source(&self) -> Array {
+        self.0.inputs().first().cloned().unwrap_or_else(|| self.clone())
+    }
+}

@@ -1,0 +1,79 @@
+//! Abstract values: what is known of an array before it is computed, its dtype and its shape.
+
+mod dtype;
+mod shape;
+
+use std::fmt;
+
+pub use dtype::{DType, Kind};
+pub use shape::{
+    Axes, Shape, Strides, broadcast, broadcast_axes, broadcast_strides, checked_size,
+    normalize_axes, normalize_axis, row_major, size_of, tuple,
+};
+
+/// One axis of a strided region: `start`, `start + step`, ..., `len` times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SliceDim {
+    /// First index.
+    pub start: usize,
+    /// Number of indices.
+    pub len: usize,
+    /// Distance between them; negative to go backwards.
+    pub step: isize,
+}
+
+/// The dtype and shape of an array.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Aval {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Length of every axis.
+    pub shape: Shape,
+}
+
+impl Aval {
+    /// An abstract value of this dtype and shape.
+    pub fn new(dtype: DType, shape: &[usize]) -> Aval {
+        Aval { dtype, shape: Shape::from_slice(shape) }
+    }
+
+    /// A zero-dimensional one.
+    pub fn scalar(dtype: DType) -> Aval {
+        Aval { dtype, shape: Shape::new() }
+    }
+
+    /// The same shape with another dtype.
+    #[must_use]
+    pub fn with_dtype(&self, dtype: DType) -> Aval {
+        Aval { dtype, shape: self.shape.clone() }
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        size_of(&self.shape)
+    }
+
+    /// Bytes that the elements need.
+    pub fn nbytes(&self) -> usize {
+        self.size() * self.dtype.size()
+    }
+}
+
+impl fmt::Display for Aval {
+    /// `f64[3,2]`, `f32[]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, d) in self.shape.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{d}")?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,45 @@
+//! The one error type. A message names the operation, the argument, the shapes or dtypes that do
+//! not fit, and what to write instead.
+
+use std::fmt;
+
+/// Why an operation, a transform or a run failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// Shapes that do not fit together, or an axis that does not exist.
+    Shape(String),
+    /// A dtype that an operation does not take.
+    DType(String),
+    /// A value outside what an operation accepts (an index out of range, say).
+    Index(String),
+    /// Something that has no derivative was asked for one.
+    NotDifferentiable(String),
+    /// A program that is not well formed, or text that does not parse.
+    Program(String),
+    /// The system has no memory left for a buffer of this many bytes.
+    Memory(usize),
+    /// The user asked to stop.
+    Interrupted,
+    /// Foreign code (a callback) failed; the bindings keep the original error under this key.
+    Foreign(String),
+}
+
+/// What nearly every function here returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Shape(m)
+            | Error::DType(m)
+            | Error::Index(m)
+            | Error::NotDifferentiable(m)
+            | Error::Program(m)
+            | Error::Foreign(m) => f.write_str(m),
+            Error::Memory(bytes) => write!(f, "cannot allocate {bytes} bytes"),
+            Error::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,50 @@
+//! What a kernel knows about the run it is part of: how wide it may go, and whether to stop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// Handed to every kernel call.
+#[derive(Debug, Clone, Copy)]
+pub struct Ctx<'a> {
+    cancel: &'a AtomicBool,
+    threads: usize,
+}
+
+impl<'a> Ctx<'a> {
+    /// `threads > 1` promises that the caller runs inside a rayon pool.
+    pub fn new(cancel: &'a AtomicBool, threads: usize) -> Ctx<'a> {
+        Ctx { cancel, threads: threads.max(1) }
+    }
+
+    /// How many threads a kernel may use.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The error that ends a run when the user asked to stop.
+    pub fn check(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Calls `f(0) .. f(n - 1)`, on several threads when there are any, and stops early when the run
+    /// is cancelled. What each index does must not depend on the number of threads: that is what
+    /// keeps results the same bits everywhere.
+    pub fn for_each(&self, n: usize, f: impl Fn(usize) + Sync + Send) -> Result<()> {
+        if self.threads > 1 && n > 1 {
+            (0..n).into_par_iter().try_for_each(|i| {
+                self.check()?;
+                f(i);
+                Ok(())
+            })
+        } else {
+            for i in 0..n {
+                self.check()?;
+                f(i);
+            }
+            Ok(())
+        }
+    }
+}

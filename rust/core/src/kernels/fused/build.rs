@@ -1,0 +1,247 @@
+//! From a list of operations to a program: what is used, where it lives, how long a tile is.
+
+use std::collections::HashMap;
+
+use super::plan::Plan;
+use super::reduce::Reduction;
+use super::{Fused, FusedBuilder, Input, Instr, NONE, Output};
+use crate::aval::{DType, size_of};
+use crate::kernels::{ALIGN, lane};
+
+/// The bytes that a tile of all registers and streams may take: a good half of a first-level cache.
+const CACHE: usize = 28 << 10;
+/// The shortest and the longest tile of a large space, in elements.
+const MIN_TILE: usize = 64;
+const MAX_TILE: usize = 8192;
+
+/// Allots registers: one free list for each size of element.
+#[derive(Default)]
+struct Registers {
+    /// Size class of every register.
+    classes: Vec<u32>,
+    free: [Vec<u32>; 5],
+}
+
+impl Registers {
+    fn take(&mut self, dtype: DType) -> u32 {
+        let class = dtype.size().trailing_zeros();
+        self.free[class as usize].pop().unwrap_or_else(|| {
+            self.classes.push(class);
+            (self.classes.len() - 1) as u32
+        })
+    }
+
+    fn give(&mut self, register: u32) {
+        let class = self.classes[register as usize];
+        self.free[class as usize].push(register);
+    }
+}
+
+/// Moves a last use back in time, never forward.
+fn later(last: &mut u32, position: u32) {
+    *last = if *last == NONE {
+        position
+    } else {
+        (*last).max(position)
+    };
+}
+
+/// Areas of the scratch memory.
+#[derive(Default)]
+struct Layout {
+    bytes: usize,
+}
+
+impl Layout {
+    /// The offset of a new area. Areas are cache lines apart, so that tiles of a power of two do
+    /// not compete for the same lines of the cache.
+    fn add(&mut self, bytes: usize) -> usize {
+        let offset = self.bytes;
+        let gap = if bytes >= 1024 { 2 * ALIGN } else { 0 };
+        self.bytes = (offset + bytes + gap).next_multiple_of(ALIGN);
+        offset
+    }
+}
+
+/// See [`FusedBuilder::finish`].
+pub(super) fn finish(builder: FusedBuilder) -> Fused {
+    let FusedBuilder {
+        shape,
+        nodes,
+        inputs,
+        requests,
+        split,
+        cost,
+    } = builder;
+    let size = size_of(&shape);
+
+    // Where each value is read last: a position among the nodes. Values that nothing needs are
+    // never computed.
+    let mut last = vec![NONE; nodes.len()];
+    let mut direct: Vec<u32> = vec![NONE; nodes.len()];
+    let mut reduced: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut copies = Vec::new();
+    for (k, request) in requests.iter().enumerate() {
+        let x = request.reg as usize;
+        later(&mut last[x], request.reg);
+        if request.reduce.is_some() {
+            reduced.entry(request.reg).or_default().push(k);
+        } else if nodes[x].lane.is_some() && direct[x] == NONE {
+            direct[x] = k as u32;
+        } else {
+            copies.push((k, request.reg));
+            last[x] = nodes.len() as u32;
+        }
+    }
+    for (i, node) in nodes.iter().enumerate().rev() {
+        if last[i] != NONE {
+            for &a in node.args.iter().filter(|&&a| a != NONE) {
+                later(&mut last[a as usize], i as u32);
+            }
+        }
+    }
+
+    // Addresses: nothing, the inputs, the outputs, the registers.
+    let input_base = 1;
+    let output_base = input_base + inputs.len() as u32;
+    let slot_base = output_base + requests.len() as u32;
+    let mut place = vec![0u32; nodes.len()];
+    for (k, &x) in inputs.iter().enumerate() {
+        place[x as usize] = input_base + k as u32;
+    }
+    let mut registers = Registers::default();
+    let mut instrs: Vec<Instr> = Vec::new();
+    let mut reductions: Vec<Reduction> = Vec::new();
+    let mut written = vec![None; requests.len()];
+    for (i, node) in nodes.iter().enumerate() {
+        if last[i] == NONE {
+            continue;
+        }
+        if let Some(lane) = node.lane {
+            let mut dying = [NONE; 3];
+            for (d, &a) in dying.iter_mut().zip(&node.args) {
+                if a != NONE && last[a as usize] == i as u32 && place[a as usize] >= slot_base {
+                    // An operand that stands twice dies once.
+                    last[a as usize] = NONE - 1;
+                    *d = place[a as usize] - slot_base;
+                }
+            }
+            let free = |registers: &mut Registers| {
+                dying
+                    .iter()
+                    .filter(|&&d| d != NONE)
+                    .for_each(|&d| registers.give(d));
+            };
+            if !node.long {
+                free(&mut registers);
+            }
+            place[i] = if direct[i] == NONE {
+                slot_base + registers.take(node.dtype)
+            } else {
+                written[direct[i] as usize] = Some(instrs.len());
+                output_base + direct[i]
+            };
+            if node.long {
+                free(&mut registers);
+            }
+            let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
+            instrs.push(Instr {
+                lane,
+                out: place[i],
+                args: node.args.map(address),
+            });
+        }
+        for &k in reduced.get(&(i as u32)).into_iter().flatten() {
+            let Some((op, split)) = requests[k].reduce else {
+                continue;
+            };
+            reductions.extend(Reduction::new(
+                op,
+                split,
+                node.dtype,
+                k,
+                place[i],
+                instrs.len(),
+            ));
+        }
+        if last[i] == i as u32 && place[i] >= slot_base {
+            registers.give(place[i] - slot_base);
+        }
+    }
+    for (k, x) in copies {
+        let dtype = nodes[x as usize].dtype;
+        written[k] = Some(instrs.len());
+        instrs.push(Instr {
+            lane: lane::cast_lane(dtype, dtype),
+            out: output_base + k as u32,
+            args: [place[x as usize], 0, 0],
+        });
+    }
+
+    let mut last_read = vec![0; inputs.len()];
+    let mut note = |address: u32, position: usize| {
+        if (input_base..output_base).contains(&address) {
+            last_read[(address - input_base) as usize] = position;
+        }
+    };
+    for (i, instr) in instrs.iter().enumerate() {
+        instr.args.iter().for_each(|&a| note(a, i));
+    }
+    for reduction in &reductions {
+        note(reduction.source, reduction.position);
+    }
+
+    // A tile of everything at once has to stay in the cache.
+    let streams = inputs.iter().map(|&x| nodes[x as usize].dtype.size());
+    let stored = requests.iter().filter(|r| r.reduce.is_none());
+    let stored = stored.map(|r| nodes[r.reg as usize].dtype.size());
+    let folded = reductions.iter().map(|r| r.kernels.acc.size());
+    let slots = registers.classes.iter().map(|&class| 1usize << class);
+    let bytes: usize = streams.chain(stored).chain(folded).chain(slots).sum();
+    let tile = (CACHE / bytes.max(1)).clamp(MIN_TILE, MAX_TILE) / MIN_TILE * MIN_TILE;
+    let tile = tile.min(size).max(1);
+    let plan = Plan::new(size, split, tile, cost.max(0.01));
+
+    let mut scratch = Layout::default();
+    let slots = registers
+        .classes
+        .iter()
+        .map(|&class| scratch.add(tile << class))
+        .collect();
+    let inputs = inputs
+        .iter()
+        .zip(last_read)
+        .map(|(&x, last_read)| {
+            let dtype = nodes[x as usize].dtype;
+            Input {
+                dtype,
+                offset: scratch.add(tile * dtype.size()),
+                last_read,
+            }
+        })
+        .collect();
+    for reduction in &mut reductions {
+        reduction.lay_out(&plan, &mut |bytes| scratch.add(bytes));
+    }
+    let outputs = requests
+        .iter()
+        .zip(written)
+        .map(|(r, written)| Output {
+            dtype: nodes[r.reg as usize].dtype,
+            elements: r.reduce.map_or(size, |(_, s)| s.outer * s.inner),
+            written,
+        })
+        .collect();
+    Fused {
+        shape,
+        size,
+        inputs,
+        outputs,
+        instrs,
+        reductions,
+        slots,
+        scratch: scratch.bytes,
+        plan,
+        cost,
+    }
+}

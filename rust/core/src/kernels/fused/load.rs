@@ -1,0 +1,176 @@
+//! Inputs that do not lie contiguously: a walk over their elements, a tile at a time.
+
+use smallvec::SmallVec;
+
+use crate::kernels::Value;
+
+/// How a tile of an input is found.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// Contiguous, at this address.
+    Direct(*const u8),
+    /// One element for the whole space.
+    Splat(*const u8),
+    /// Anything else.
+    Strided(Strided),
+}
+
+/// A layout with as few axes as it takes: each is its length and its stride in elements.
+#[derive(Debug)]
+pub(super) struct Strided {
+    ptr: *const u8,
+    axes: SmallVec<[(usize, isize); 4]>,
+}
+
+// SAFETY: the pointers are only read, from memory that outlives the run and is not written.
+unsafe impl Sync for Source {}
+// SAFETY: as above.
+unsafe impl Send for Source {}
+
+impl Source {
+    /// How the elements of a value, broadcast to `shape`, are read. A contiguous one is gathered all
+    /// the same when `gather` says so or when its memory is not aligned.
+    pub(super) fn new(value: &Value, shape: &[usize], gather: bool) -> Source {
+        let ptr = value.as_ptr();
+        let aligned = ptr.addr() & (value.dtype().size().min(8) - 1) == 0;
+        if value.shape() == shape && aligned && !gather && value.is_contiguous() {
+            return Source::Direct(ptr);
+        }
+        let missing = shape.len() - value.shape().len();
+        let mut axes: SmallVec<[(usize, isize); 4]> = SmallVec::new();
+        for (i, &d) in shape.iter().enumerate().filter(|&(_, &d)| d != 1) {
+            let stride = match i.checked_sub(missing) {
+                Some(j) if value.shape()[j] != 1 => value.strides()[j],
+                _ => 0,
+            };
+            match axes.last_mut() {
+                // Neighbours that one stride covers are one axis.
+                Some((length, outer)) if *outer == stride * d as isize => {
+                    *length *= d;
+                    *outer = stride;
+                }
+                _ => axes.push((d, stride)),
+            }
+        }
+        match axes.as_slice() {
+            [] | [(_, 0)] => Source::Splat(ptr),
+            [(_, 1)] if aligned && !gather => Source::Direct(ptr),
+            _ => Source::Strided(Strided { ptr, axes }),
+        }
+    }
+}
+
+/// Writes `n` copies of the element at `ptr`, which may be unaligned.
+pub(super) unsafe fn splat(ptr: *const u8, size: usize, out: *mut u8, n: usize) {
+    // SAFETY: the caller passes an element of this size, and room for `n` aligned ones.
+    unsafe {
+        match size {
+            1 => run::<u8>(ptr, 0, out, n),
+            2 => run::<u16>(ptr, 0, out, n),
+            4 => run::<u32>(ptr, 0, out, n),
+            8 => run::<u64>(ptr, 0, out, n),
+            _ => run::<[u64; 2]>(ptr, 0, out, n),
+        }
+    }
+}
+
+/// Copies `n` elements that lie `stride` apart.
+#[inline(always)]
+unsafe fn run<T: Copy>(ptr: *const u8, stride: isize, out: *mut u8, n: usize) {
+    let (x, out) = (ptr.cast::<T>(), out.cast::<T>());
+    // SAFETY: the caller passes `n` elements, perhaps unaligned, and room for `n` aligned ones.
+    unsafe {
+        match stride {
+            1 => std::ptr::copy_nonoverlapping(ptr, out.cast::<u8>(), n * size_of::<T>()),
+            0 => {
+                let x = x.read_unaligned();
+                std::slice::from_raw_parts_mut(out.cast::<std::mem::MaybeUninit<T>>(), n)
+                    .fill(std::mem::MaybeUninit::new(x));
+            }
+            _ => {
+                for i in 0..n {
+                    out.add(i)
+                        .write(x.offset(i as isize * stride).read_unaligned());
+                }
+            }
+        }
+    }
+}
+
+impl Strided {
+    /// Copies elements `start .. start + n` of the space to `out`.
+    ///
+    /// # Safety
+    /// They lie in the space, the value is alive, and `out` has room for them.
+    pub(super) unsafe fn gather(&self, size: usize, start: usize, n: usize, out: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match size {
+                1 => self.gather_as::<u8>(start, n, out),
+                2 => self.gather_as::<u16>(start, n, out),
+                4 => self.gather_as::<u32>(start, n, out),
+                8 => self.gather_as::<u64>(start, n, out),
+                _ => self.gather_as::<[u64; 2]>(start, n, out),
+            }
+        }
+    }
+
+    unsafe fn gather_as<T: Copy>(&self, start: usize, n: usize, out: *mut u8) {
+        // Where the outermost axis repeats the others, one period is walked and then copied.
+        let (mut axes, mut first, mut left) = (self.axes.as_slice(), start, n);
+        if let [(_, 0), rest @ ..] = axes {
+            let period: usize = rest.iter().map(|a| a.0).product();
+            if n > period {
+                axes = rest;
+                first = start % period;
+                left = period;
+            }
+        }
+        let period = left;
+        let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, axes.len());
+        let mut position = 0isize;
+        let mut rest = first;
+        for (i, &(length, stride)) in index.iter_mut().zip(axes).rev() {
+            *i = rest % length;
+            rest /= length;
+            position += *i as isize * stride;
+        }
+        let Some((&(length, stride), outer)) = axes.split_last() else {
+            return;
+        };
+        let item = size_of::<T>() as isize;
+        let mut to = out;
+        // SAFETY: positions stay inside the layout, because every index stays below its length (the
+        // outermost wraps only where the walk is periodic); `out` has room for `n` elements.
+        unsafe {
+            loop {
+                let done = index[outer.len()];
+                let m = left.min(length - done);
+                run::<T>(self.ptr.offset(position * item), stride, to, m);
+                to = to.add(m * size_of::<T>());
+                left -= m;
+                if left == 0 {
+                    break;
+                }
+                position -= done as isize * stride;
+                index[outer.len()] = 0;
+                for (i, &(length, stride)) in index.iter_mut().zip(outer).rev() {
+                    *i += 1;
+                    position += stride;
+                    if *i < length {
+                        break;
+                    }
+                    position -= length as isize * stride;
+                    *i = 0;
+                }
+            }
+            let mut filled = period;
+            while filled < n {
+                let m = filled.min(n - filled);
+                let bytes = m * size_of::<T>();
+                std::ptr::copy_nonoverlapping(out, out.add(filled * size_of::<T>()), bytes);
+                filled += m;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How a program's space is cut into tiles, and the tiles into chunks that threads take.
+
+use super::Split;
+
+/// A chunk takes about this long, in nanoseconds: long enough to hide what starting one costs,
+/// short enough to keep many threads busy.
+const CHUNK: f64 = 40_000.0;
+/// There is no use for more parts of one reduced row than this.
+const MAX_PARTS: f64 = 256.0;
+
+/// The order in which tiles are run. The numbers depend on the program and its shape only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Walk {
+    /// Tiles one after the other.
+    Flat,
+    /// Tiles that hold `slices` whole (reduced, inner) slices each.
+    Slices { split: Split, slices: usize },
+    /// Slices larger than a tile. A unit of work is a part of the reduced rows and a block of the
+    /// inner ones, and its tiles hold `rows` rows each.
+    Long {
+        split: Split,
+        rows: usize,
+        block: usize,
+        blocks: usize,
+        part: usize,
+        parts: usize,
+    },
+}
+
+/// The whole division of a space.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Plan {
+    /// Most elements of a tile.
+    pub(super) tile: usize,
+    pub(super) walk: Walk,
+    /// Tiles or, in long slices, units of work.
+    pub(super) units: usize,
+    pub(super) units_per_chunk: usize,
+    pub(super) chunks: usize,
+}
+
+impl Plan {
+    /// Divides `size` elements that take `cost` nanoseconds each.
+    pub(super) fn new(size: usize, split: Option<Split>, tile: usize, cost: f64) -> Plan {
+        let (walk, units, unit_elements) = match split {
+            None => (Walk::Flat, size.div_ceil(tile), tile),
+            Some(split) if split.reduced * split.inner <= tile => {
+                let slices = tile / (split.reduced * split.inner).max(1);
+                let elements = slices * split.reduced * split.inner;
+                (
+                    Walk::Slices { split, slices },
+                    split.outer.div_ceil(slices),
+                    elements,
+                )
+            }
+            Some(split) => {
+                let block = split.inner.min(tile);
+                let blocks = split.inner.div_ceil(block);
+                let rows = if blocks == 1 { tile / split.inner } else { 1 };
+                let wanted = (size as f64 * cost / CHUNK).clamp(1.0, MAX_PARTS) as usize;
+                let parts = wanted.div_ceil(split.outer * blocks);
+                let part = split.reduced.div_ceil(parts).next_multiple_of(rows);
+                let parts = split.reduced.div_ceil(part);
+                let units = split.outer * parts * blocks;
+                (
+                    Walk::Long {
+                        split,
+                        rows,
+                        block,
+                        blocks,
+                        part,
+                        parts,
+                    },
+                    units,
+                    part * block,
+                )
+            }
+        };
+        let units_per_chunk = ((CHUNK / (unit_elements as f64 * cost)) as usize).max(1);
+        let chunks = units.div_ceil(units_per_chunk);
+        // The last chunk may be short; even chunks waste less.
+        let units_per_chunk = units.div_ceil(chunks.max(1)).max(1);
+        let chunks = units.div_ceil(units_per_chunk);
+        Plan {
+            tile,
+            walk,
+            units,
+            units_per_chunk,
+            chunks,
+        }
+    }
+}

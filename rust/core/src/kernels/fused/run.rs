@@ -1,0 +1,530 @@
+//! Running a program: tiles through the registers, chunks on threads, partial results combined.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+
+use smallvec::SmallVec;
+
+use super::load::{Source, splat};
+use super::plan::Walk;
+use super::reduce::{GROUP, Reduction};
+use super::{Fused, ReduceOp};
+use crate::aval::{DType, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::{ALIGN, Ctx, Value, lane};
+
+/// Scratch memory up to this size stays with its thread.
+const KEPT: usize = 4 << 20;
+
+/// Memory for the registers of one thread.
+struct Scratch {
+    ptr: *mut u8,
+    bytes: usize,
+}
+
+impl Scratch {
+    const EMPTY: Scratch = Scratch {
+        ptr: std::ptr::null_mut(),
+        bytes: 0,
+    };
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGN).expect("registers fit into memory")
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if self.bytes < bytes {
+            *self = Scratch::EMPTY;
+            let layout = Scratch::layout(bytes.next_power_of_two().max(64 << 10));
+            // SAFETY: the layout has a non-zero size.
+            let ptr = unsafe { alloc(layout) };
+            if ptr.is_null() {
+                handle_alloc_error(layout);
+            }
+            *self = Scratch {
+                ptr,
+                bytes: layout.size(),
+            };
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated with this layout in `reserve`.
+            unsafe { dealloc(self.ptr, Scratch::layout(self.bytes)) };
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::EMPTY) };
+}
+
+/// An address that threads share.
+#[derive(Debug, Clone, Copy)]
+struct Address(*mut u8);
+
+// SAFETY: chunks write to disjoint elements behind it.
+unsafe impl Sync for Address {}
+// SAFETY: as above.
+unsafe impl Send for Address {}
+
+/// What a run knows of its values.
+struct Bound {
+    sources: SmallVec<[Source; 8]>,
+    outputs: SmallVec<[Address; 4]>,
+    /// For every reduction, where partial results that chunks leave go.
+    partials: SmallVec<[Address; 4]>,
+}
+
+/// How far a streaming pairwise reduction has come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Partial results pushed.
+    count: usize,
+    /// Tiles accumulated since.
+    group: u32,
+}
+
+/// One thread's state while it runs a chunk.
+struct Chunk<'a> {
+    fused: &'a Fused,
+    bound: &'a Bound,
+    /// What instructions address: nothing, inputs, outputs, registers.
+    table: SmallVec<[*mut u8; 32]>,
+    scratch: *mut u8,
+    progress: SmallVec<[Progress; 4]>,
+}
+
+impl Fused {
+    /// Runs the program.
+    ///
+    /// `outputs` are fresh contiguous values. One that is not reduced may share its storage with a
+    /// contiguous input of the full shape and equal size of elements that is dead after the run.
+    pub fn run(&self, inputs: &[Value], outputs: &[Value], ctx: &Ctx) -> Result<()> {
+        self.check(inputs, outputs)?;
+        if self.size == 0 {
+            return self.fill_empty(outputs);
+        }
+        let sources = self.inputs.iter().zip(inputs).map(|(input, value)| {
+            // A donated input that is read after its place was written has to be read before.
+            let clobbered = outputs.iter().zip(&self.outputs).any(|(out, spec)| {
+                spec.written.is_some_and(|at| input.last_read > at)
+                    && out.as_ptr() == value.as_ptr()
+            });
+            Source::new(value, &self.shape, clobbered)
+        });
+        let mut bound = Bound {
+            sources: sources.collect(),
+            outputs: outputs.iter().map(|v| Address(v.as_mut_ptr())).collect(),
+            partials: SmallVec::new(),
+        };
+        let sizes = self
+            .reductions
+            .iter()
+            .map(|r| self.partial_size(r).next_multiple_of(16));
+        let mut partials: SmallVec<[u128; 8]> = SmallVec::new();
+        partials.resize(sizes.clone().sum::<usize>() / 16, 0);
+        let mut offset = 0;
+        for size in sizes {
+            bound.partials.push(Address(
+                partials.as_mut_ptr().wrapping_byte_add(offset).cast(),
+            ));
+            offset += size;
+        }
+        if self.plan.chunks == 1 {
+            ctx.check()?;
+            self.chunk(&bound, 0);
+        } else {
+            ctx.for_each(self.plan.chunks, |chunk| self.chunk(&bound, chunk))?;
+        }
+        for (reduction, &Address(partial)) in self.reductions.iter().zip(&bound.partials) {
+            // SAFETY: every chunk has left its partial results.
+            unsafe { self.combine(reduction, partial, bound.outputs[reduction.output].0) };
+        }
+        Ok(())
+    }
+
+    fn check(&self, inputs: &[Value], outputs: &[Value]) -> Result<()> {
+        let refuse = |what: String| Err(Error::Program(format!("fused group: {what}")));
+        if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
+            return refuse(format!(
+                "{} inputs and {} outputs",
+                inputs.len(),
+                outputs.len()
+            ));
+        }
+        for (value, input) in inputs.iter().zip(&self.inputs) {
+            let (shape, target) = (value.shape(), self.shape.as_slice());
+            let fits = shape == target
+                || (shape.len() <= target.len()
+                    && shape
+                        .iter()
+                        .rev()
+                        .zip(target.iter().rev())
+                        .all(|(&s, &t)| s == t || s == 1));
+            if !fits || value.dtype() != input.dtype {
+                let (aval, target) = (value.aval(), tuple(target));
+                return refuse(format!("input {aval} for {} {target}", input.dtype));
+            }
+        }
+        for (value, output) in outputs.iter().zip(&self.outputs) {
+            let elements = value.shape().iter().product::<usize>();
+            if value.dtype() != output.dtype
+                || elements != output.elements
+                || !value.is_contiguous()
+                || value.as_ptr().addr() % value.dtype().size().min(8) != 0
+            {
+                return refuse(format!("output {} does not fit", value.aval()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reductions of nothing.
+    fn fill_empty(&self, outputs: &[Value]) -> Result<()> {
+        for reduction in &self.reductions {
+            let value = &outputs[reduction.output];
+            let elements = self.outputs[reduction.output].elements;
+            let identity = match reduction.op {
+                ReduceOp::Sum => 0u8,
+                ReduceOp::Prod => 1,
+                ReduceOp::Max | ReduceOp::Min if elements == 0 => continue,
+                ReduceOp::Max | ReduceOp::Min => {
+                    let what = "an extremum of nothing does not exist".to_owned();
+                    return Err(Error::Shape(what));
+                }
+            };
+            let mut element = [0u128; 1];
+            let null = std::ptr::null();
+            let to = element.as_mut_ptr().cast::<u8>();
+            // SAFETY: `element` has room for one element of any dtype, the output for `elements`.
+            unsafe {
+                lane::cast_lane(DType::U8, reduction.dtype)(to, &raw const identity, null, null, 1);
+                splat(to, reduction.dtype.size(), value.as_mut_ptr(), elements);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the partial results of a reduction.
+    fn partial_size(&self, reduction: &Reduction) -> usize {
+        let size = reduction.kernels.acc.size();
+        match self.plan.walk {
+            _ if reduction.full => size * self.plan.chunks,
+            Walk::Long { split, parts, .. } if parts > 1 => {
+                size * split.outer * parts * split.inner
+            }
+            _ => 0,
+        }
+    }
+
+    /// Runs one chunk with this thread's scratch memory.
+    fn chunk(&self, bound: &Bound, chunk: usize) {
+        let mut scratch = SCRATCH.replace(Scratch::EMPTY);
+        scratch.reserve(self.scratch);
+        let mut table: SmallVec<[*mut u8; 32]> = SmallVec::new();
+        table.push(std::ptr::null_mut());
+        table.resize(
+            1 + self.inputs.len() + self.outputs.len(),
+            std::ptr::null_mut(),
+        );
+        table.extend(self.slots.iter().map(|&s| scratch.ptr.wrapping_add(s)));
+        let mut progress: SmallVec<[Progress; 4]> = SmallVec::new();
+        progress.resize(self.reductions.len(), Progress::default());
+        let mut state = Chunk {
+            fused: self,
+            bound,
+            table,
+            scratch: scratch.ptr,
+            progress,
+        };
+        // SAFETY: the values were checked against the program, the scratch memory is as large as
+        // the program asks for, and chunks are disjoint.
+        unsafe { state.run(chunk) };
+        drop(state);
+        if scratch.bytes <= KEPT {
+            SCRATCH.set(scratch);
+        }
+    }
+
+    /// Joins what the chunks have left, and writes the result.
+    unsafe fn combine(&self, reduction: &Reduction, partial: *mut u8, out: *mut u8) {
+        let kernels = &reduction.kernels;
+        let (acc, size) = (kernels.acc.size(), reduction.dtype.size());
+        let (outer, parts, inner) = match self.plan.walk {
+            _ if reduction.full => (1, self.plan.chunks, 1),
+            Walk::Long { split, parts, .. } if parts > 1 => (split.outer, parts, split.inner),
+            _ => return,
+        };
+        let null = std::ptr::null();
+        for o in 0..outer {
+            // SAFETY: there are `parts` rows of `inner` partial results for every outer index.
+            unsafe {
+                let first = partial.add(o * parts * inner * acc);
+                let mut step = 1;
+                while step < parts {
+                    for p in (0..parts - step).step_by(2 * step) {
+                        let (to, from) = (p * inner * acc, (p + step) * inner * acc);
+                        (kernels.merge)(first.add(to), first.add(from), inner);
+                    }
+                    step *= 2;
+                }
+                (kernels.narrow)(out.add(o * inner * size), first, null, null, inner);
+            }
+        }
+    }
+}
+
+impl Chunk<'_> {
+    unsafe fn run(&mut self, chunk: usize) {
+        let plan = &self.fused.plan;
+        let first = chunk * plan.units_per_chunk;
+        let end = (first + plan.units_per_chunk).min(plan.units);
+        // SAFETY: the caller's contract; tiles lie inside the space.
+        unsafe {
+            self.start();
+            match plan.walk {
+                Walk::Flat => {
+                    for unit in first..end {
+                        let start = unit * plan.tile;
+                        self.tile(start, plan.tile.min(self.fused.size - start));
+                    }
+                }
+                Walk::Slices { split, slices } => {
+                    let slice = split.reduced * split.inner;
+                    for unit in first..end {
+                        let start = unit * slices;
+                        self.tile(start * slice, slices.min(split.outer - start) * slice);
+                    }
+                }
+                Walk::Long {
+                    split,
+                    rows,
+                    block,
+                    blocks,
+                    part,
+                    parts,
+                } => {
+                    for unit in first..end {
+                        let (rest, b) = (unit / blocks, unit % blocks);
+                        let (o, p) = (rest / parts, rest % parts);
+                        let column = b * block;
+                        let width = block.min(split.inner - column);
+                        let mut row = p * part;
+                        let stop = (row + part).min(split.reduced);
+                        while row < stop {
+                            let m = rows.min(stop - row);
+                            let start = (o * split.reduced + row) * split.inner + column;
+                            self.tile(start, m * width);
+                            row += m;
+                        }
+                        self.finish_unit(o, p, column, width);
+                    }
+                }
+            }
+            self.finish_full(chunk);
+        }
+    }
+
+    /// Fills the registers that hold one element for the whole space, and points to the others.
+    unsafe fn start(&mut self) {
+        let fused = self.fused;
+        for (k, (input, source)) in fused.inputs.iter().zip(&self.bound.sources).enumerate() {
+            let register = self.scratch.wrapping_add(input.offset);
+            self.table[1 + k] = register;
+            if let Source::Splat(ptr) = *source {
+                // SAFETY: the source is an element of this dtype; the register holds a tile.
+                unsafe { splat(ptr, input.dtype.size(), register, fused.plan.tile) };
+            }
+        }
+    }
+
+    /// Runs the program on elements `start .. start + n`.
+    unsafe fn tile(&mut self, start: usize, n: usize) {
+        let fused = self.fused;
+        // Everything is gathered before anything is written: an output may lie in an input's place.
+        for (k, (input, source)) in fused.inputs.iter().zip(&self.bound.sources).enumerate() {
+            let size = input.dtype.size();
+            match source {
+                Source::Direct(ptr) => {
+                    self.table[1 + k] = ptr.wrapping_add(start * size).cast_mut();
+                }
+                Source::Splat(_) => {}
+                // SAFETY: the tile lies in the space, and the register holds a tile.
+                Source::Strided(s) => unsafe { s.gather(size, start, n, self.table[1 + k]) },
+            }
+        }
+        let base = 1 + fused.inputs.len();
+        for (k, (output, address)) in fused.outputs.iter().zip(&self.bound.outputs).enumerate() {
+            if output.written.is_some() {
+                self.table[base + k] = address.0.wrapping_add(start * output.dtype.size());
+            }
+        }
+        let mut done = 0;
+        for r in 0..fused.reductions.len() {
+            let reduction = &fused.reductions[r];
+            // SAFETY: the caller's contract.
+            unsafe {
+                self.execute(done, reduction.position, n);
+                self.reduce(r, reduction, start, n);
+            }
+            done = reduction.position;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.execute(done, fused.instrs.len(), n) };
+    }
+
+    #[inline(always)]
+    unsafe fn execute(&mut self, from: usize, to: usize, n: usize) {
+        let table = self.table.as_slice();
+        for instr in &self.fused.instrs[from..to] {
+            let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
+            // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the
+            // lane was chosen for, with room for `n` elements.
+            unsafe { (instr.lane)(table[instr.out as usize], a, b, c, n) };
+        }
+    }
+
+    /// Takes a tile of an operand into its reduction.
+    unsafe fn reduce(&mut self, r: usize, reduction: &Reduction, start: usize, n: usize) {
+        let kernels = &reduction.kernels;
+        let size = reduction.dtype.size();
+        let x = self.table[reduction.source as usize].cast_const();
+        let tmp = self.scratch.wrapping_add(reduction.tmp);
+        let null = std::ptr::null();
+        // SAFETY: the operand has `n` elements; `tmp` and the output were measured for this plan.
+        unsafe {
+            match self.fused.plan.walk {
+                Walk::Slices { split, .. } if !reduction.full => {
+                    let out = self.bound.outputs[reduction.output].0;
+                    let slice = split.reduced * split.inner;
+                    let (first, slices) = (start / slice, n / slice);
+                    if split.inner == 1 {
+                        (kernels.rows)(x, slices, split.reduced, tmp);
+                        (kernels.narrow)(out.add(first * size), tmp, null, null, slices);
+                        return;
+                    }
+                    for s in 0..slices {
+                        let to = out.add((first + s) * split.inner * size);
+                        let x = x.add(s * slice * size);
+                        (kernels.fold)(x, tmp, split.reduced, split.inner);
+                        (kernels.narrow)(to, tmp, null, null, split.inner);
+                    }
+                }
+                Walk::Long { rows, split, .. } if !reduction.full && split.inner > 1 => {
+                    if rows > 1 {
+                        (kernels.fold)(x, tmp, n / split.inner, split.inner);
+                        self.push(r, reduction, split.inner);
+                        return;
+                    }
+                    let progress = &mut self.progress[r];
+                    if progress.group == 0 {
+                        (kernels.fold)(x, tmp, 1, n);
+                    } else {
+                        (kernels.accumulate)(tmp, x, n);
+                    }
+                    progress.group += 1;
+                    if progress.group == GROUP {
+                        progress.group = 0;
+                        self.push(r, reduction, n);
+                    }
+                }
+                _ => {
+                    (kernels.rows)(x, 1, n, tmp);
+                    self.push(r, reduction, 1);
+                }
+            }
+        }
+    }
+
+    /// Adds the partial result in `tmp` to those that wait, joining equals.
+    unsafe fn push(&mut self, r: usize, reduction: &Reduction, width: usize) {
+        let progress = &mut self.progress[r];
+        let bytes = reduction.width * reduction.kernels.acc.size();
+        let tmp = self.scratch.wrapping_add(reduction.tmp);
+        let mut waiting = self.scratch.wrapping_add(reduction.stack);
+        // SAFETY: the stack was measured for the number of pushes of a unit.
+        unsafe {
+            let mut count = progress.count;
+            while count & 1 == 1 {
+                (reduction.kernels.merge)(tmp, waiting, width);
+                waiting = waiting.add(bytes);
+                count >>= 1;
+            }
+            std::ptr::copy_nonoverlapping(tmp, waiting, width * reduction.kernels.acc.size());
+        }
+        progress.count += 1;
+    }
+
+    /// Joins all that waits into `tmp`, and starts anew.
+    unsafe fn drain(&mut self, r: usize, reduction: &Reduction, width: usize) -> *mut u8 {
+        let acc = reduction.kernels.acc.size();
+        let tmp = self.scratch.wrapping_add(reduction.tmp);
+        let mut waiting = self.scratch.wrapping_add(reduction.stack);
+        let Progress { mut count, group } = std::mem::take(&mut self.progress[r]);
+        let mut empty = group == 0;
+        // SAFETY: as in `push`.
+        unsafe {
+            while count > 0 {
+                if count & 1 == 1 {
+                    if empty {
+                        std::ptr::copy_nonoverlapping(waiting, tmp, width * acc);
+                        empty = false;
+                    } else {
+                        (reduction.kernels.merge)(tmp, waiting, width);
+                    }
+                }
+                waiting = waiting.add(reduction.width * acc);
+                count >>= 1;
+            }
+        }
+        tmp
+    }
+
+    /// Writes the results of a unit of long slices, or leaves them to be combined.
+    unsafe fn finish_unit(&mut self, o: usize, p: usize, column: usize, width: usize) {
+        let Walk::Long { split, parts, .. } = self.fused.plan.walk else {
+            return;
+        };
+        for r in 0..self.fused.reductions.len() {
+            let reduction = &self.fused.reductions[r];
+            if reduction.full {
+                continue;
+            }
+            let acc = reduction.kernels.acc.size();
+            let null = std::ptr::null();
+            // SAFETY: the unit's results lie at these places and nowhere else.
+            unsafe {
+                let tmp = self.drain(r, reduction, width);
+                if parts == 1 {
+                    let out = self.bound.outputs[reduction.output].0;
+                    let to = out.add((o * split.inner + column) * reduction.dtype.size());
+                    (reduction.kernels.narrow)(to, tmp, null, null, width);
+                } else {
+                    let row = (o * parts + p) * split.inner + column;
+                    let to = self.bound.partials[r].0.add(row * acc);
+                    std::ptr::copy_nonoverlapping(tmp, to, width * acc);
+                }
+            }
+        }
+    }
+
+    /// Leaves the chunk's part of the reductions over the whole space.
+    unsafe fn finish_full(&mut self, chunk: usize) {
+        for r in 0..self.fused.reductions.len() {
+            let reduction = &self.fused.reductions[r];
+            if reduction.full {
+                let acc = reduction.kernels.acc.size();
+                // SAFETY: there is a place for every chunk.
+                unsafe {
+                    let tmp = self.drain(r, reduction, 1);
+                    let to = self.bound.partials[r].0.add(chunk * acc);
+                    std::ptr::copy_nonoverlapping(tmp, to, acc);
+                }
+            }
+        }
+    }
+}

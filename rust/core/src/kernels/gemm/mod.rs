@@ -1,0 +1,387 @@
+//! Matrix products: `matmul` over any strides, batches and dtypes.
+//!
+//! `float32` and `float64` go to the AVX-512 engine (`engine`, `avx512`) where there is one, and
+//! to `matrixmultiply` elsewhere; a product with a vector is bound by memory and has loops of its own
+//! (`matvec`). Half types are widened to `f32`, complex products become one real product of twice
+//! the size, integers and bool go through plain loops (`plain`). Work is split over rows, columns and
+//! batches of the result, never over the summed axis: each element is one chain of additions whose
+//! order depends on the shape only, so any number of threads gives the same bits.
+//!
+//! `docs/design/matrix-product.md` has the measurements behind these choices.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod engine;
+mod matvec;
+mod plain;
+mod real;
+
+use num_complex::Complex;
+
+use super::reduce::{BLOCK, Number};
+use super::strided::{Shared, copy, zeros};
+use super::{Ctx, Value};
+use crate::aval::{Aval, DType, Shape, Strides, broadcast, broadcast_strides, tuple};
+use crate::error::{Error, Result};
+use real::Real;
+
+/// Floating-point operations that make spreading a product over threads worth while.
+const WIDE: usize = 1 << 21;
+
+/// A matrix somewhere in memory; steps in elements.
+#[derive(Debug, Clone, Copy)]
+struct Mat<T> {
+    at: Shared<T>,
+    rs: isize,
+    cs: isize,
+}
+
+impl<T> Mat<T> {
+    /// The sub-matrix that starts at row `i` and column `j`.
+    fn from(self, i: usize, j: usize) -> Mat<T> {
+        let by = i as isize * self.rs + j as isize * self.cs;
+        Mat { at: Shared::new(self.at.at(by)), ..self }
+    }
+
+    fn transposed(self) -> Mat<T> {
+        Mat { at: self.at, rs: self.cs, cs: self.rs }
+    }
+}
+
+/// One product: `m`×`k` times `k`×`n`, none of them zero.
+#[derive(Debug, Clone, Copy)]
+struct Dims {
+    m: usize,
+    k: usize,
+    n: usize,
+}
+
+impl Dims {
+    fn work(self) -> usize {
+        self.m.saturating_mul(self.k).saturating_mul(self.n)
+    }
+}
+
+/// Calls `f(0) .. f(n - 1)`, on several threads when `wide` and there are any.
+fn spread(ctx: &Ctx, wide: bool, n: usize, f: impl Fn(usize) + Sync + Send) -> Result<()> {
+    if wide {
+        return ctx.for_each(n, f);
+    }
+    for i in 0..n {
+        ctx.check()?;
+        f(i);
+    }
+    Ok(())
+}
+
+/// `a` (`[..., m, k]`) times `b` (`[..., k, n]`): matrices in the last two axes, the others
+/// broadcast against each other. Both have the same dtype and at least two axes. For bool the
+/// product is *and*, the sum *or*; integers wrap; half types are accumulated in `f32`.
+pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
+    if a.dtype() != b.dtype() {
+        return Err(Error::DType(format!(
+            "matmul: operands of dtype {} and {}; cast one of them",
+            a.dtype(),
+            b.dtype()
+        )));
+    }
+    let fits = |a: &[usize], b: &[usize]| match (a, b) {
+        ([head_a @ .., m, k], [head_b @ .., l, n]) if k == l => {
+            let mut shape = broadcast(head_a, head_b)?;
+            shape.extend_from_slice(&[*m, *n]);
+            Some((Dims { m: *m, k: *k, n: *n }, shape))
+        }
+        _ => None,
+    };
+    let Some((dims, shape)) = fits(a.shape(), b.shape()) else {
+        return Err(Error::Shape(format!(
+            "matmul: shapes {} and {} do not fit: they must be (..., m, k) and (..., k, n), with \
+             leading axes that broadcast",
+            tuple(a.shape()),
+            tuple(b.shape())
+        )));
+    };
+    crate::aval::checked_size("matmul", &shape)?;
+    let aval = Aval { dtype: a.dtype(), shape };
+    if dims.k == 0 {
+        return zeros(aval, ctx);
+    }
+    if aval.size() == 0 {
+        return Value::empty(aval);
+    }
+    let (a, b) = (&aligned(a, ctx)?, &aligned(b, ctx)?);
+    // SAFETY (all blocks): the type is that of the dtype of both operands.
+    match a.dtype() {
+        DType::Bool => unsafe { batches::<bool>(a, b, dims, aval, ctx) },
+        DType::U8 => unsafe { batches::<u8>(a, b, dims, aval, ctx) },
+        DType::I32 => unsafe { batches::<i32>(a, b, dims, aval, ctx) },
+        DType::I64 => unsafe { batches::<i64>(a, b, dims, aval, ctx) },
+        DType::F16 => unsafe { through_f32::<half::f16>(a, b, ctx) },
+        DType::Bf16 => unsafe { through_f32::<half::bf16>(a, b, ctx) },
+        DType::F32 => unsafe { batches::<f32>(a, b, dims, aval, ctx) },
+        DType::F64 => unsafe { batches::<f64>(a, b, dims, aval, ctx) },
+        DType::C64 => unsafe { batches::<Complex<f32>>(a, b, dims, aval, ctx) },
+        DType::C128 => unsafe { batches::<Complex<f64>>(a, b, dims, aval, ctx) },
+    }
+}
+
+/// Foreign memory may lie at odd addresses, which the kernels do not take.
+fn aligned(v: &Value, ctx: &Ctx) -> Result<Value> {
+    let align = v.dtype().size().min(8);
+    if (v.as_ptr() as usize).is_multiple_of(align) { Ok(v.clone()) } else { copy(v, ctx) }
+}
+
+/// How one pair of matrices is multiplied; `c` is row-major with no gaps.
+trait Product: Number {
+    /// # Safety
+    /// The matrices must lie in readable memory, `c` in memory that only this call uses.
+    unsafe fn product(
+        d: Dims,
+        a: Mat<Self>,
+        b: Mat<Self>,
+        c: Shared<Self>,
+        wide: bool,
+        ctx: &Ctx,
+    ) -> Result<()>;
+}
+
+macro_rules! products {
+    ($how:path: $($t:ty),*) => {$(
+        impl Product for $t {
+            unsafe fn product(
+                d: Dims,
+                a: Mat<$t>,
+                b: Mat<$t>,
+                c: Shared<$t>,
+                wide: bool,
+                ctx: &Ctx,
+            ) -> Result<()> {
+                // SAFETY: the caller's promise.
+                unsafe { $how(d, a, b, c, wide, ctx) }
+            }
+        }
+    )*};
+}
+products!(plain::product: bool, u8, i32, i64);
+products!(real::product: f32, f64);
+products!(complex: Complex<f32>, Complex<f64>);
+
+/// Runs over the batch.
+unsafe fn batches<T: Product>(
+    a: &Value,
+    b: &Value,
+    mut d: Dims,
+    aval: Aval,
+    ctx: &Ctx,
+) -> Result<Value> {
+    let out = Value::empty(aval)?;
+    let mat = |v: &Value| {
+        let (r, s) = (v.shape().len(), v.strides());
+        Mat { at: Shared::new(v.as_ptr().cast_mut().cast::<T>()), rs: s[r - 2], cs: s[r - 1] }
+    };
+    let (mut ma, mb, c) = (mat(a), mat(b), Shared::new(out.as_mut_ptr().cast::<T>()));
+    let head = &out.shape()[..out.shape().len() - 2];
+    let count: usize = head.iter().product();
+    if count == 1 {
+        // SAFETY: the values vouch for the matrices, the result is fresh.
+        unsafe { T::product(d, ma, mb, c, d.work() >= WIDE, ctx)? };
+        return Ok(out);
+    }
+    let (ra, rb) = (a.shape().len() - 2, b.shape().len() - 2);
+    let sa = broadcast_strides(&a.shape()[..ra], &a.strides()[..ra], head);
+    let sb = broadcast_strides(&b.shape()[..rb], &b.strides()[..rb], head);
+    // One right operand for all: the left ones are the rows of one long matrix if they lie so.
+    if (0..head.len()).all(|i| sb[i] == 0 || head[i] == 1) {
+        let axes = head.iter().zip(&sa).map(|(&n, &s)| (n, s)).chain([(d.m, ma.rs)]);
+        if let Some(rs) = chain(axes) {
+            ma.rs = rs;
+            d.m *= count;
+            // SAFETY: as above.
+            unsafe { T::product(d, ma, mb, c, d.work() >= WIDE, ctx)? };
+            return Ok(out);
+        }
+    }
+    let one = |i: usize, wide: bool| {
+        let (mut rest, mut oa, mut ob) = (i, 0, 0);
+        for axis in (0..head.len()).rev() {
+            let at = (rest % head[axis]) as isize;
+            rest /= head[axis];
+            oa += at * sa[axis];
+            ob += at * sb[axis];
+        }
+        let a = Mat { at: Shared::new(ma.at.at(oa)), ..ma };
+        let b = Mat { at: Shared::new(mb.at.at(ob)), ..mb };
+        let c = Shared::new(c.at((i * d.m * d.n) as isize));
+        // SAFETY: as above; each index has a result of its own.
+        unsafe { T::product(d, a, b, c, wide, ctx) }
+    };
+    // Many products: each on one thread. Few large ones: each on all threads.
+    if d.work() >= WIDE && count < 4 * ctx.threads() {
+        for i in 0..count {
+            one(i, true)?;
+        }
+        return Ok(out);
+    }
+    let group = WIDE.div_ceil(d.work());
+    ctx.for_each(count.div_ceil(group), |task| {
+        for i in task * group..count.min((task + 1) * group) {
+            // The only error is a cancellation, which `for_each` is about to find itself.
+            if one(i, false).is_err() {
+                return;
+            }
+        }
+    })?;
+    ctx.check()?;
+    Ok(out)
+}
+
+/// The step of the single axis that these (length, step) axes form, if they do.
+fn chain(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Option<isize> {
+    let mut step = None;
+    let mut next = 0;
+    for (n, s) in axes.rev().filter(|&(n, _)| n > 1) {
+        if step.is_none() {
+            step = Some(s);
+        } else if s != next {
+            return None;
+        }
+        next = s * n as isize;
+    }
+    Some(step.unwrap_or(0))
+}
+
+/// Widens both operands, multiplies, narrows the result.
+unsafe fn through_f32<T: Number<Wide = f32>>(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
+    let (a, b) = unsafe {
+        // SAFETY: the caller's promise.
+        (widened::<T>(a, ctx)?, widened::<T>(b, ctx)?)
+    };
+    let wide = matmul(&a, &b, ctx)?;
+    let out = Value::empty(wide.aval().with_dtype(T::DTYPE))?;
+    let n = out.aval().size();
+    let (from, to) = (wide.as_ptr().cast::<f32>(), Shared::new(out.as_mut_ptr().cast::<T>()));
+    let from = Shared::new(from.cast_mut());
+    let piece = 64 * BLOCK;
+    ctx.for_each(n.div_ceil(piece), |i| {
+        for start in (i * piece..n.min((i + 1) * piece)).step_by(BLOCK) {
+            let len = BLOCK.min(n - start);
+            // SAFETY: both arrays are fresh, aligned and hold `n` elements; pieces are disjoint.
+            unsafe {
+                let line = std::slice::from_raw_parts(from.at(start as isize), len);
+                let to = std::slice::from_raw_parts_mut(to.at(start as isize), len);
+                T::narrow_line(line, to);
+            }
+        }
+    })?;
+    Ok(out)
+}
+
+/// The elements of `v` once each, as `f32`, in the layout of a row-major array (axes of stride zero
+/// stay so).
+unsafe fn widened<T: Number<Wide = f32>>(v: &Value, ctx: &Ctx) -> Result<Value> {
+    // What is repeated is converted once.
+    let still = |s: isize, n: usize| s == 0 && n > 1;
+    let shape: Shape = v
+        .shape()
+        .iter()
+        .zip(v.strides())
+        .map(|(&n, &s)| if still(s, n) { 1 } else { n })
+        .collect();
+    // SAFETY: the shape is a part of that of `v`.
+    let part = unsafe { v.view(shape, Strides::from_slice(v.strides()), 0) };
+    let dense = if part.is_contiguous() { part } else { copy(&part, ctx)? };
+    let out = Value::empty(dense.aval().with_dtype(DType::F32))?;
+    let n = dense.aval().size();
+    let from = Shared::new(dense.as_ptr().cast_mut().cast::<T>());
+    let to = Shared::new(out.as_mut_ptr().cast::<f32>());
+    let piece = 64 * BLOCK;
+    ctx.for_each(n.div_ceil(piece), |i| {
+        for start in (i * piece..n.min((i + 1) * piece)).step_by(BLOCK) {
+            let len = BLOCK.min(n - start);
+            // SAFETY: both arrays hold `n` elements, the fresh one is aligned; pieces are disjoint.
+            unsafe {
+                let to = std::slice::from_raw_parts_mut(to.at(start as isize), len);
+                T::widen_line(from.at(start as isize), 1, to);
+            }
+        }
+    })?;
+    let strides = out
+        .strides()
+        .iter()
+        .zip(v.shape().iter().zip(v.strides()))
+        .map(|(&new, (&n, &s))| if still(s, n) { 0 } else { new })
+        .collect();
+    // SAFETY: axes that were cut to one element get a stride of zero, the others are the array's.
+    Ok(unsafe { out.view(Shape::from_slice(v.shape()), strides, 0) })
+}
+
+/// `[re, -im; im, re]` times `[re; im]` is `[re; im]` of the product: one real product.
+unsafe fn complex<T: Real>(
+    d: Dims,
+    a: Mat<Complex<T>>,
+    b: Mat<Complex<T>>,
+    c: Shared<Complex<T>>,
+    wide: bool,
+    ctx: &Ctx,
+) -> Result<()>
+where
+    Complex<T>: Number,
+{
+    let Dims { m, k, n } = d;
+    if m == 1 || n == 1 || d.work() <= 512 {
+        // SAFETY: the caller's promise.
+        return unsafe { plain::product(d, a, b, c, wide, ctx) };
+    }
+    let left = Value::empty(Aval::new(T::DTYPE, &[2 * m, 2 * k]))?;
+    let right = Value::empty(Aval::new(T::DTYPE, &[2 * k, n]))?;
+    let result = Value::empty(Aval::new(T::DTYPE, &[2 * m, n]))?;
+    let plane = |v: &Value, cols: usize| Mat {
+        at: Shared::new(v.as_mut_ptr().cast::<T>()),
+        rs: cols as isize,
+        cs: 1,
+    };
+    let (l, r, p) = (plane(&left, 2 * k), plane(&right, n), plane(&result, n));
+    let rows = (1usize << 15).div_ceil(n.max(k));
+    // SAFETY (all blocks): indices stay below the lengths of the axes, and each task has rows of its
+    // own in buffers that are fresh.
+    spread(ctx, wide, m.div_ceil(rows), |task| {
+        for i in task * rows..m.min((task + 1) * rows) {
+            for j in 0..k {
+                unsafe {
+                    let z = a.from(i, j).at.at(0).read();
+                    l.from(i, j).at.at(0).write(z.re);
+                    l.from(i, k + j).at.at(0).write(T::ZERO - z.im);
+                    l.from(m + i, j).at.at(0).write(z.im);
+                    l.from(m + i, k + j).at.at(0).write(z.re);
+                }
+            }
+        }
+    })?;
+    spread(ctx, wide, k.div_ceil(rows), |task| {
+        for i in task * rows..k.min((task + 1) * rows) {
+            for j in 0..n {
+                unsafe {
+                    let z = b.from(i, j).at.at(0).read();
+                    r.from(i, j).at.at(0).write(z.re);
+                    r.from(k + i, j).at.at(0).write(z.im);
+                }
+            }
+        }
+    })?;
+    unsafe { real::product(Dims { m: 2 * m, k: 2 * k, n }, l, r, p.at, wide, ctx)? };
+    spread(ctx, wide, m.div_ceil(rows), |task| {
+        for i in task * rows..m.min((task + 1) * rows) {
+            for j in 0..n {
+                unsafe {
+                    let re = p.from(i, j).at.at(0).read();
+                    let im = p.from(m + i, j).at.at(0).read();
+                    c.at((i * n + j) as isize).write(Complex { re, im });
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,375 @@
+//! Reading and writing rows by index: gather, scatter, positions.
+//!
+//! Indices come normalised to `0..n` but are checked once more before anything is touched. Updates
+//! of one row happen in the order of the indices: work is split over columns or over ranges of rows,
+//! never over indices, so that duplicates add up to the same bits on any number of threads.
+
+use super::reduce::{Number, with_number};
+use super::strided::{Nest, Shared, by_size, contiguous, copy};
+use super::{Ctx, Value};
+use crate::aval::{Aval, DType, Shape, checked_size, row_major, tuple};
+use crate::error::{Error, Result};
+
+/// Elements that a task should at least be worth.
+const TASK: usize = 1 << 15;
+/// Elements after which an update looks for a cancellation.
+const PIECE: usize = 1 << 22;
+
+/// The indices in row-major order, each checked to be below `n`.
+struct Indices(Value);
+
+impl Indices {
+    fn new(op: &str, idx: &Value, n: usize, ctx: &Ctx) -> Result<Indices> {
+        if idx.dtype() != DType::I64 {
+            return Err(Error::DType(format!(
+                "{op}: indices must be i64, not {}",
+                idx.dtype()
+            )));
+        }
+        let aligned = (idx.as_ptr() as usize).is_multiple_of(align_of::<i64>());
+        let idx = if aligned {
+            contiguous(idx, ctx)?
+        } else {
+            copy(idx, ctx)?
+        };
+        let indices = Indices(idx);
+        // One pass without branches; the culprit is looked for only when there is one.
+        if indices
+            .list()
+            .iter()
+            .fold(false, |bad, &i| bad | (i as u64 >= n as u64))
+        {
+            let bad = indices
+                .list()
+                .iter()
+                .find(|&&i| i as u64 >= n as u64)
+                .unwrap_or(&0);
+            return Err(Error::Index(format!(
+                "{op}: index {bad} is out of bounds for axis 0 with size {n}"
+            )));
+        }
+        Ok(indices)
+    }
+
+    fn list(&self) -> &[i64] {
+        if self.0.aval().size() == 0 {
+            return &[];
+        }
+        // SAFETY: contiguous and aligned, as `new` has seen to.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.aval().size()) }
+    }
+}
+
+/// Length of the first axis, and the shape of a row.
+fn rows<'a>(op: &str, x: &'a Value) -> Result<(usize, &'a [usize])> {
+    match x.shape().split_first() {
+        Some((&n, row)) => Ok((n, row)),
+        None => Err(Error::Shape(format!(
+            "{op}: a zero-dimensional array has no rows"
+        ))),
+    }
+}
+
+/// The rows of `x` (`[n, rest...]`) at `idx` (`i64`, any shape): `[idx..., rest...]`.
+pub fn gather(x: &Value, idx: &Value, ctx: &Ctx) -> Result<Value> {
+    let (n, row) = rows("gather", x)?;
+    let indices = Indices::new("gather", idx, n, ctx)?;
+    let mut shape = Shape::from_slice(idx.shape());
+    shape.extend_from_slice(row);
+    checked_size("gather", &shape)?;
+    let out = Value::empty(Aval {
+        dtype: x.dtype(),
+        shape,
+    })?;
+    if out.aval().size() == 0 {
+        return Ok(out);
+    }
+    let list = indices.list();
+    let nest = Nest::new(row, &row_major(row), &x.strides()[1..]);
+    let len: usize = row.iter().product();
+    let step = x.strides()[0];
+    let group = TASK.div_ceil(len);
+    by_size!(x.dtype().size(), T => {
+        let from = Shared::new(x.as_ptr().cast_mut().cast::<T>());
+        let to = Shared::new(out.as_mut_ptr().cast::<T>());
+        ctx.for_each(list.len().div_ceil(group), |task| {
+            let start = task * group;
+            let part = &list[start..list.len().min(start + group)];
+            // SAFETY: the indices are below `n`, and tasks write different rows of a fresh array.
+            unsafe {
+                if len == 1 {
+                    for (i, &k) in part.iter().enumerate() {
+                        let x = from.at(k as isize * step).read_unaligned();
+                        to.at((start + i) as isize).write_unaligned(x);
+                    }
+                } else {
+                    for (i, &k) in part.iter().enumerate() {
+                        nest.run(to.at(((start + i) * len) as isize), from.at(k as isize * step));
+                    }
+                }
+            }
+        })
+    })?;
+    Ok(out)
+}
+
+/// `x` (`[n, rest...]`) with the rows `u` (`[idx..., rest...]`) added at `idx`, in the order of the
+/// indices. Works in place when `x` is contiguous and nobody else refers to its storage.
+pub fn scatter_add(x: Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<Value> {
+    with_number!(x.dtype(), T => {
+        // SAFETY: `T` is the type of the dtype.
+        unsafe { update::<T>("scatter_add", x, idx, u, ctx, Number::plus) }
+    })
+}
+
+/// `x` with its rows at `idx` replaced by those of `u`; of several for one row the last stays.
+/// Works in place when `x` is contiguous and nobody else refers to its storage.
+pub fn scatter(x: Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<Value> {
+    by_size!(x.dtype().size(), T => {
+        // SAFETY: `T` is as large as an element and takes any bits.
+        unsafe { update::<T>("scatter", x, idx, u, ctx, |_, u| u) }
+    })
+}
+
+unsafe fn update<T: Copy>(
+    op: &str,
+    mut x: Value,
+    idx: &Value,
+    u: &Value,
+    ctx: &Ctx,
+    f: impl Fn(T, T) -> T + Copy + Send + Sync,
+) -> Result<Value> {
+    let (n, row) = rows(op, &x)?;
+    let fits = u.dtype() == x.dtype()
+        && u.shape().len() == idx.shape().len() + row.len()
+        && u.shape().starts_with(idx.shape())
+        && u.shape().ends_with(row);
+    if !fits {
+        return Err(Error::Shape(format!(
+            "{op}: updates {} do not fit rows of {} at indices of shape {}",
+            u.aval(),
+            x.aval(),
+            tuple(idx.shape())
+        )));
+    }
+    let indices = Indices::new(op, idx, n, ctx)?;
+    let len: usize = row.iter().product();
+    let u = contiguous(u, ctx)?;
+    if !(x.is_contiguous() && x.is_unique()) {
+        x = copy(&x, ctx)?;
+    }
+    if u.aval().size() == 0 {
+        return Ok(x);
+    }
+    let list = indices.list();
+    let to = Shared::new(x.as_mut_ptr().cast::<T>());
+    let from = Shared::new(u.as_ptr().cast_mut().cast::<T>());
+    let wide = ctx.threads() > 1 && list.len() * len >= TASK;
+    let parts = if wide { ctx.threads() } else { 1 };
+    let by_columns = len >= 64 * parts;
+    let share = if by_columns { len } else { n }.div_ceil(parts);
+    let piece = (PIECE / len).max(1);
+    for (p, part) in list.chunks(piece).enumerate() {
+        ctx.for_each(parts, |task| {
+            let (lo, hi) = (task * share, (task + 1) * share);
+            for (i, &k) in part.iter().enumerate() {
+                let from = from.at(((p * piece + i) * len) as isize);
+                let to = to.at((k as usize * len) as isize);
+                // SAFETY: the index is below `n`; tasks write different columns or rows of an array
+                // that is ours alone.
+                unsafe {
+                    if by_columns {
+                        combine(to, from, lo, hi.min(len), f);
+                    } else if parts == 1 || (lo..hi).contains(&(k as usize)) {
+                        combine(to, from, 0, len, f);
+                    }
+                }
+            }
+        })?;
+    }
+    Ok(x)
+}
+
+#[inline(always)]
+unsafe fn combine<T: Copy>(
+    to: *mut T,
+    from: *const T,
+    start: usize,
+    end: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    for j in start..end {
+        // SAFETY: the caller vouches for the row.
+        unsafe {
+            let x = f(to.add(j).read_unaligned(), from.add(j).read_unaligned());
+            to.add(j).write_unaligned(x);
+        }
+    }
+}
+
+/// `0, 1, .., n - 1`.
+pub fn iota(n: usize) -> Result<Value> {
+    checked_size("arange", &[n])?;
+    let out = Value::empty(Aval::new(DType::I64, &[n]))?;
+    for i in 0..n {
+        // SAFETY: the array is fresh and has `n` elements.
+        unsafe { out.as_mut_ptr().cast::<i64>().add(i).write(i as i64) };
+    }
+    Ok(out)
+}
+
+/// The indices of the elements that are not zero, in row-major order: `i64`, one row of `rank`
+/// numbers for each.
+pub fn nonzero(mask: &Value, ctx: &Ctx) -> Result<Value> {
+    let mask = contiguous(mask, ctx)?;
+    let (shape, size) = (mask.shape(), mask.aval().size());
+    with_number!(mask.dtype(), T => {
+        let p = mask.as_ptr().cast::<T>();
+        // SAFETY: `i` stays below the number of elements.
+        let hit = |i: usize| unsafe { p.add(i).read_unaligned() } != <T as Number>::ZERO;
+        let count = (0..size).filter(|&i| hit(i)).count();
+        ctx.check()?;
+        let out = Value::empty(Aval::new(DType::I64, &[count, shape.len()]))?;
+        let mut to = out.as_mut_ptr().cast::<i64>();
+        let steps = row_major(shape);
+        for i in (0..size).filter(|&i| hit(i)) {
+            for (&step, &len) in steps.iter().zip(shape) {
+                // SAFETY: there is room for `count` rows, and as many are written.
+                unsafe {
+                    to.write((i / step as usize % len) as i64);
+                    to = to.add(1);
+                }
+            }
+        }
+        Ok(out)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::aval::Strides;
+
+    static STOP: AtomicBool = AtomicBool::new(false);
+
+    fn ctx() -> Ctx<'static> {
+        Ctx::new(&STOP, 1)
+    }
+
+    fn wide<R: Send>(f: impl FnOnce(&Ctx) -> R + Send) -> R {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .build()
+            .unwrap();
+        pool.install(|| f(&Ctx::new(&STOP, 2)))
+    }
+
+    fn random(n: usize, below: usize) -> Vec<i64> {
+        let mut state = 12345u64;
+        (0..n)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                ((state >> 33) % below as u64) as i64
+            })
+            .collect()
+    }
+
+    #[test]
+    fn gathers_rows_of_any_layout() {
+        let x = Value::from_slice(&[3, 2], &[0i32, 1, 10, 11, 20, 21]).unwrap();
+        let idx = Value::from_slice(&[2, 2], &[2i64, 0, 1, 2]).unwrap();
+        let out = gather(&x, &idx, &ctx()).unwrap();
+        assert_eq!(out.shape(), &[2, 2, 2]);
+        assert_eq!(
+            out.as_slice::<i32>().unwrap(),
+            &[20, 21, 0, 1, 10, 11, 20, 21]
+        );
+        // SAFETY: the transposed layout reaches the same elements.
+        let t = unsafe { x.view(Shape::from_slice(&[2, 3]), Strides::from_slice(&[1, 2]), 0) };
+        let idx = Value::from_slice(&[1], &[1i64]).unwrap();
+        let out = gather(&t, &idx, &ctx()).unwrap();
+        assert_eq!(out.as_slice::<i32>().unwrap(), &[1, 11, 21]);
+        let bad = Value::from_slice(&[2], &[0i64, 3]).unwrap();
+        let Err(Error::Index(message)) = gather(&x, &bad, &ctx()) else {
+            panic!("no error")
+        };
+        assert_eq!(
+            message,
+            "gather: index 3 is out of bounds for axis 0 with size 3"
+        );
+        let bad = Value::from_slice(&[1], &[-1i64]).unwrap();
+        assert!(gather(&x, &bad, &ctx()).is_err());
+        let none = Value::from_slice::<i64>(&[0, 4], &[]).unwrap();
+        assert_eq!(gather(&x, &none, &ctx()).unwrap().shape(), &[0, 4, 2]);
+        assert!(gather(&Value::scalar(1.0f32).unwrap(), &none, &ctx()).is_err());
+    }
+
+    #[test]
+    fn updates_accumulate_in_order() {
+        for row in [1usize, 3, 200] {
+            let (n, count) = (17, 3000);
+            let x: Vec<f32> = (0..n * row).map(|i| i as f32 * 0.1).collect();
+            let u: Vec<f32> = (0..count * row).map(|i| 1.0 / (i + 1) as f32).collect();
+            let at = random(count, n);
+            let (mut sum, mut last) = (x.clone(), x.clone());
+            for (i, &k) in at.iter().enumerate() {
+                for j in 0..row {
+                    sum[k as usize * row + j] += u[i * row + j];
+                    last[k as usize * row + j] = u[i * row + j];
+                }
+            }
+            let x = Value::from_slice(&[n, row], &x).unwrap();
+            let u = Value::from_slice(&[count, row], &u).unwrap();
+            let idx = Value::from_slice(&[count], &at).unwrap();
+            let one = scatter_add(x.clone(), &idx, &u, &ctx()).unwrap();
+            let two = wide(|ctx| scatter_add(x.clone(), &idx, &u, ctx)).unwrap();
+            assert_eq!(one.as_slice::<f32>().unwrap(), sum.as_slice());
+            assert_eq!(two.as_slice::<f32>().unwrap(), sum.as_slice());
+            let one = scatter(x.clone(), &idx, &u, &ctx()).unwrap();
+            let two = wide(|ctx| scatter(x.clone(), &idx, &u, ctx)).unwrap();
+            assert_eq!(one.as_slice::<f32>().unwrap(), last.as_slice());
+            assert_eq!(two.as_slice::<f32>().unwrap(), last.as_slice());
+            // The shared one is untouched, an owned one is reused.
+            assert_eq!(x.as_slice::<f32>().unwrap()[0], 0.0);
+            let address = x.as_ptr();
+            assert_eq!(scatter_add(x, &idx, &u, &ctx()).unwrap().as_ptr(), address);
+        }
+    }
+
+    #[test]
+    fn updates_of_other_types_and_wrong_shapes() {
+        let x = Value::from_slice(&[2], &[false, false]).unwrap();
+        let idx = Value::from_slice(&[2], &[1i64, 1]).unwrap();
+        let u = Value::from_slice(&[2], &[true, false]).unwrap();
+        let out = scatter_add(x.clone(), &idx, &u, &ctx()).unwrap();
+        assert_eq!(out.as_slice::<bool>().unwrap(), &[false, true]);
+        let out = scatter(x.clone(), &idx, &u, &ctx()).unwrap();
+        assert_eq!(out.as_slice::<bool>().unwrap(), &[false, false]);
+        let wrong = Value::from_slice(&[3], &[true; 3]).unwrap();
+        assert!(scatter(x.clone(), &idx, &wrong, &ctx()).is_err());
+        let bad = Value::from_slice(&[2], &[0i64, 2]).unwrap();
+        assert!(matches!(
+            scatter_add(x, &bad, &u, &ctx()),
+            Err(Error::Index(_))
+        ));
+        let z = num_complex::Complex::new(1.0, 2.0);
+        let x = Value::from_slice(&[2], &[z, z]).unwrap();
+        let out = scatter_add(x, &idx, &Value::from_slice(&[2], &[z, z]).unwrap(), &ctx()).unwrap();
+        assert_eq!(out.as_slice::<num_complex::Complex<f64>>().unwrap(), &[z, z + z + z]);
+    }
+
+    #[test]
+    fn positions() {
+        assert_eq!(iota(3).unwrap().as_slice::<i64>().unwrap(), &[0, 1, 2]);
+        let mask = Value::from_slice(&[2, 3], &[0.0, -0.0, f64::NAN, 4.0, 0.0, 1.0]).unwrap();
+        let out = nonzero(&mask, &ctx()).unwrap();
+        assert_eq!(out.shape(), &[3, 2]);
+        assert_eq!(out.as_slice::<i64>().unwrap(), &[0, 2, 1, 0, 1, 2]);
+        let none = Value::from_slice::<bool>(&[0, 5], &[]).unwrap();
+        assert_eq!(nonzero(&none, &ctx()).unwrap().shape(), &[0, 2]);
+    }
+}

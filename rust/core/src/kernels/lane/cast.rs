@@ -1,0 +1,255 @@
+//! Conversions between all pairs of dtypes.
+
+use num_complex::Complex;
+
+use super::Lane;
+use super::half::{Bf16Bits, F16Bits, f32_to_bf16, f32_to_f16, round_to_odd};
+use super::run::{self, Unary};
+use crate::aval::DType;
+use crate::kernels::level::Level;
+
+/// A bool as it lies in memory.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Flag(u8);
+
+/// What an element is as each of the types that it may become.
+trait Source: Copy {
+    fn truth(self) -> bool;
+    fn u8(self) -> u8;
+    fn i32(self) -> i32;
+    fn i64(self) -> i64;
+    fn f32(self) -> f32;
+    fn f64(self) -> f64;
+    /// An `f32` that rounds to the right number of a narrower type.
+    fn narrow(self) -> f32;
+    fn c64(self) -> Complex<f32> {
+        Complex::new(self.f32(), 0.0)
+    }
+    fn c128(self) -> Complex<f64> {
+        Complex::new(self.f64(), 0.0)
+    }
+}
+
+macro_rules! source {
+    ($ty:ty, |$x:ident| $value:expr, $narrow:expr $(, $more:item)*) => {
+        impl Source for $ty {
+            #[inline(always)]
+            fn truth(self) -> bool {
+                let $x = self;
+                let zero = Default::default();
+                $value != zero
+            }
+            source!(@ $x, $value, f32 f64);
+            source!(# $x, $value, u8 i32 i64);
+            #[inline(always)]
+            fn narrow(self) -> f32 {
+                let $x = self;
+                $narrow
+            }
+        }
+    };
+    (# $x:ident, $value:expr, $($to:ident)*) => {
+        $(
+            #[inline(always)]
+            fn $to(self) -> $to {
+                let $x = self;
+                Number::$to($value)
+            }
+        )*
+    };
+    (@ $x:ident, $value:expr, $($to:ident)*) => {
+        $(
+            #[inline(always)]
+            fn $to(self) -> $to {
+                let $x = self;
+                $value as $to
+            }
+        )*
+    };
+}
+
+/// Truncation to integers, saturating, with 0 for NaN, as `as` does; without branches.
+macro_rules! truncation {
+    ($name:ident, $float:ident => $int:ident) => {
+        #[inline(always)]
+        fn $name(x: $float) -> $int {
+            // The largest value may round up to the first that is out of range.
+            const LOW: $float = $int::MIN as $float;
+            const END: $float = ($int::MAX / 2 + 1) as $float * 2.0;
+            let fits = (x >= LOW) & (x < END);
+            // SAFETY: the value is finite and its integral part is in range.
+            let whole: $int = unsafe { (if fits { x } else { 0.0 }).to_int_unchecked() };
+            let whole = if x >= END { $int::MAX } else { whole };
+            if x < LOW { $int::MIN } else { whole }
+        }
+    };
+}
+truncation!(f32_to_i32, f32 => i32);
+truncation!(f32_to_i64, f32 => i64);
+truncation!(f64_to_i32, f64 => i32);
+truncation!(f64_to_i64, f64 => i64);
+
+/// Numbers as they are after `as`, except for truncation.
+trait Number: Copy {
+    fn i32(self) -> i32;
+    fn i64(self) -> i64;
+    fn u8(self) -> u8;
+}
+
+macro_rules! number {
+    ($($t:ident: |$x:ident| $i32:expr, $i64:expr, $u8:expr;)*) => {
+        $(impl Number for $t {
+            #[inline(always)]
+            fn i32(self) -> i32 {
+                let $x = self;
+                $i32
+            }
+            #[inline(always)]
+            fn i64(self) -> i64 {
+                let $x = self;
+                $i64
+            }
+            #[inline(always)]
+            fn u8(self) -> u8 {
+                let $x = self;
+                $u8
+            }
+        })*
+    };
+}
+number! {
+    u8: |x| i32::from(x), i64::from(x), x;
+    i32: |x| x, i64::from(x), x as u8;
+    i64: |x| x as i32, x, x as u8;
+    f32: |x| f32_to_i32(x), f32_to_i64(x), f32_to_i32(x).clamp(0, 255) as u8;
+    f64: |x| f64_to_i32(x), f64_to_i64(x), f64_to_i32(x).clamp(0, 255) as u8;
+}
+
+source!(Flag, |x| u8::from(x.0 != 0), f32::from(u8::from(x.0 != 0)));
+source!(u8, |x| x, f32::from(x));
+source!(i32, |x| x, round_to_odd(f64::from(x)));
+source!(i64, |x| x, round_to_odd(x as f64));
+source!(F16Bits, |x| x.to_f32(), x.to_f32());
+source!(Bf16Bits, |x| x.to_f32(), x.to_f32());
+source!(f32, |x| x, x);
+source!(f64, |x| x, round_to_odd(x));
+
+macro_rules! complex_source {
+    ($part:ty) => {
+        impl Source for Complex<$part> {
+            #[inline(always)]
+            fn truth(self) -> bool {
+                (self.re != 0.0) | (self.im != 0.0)
+            }
+            complex_source!(@ u8 i32 i64 f32 f64 narrow -> f32);
+            #[inline(always)]
+            fn c64(self) -> Complex<f32> {
+                Complex::new(self.re as f32, self.im as f32)
+            }
+            #[inline(always)]
+            fn c128(self) -> Complex<f64> {
+                Complex::new(self.re as f64, self.im as f64)
+            }
+        }
+    };
+    (@ $($name:ident)* -> f32) => {
+        $(complex_source!(# $name);)*
+    };
+    (# narrow) => {
+        #[inline(always)]
+        fn narrow(self) -> f32 {
+            Source::narrow(self.re)
+        }
+    };
+    (# $name:ident) => {
+        #[inline(always)]
+        fn $name(self) -> $name {
+            Source::$name(self.re)
+        }
+    };
+}
+
+complex_source!(f32);
+complex_source!(f64);
+
+/// An element that every source can become.
+trait Target: Copy {
+    fn of<S: Source>(x: S) -> Self;
+}
+
+macro_rules! target {
+    ($($ty:ty: |$x:ident| $body:expr;)*) => {
+        $(impl Target for $ty {
+            #[inline(always)]
+            fn of<S: Source>($x: S) -> $ty {
+                $body
+            }
+        })*
+    };
+}
+
+target! {
+    Flag: |x| Flag(u8::from(x.truth()));
+    u8: |x| x.u8();
+    i32: |x| x.i32();
+    i64: |x| x.i64();
+    F16Bits: |x| F16Bits(f32_to_f16(x.narrow()));
+    Bf16Bits: |x| Bf16Bits(f32_to_bf16(x.narrow()));
+    f32: |x| x.f32();
+    f64: |x| x.f64();
+    Complex<f32>: |x| x.c64();
+    Complex<f64>: |x| x.c128();
+}
+
+struct Cast<S, T>(std::marker::PhantomData<(S, T)>);
+
+impl<S: Source, T: Target> Unary for Cast<S, T> {
+    type A = S;
+    type R = T;
+    const LONG: bool = false;
+    #[inline(always)]
+    fn call(a: S) -> T {
+        T::of(a)
+    }
+}
+
+fn from<S: Source>(level: Level, to: DType) -> Lane {
+    match to {
+        DType::Bool => run::unary_lane::<Cast<S, Flag>>(level),
+        DType::U8 => run::unary_lane::<Cast<S, u8>>(level),
+        DType::I32 => run::unary_lane::<Cast<S, i32>>(level),
+        DType::I64 => run::unary_lane::<Cast<S, i64>>(level),
+        DType::F16 => run::unary_lane::<Cast<S, F16Bits>>(level),
+        DType::Bf16 => run::unary_lane::<Cast<S, Bf16Bits>>(level),
+        DType::F32 => run::unary_lane::<Cast<S, f32>>(level),
+        DType::F64 => run::unary_lane::<Cast<S, f64>>(level),
+        DType::C64 => run::unary_lane::<Cast<S, Complex<f32>>>(level),
+        DType::C128 => run::unary_lane::<Cast<S, Complex<f64>>>(level),
+    }
+}
+
+/// [`super::cast_lane`] at a level that the machine supports.
+pub(super) fn cast_at(level: Level, source: DType, to: DType) -> Lane {
+    if source == to {
+        return match to.size() {
+            1 => run::copy::<u8>,
+            2 => run::copy::<u16>,
+            4 => run::copy::<u32>,
+            8 => run::copy::<u64>,
+            _ => run::copy::<[u64; 2]>,
+        };
+    }
+    match source {
+        DType::Bool => from::<Flag>(level, to),
+        DType::U8 => from::<u8>(level, to),
+        DType::I32 => from::<i32>(level, to),
+        DType::I64 => from::<i64>(level, to),
+        DType::F16 => from::<F16Bits>(level, to),
+        DType::Bf16 => from::<Bf16Bits>(level, to),
+        DType::F32 => from::<f32>(level, to),
+        DType::F64 => from::<f64>(level, to),
+        DType::C64 => from::<Complex<f32>>(level, to),
+        DType::C128 => from::<Complex<f64>>(level, to),
+    }
+}

@@ -1,0 +1,105 @@
+//! Lanes of `f32` and `f64`.
+
+use num_complex::Complex;
+
+use super::run::{binary, copy, unary};
+use super::{Lane, LaneOp};
+use crate::kernels::level::Level;
+use crate::kernels::math;
+
+macro_rules! real_lanes {
+    ($(#[$meta:meta])* $name:ident, $t:ident) => {
+        $(#[$meta])*
+        pub(super) fn $name(level: Level, op: LaneOp) -> Option<Lane> {
+            use math::$t as m;
+            match op {
+                LaneOp::Neg => unary!(level, $t => $t, |x| -x),
+                LaneOp::Abs => unary!(level, $t => $t, |x| x.abs()),
+                LaneOp::Sign => unary!(level, $t => $t, |x| m::sign(x)),
+                LaneOp::Floor => unary!(level, $t => $t, |x| x.floor()),
+                LaneOp::Ceil => unary!(level, $t => $t, |x| x.ceil()),
+                LaneOp::Round => unary!(level, $t => $t, |x| x.round_ties_even()),
+                LaneOp::Trunc => unary!(level, $t => $t, |x| x.trunc()),
+                LaneOp::Exp => unary!(level, $t => $t, long |x| m::exp(x)),
+                LaneOp::Exp2 => unary!(level, $t => $t, long |x| m::exp2(x)),
+                LaneOp::Expm1 => unary!(level, $t => $t, long |x| m::expm1(x)),
+                LaneOp::Log => unary!(level, $t => $t, long |x| m::log(x)),
+                LaneOp::Log2 => unary!(level, $t => $t, long |x| m::log2(x)),
+                LaneOp::Log10 => unary!(level, $t => $t, long |x| m::log10(x)),
+                LaneOp::Log1p => unary!(level, $t => $t, long |x| m::log1p(x)),
+                LaneOp::Sqrt => unary!(level, $t => $t, |x| x.sqrt()),
+                LaneOp::Cbrt => unary!(level, $t => $t, long |x| m::cbrt(x)),
+                LaneOp::Reciprocal => unary!(level, $t => $t, |x| 1.0 / x),
+                LaneOp::Square => unary!(level, $t => $t, |x| x * x),
+                LaneOp::Sin => unary!(level, $t => $t, long |x| m::sin(x), m::sin_slow, m::needs_fixup),
+                LaneOp::Cos => unary!(level, $t => $t, long |x| m::cos(x), m::cos_slow, m::needs_fixup),
+                LaneOp::Tan => unary!(level, $t => $t, long |x| m::tan(x), m::tan_slow, m::needs_fixup),
+                LaneOp::Asin => unary!(level, $t => $t, long |x| m::asin(x)),
+                LaneOp::Acos => unary!(level, $t => $t, long |x| m::acos(x)),
+                LaneOp::Atan => unary!(level, $t => $t, long |x| m::atan(x)),
+                LaneOp::Sinh => unary!(level, $t => $t, long |x| m::sinh(x)),
+                LaneOp::Cosh => unary!(level, $t => $t, long |x| m::cosh(x)),
+                LaneOp::Tanh => unary!(level, $t => $t, long |x| m::tanh(x)),
+                LaneOp::Asinh => unary!(level, $t => $t, long |x| m::asinh(x)),
+                LaneOp::Acosh => unary!(level, $t => $t, long |x| m::acosh(x)),
+                LaneOp::Atanh => unary!(level, $t => $t, long |x| m::atanh(x)),
+                LaneOp::Sigmoid => unary!(level, $t => $t, long |x| m::sigmoid(x)),
+                LaneOp::Softplus => unary!(level, $t => $t, long |x| m::softplus(x)),
+                LaneOp::Erf => unary!(level, $t => $t, long |x| m::erf(x)),
+                LaneOp::Erfc => unary!(level, $t => $t, long |x| m::erfc(x)),
+                LaneOp::Conj | LaneOp::Real => Some(copy::<$t>),
+                LaneOp::Imag => unary!(level, $t => $t, |_x| 0.0),
+                LaneOp::Not => unary!(level, $t => u8, |x| u8::from(x == 0.0)),
+                LaneOp::IsNan => unary!(level, $t => u8, |x| u8::from(x.is_nan())),
+                LaneOp::IsInf => unary!(level, $t => u8, |x| u8::from(x.abs() == $t::INFINITY)),
+                LaneOp::IsFinite => unary!(level, $t => u8, |x| u8::from(x.abs() < $t::INFINITY)),
+                LaneOp::Add => binary!(level, $t, $t => $t, |x, y| x + y),
+                LaneOp::Sub => binary!(level, $t, $t => $t, |x, y| x - y),
+                LaneOp::Mul => binary!(level, $t, $t => $t, |x, y| x * y),
+                LaneOp::Div => binary!(level, $t, $t => $t, |x, y| x / y),
+                LaneOp::Pow => binary!(level, $t, $t => $t, long |x, y| m::pow(x, y)),
+                LaneOp::Maximum => binary!(level, $t, $t => $t, |x, y| m::maximum(x, y)),
+                LaneOp::Minimum => binary!(level, $t, $t => $t, |x, y| m::minimum(x, y)),
+                LaneOp::Fmax => binary!(level, $t, $t => $t, |x, y| m::fmax(x, y)),
+                LaneOp::Fmin => binary!(level, $t, $t => $t, |x, y| m::fmin(x, y)),
+                LaneOp::Atan2 => binary!(level, $t, $t => $t, long |x, y| m::atan2(x, y)),
+                LaneOp::Hypot => binary!(level, $t, $t => $t, long |x, y| m::hypot(x, y)),
+                LaneOp::Logaddexp => binary!(level, $t, $t => $t, long |x, y| m::logaddexp(x, y)),
+                LaneOp::FloorDivide => {
+                    binary!(level, $t, $t => $t, |x, y| m::floor_divide(x, y))
+                }
+                LaneOp::Remainder => binary!(level, $t, $t => $t, |x, y| m::remainder(x, y)),
+                LaneOp::Fmod => binary!(level, $t, $t => $t, |x, y| m::fmod(x, y)),
+                LaneOp::Copysign => binary!(level, $t, $t => $t, |x, y| x.copysign(y)),
+                LaneOp::Complex => {
+                    binary!(level, $t, $t => Complex<$t>, |x, y| Complex::new(x, y))
+                }
+                LaneOp::Eq => binary!(level, $t, $t => u8, |x, y| u8::from(x == y)),
+                LaneOp::Ne => binary!(level, $t, $t => u8, |x, y| u8::from(x != y)),
+                LaneOp::Lt => binary!(level, $t, $t => u8, |x, y| u8::from(x < y)),
+                LaneOp::Le => binary!(level, $t, $t => u8, |x, y| u8::from(x <= y)),
+                LaneOp::Gt => binary!(level, $t, $t => u8, |x, y| u8::from(x > y)),
+                LaneOp::Ge => binary!(level, $t, $t => u8, |x, y| u8::from(x >= y)),
+                LaneOp::And => {
+                    binary!(level, $t, $t => u8, |x, y| u8::from((x != 0.0) & (y != 0.0)))
+                }
+                LaneOp::Or => {
+                    binary!(level, $t, $t => u8, |x, y| u8::from((x != 0.0) | (y != 0.0)))
+                }
+                LaneOp::Xor => {
+                    binary!(level, $t, $t => u8, |x, y| u8::from((x != 0.0) != (y != 0.0)))
+                }
+                _ => None,
+            }
+        }
+    };
+}
+
+real_lanes!(
+    /// The lanes of `f32`.
+    f32_lane, f32
+);
+real_lanes!(
+    /// The lanes of `f64`.
+    f64_lane, f64
+);

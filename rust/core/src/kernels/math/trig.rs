@@ -1,0 +1,139 @@
+//! Sine, cosine and tangent in `f64`.
+//!
+//! Up to |x| = 2^30 the argument is reduced by a three-part pi/2 (Cody and Waite 1980, with fused
+//! multiply-adds, which make the first difference exact); the remainder is kept as `hi + lo` and
+//! goes into one sine and one cosine polynomial, of which the quadrant picks.
+//!
+//! Larger arguments are rare and need the Payne-Hanek reduction of `reduce.rs`, which does not
+//! vectorise: the fast functions return a meaningless value there, [`needs_fixup`] says so, and
+//! [`sin_slow`], [`cos_slow`], [`tan_slow`] are right for every argument. The loops in `map.rs`
+//! combine the two.
+#![allow(clippy::excessive_precision, clippy::unreadable_literal)]
+
+use super::coeffs;
+use super::parts::{SIGN_BIT, fast_two_sum, horner, round_int, sel, two_sum};
+use super::reduce::payne_hanek;
+
+/// The fast reduction serves |x| up to here.
+const LIMIT: f64 = 1073741824.0;
+const TWO_OVER_PI: f64 = 0.6366197723675814;
+const PIO2: f64 = 1.5707963267948966;
+const PIO2_MID: f64 = 6.123233995736766e-17;
+const PIO2_LOW: f64 = -1.4973849048591698e-33;
+/// Below this, sin x = tan x = x to the last bit; selecting keeps -0 and the subnormals.
+const TINY: f64 = 1e-8;
+
+/// Whether `sin`, `cos` and `tan` need their slow form for this argument (true at infinity, false
+/// at NaN, which the fast form passes on).
+#[inline(always)]
+#[must_use]
+pub fn needs_fixup(x: f64) -> bool {
+    x.abs() > LIMIT
+}
+
+/// The quadrant (in the low two bits) and the remainder in [-pi/4, pi/4] as `hi + lo`.
+#[inline(always)]
+fn reduce(x: f64) -> (u64, f64, f64) {
+    let (n, quadrant) = round_int(x * TWO_OVER_PI);
+    let w = n.mul_add(-PIO2, x);
+    // Near a multiple of pi/2 the second part may cancel most of `w`: both its product and the
+    // subtraction keep their rounding errors.
+    let p = n * PIO2_MID;
+    let pl = n.mul_add(PIO2_MID, -p);
+    let (r, rl) = two_sum(w, -p);
+    (quadrant, r, rl - n.mul_add(PIO2_LOW, pl))
+}
+
+/// sin and cos of the remainder, each as `hi + lo` with `lo` not yet added.
+#[inline(always)]
+fn sin_cos_kernel(r: f64, rl: f64) -> (f64, f64, f64, f64) {
+    let z = r * r;
+    let hz = 0.5 * z;
+    let w = 1.0 - hz;
+    let sin_lo = (r * z).mul_add(horner(z, &coeffs::SIN), rl * w);
+    let cos_lo = (z * z).mul_add(horner(z, &coeffs::COS), (1.0 - w) - hz) - r * rl;
+    (r, sin_lo, w, cos_lo)
+}
+
+/// sin(r) or cos(r) with a sign, by quadrant.
+#[inline(always)]
+fn pick(quadrant: u64, r: f64, rl: f64) -> f64 {
+    let (s, sl, c, cl) = sin_cos_kernel(r, rl);
+    let odd = (quadrant & 1) != 0;
+    let v = sel(odd, c, s) + sel(odd, cl, sl);
+    f64::from_bits(v.to_bits() ^ ((quadrant << 62) & SIGN_BIT))
+}
+
+/// tan(r) or -1/tan(r), by quadrant.
+#[inline(always)]
+fn pick_tan(quadrant: u64, r: f64, rl: f64) -> f64 {
+    let (s, sl, c, cl) = sin_cos_kernel(r, rl);
+    let (s, sl) = fast_two_sum(s, sl);
+    let (c, cl) = fast_two_sum(c, cl);
+    let odd = (quadrant & 1) != 0;
+    let (nh, nl) = (sel(odd, -c, s), sel(odd, -cl, sl));
+    let (dh, dl) = (sel(odd, s, c), sel(odd, sl, cl));
+    // As `div_dd`; the quotient is never extreme because |r| > 2^-62.
+    let (q, ql) = super::parts::div_dd(nh, nl, dh, dl);
+    q + ql
+}
+
+/// The sine, for |x| <= 2^30 (see [`needs_fixup`]).
+#[inline(always)]
+#[must_use]
+pub fn sin(x: f64) -> f64 {
+    let (quadrant, r, rl) = reduce(x);
+    sel(x.abs() < TINY, x, pick(quadrant, r, rl))
+}
+
+/// The cosine, for |x| <= 2^30 (see [`needs_fixup`]).
+#[inline(always)]
+#[must_use]
+pub fn cos(x: f64) -> f64 {
+    let (quadrant, r, rl) = reduce(x);
+    pick(quadrant.wrapping_add(1), r, rl)
+}
+
+/// The tangent, for |x| <= 2^30 (see [`needs_fixup`]).
+#[inline(always)]
+#[must_use]
+pub fn tan(x: f64) -> f64 {
+    let (quadrant, r, rl) = reduce(x);
+    sel(x.abs() < TINY, x, pick_tan(quadrant, r, rl))
+}
+
+/// The sine for every argument, scalar.
+#[cold]
+#[must_use]
+pub fn sin_slow(x: f64) -> f64 {
+    if needs_fixup(x) {
+        let (quadrant, r, rl) = payne_hanek(x);
+        pick(quadrant, r, rl)
+    } else {
+        sin(x)
+    }
+}
+
+/// The cosine for every argument, scalar.
+#[cold]
+#[must_use]
+pub fn cos_slow(x: f64) -> f64 {
+    if needs_fixup(x) {
+        let (quadrant, r, rl) = payne_hanek(x);
+        pick(quadrant.wrapping_add(1), r, rl)
+    } else {
+        cos(x)
+    }
+}
+
+/// The tangent for every argument, scalar.
+#[cold]
+#[must_use]
+pub fn tan_slow(x: f64) -> f64 {
+    if needs_fixup(x) {
+        let (quadrant, r, rl) = payne_hanek(x);
+        pick_tan(quadrant, r, rl)
+    } else {
+        tan(x)
+    }
+}

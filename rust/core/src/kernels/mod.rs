@@ -1,0 +1,37 @@
+//! Loops over memory: the only place with `unsafe` code in this crate.
+//!
+//! Kernels know slices, strides and lanes, never programs or graphs. Each block states why it is
+//! sound. Instruction sets are chosen once, at run time (`level`); the same source is compiled for
+//! each of them.
+#![allow(unsafe_code)]
+
+mod buffer;
+mod ctx;
+mod fused;
+mod index;
+mod lane;
+mod level;
+pub mod math;
+mod reduce;
+mod strided;
+mod stub;
+mod view;
+
+pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
+pub use ctx::Ctx;
+pub use fused::{Fused, FusedBuilder, ReduceOp, Reg};
+pub use index::{gather, iota, nonzero, scatter, scatter_add};
+pub use lane::{LaneOp, result_dtype};
+pub use level::Level;
+pub use reduce::{argreduce, argsort, cumsum, reduce};
+pub use strided::{concatenate, copy, copy_into, pad};
+pub use stub::*;
+
+/// The name of the instruction set that kernels use here.
+pub fn level_name() -> &'static str {
+    match Level::best() {
+        Level::Baseline => "baseline",
+        Level::Avx2 => "avx2",
+        Level::Avx512 => "avx512",
+    }
+}

@@ -1,0 +1,99 @@
+//! Running sums and products, added up from the first element to the last as NumPy does it.
+
+use super::super::strided::{Shared, contiguous};
+use super::super::{Ctx, Value};
+use super::{BLOCK, Number, TASK, with_number};
+use crate::error::Result;
+
+/// Running sums along `axis`, from its end when `reverse`. Half types are accumulated in `f32`.
+pub fn cumsum(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
+    // SAFETY: `T` is the type of the dtype.
+    with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::plus) })
+}
+
+/// Running products along `axis`, from its end when `reverse`.
+pub fn cumprod(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
+    // SAFETY: `T` is the type of the dtype.
+    with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::times) })
+}
+
+unsafe fn scan<T: Number>(
+    src: &Value,
+    axis: usize,
+    reverse: bool,
+    ctx: &Ctx,
+    f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Send + Sync,
+) -> Result<Value> {
+    let src = contiguous(src, ctx)?;
+    let out = Value::empty(src.aval().clone())?;
+    let len = src.shape()[axis];
+    let inner: usize = src.shape()[axis + 1..].iter().product();
+    if src.aval().size() == 0 {
+        return Ok(out);
+    }
+    let outer = src.aval().size() / (len * inner);
+    // A task takes a strip of at most a block's width, so that its accumulators stay near.
+    let strips = inner.div_ceil(BLOCK);
+    let (tasks, group) = {
+        let group = TASK.div_ceil(len * inner.min(BLOCK));
+        ((outer * strips).div_ceil(group), group)
+    };
+    let from = Shared::new(src.as_ptr().cast_mut().cast::<T>());
+    let to = Shared::new(out.as_mut_ptr().cast::<T>());
+    ctx.for_each(tasks, |task| {
+        for unit in task * group..(outer * strips).min((task + 1) * group) {
+            let (row, strip) = (unit / strips, unit % strips * BLOCK);
+            let n = BLOCK.min(inner - strip);
+            let first = (row * len * inner + strip) as isize;
+            if n == 1 {
+                // SAFETY: as below.
+                unsafe { line::<T>(from.at(first), to.at(first), len, inner, reverse, f) };
+                continue;
+            }
+            let mut sum = [T::Wide::ZERO; BLOCK];
+            let mut next = [T::Wide::ZERO; BLOCK];
+            for i in 0..len {
+                let i = if reverse { len - 1 - i } else { i };
+                let at = first + (i * inner) as isize;
+                // SAFETY: `at + n` stays within the strip's rows; tasks have different strips.
+                unsafe {
+                    T::widen_line(from.at(at), 1, &mut next[..n]);
+                    let start = if reverse { i + 1 == len } else { i == 0 };
+                    if start {
+                        sum[..n].copy_from_slice(&next[..n]);
+                    } else {
+                        for (x, &y) in sum[..n].iter_mut().zip(&next[..n]) {
+                            *x = f(*x, y);
+                        }
+                    }
+                    // Fresh memory of ours is aligned.
+                    for (j, &x) in sum[..n].iter().enumerate() {
+                        to.at(at + j as isize).write(T::narrow(x));
+                    }
+                }
+            }
+        }
+    })?;
+    Ok(out)
+}
+
+/// One line of `len > 0` elements `step` apart.
+unsafe fn line<T: Number>(
+    from: *const T,
+    to: *mut T,
+    len: usize,
+    step: usize,
+    reverse: bool,
+    f: impl Fn(T::Wide, T::Wide) -> T::Wide,
+) {
+    let at = |i: usize| step * if reverse { len - 1 - i } else { i };
+    // SAFETY: the caller vouches for the line on both sides.
+    unsafe {
+        let mut sum = from.add(at(0)).read_unaligned().widen();
+        to.add(at(0)).write(T::narrow(sum));
+        for i in 1..len {
+            sum = f(sum, from.add(at(i)).read_unaligned().widen());
+            to.add(at(i)).write(T::narrow(sum));
+        }
+    }
+}

@@ -1,0 +1,693 @@
+//! Moving elements between layouts: copies, fills, concatenation and padding.
+//!
+//! Every operation here is one *nest*: the axes of the destination, each with a step in the
+//! destination and one in the source, flipped, sorted and merged until the innermost loop is as long
+//! as it can be. Elements are moved by size and never looked at, so a step of zero in the source is a
+//! broadcast and a fill is a copy from one element. Where source and destination disagree on the
+//! innermost axis the nest is a transposition, and goes tile by tile so that each cache line is
+//! fetched once.
+
+use smallvec::SmallVec;
+
+use super::{Ctx, Value};
+use crate::aval::{Aval, Shape, Strides, tuple};
+use crate::error::{Error, Result};
+
+/// From this many bytes on a copy is spread over the threads (about 50 µs of work).
+const PARALLEL: usize = 1 << 20;
+/// A copy looks for a cancellation after this many bytes.
+const PIECE: usize = 64 << 20;
+/// Side of the tiles that transpositions are cut into.
+const TILE: usize = 32;
+
+/// A pointer that several threads write disjoint elements through.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shared<T>(*mut T);
+
+// SAFETY: whoever sends one promises, where it is used, that the threads touch disjoint elements.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Wraps a pointer.
+    pub(crate) fn new(p: *mut T) -> Shared<T> {
+        Shared(p)
+    }
+
+    /// The address `by` elements on.
+    pub(crate) fn at(self, by: isize) -> *mut T {
+        self.0.wrapping_offset(by)
+    }
+}
+
+/// Runs `$body` with `$t` standing for the unsigned integer of `$size` bytes.
+macro_rules! by_size {
+    ($size:expr, $t:ident => $body:expr) => {
+        match $size {
+            1 => {
+                type $t = u8;
+                $body
+            }
+            2 => {
+                type $t = u16;
+                $body
+            }
+            4 => {
+                type $t = u32;
+                $body
+            }
+            8 => {
+                type $t = u64;
+                $body
+            }
+            _ => {
+                type $t = u128;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use by_size;
+
+/// One loop of a nest; steps are in elements.
+#[derive(Debug, Clone, Copy)]
+struct Loop {
+    len: usize,
+    dst: isize,
+    src: isize,
+}
+
+/// The loops that visit every element of two layouts of one shape, outermost first.
+#[derive(Debug, Clone)]
+pub(crate) struct Nest {
+    loops: SmallVec<[Loop; 4]>,
+    /// Where the loops start, relative to element `[0, 0, ...]`.
+    dst_shift: isize,
+    src_shift: isize,
+    size: usize,
+}
+
+impl Nest {
+    /// The shortest nest for this shape: axes of length 1 dropped, destination steps made positive
+    /// and put in descending order, neighbours merged.
+    pub(crate) fn new(shape: &[usize], dst: &[isize], src: &[isize]) -> Nest {
+        let size = shape.iter().product();
+        let mut nest = Nest {
+            loops: SmallVec::new(),
+            dst_shift: 0,
+            src_shift: 0,
+            size,
+        };
+        if size == 0 {
+            return nest;
+        }
+        for ((&len, &dst), &src) in shape.iter().zip(dst).zip(src) {
+            if len == 1 {
+                continue;
+            }
+            if dst < 0 {
+                nest.dst_shift += dst * (len as isize - 1);
+                nest.src_shift += src * (len as isize - 1);
+                nest.loops.push(Loop {
+                    len,
+                    dst: -dst,
+                    src: -src,
+                });
+            } else {
+                nest.loops.push(Loop { len, dst, src });
+            }
+        }
+        if !nest.loops.is_sorted_by(|a, b| a.dst >= b.dst) {
+            nest.loops.sort_by_key(|l| std::cmp::Reverse(l.dst));
+        }
+        let mut merged = 0;
+        for i in 1..nest.loops.len() {
+            let (outer, inner) = (nest.loops[merged], nest.loops[i]);
+            let n = inner.len as isize;
+            if outer.dst == inner.dst * n && outer.src == inner.src * n {
+                nest.loops[merged] = Loop {
+                    len: outer.len * inner.len,
+                    ..inner
+                };
+            } else {
+                merged += 1;
+                nest.loops[merged] = inner;
+            }
+        }
+        nest.loops.truncate(merged + 1);
+        nest
+    }
+
+    /// Copies every element, on this thread.
+    ///
+    /// # Safety
+    /// The layouts must lie in memory valid for writes (`dst`) and reads (`src`) of `T`s, not
+    /// overlapping; nobody else may use the destination meanwhile.
+    pub(crate) unsafe fn run<T: Copy>(&self, dst: *mut T, src: *const T) {
+        if self.size > 0 {
+            // SAFETY: the shifts lead to the first element visited.
+            unsafe {
+                run(
+                    &self.loops,
+                    dst.offset(self.dst_shift),
+                    src.offset(self.src_shift),
+                )
+            };
+        }
+    }
+
+    /// The same, on as many threads as pay.
+    ///
+    /// # Safety
+    /// As for [`Nest::run`].
+    unsafe fn run_wide<T: Copy>(&self, dst: *mut T, src: *const T, ctx: &Ctx) -> Result<()> {
+        let bytes = self.size * size_of::<T>();
+        let wide = ctx.threads() > 1 && bytes >= PARALLEL;
+        if !wide && bytes <= PIECE {
+            // SAFETY: the caller's promise.
+            unsafe { self.run(dst, src) };
+            return Ok(());
+        }
+        let pieces = if wide { 4 * ctx.threads() } else { 1 }.max(bytes / PIECE);
+        // The outermost loop that is long enough, or else the longest, is cut.
+        let enough = self.loops.iter().position(|l| l.len >= pieces);
+        let longest = || (0..self.loops.len()).max_by_key(|&i| self.loops[i].len);
+        let Some(cut) = enough.or_else(longest) else {
+            return Ok(());
+        };
+        let whole = self.loops[cut];
+        let part = whole.len.div_ceil(pieces);
+        let part = if part > TILE {
+            part.next_multiple_of(TILE)
+        } else {
+            part
+        };
+        let (dst, src) = (Shared::new(dst), Shared::new(src.cast_mut()));
+        ctx.for_each(whole.len.div_ceil(part), |i| {
+            let start = i * part;
+            let mut loops = self.loops.clone();
+            loops[cut].len = part.min(whole.len - start);
+            let start = start as isize;
+            // SAFETY: the caller's promise; pieces write disjoint elements.
+            unsafe {
+                run(
+                    &loops,
+                    dst.at(self.dst_shift + start * whole.dst),
+                    src.at(self.src_shift + start * whole.src),
+                );
+            }
+        })
+    }
+}
+
+/// Visits every index of the loops but calls `f` with the offsets only.
+#[inline(always)]
+fn walk(loops: &[Loop], mut f: impl FnMut(isize, isize)) {
+    let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, loops.len());
+    let (mut dst, mut src) = (0, 0);
+    loop {
+        f(dst, src);
+        let mut axis = loops.len();
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            let l = loops[axis];
+            index[axis] += 1;
+            dst += l.dst;
+            src += l.src;
+            if index[axis] < l.len {
+                break;
+            }
+            index[axis] = 0;
+            dst -= l.dst * l.len as isize;
+            src -= l.src * l.len as isize;
+        }
+    }
+}
+
+/// Runs non-empty loops.
+unsafe fn run<T: Copy>(loops: &[Loop], dst: *mut T, src: *const T) {
+    let Some((&inner, outer)) = loops.split_last() else {
+        // SAFETY: one element, valid on both sides.
+        unsafe { dst.write_unaligned(src.read_unaligned()) };
+        return;
+    };
+    // The axis along which the source is densest; a transposition when it is not the inner one.
+    let dense = (0..outer.len())
+        .filter(|&i| outer[i].src != 0)
+        .min_by_key(|&i| outer[i].src.unsigned_abs());
+    match dense {
+        Some(p) if inner.src != 0 && outer[p].src.unsigned_abs() < inner.src.unsigned_abs() => {
+            let rows = outer[p];
+            let mut rest: SmallVec<[Loop; 4]> = SmallVec::from_slice(outer);
+            rest.remove(p);
+            // SAFETY: the walked offsets and the two loops together stay inside both layouts.
+            walk(&rest, |d, s| unsafe {
+                transpose(rows, inner, dst.offset(d), src.offset(s))
+            });
+        }
+        // SAFETY: as above.
+        _ => walk(outer, |d, s| unsafe {
+            line(inner, dst.offset(d), src.offset(s))
+        }),
+    }
+}
+
+/// One innermost loop.
+#[inline(always)]
+unsafe fn line<T: Copy>(l: Loop, dst: *mut T, src: *const T) {
+    // SAFETY (all blocks): offsets stay inside the loop's layout, which the caller vouches for.
+    match (l.dst, l.src) {
+        (1, 1) if l.len * size_of::<T>() >= 64 => unsafe {
+            std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), l.len * size_of::<T>());
+        },
+        (1, 0) => unsafe {
+            let x = src.read_unaligned();
+            for i in 0..l.len {
+                dst.add(i).write_unaligned(x);
+            }
+        },
+        (1, step) => unsafe {
+            for i in 0..l.len {
+                dst.add(i)
+                    .write_unaligned(src.offset(i as isize * step).read_unaligned());
+            }
+        },
+        (to, from) => unsafe {
+            for i in 0..l.len as isize {
+                dst.offset(i * to)
+                    .write_unaligned(src.offset(i * from).read_unaligned());
+            }
+        },
+    }
+}
+
+/// Two loops of which the source is dense along `rows` and the destination along `cols`.
+unsafe fn transpose<T: Copy>(rows: Loop, cols: Loop, dst: *mut T, src: *const T) {
+    let dense = rows.src == 1 && cols.dst == 1;
+    for i0 in (0..rows.len).step_by(TILE) {
+        let i1 = rows.len.min(i0 + TILE);
+        for j0 in (0..cols.len).step_by(TILE) {
+            let j1 = cols.len.min(j0 + TILE);
+            let mut i = i0;
+            // SAFETY (all blocks): i and j stay below the lengths of the loops.
+            while dense && i + 8 <= i1 {
+                let mut j = j0;
+                while j + 8 <= j1 {
+                    unsafe {
+                        let d = dst.offset(i as isize * rows.dst + j as isize);
+                        let s = src.offset(i as isize + j as isize * cols.src);
+                        square(d, rows.dst, s, cols.src);
+                    }
+                    j += 8;
+                }
+                for j in j..j1 {
+                    for i in i..i + 8 {
+                        unsafe { element(rows, cols, i, j, dst, src) };
+                    }
+                }
+                i += 8;
+            }
+            for i in i..i1 {
+                for j in j0..j1 {
+                    unsafe { element(rows, cols, i, j, dst, src) };
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn element<T: Copy>(rows: Loop, cols: Loop, i: usize, j: usize, d: *mut T, s: *const T) {
+    let (i, j) = (i as isize, j as isize);
+    // SAFETY: the caller keeps both indices below the lengths of their loops.
+    unsafe {
+        let x = s.offset(i * rows.src + j * cols.src).read_unaligned();
+        d.offset(i * rows.dst + j * cols.dst).write_unaligned(x);
+    }
+}
+
+/// Eight by eight elements through registers: eight dense reads, eight dense writes.
+#[inline(always)]
+unsafe fn square<T: Copy>(dst: *mut T, to: isize, src: *const T, from: isize) {
+    // SAFETY: the caller vouches for the 64 elements on both sides.
+    unsafe {
+        let mut lines = [src.cast::<[T; 8]>().read_unaligned(); 8];
+        for (j, line) in lines.iter_mut().enumerate().skip(1) {
+            *line = src
+                .offset(j as isize * from)
+                .cast::<[T; 8]>()
+                .read_unaligned();
+        }
+        for i in 0..8 {
+            let out: [T; 8] = std::array::from_fn(|j| lines[j][i]);
+            dst.offset(i as isize * to)
+                .cast::<[T; 8]>()
+                .write_unaligned(out);
+        }
+    }
+}
+
+/// A fresh row-major array with the elements of `src`, whatever its strides.
+pub fn copy(src: &Value, ctx: &Ctx) -> Result<Value> {
+    let out = Value::empty(src.aval().clone())?;
+    copy_into(&out, src, ctx)?;
+    Ok(out)
+}
+
+/// `src` itself when it lies in row-major order, or else a copy that does.
+pub fn contiguous(src: &Value, ctx: &Ctx) -> Result<Value> {
+    if src.is_contiguous() {
+        Ok(src.clone())
+    } else {
+        copy(src, ctx)
+    }
+}
+
+/// Writes `src` into `dst`, a view (of any non-overlapping layout) of a storage that nobody reads
+/// yet. A stride of zero in `src` repeats an element.
+///
+/// # Panics
+/// When dtypes or shapes differ.
+pub fn copy_into(dst: &Value, src: &Value, ctx: &Ctx) -> Result<()> {
+    assert_eq!(
+        dst.aval(),
+        src.aval(),
+        "copy_into: different dtypes or shapes"
+    );
+    let nest = Nest::new(src.shape(), dst.strides(), src.strides());
+    let (to, from) = (dst.as_mut_ptr(), src.as_ptr());
+    // SAFETY: both values vouch for their layouts, the destination is the caller's alone.
+    by_size!(src.dtype().size(), T => unsafe { nest.run_wide::<T>(to.cast(), from.cast(), ctx) })
+}
+
+/// Writes one element, given by its bytes, everywhere into `dst`, a view of a storage that nobody
+/// reads yet.
+///
+/// # Panics
+/// When `element` has not the size of the dtype.
+pub fn fill(dst: &Value, element: &[u8], ctx: &Ctx) -> Result<()> {
+    assert_eq!(
+        element.len(),
+        dst.dtype().size(),
+        "fill: an element of another size"
+    );
+    let still: Strides = SmallVec::from_elem(0, dst.shape().len());
+    let nest = Nest::new(dst.shape(), dst.strides(), &still);
+    let (to, from) = (dst.as_mut_ptr(), element.as_ptr());
+    // SAFETY: the value vouches for its layout and is the caller's alone; the source is one element
+    // of the right size that all steps of zero stay on.
+    by_size!(element.len(), T => unsafe { nest.run_wide::<T>(to.cast(), from.cast(), ctx) })
+}
+
+/// A fresh array with one element, given by its bytes, everywhere.
+pub fn full(aval: Aval, element: &[u8], ctx: &Ctx) -> Result<Value> {
+    let out = Value::empty(aval)?;
+    fill(&out, element, ctx)?;
+    Ok(out)
+}
+
+/// A fresh array of zeros (`false` for bool).
+pub fn zeros(aval: Aval, ctx: &Ctx) -> Result<Value> {
+    let size = aval.dtype.size();
+    full(aval, &[0; 16][..size], ctx)
+}
+
+/// The arrays one after the other along `axis`, as a fresh array.
+pub fn concatenate(parts: &[&Value], axis: usize, ctx: &Ctx) -> Result<Value> {
+    let Some(first) = parts.first() else {
+        return Err(Error::Shape(
+            "concatenate: there is no array to concatenate".into(),
+        ));
+    };
+    let mut aval = first.aval().clone();
+    if axis >= aval.rank() {
+        return Err(Error::Shape(format!(
+            "concatenate: axis {axis} is out of bounds for an array of {} dimensions",
+            aval.rank()
+        )));
+    }
+    aval.shape[axis] = parts
+        .iter()
+        .map(|p| p.shape().get(axis).copied().unwrap_or(0))
+        .sum::<usize>();
+    let out = Value::empty(aval)?;
+    concatenate_into(&out, parts, axis, ctx)?;
+    Ok(out)
+}
+
+/// The same, into `out`: a view, of the right shape, of a storage that nobody reads yet.
+pub fn concatenate_into(out: &Value, parts: &[&Value], axis: usize, ctx: &Ctx) -> Result<()> {
+    let mut start = 0;
+    for part in parts {
+        let same = part.dtype() == out.dtype()
+            && part.shape().len() == out.shape().len()
+            && axis < out.shape().len()
+            && (0..out.shape().len()).all(|i| i == axis || part.shape()[i] == out.shape()[i])
+            && part.shape()[axis] <= out.shape()[axis] - start;
+        if !same {
+            return Err(Error::Shape(format!(
+                "concatenate: {} does not fit into {} along axis {axis}",
+                part.aval(),
+                out.aval()
+            )));
+        }
+        let shift = start as isize * out.strides()[axis] * out.dtype().size() as isize;
+        let shape = Shape::from_slice(part.shape());
+        // SAFETY: `start` and the length of the part stay within the axis, as just checked.
+        let region = unsafe { out.view(shape, Strides::from_slice(out.strides()), shift) };
+        copy_into(&region, part, ctx)?;
+        start += part.shape()[axis];
+    }
+    if start == out.shape().get(axis).copied().unwrap_or(0) {
+        return Ok(());
+    }
+    Err(Error::Shape(format!(
+        "concatenate: the parts have length {start} along axis {axis}, the result {}",
+        tuple(out.shape())
+    )))
+}
+
+/// Zeros of this shape with `src` embedded: element `i` of every axis goes to `start + i * step`.
+pub fn pad(
+    src: &Value,
+    shape: &[usize],
+    start: &[usize],
+    step: &[isize],
+    ctx: &Ctx,
+) -> Result<Value> {
+    let out = Value::empty(Aval::new(src.dtype(), shape))?;
+    pad_into(&out, src, start, step, ctx)?;
+    Ok(out)
+}
+
+/// The same, into `out`: a view of a storage that nobody reads yet. A step may be negative, not zero.
+pub fn pad_into(
+    out: &Value,
+    src: &Value,
+    start: &[usize],
+    step: &[isize],
+    ctx: &Ctx,
+) -> Result<()> {
+    let rank = out.shape().len();
+    let mut shift = 0isize;
+    let mut strides = Strides::new();
+    let mut fits = [src.shape().len(), start.len(), step.len()] == [rank; 3];
+    fits &= src.dtype() == out.dtype();
+    if fits {
+        for axis in 0..rank {
+            let (n, len) = (src.shape()[axis] as isize, out.shape()[axis] as isize);
+            if n > 0 {
+                let first = start[axis] as isize;
+                let last = first + (n - 1) * step[axis];
+                fits &= first < len && (0..len).contains(&last) && (n == 1 || step[axis] != 0);
+                shift += first * out.strides()[axis];
+            }
+            strides.push(out.strides()[axis] * step[axis]);
+        }
+    }
+    if !fits {
+        return Err(Error::Shape(format!(
+            "pad: {} with start {start:?} and step {step:?} does not fit into {}",
+            src.aval(),
+            out.aval()
+        )));
+    }
+    if out.aval().size() != src.aval().size() {
+        fill(out, &[0; 16][..out.dtype().size()], ctx)?;
+    }
+    if src.aval().size() == 0 {
+        return Ok(());
+    }
+    let shape = Shape::from_slice(src.shape());
+    // SAFETY: the first and the last element of every axis lie inside `out`, as just checked.
+    let region = unsafe { out.view(shape, strides, shift * out.dtype().size() as isize) };
+    copy_into(&region, src, ctx)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::aval::row_major;
+
+    static STOP: AtomicBool = AtomicBool::new(false);
+
+    fn ctx() -> Ctx<'static> {
+        Ctx::new(&STOP, 1)
+    }
+
+    fn wide<R: Send>(f: impl FnOnce(&Ctx) -> R + Send) -> R {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .build()
+            .unwrap();
+        pool.install(|| f(&Ctx::new(&STOP, 2)))
+    }
+
+    fn counting(shape: &[usize]) -> Value {
+        let n: usize = shape.iter().product();
+        Value::from_slice(shape, &(0..n as i32).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn view(v: &Value, shape: &[usize], strides: &[isize], shift: isize) -> Value {
+        let size = v.dtype().size() as isize;
+        // SAFETY: the tests ask for layouts that stay inside.
+        unsafe {
+            v.view(
+                Shape::from_slice(shape),
+                Strides::from_slice(strides),
+                shift * size,
+            )
+        }
+    }
+
+    /// Every element by its index, the slow way.
+    fn naive(v: &Value) -> Vec<i32> {
+        let shape = v.shape();
+        let steps = row_major(shape);
+        (0..v.aval().size() as isize)
+            .map(|flat| {
+                let offset: isize = (0..shape.len())
+                    .map(|a| flat / steps[a] % shape[a] as isize * v.strides()[a])
+                    .sum();
+                // SAFETY: the offset belongs to an index inside the shape.
+                unsafe { v.as_ptr().cast::<i32>().offset(offset).read() }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn copies_follow_any_strides() {
+        let v = counting(&[5, 7, 11]);
+        let views = [
+            view(&v, &[11, 7, 5], &[1, 11, 77], 0),
+            view(&v, &[7, 5, 11], &[11, 77, 1], 0),
+            view(&v, &[5, 11, 7], &[77, -1, 11], 10),
+            view(&v, &[3, 4, 4], &[-154, -22, -3], 384),
+            view(&v, &[5, 3, 7, 2], &[77, 0, 11, 0], 0),
+            view(&v, &[1, 1], &[9, 9], 3),
+            view(&v, &[0, 4], &[1, 1], 0),
+            view(&v, &[], &[], 17),
+        ];
+        for v in &views {
+            let out = copy(v, &ctx()).unwrap();
+            assert_eq!(out.as_slice::<i32>().unwrap(), naive(v).as_slice(), "{v:?}");
+            // And back into a layout of that kind.
+            if v.strides().iter().all(|&s| s != 0) && v.aval().size() > 0 {
+                let room = zeros(Aval::new(v.dtype(), &[5, 7, 11]), &ctx()).unwrap();
+                let shift = v.as_ptr() as isize - v.storage().as_ptr() as isize;
+                let back = view(&room, v.shape(), v.strides(), shift / 4);
+                copy_into(&back, &out, &ctx()).unwrap();
+                assert_eq!(naive(&back), naive(v));
+            }
+        }
+    }
+
+    #[test]
+    fn transposes_of_all_sizes_and_threads() {
+        for size in [1usize, 2, 4, 8, 16] {
+            let (m, n) = (83, 1031);
+            let dtype = match size {
+                1 => crate::aval::DType::U8,
+                2 => crate::aval::DType::F16,
+                4 => crate::aval::DType::F32,
+                8 => crate::aval::DType::F64,
+                _ => crate::aval::DType::C128,
+            };
+            let v = zeros(Aval::new(dtype, &[m, n]), &ctx()).unwrap();
+            for i in 0..m * n * size {
+                // SAFETY: the storage is fresh; the byte lies inside.
+                unsafe { v.as_mut_ptr().add(i).write((i * 7 + i / 251) as u8) };
+            }
+            let t = view(&v, &[n, m], &[1, n as isize], 0);
+            let one = copy(&t, &ctx()).unwrap();
+            let two = wide(|ctx| copy(&t, ctx)).unwrap();
+            for (i, j) in [(0, 0), (n - 1, m - 1), (7, 80), (1030, 3), (512, 41)] {
+                for b in 0..size {
+                    // SAFETY: the indices lie inside both.
+                    unsafe {
+                        let x = one.as_ptr().add((i * m + j) * size + b).read();
+                        assert_eq!(x, v.as_ptr().add((j * n + i) * size + b).read());
+                    }
+                }
+            }
+            for b in 0..m * n * size {
+                // SAFETY: both hold that many bytes.
+                unsafe { assert_eq!(one.as_ptr().add(b).read(), two.as_ptr().add(b).read()) };
+            }
+        }
+    }
+
+    #[test]
+    fn wide_copies_are_the_same() {
+        let v = counting(&[3, 300, 700]);
+        for v in [
+            view(&v, &[700, 3, 300], &[1, 210_000, 700], 0),
+            view(&v, &[3, 700, 300], &[-210_000, -1, 700], 420_699),
+            view(&v, &[3, 5, 210_000], &[210_000, 0, 1], 0),
+        ] {
+            let one = copy(&v, &ctx()).unwrap();
+            let two = wide(|ctx| copy(&v, ctx)).unwrap();
+            assert_eq!(one.as_slice::<i32>().unwrap(), naive(&v).as_slice());
+            assert_eq!(one.as_slice::<i32>(), two.as_slice::<i32>());
+        }
+        let stop = AtomicBool::new(true);
+        let many = full(
+            Aval::new(v.dtype(), &[20 << 20]),
+            &[0; 4],
+            &Ctx::new(&stop, 1),
+        );
+        assert_eq!(many.err(), Some(Error::Interrupted));
+    }
+
+    #[test]
+    fn concatenates_and_pads() {
+        let (a, b) = (counting(&[2, 3]), counting(&[2, 1]));
+        let c = concatenate(&[&a, &b, &a], 1, &ctx()).unwrap();
+        assert_eq!(
+            c.as_slice::<i32>().unwrap(),
+            &[0, 1, 2, 0, 0, 1, 2, 3, 4, 5, 1, 3, 4, 5]
+        );
+        assert!(concatenate(&[&a, &b], 0, &ctx()).is_err());
+        assert!(concatenate(&[], 0, &ctx()).is_err());
+        assert!(concatenate(&[&a], 2, &ctx()).is_err());
+        let p = pad(&a, &[3, 6], &[1, 5], &[1, -2], &ctx()).unwrap();
+        assert_eq!(
+            p.as_slice::<i32>().unwrap(),
+            &[0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 5, 0, 4, 0, 3]
+        );
+        assert!(pad(&a, &[3, 6], &[1, 3], &[1, -2], &ctx()).is_err());
+        assert!(pad(&a, &[3, 6], &[2, 0], &[1, 1], &ctx()).is_err());
+        assert!(pad(&a, &[3, 6], &[0], &[1, 1], &ctx()).is_err());
+        let empty = counting(&[0, 3]);
+        let p = pad(&empty, &[2, 3], &[0, 0], &[1, 1], &ctx()).unwrap();
+        assert_eq!(p.as_slice::<i32>().unwrap(), &[0; 6]);
+        let all = full(Aval::new(p.dtype(), &[2, 2]), &7i32.to_ne_bytes(), &ctx()).unwrap();
+        assert_eq!(all.as_slice::<i32>().unwrap(), &[7; 4]);
+    }
+}

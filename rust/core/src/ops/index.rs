@@ -1,0 +1,206 @@
+//! Reading and writing at indices. Rows are counted along the first axis; front ends bring other
+//! axes there.
+
+use super::movement::check_region;
+use super::*;
+use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::{Value, copy, copy_into, gather, iota, scatter, scatter_add};
+use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
+
+primitives! {
+    /// The numbers 0, 1, ..., size - 1 as int64.
+    IOTA iota() {
+        class: Class::General {
+            infer: |name, params, _| match params {
+                Params::Size(n) => Ok(Aval::new(DType::I64, &[*n])),
+                _ => Err(Error::Program(format!("{name}: the parameter size is missing"))),
+            },
+            kernel: Kernel::Call(|_, _, aval, _| iota(aval.size())),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Cheap,
+        onnx: Onnx::Op("Range", 11),
+        wgsl: Wgsl::None("an index"),
+        numpy: "np.arange({size})",
+        samples: || vec![Sample { inputs: vec![], params: Params::Size(5) }],
+    }
+
+    /// The rows of `x` at these indices: `x[index]`.
+    GATHER gather("x", "index") {
+        class: Class::Linear {
+            infer: |name, _, x| {
+                check_rows(name, x[0], x[1])?;
+                let shape = x[1].shape.iter().chain(&x[0].shape[1..]).copied().collect();
+                Ok(Aval { dtype: x[0].dtype, shape })
+            },
+            kernel: Kernel::Call(|_, x, _, ctx| gather(&x[0], &x[1], ctx)),
+            transpose: |r, ct, _| {
+                let zeros = ct.number(0.0).broadcast_to(&r.x[0].shape());
+                zeros.apply(SCATTER_ADD, Params::None, &[r.x[1], ct])
+            },
+        },
+        cost: Dear,
+        onnx: Onnx::Op("Gather", 13),
+        wgsl: Wgsl::None("an indexed read"),
+        numpy: "",
+        samples: || vec![indexed(&[])],
+    }
+
+    /// `x` with updates added to its rows at these indices; an index may occur several times.
+    SCATTER_ADD scatter_add("x", "index", "updates") {
+        class: Class::Linear {
+            infer: infer_scatter,
+            kernel: Kernel::Call(|_, x, _, ctx| {
+                let (base, index, updates) = (x[0].clone(), x[1].clone(), x[2].clone());
+                drop_argument(x);
+                scatter_add(base, &index, &updates, ctx)
+            }),
+            transpose: |r, ct, i| if i == 0 { ct } else { ct.apply(GATHER, Params::None, &[r.x[1]]) },
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ScatterND", 18),
+        wgsl: Wgsl::None("an indexed write"),
+        numpy: "",
+        samples: || vec![indexed(&[4])],
+    }
+
+    /// `x` with its rows at these indices replaced by updates; of several with one index the last.
+    SCATTER scatter("x", "index", "updates") {
+        class: Class::Linear {
+            infer: infer_scatter,
+            kernel: Kernel::Call(|_, x, _, ctx| {
+                let (base, index, updates) = (x[0].clone(), x[1].clone(), x[2].clone());
+                drop_argument(x);
+                scatter(base, &index, &updates, ctx)
+            }),
+            transpose: |r, ct, i| {
+                let index = r.x[1];
+                let updates = r.x[2].shape();
+                if i == 0 {
+                    let zeros = ct.number(0.0).broadcast_to(&updates);
+                    return ct.apply(SCATTER, Params::None, &[index, zeros]);
+                }
+                // Only the update that was written last for its row has an influence: number the
+                // updates, write the numbers, and see whose number is still there.
+                let count = index.aval().size();
+                let shape = index.shape();
+                let numbers = index.with(index.emit.emit(IOTA, Params::Size(count), &[])).reshape(&shape);
+                let rows = numbers.number(0.0).broadcast_to(&[r.x[0].shape()[0]]);
+                let last = rows
+                    .apply(SCATTER, Params::None, &[index, numbers])
+                    .apply(GATHER, Params::None, &[index])
+                    .compare(EQ, numbers);
+                let mut wide: Vec<usize> = shape.to_vec();
+                wide.resize(updates.len(), 1);
+                let taken = ct.apply(GATHER, Params::None, &[index]);
+                last.reshape(&wide).select(taken, taken.number(0.0))
+            },
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ScatterND", 18),
+        wgsl: Wgsl::None("an indexed write"),
+        numpy: "",
+        samples: || vec![indexed(&[4])],
+    }
+
+    /// `x` with a strided region replaced by `y`.
+    UPDATE update("x", "y") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Slice(dims) = params else {
+                    return Err(Error::Program(format!("{name}: the parameter start is missing")));
+                };
+                check_region(name, dims, &x[0].shape)?;
+                let region: Shape = dims.iter().map(|d| d.len).collect();
+                if region != x[1].shape {
+                    return Err(Error::Shape(format!(
+                        "{name}: shape {} does not fit the region {}",
+                        tuple(&x[1].shape),
+                        tuple(&region)
+                    )));
+                }
+                same_dtype(name, x[0], x[1])?;
+                Ok(x[0].clone())
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let Params::Slice(dims) = params else {
+                    return Err(Error::Program("update: the parameter start is missing".into()));
+                };
+                let (mut base, y) = (x[0].clone(), x[1].clone());
+                drop_argument(x);
+                let in_place = base.is_unique() && base.is_contiguous();
+                let out = if in_place { base } else { copy(&base, ctx)? };
+                copy_into(&out.sliced(dims), &y, ctx)?;
+                Ok(out)
+            }),
+            transpose: |r, ct, i| {
+                let Params::Slice(dims) = r.params else { return ct };
+                if i == 1 {
+                    return ct.slice(dims);
+                }
+                let zeros = ct.number(0.0).broadcast_to(&r.x[1].shape());
+                ct.apply(UPDATE, r.params.clone(), &[zeros])
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::Recipe("update"),
+        wgsl: Wgsl::None("an indexed write"),
+        numpy: "",
+        samples: || vec![Sample {
+            inputs: vec![(vec![5, 4], -2.0, 2.0), (vec![2, 3], -2.0, 2.0)],
+            params: Params::Slice(Box::new([
+                SliceDim { start: 1, len: 2, step: 2 },
+                SliceDim { start: 3, len: 3, step: -1 },
+            ])),
+        }],
+    }
+}
+
+/// Gives up the caller's reference to the first argument, so that a kernel that owns it may write to
+/// it in place when nobody else refers to it.
+fn drop_argument(x: &mut [Value]) {
+    if let [first, .., last] = x {
+        *first = last.clone();
+    }
+}
+
+fn indexed(updates: &[usize]) -> Sample {
+    let mut inputs = vec![(vec![5, 3], -2.0, 2.0), (vec![4], 0.0, 4.99)];
+    if !updates.is_empty() {
+        inputs.push((vec![4, 3], -2.0, 2.0));
+    }
+    Sample { inputs, params: Params::None }
+}
+
+fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
+    if a.dtype == b.dtype {
+        return Ok(());
+    }
+    Err(Error::DType(format!("{name}: arguments of different dtypes {} and {}", a.dtype, b.dtype)))
+}
+
+fn check_rows(name: &str, x: &Aval, index: &Aval) -> Result<()> {
+    if x.rank() == 0 {
+        return Err(Error::Shape(format!("{name}: a scalar has no rows to index")));
+    }
+    if index.dtype != DType::I64 {
+        return Err(Error::DType(format!("{name}: the index must be int64, not {}", index.dtype)));
+    }
+    Ok(())
+}
+
+fn infer_scatter(name: &str, _: &Params, x: &[&Aval]) -> Result<Aval> {
+    check_rows(name, x[0], x[1])?;
+    same_dtype(name, x[0], x[2])?;
+    let wanted: Shape = x[1].shape.iter().chain(&x[0].shape[1..]).copied().collect();
+    if wanted != x[2].shape {
+        return Err(Error::Shape(format!(
+            "{name}: updates of shape {} where {} fits the index",
+            tuple(&x[2].shape),
+            tuple(&wanted)
+        )));
+    }
+    Ok(x[0].clone())
+}

@@ -1,0 +1,44 @@
+//! The primitives, one table entry each, and nothing else.
+//!
+//! An entry is the only place that knows a primitive: its kernel, its derivative, its ONNX and WGSL
+//! forms, its NumPy name, what to test it with. Python functions, stubs, reference pages and the
+//! generic tests are generated from it.
+
+#[macro_use]
+mod macros;
+mod elementwise;
+mod handle;
+mod index;
+mod linalg;
+mod movement;
+mod reduce;
+
+use std::sync::OnceLock;
+
+pub use elementwise::*;
+pub use index::*;
+pub use linalg::*;
+pub use movement::*;
+pub use reduce::*;
+
+use crate::prim::Prim;
+
+/// Every primitive, in the order of the files and entries.
+pub fn table() -> &'static [Prim] {
+    static ALL: OnceLock<Vec<Prim>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let tables = [elementwise::entries(), reduce::entries(), movement::entries(), index::entries(), linalg::entries()];
+        tables.concat()
+    })
+}
+
+/// The primitive of this name.
+pub fn by_name(name: &str) -> Option<Prim> {
+    static SORTED: OnceLock<Vec<Prim>> = OnceLock::new();
+    let sorted = SORTED.get_or_init(|| {
+        let mut all = table().to_vec();
+        all.sort_by_key(|p| p.name());
+        all
+    });
+    sorted.binary_search_by_key(&name, |p| p.name()).ok().map(|i| sorted[i])
+}

@@ -1,0 +1,417 @@
+//! Primitives that move elements without changing them, and changes of dtype. All are linear.
+
+use crate::aval::{Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, size_of, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::{LaneOp, Value, concatenate, pad};
+use crate::prim::{
+    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl,
+};
+
+primitives! {
+    /// A known number.
+    LITERAL literal() {
+        class: Class::Linear {
+            infer: |name, params, _| match params {
+                Params::Literal { dtype, .. } => Ok(Aval::scalar(*dtype)),
+                _ => Err(missing(name, "value")),
+            },
+            kernel: Kernel::Call(|params, _, aval, _| match params {
+                Params::Literal { value, .. } => Value::number(aval.dtype, *value),
+                _ => Err(missing("literal", "value")),
+            }),
+            transpose: |_, ct, _| ct,
+        },
+        cost: Free,
+        onnx: Onnx::Op("Constant", 13),
+        wgsl: Wgsl::None("written as a number"),
+        numpy: "np.array({value})",
+        samples: || vec![Sample { inputs: vec![], params: Params::literal(DType::F64, 0.5) }],
+    }
+
+    /// The same numbers in another dtype. A float becomes an integer by truncation, a complex number
+    /// a float by its real part.
+    CAST cast("x") {
+        class: Class::Linear {
+            infer: |name, params, x| match params {
+                Params::DType(dtype) => Ok(x[0].with_dtype(*dtype)),
+                _ => Err(missing(name, "dtype")),
+            },
+            kernel: Kernel::Cast,
+            transpose: |r, ct, _| ct.cast(r.x[0].dtype()),
+        },
+        cost: Cheap,
+        onnx: Onnx::Op("Cast", 13),
+        wgsl: Wgsl::Expr("{type}({0})"),
+        numpy: "np.asarray({0}).astype({dtype})",
+        samples: || vec![sample(&[3, 4], Params::DType(DType::F32))],
+    }
+
+    /// The same values, held constant: no derivative of any order passes.
+    DROPGRAD dropgrad("x") {
+        class: Class::General {
+            infer: |_, _, x| Ok(x[0].clone()),
+            kernel: Kernel::Lower(|x, _| x[0]),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Free,
+        onnx: Onnx::Op("Identity", 13),
+        wgsl: Wgsl::Expr("{0}"),
+        numpy: "np.asarray({0})",
+        samples: || vec![sample(&[3, 4], Params::None)],
+    }
+
+    /// The complex conjugate.
+    CONJ conj("x") {
+        class: Class::Linear {
+            infer: |_, _, x| Ok(x[0].clone()),
+            kernel: Kernel::Lane(LaneOp::Conj),
+            transpose: |_, ct, _| ct.conj(),
+        },
+        cost: Cheap,
+        onnx: Onnx::None("ONNX has no complex numbers"),
+        wgsl: Wgsl::None("WGSL has no complex numbers"),
+        numpy: "np.conj({0})",
+        samples: || vec![sample(&[3, 4], Params::None)],
+    }
+
+    /// The real part of a complex number.
+    REAL real("z") {
+        class: Class::Linear {
+            infer: |name, _, x| part(name, x[0]),
+            kernel: Kernel::Lane(LaneOp::Real),
+            transpose: |_, ct, _| ct.apply(COMPLEX, Params::None, &[ct.number(0.0)]),
+        },
+        cost: Cheap,
+        onnx: Onnx::None("ONNX has no complex numbers"),
+        wgsl: Wgsl::None("WGSL has no complex numbers"),
+        numpy: "np.real({0})",
+        samples: Vec::new,
+    }
+
+    /// The imaginary part of a complex number.
+    IMAG imag("z") {
+        class: Class::Linear {
+            infer: |name, _, x| part(name, x[0]),
+            kernel: Kernel::Lane(LaneOp::Imag),
+            transpose: |_, ct, _| ct.number(0.0).apply(COMPLEX, Params::None, &[ct]),
+        },
+        cost: Cheap,
+        onnx: Onnx::None("ONNX has no complex numbers"),
+        wgsl: Wgsl::None("WGSL has no complex numbers"),
+        numpy: "np.imag({0})",
+        samples: Vec::new,
+    }
+
+    /// The complex number `re + i * im`.
+    COMPLEX complex("re", "im") {
+        class: Class::Linear {
+            infer: |name, _, x| {
+                let dtype = x[0].dtype;
+                if dtype != x[1].dtype || !matches!(dtype, DType::F32 | DType::F64) {
+                    return Err(Error::DType(format!(
+                        "{name}: takes two float32 or two float64, not {} and {}",
+                        dtype.numpy_name(),
+                        x[1].dtype.numpy_name()
+                    )));
+                }
+                let shape = broadcast(&x[0].shape, &x[1].shape).ok_or_else(|| {
+                    Error::Shape(format!(
+                        "{name}: shapes {} and {} do not broadcast together",
+                        tuple(&x[0].shape),
+                        tuple(&x[1].shape)
+                    ))
+                })?;
+                Ok(Aval { dtype: dtype.complex(), shape })
+            },
+            kernel: Kernel::Lane(LaneOp::Complex),
+            transpose: |r, ct, i| {
+                let part = ct.map(if i == 0 { REAL } else { IMAG });
+                part.sum_to(&r.x[i].shape())
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::None("ONNX has no complex numbers"),
+        wgsl: Wgsl::None("WGSL has no complex numbers"),
+        numpy: "({0} + 1j * {1})",
+        samples: Vec::new,
+    }
+
+    /// The same elements, in row-major order, in another shape.
+    RESHAPE reshape("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Shape(shape) = params else { return Err(missing(name, "shape")) };
+                checked_size(name, shape)?;
+                if size_of(shape) != x[0].size() {
+                    return Err(Error::Shape(format!(
+                        "{name}: cannot bring shape {} into shape {}",
+                        tuple(&x[0].shape),
+                        tuple(shape)
+                    )));
+                }
+                Ok(Aval { dtype: x[0].dtype, shape: shape.clone() })
+            },
+            kernel: Kernel::View(|_, x, out| x.reshaped(&out.shape)),
+            transpose: |r, ct, _| ct.reshape(&r.x[0].shape()),
+        },
+        cost: Free,
+        onnx: Onnx::Op("Reshape", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.reshape({0}, {shape})",
+        samples: || vec![sample(&[3, 4], Params::Shape(Shape::from_slice(&[2, 6])))],
+    }
+
+    /// Axes in another order: axis `i` of the result is axis `axes[i]` of `x`.
+    TRANSPOSE transpose("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Axes(perm) = params else { return Err(missing(name, "axes")) };
+                let mut seen = vec![false; x[0].rank()];
+                for &p in perm {
+                    if p < seen.len() {
+                        seen[p] = true;
+                    }
+                }
+                if perm.len() != x[0].rank() || seen.contains(&false) {
+                    return Err(Error::Shape(format!(
+                        "{name}: {} is no order of the axes of shape {}",
+                        tuple(perm),
+                        tuple(&x[0].shape)
+                    )));
+                }
+                Ok(Aval { dtype: x[0].dtype, shape: perm.iter().map(|&p| x[0].shape[p]).collect() })
+            },
+            kernel: Kernel::View(|params, x, _| Some(x.transposed(params.axes()))),
+            transpose: |r, ct, _| {
+                let perm = r.params.axes();
+                let mut inverse = vec![0; perm.len()];
+                for (i, &p) in perm.iter().enumerate() {
+                    inverse[p] = i;
+                }
+                ct.transpose(&inverse)
+            },
+        },
+        cost: Free,
+        onnx: Onnx::Op("Transpose", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.transpose({0}, {axes})",
+        samples: || vec![
+            sample(&[3, 4], Params::Axes(Axes::from_slice(&[1, 0]))),
+            sample(&[2, 3, 4], Params::Axes(Axes::from_slice(&[2, 0, 1]))),
+        ],
+    }
+
+    /// Repeated to a larger shape, as NumPy broadcasts.
+    BROADCAST broadcast("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Shape(shape) = params else { return Err(missing(name, "shape")) };
+                checked_size(name, shape)?;
+                if broadcast(&x[0].shape, shape).as_deref() != Some(shape) {
+                    return Err(Error::Shape(format!(
+                        "{name}: shape {} does not broadcast to {}",
+                        tuple(&x[0].shape),
+                        tuple(shape)
+                    )));
+                }
+                Ok(Aval { dtype: x[0].dtype, shape: shape.clone() })
+            },
+            kernel: Kernel::View(|_, x, out| Some(x.broadcast_to(&out.shape))),
+            transpose: |r, ct, _| ct.sum_to(&r.x[0].shape()),
+        },
+        cost: Free,
+        onnx: Onnx::Op("Expand", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.broadcast_to({0}, {shape})",
+        samples: || vec![
+            sample(&[3, 1], Params::Shape(Shape::from_slice(&[2, 3, 4]))),
+            sample(&[], Params::Shape(Shape::from_slice(&[5]))),
+        ],
+    }
+
+    /// A strided region: along each axis `start`, `start + step`, ..., `len` elements.
+    SLICE slice("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Slice(dims) = params else { return Err(missing(name, "start")) };
+                check_region(name, dims, &x[0].shape)?;
+                Ok(Aval { dtype: x[0].dtype, shape: dims.iter().map(|d| d.len).collect() })
+            },
+            kernel: Kernel::View(|params, x, _| match params {
+                Params::Slice(dims) => Some(x.sliced(dims)),
+                _ => None,
+            }),
+            transpose: |r, ct, _| match r.params {
+                Params::Slice(dims) => ct.pad(&r.x[0].shape(), dims),
+                _ => ct,
+            },
+        },
+        cost: Free,
+        onnx: Onnx::Op("Slice", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "",
+        samples: || vec![
+            sample(&[5, 4], Params::Slice(Box::new([dim(1, 2, 2), dim(3, 4, -1)]))),
+            sample(&[5], Params::Slice(Box::new([dim(1, 3, 1)]))),
+        ],
+    }
+
+    /// Zeros of a larger shape, with `x` as a strided region of it: the transpose of a slice.
+    PAD pad("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Region { shape, dims } = params else { return Err(missing(name, "start")) };
+                checked_size(name, shape)?;
+                check_region(name, dims, shape)?;
+                if !dims.iter().map(|d| d.len).eq(x[0].shape.iter().copied()) {
+                    return Err(Error::Shape(format!(
+                        "{name}: the region is not of shape {}",
+                        tuple(&x[0].shape)
+                    )));
+                }
+                Ok(Aval { dtype: x[0].dtype, shape: shape.clone() })
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| match params {
+                Params::Region { shape, dims } => {
+                    let start: Vec<usize> = dims.iter().map(|d| d.start).collect();
+                    let step: Vec<isize> = dims.iter().map(|d| d.step).collect();
+                    pad(&x[0], shape, &start, &step, ctx)
+                }
+                _ => Err(missing("pad", "start")),
+            }),
+            transpose: |r, ct, _| match r.params {
+                Params::Region { dims, .. } => ct.slice(dims),
+                _ => ct,
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::Recipe("pad"),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "",
+        samples: || vec![
+            sample(&[2, 3], Params::Region {
+                shape: Shape::from_slice(&[4, 6]),
+                dims: Box::new([dim(1, 2, 1), dim(4, 3, -2)]),
+            }),
+        ],
+    }
+
+    /// Arrays one after the other along an axis.
+    CONCATENATE concatenate("x...") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Axis(axis) = params else { return Err(missing(name, "axis")) };
+                let mut out = x[0].clone();
+                if *axis >= out.rank() {
+                    return Err(Error::Shape(format!(
+                        "{name}: axis {axis} is out of bounds for shape {}",
+                        tuple(&out.shape)
+                    )));
+                }
+                for a in &x[1..] {
+                    let fits = a.rank() == out.rank()
+                        && (0..a.rank()).all(|i| i == *axis || a.shape[i] == out.shape[i]);
+                    if !fits {
+                        return Err(Error::Shape(format!(
+                            "{name}: shapes {} and {} differ in another axis than {axis}",
+                            tuple(&x[0].shape),
+                            tuple(&a.shape)
+                        )));
+                    }
+                    if a.dtype != out.dtype {
+                        return Err(Error::DType(format!(
+                            "{name}: arguments of different dtypes {} and {}",
+                            out.dtype, a.dtype
+                        )));
+                    }
+                    out.shape[*axis] += a.shape[*axis];
+                }
+                checked_size(name, &out.shape)?;
+                Ok(out)
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| match params {
+                Params::Axis(axis) => concatenate(&x.iter().collect::<Vec<_>>(), *axis, ctx),
+                _ => Err(missing("concatenate", "axis")),
+            }),
+            transpose: |r, ct, i| {
+                let Params::Axis(axis) = *r.params else { return ct };
+                let start: usize = r.x[..i].iter().map(|v| v.shape()[axis]).sum();
+                let dims: Vec<SliceDim> = (r.x[i].shape().iter().enumerate())
+                    .map(|(k, &len)| dim(if k == axis { start } else { 0 }, len, 1))
+                    .collect();
+                ct.slice(&dims)
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::Op("Concat", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.concatenate([{0}, {1}], axis={axis})",
+        samples: || vec![Sample {
+            inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![2, 2], -2.0, 2.0)],
+            params: Params::Axis(1),
+        }],
+    }
+
+    /// The order of elements reversed along axes.
+    FLIP flip("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Axes(axes) = params else { return Err(missing(name, "axes")) };
+                if let Some(axis) = axes.iter().find(|&&a| a >= x[0].rank()) {
+                    return Err(Error::Shape(format!(
+                        "{name}: axis {axis} is out of bounds for shape {}",
+                        tuple(&x[0].shape)
+                    )));
+                }
+                Ok(x[0].clone())
+            },
+            kernel: Kernel::View(|params, x, _| {
+                let axes = params.axes();
+                let dims: Vec<SliceDim> = (x.shape().iter().enumerate())
+                    .map(|(i, &n)| if axes.contains(&i) { dim(n.saturating_sub(1), n, -1) } else { dim(0, n, 1) })
+                    .collect();
+                Some(x.sliced(&dims))
+            }),
+            transpose: |r, ct, _| ct.apply(FLIP, r.params.clone(), &[]),
+        },
+        cost: Free,
+        onnx: Onnx::Recipe("flip"),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.flip({0}, {axes})",
+        samples: || vec![sample(&[3, 4], Params::Axes(Axes::from_slice(&[1])))],
+    }
+}
+
+fn sample(shape: &[usize], params: Params) -> Sample {
+    Sample { inputs: vec![(shape.to_vec(), -2.0, 2.0)], params }
+}
+
+fn dim(start: usize, len: usize, step: isize) -> SliceDim {
+    SliceDim { start, len, step }
+}
+
+fn missing(name: &str, what: &str) -> Error {
+    Error::Program(format!("{name}: the parameter {what} is missing"))
+}
+
+fn part(name: &str, x: &Aval) -> Result<Aval> {
+    if x.dtype.is_complex() {
+        return Ok(x.with_dtype(x.dtype.real()));
+    }
+    Err(Error::DType(format!("{name}: takes complex numbers, not {}", x.dtype.numpy_name())))
+}
+
+/// Whether a strided region lies inside a shape.
+pub(super) fn check_region(name: &str, dims: &[SliceDim], shape: &[usize]) -> Result<()> {
+    let inside = |d: &SliceDim, n: usize| {
+        let last = (d.len as isize - 1)
+            .checked_mul(d.step)
+            .and_then(|s| s.checked_add_unsigned(d.start));
+        d.len == 0 || (d.start < n && last.is_some_and(|l| l >= 0 && (l as usize) < n))
+    };
+    if dims.len() == shape.len() && dims.iter().zip(shape).all(|(d, &n)| d.step != 0 && inside(d, n)) {
+        return Ok(());
+    }
+    Err(Error::Shape(format!("{name}: the region {dims:?} does not lie inside shape {}", tuple(shape))))
+}

@@ -1,0 +1,373 @@
+//! Reductions over axes, which the result then lacks, and accumulations along an axis.
+
+use super::*;
+use crate::aval::{Aval, Axes, DType, SliceDim, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cumsum};
+use crate::prim::{
+    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
+};
+
+primitives! {
+    /// The sum over axes.
+    SUM sum("x") {
+        class: Class::Linear {
+            infer: infer_reduce,
+            kernel: Kernel::Reduce(ReduceOp::Sum),
+            transpose: |r, ct, _| ct.expand(r.params.axes(), &r.x[0].shape()),
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceSum", 13),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.sum({0}, axis={axes})",
+        samples: reduce_samples,
+    }
+
+    /// The mean over axes.
+    MEAN mean("x") {
+        class: Class::Linear {
+            infer: infer_reduce,
+            kernel: Kernel::Lower(|x, params| {
+                x[0].reduce(SUM, params.axes()) / count(x[0], params.axes())
+            }),
+            transpose: |r, ct, _| {
+                let n = count(r.x[0], r.params.axes());
+                (ct / n).expand(r.params.axes(), &r.x[0].shape())
+            },
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceMean", 18),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.mean({0}, axis={axes})",
+        samples: reduce_samples,
+    }
+
+    /// The product over axes. The derivative is exact with zeros among the factors, to any order:
+    /// it multiplies all other factors (a balanced tree) instead of dividing by one.
+    PROD prod("x") {
+        class: Class::General {
+            infer: infer_reduce,
+            kernel: Kernel::Reduce(ReduceOp::Prod),
+            jvp: Some(|r, t| {
+                let t = t[0].expect("one argument, so its tangent is there");
+                (t * other_factors(r.x[0], r.params.axes())).reduce(SUM, r.params.axes())
+            }),
+            vjp: Some(|r, ct, _| {
+                let others = other_factors(r.x[0], r.params.axes());
+                ct.expand(r.params.axes(), &r.x[0].shape()) * others.conj_if_complex()
+            }),
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceProd", 18),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.prod({0}, axis={axes})",
+        samples: reduce_samples,
+    }
+
+    /// The largest element over axes; of bools, whether any holds. NaN when one of them is.
+    /// Elements that tie for it share the cotangent equally.
+    MAX max("x") {
+        class: Class::General {
+            infer: infer_reduce,
+            kernel: Kernel::Reduce(ReduceOp::Max),
+            jvp: Some(extremum_jvp),
+            vjp: Some(extremum_vjp),
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceMax", 18),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.max({0}, axis={axes})",
+        samples: reduce_samples,
+    }
+
+    /// The smallest element over axes; of bools, whether all hold. NaN when one of them is.
+    /// Elements that tie for it share the cotangent equally.
+    MIN min("x") {
+        class: Class::General {
+            infer: infer_reduce,
+            kernel: Kernel::Reduce(ReduceOp::Min),
+            jvp: Some(extremum_jvp),
+            vjp: Some(extremum_vjp),
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceMin", 18),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.min({0}, axis={axes})",
+        samples: reduce_samples,
+    }
+
+    /// `log(sum(exp(x)))` over axes, without overflow. The derivative is the softmax.
+    LOGSUMEXP logsumexp("x") {
+        class: Class::General {
+            infer: |name, params, x| {
+                float_only(name, x[0])?;
+                infer_reduce(name, params, x)
+            },
+            kernel: Kernel::Lower(|x, params| {
+                let axes = params.axes();
+                let top = x[0].reduce(MAX, axes);
+                // An infinite maximum is not subtracted: inf - inf is not a number.
+                let top = top.map(ISFINITE).select(top, top.number(0.0));
+                let shifted = (x[0] - top.expand(axes, &x[0].shape())).exp();
+                shifted.reduce(SUM, axes).log() + top
+            }),
+            jvp: Some(|r, t| {
+                let t = t[0].expect("one argument, so its tangent is there");
+                (t * softmax(r)).reduce(SUM, r.params.axes())
+            }),
+            vjp: Some(|r, ct, _| ct.expand(r.params.axes(), &r.x[0].shape()) * softmax(r)),
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ReduceLogSumExp", 18),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.log(np.sum(np.exp({0}), axis={axes}))",
+        samples: reduce_samples,
+    }
+
+    /// The sums of all elements up to each one along an axis; from its end when reversed.
+    CUMSUM cumsum("x") {
+        class: Class::Linear {
+            infer: |name, params, x| {
+                let Params::Scan { axis, .. } = params else { return Err(missing(name, "axis")) };
+                check_axis(name, *axis, x[0])?;
+                Ok(x[0].clone())
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let Params::Scan { axis, reverse } = params else {
+                    return Err(missing("cumsum", "axis"));
+                };
+                cumsum(&x[0], *axis, *reverse, ctx)
+            }),
+            transpose: |r, ct, _| {
+                let Params::Scan { axis, reverse } = *r.params else { return ct };
+                ct.apply(CUMSUM, Params::Scan { axis, reverse: !reverse }, &[])
+            },
+        },
+        cost: Dear,
+        onnx: Onnx::Op("CumSum", 14),
+        wgsl: Wgsl::None("a scan"),
+        numpy: "",
+        samples: || {
+            [false, true]
+                .map(|reverse| sample(&[3, 4], Params::Scan { axis: 1, reverse }))
+                .to_vec()
+        },
+    }
+
+    /// The index of the first largest element along an axis; that of a NaN when there is one.
+    ARGMAX argmax("x") {
+        class: Class::General {
+            infer: infer_arg,
+            kernel: Kernel::Call(|params, x, _, ctx| arg(true, params, x, ctx)),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ArgMax", 13),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.argmax({0}, axis={axis})",
+        samples: || vec![sample(&[3, 4], Params::Axis(1))],
+    }
+
+    /// The index of the first smallest element along an axis; that of a NaN when there is one.
+    ARGMIN argmin("x") {
+        class: Class::General {
+            infer: infer_arg,
+            kernel: Kernel::Call(|params, x, _, ctx| arg(false, params, x, ctx)),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Dear,
+        onnx: Onnx::Op("ArgMin", 13),
+        wgsl: Wgsl::None("a reduction"),
+        numpy: "np.argmin({0}, axis={axis})",
+        samples: || vec![sample(&[3, 4], Params::Axis(0))],
+    }
+
+    /// The indices that sort along an axis: stable, NaN last.
+    ARGSORT argsort("x") {
+        class: Class::General {
+            infer: |name, params, x| {
+                let Params::Axis(axis) = params else { return Err(missing(name, "axis")) };
+                check_axis(name, *axis, x[0])?;
+                Ok(x[0].with_dtype(DType::I64))
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let Params::Axis(axis) = params else { return Err(missing("argsort", "axis")) };
+                argsort(&x[0], *axis, ctx)
+            }),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Heavy,
+        onnx: Onnx::Recipe("argsort"),
+        wgsl: Wgsl::None("a sort"),
+        numpy: "np.argsort({0}, axis={axis}, kind='stable')",
+        samples: || vec![sample(&[3, 4], Params::Axis(1))],
+    }
+}
+
+fn sample(shape: &[usize], params: Params) -> Sample {
+    Sample { inputs: vec![(shape.to_vec(), -2.0, 2.0)], params }
+}
+
+fn reduce_samples() -> Vec<Sample> {
+    let axes = |axes: &[usize]| Params::Axes(Axes::from_slice(axes));
+    vec![
+        sample(&[3, 4], axes(&[0, 1])),
+        sample(&[3, 4], axes(&[1])),
+        sample(&[3, 4], axes(&[0])),
+        sample(&[2, 3, 4], axes(&[1])),
+        sample(&[2, 3, 4], axes(&[0, 2])),
+        sample(&[5], axes(&[0])),
+    ]
+}
+
+fn missing(name: &str, what: &str) -> Error {
+    Error::Program(format!("{name}: the parameter {what} is missing"))
+}
+
+fn check_axis(name: &str, axis: usize, x: &Aval) -> Result<()> {
+    if axis < x.rank() {
+        return Ok(());
+    }
+    Err(Error::Shape(format!("{name}: axis {axis} is out of bounds for shape {}", tuple(&x.shape))))
+}
+
+fn float_only(name: &str, x: &Aval) -> Result<()> {
+    if x.dtype.is_inexact() && !x.dtype.is_complex() {
+        return Ok(());
+    }
+    Err(Error::DType(format!("{name}: takes floats, not {}", x.dtype.numpy_name())))
+}
+
+fn infer_reduce(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
+    let Params::Axes(axes) = params else { return Err(missing(name, "axes")) };
+    for (i, &axis) in axes.iter().enumerate() {
+        check_axis(name, axis, x[0])?;
+        if axes[..i].contains(&axis) {
+            return Err(Error::Shape(format!("{name}: axis {axis} stands twice in the axes")));
+        }
+    }
+    if x[0].dtype == DType::Bool && !matches!(name, "max" | "min") {
+        return Err(Error::DType(format!("{name}: takes numbers, not bool; cast to int64 first")));
+    }
+    if matches!(name, "max" | "min") && axes.iter().any(|&a| x[0].shape[a] == 0) && x[0].dtype != DType::Bool {
+        return Err(Error::Shape(format!(
+            "{name}: no element to choose from: axes {} of shape {}",
+            tuple(axes),
+            tuple(&x[0].shape)
+        )));
+    }
+    let kept = (0..x[0].rank()).filter(|i| !axes.contains(i)).map(|i| x[0].shape[i]);
+    Ok(Aval { dtype: x[0].dtype, shape: kept.collect() })
+}
+
+fn infer_arg(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
+    let Params::Axis(axis) = params else { return Err(missing(name, "axis")) };
+    check_axis(name, *axis, x[0])?;
+    if x[0].shape[*axis] == 0 {
+        return Err(Error::Shape(format!(
+            "{name}: no element to choose from: axis {axis} of shape {}",
+            tuple(&x[0].shape)
+        )));
+    }
+    let mut shape = x[0].shape.clone();
+    shape.remove(*axis);
+    Ok(Aval { dtype: DType::I64, shape })
+}
+
+fn arg(max: bool, params: &Params, x: &[Value], ctx: &Ctx) -> Result<Value> {
+    let Params::Axis(axis) = params else { return Err(missing("argmax", "axis")) };
+    argreduce(max, &x[0], Some(*axis), ctx)
+}
+
+/// How many elements a reduction combines, as a number of the array's dtype.
+fn count<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
+    let shape = x.shape();
+    x.number(axes.iter().map(|&a| shape[a] as f64).product())
+}
+
+/// Where the extremum is taken, and by how many elements.
+fn winners<'e>(r: &Rule<'_, 'e>) -> (V<'e>, V<'e>) {
+    let (x, axes) = (r.x[0], r.params.axes());
+    let wins = x.compare(EQ, r.out.expand(axes, &x.shape()));
+    (wins, wins.cast(x.dtype()).reduce(SUM, axes))
+}
+
+fn extremum_vjp<'e>(r: &Rule<'_, 'e>, ct: V<'e>, _: usize) -> V<'e> {
+    let (x, axes) = (r.x[0], r.params.axes());
+    let (wins, ties) = winners(r);
+    wins.select((ct / ties).expand(axes, &x.shape()), x.number(0.0))
+}
+
+fn extremum_jvp<'e>(r: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> V<'e> {
+    let t = t[0].expect("one argument, so its tangent is there");
+    let (wins, ties) = winners(r);
+    wins.select(t, t.number(0.0)).reduce(SUM, r.params.axes()) / ties
+}
+
+/// The derivative of a log-sum-exp: `exp(x - out)`.
+fn softmax<'e>(r: &Rule<'_, 'e>) -> V<'e> {
+    let x = r.x[0];
+    let out = r.out.map(ISFINITE).select(r.out, r.out.number(0.0));
+    (x - out.expand(r.params.axes(), &x.shape())).exp()
+}
+
+/// For each element the product of all others that it is reduced with: up a tree of pairwise
+/// products, then down it, handing each half the product of everything outside.
+fn other_factors<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
+    let shape = x.shape();
+    let rank = shape.len();
+    let kept: Vec<usize> = (0..rank).filter(|i| !axes.contains(i)).collect();
+    let perm: Vec<usize> = kept.iter().chain(axes).copied().collect();
+    let rows: usize = kept.iter().map(|&i| shape[i]).product();
+    let n: usize = axes.iter().map(|&i| shape[i]).product();
+    if rows * n == 0 {
+        return x;
+    }
+    let every_second = |v: V<'e>, start: usize, len: usize| {
+        v.slice(&[
+            SliceDim { start: 0, len: rows, step: 1 },
+            SliceDim { start, len, step: 2 },
+        ])
+    };
+    // Each level: both halves of the pairs, and the length before it was made even.
+    let mut levels = Vec::new();
+    let mut level = x.transpose(&perm).reshape(&[rows, n]);
+    let mut len = n;
+    while len > 1 {
+        if len % 2 == 1 {
+            let one = x.number(1.0).broadcast_to(&[rows, 1]);
+            level = level.apply(CONCATENATE, Params::Axis(1), &[one]);
+        }
+        let half = len.div_ceil(2);
+        let (left, right) = (every_second(level, 0, half), every_second(level, 1, half));
+        levels.push((left, right, len));
+        level = left * right;
+        len = half;
+    }
+    let mut others = x.number(1.0).broadcast_to(&[rows, 1]);
+    for (left, right, len) in levels.into_iter().rev() {
+        let half = len.div_ceil(2);
+        let place = |v: V<'e>, start: usize| {
+            v.pad(
+                &[rows, 2 * half],
+                &[
+                    SliceDim { start: 0, len: rows, step: 1 },
+                    SliceDim { start, len: half, step: 2 },
+                ],
+            )
+        };
+        others = (place(others * right, 0) + place(others * left, 1)).slice(&[
+            SliceDim { start: 0, len: rows, step: 1 },
+            SliceDim { start: 0, len, step: 1 },
+        ]);
+    }
+    let moved: Vec<usize> = perm.iter().map(|&i| shape[i]).collect();
+    let mut inverse = vec![0; rank];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p] = i;
+    }
+    others.reshape(&moved).transpose(&inverse)
+}

@@ -1,0 +1,8 @@
+//! Passes over programs: each takes one and gives a better one that computes the same bits.
+
+mod lower;
+mod rewrite;
+mod simplify;
+
+pub use lower::lower;
+pub use simplify::{Passes, optimize};

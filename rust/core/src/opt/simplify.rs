@@ -1,0 +1,123 @@
+//! Common subexpressions, folding and rewriting in one walk: each equation that is needed is written
+//! again, unless it turns out to be something that is there already.
+
+use std::hash::{Hash, Hasher};
+
+use smallvec::SmallVec;
+
+use super::rewrite::{Rewritten, rewrite};
+use crate::error::Result;
+use crate::prim::{Params, Prim, Var};
+use crate::program::{Builder, FastHasher, FastMap, Program};
+
+/// Which passes to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passes {
+    /// Equal equations are computed once.
+    pub cse: bool,
+    /// Equations that are equal to a simpler one, in the last bit, become it.
+    pub rewrite: bool,
+    /// Equations that no output needs are dropped.
+    pub dce: bool,
+}
+
+impl Passes {
+    /// All of them.
+    pub const ALL: Passes = Passes { cse: true, rewrite: true, dce: true };
+}
+
+/// Runs passes over a program.
+pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
+    let needed = if passes.dce {
+        program.needed(&vec![true; program.outs.len()])
+    } else {
+        vec![true; program.num_vars()]
+    };
+    let builder = Builder::new();
+    let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
+    for (i, name) in program.inputs.iter().enumerate() {
+        map[i] = builder.input(name, program.aval(i as Var));
+    }
+    let mut seen = Seen::default();
+    let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+    for (k, eqn) in program.eqns.iter().enumerate() {
+        let var = program.result(k);
+        if !needed[var as usize] {
+            continue;
+        }
+        let (mut prim, mut params) = (eqn.prim, program.params(eqn).clone());
+        args.clear();
+        args.extend(program.args(eqn).iter().map(|&a| map[a as usize]));
+        if let Params::Literal { dtype, value } = params {
+            map[var as usize] = builder.complex_literal(dtype, value);
+            continue;
+        }
+        let aval = program.aval(var);
+        let mut result = None;
+        if passes.rewrite {
+            // A rewritten equation may be rewritten again; each step makes it smaller.
+            while let Some(new) = builder.with(|p| rewrite(p, prim, &params, &args, aval)) {
+                match new {
+                    Rewritten::Var(v) => {
+                        result = Some(v);
+                        break;
+                    }
+                    Rewritten::Eqn(p, q, a) => (prim, params, args) = (p, q, a),
+                }
+            }
+        }
+        map[var as usize] = match result {
+            Some(v) => v,
+            None if passes.cse => seen.find(&builder, prim, &params, &args, |args| {
+                builder.push_inferred(prim, params.clone(), args, aval)
+            }),
+            None => builder.push_inferred(prim, params, &args, aval),
+        };
+    }
+    let outs: Vec<Var> = program.outs.iter().map(|&v| map[v as usize]).collect();
+    let mut new = builder.finish(outs)?;
+    if passes.dce && passes.rewrite {
+        new = new.pruned();
+    }
+    new.outputs.clone_from(&program.outputs);
+    new.debug_verify();
+    Ok(new)
+}
+
+/// The equations written so far, by hash.
+#[derive(Default)]
+struct Seen {
+    by_hash: FastMap<u64, SmallVec<[Var; 1]>>,
+}
+
+impl Seen {
+    /// The variable of an equal equation, or of a new one.
+    fn find(
+        &mut self,
+        builder: &Builder,
+        prim: Prim,
+        params: &Params,
+        args: &[Var],
+        new: impl FnOnce(&[Var]) -> Var,
+    ) -> Var {
+        let mut hasher = FastHasher::default();
+        prim.hash(&mut hasher);
+        params.hash(&mut hasher);
+        args.hash(&mut hasher);
+        let candidates = self.by_hash.entry(hasher.finish()).or_default();
+        // What runs foreign code may do something else each time.
+        let pure = !matches!(params, Params::Callback(_));
+        let found = builder.with(|p| {
+            candidates.iter().copied().find(|&v| {
+                p.definition(v).is_some_and(|e| {
+                    pure && e.prim == prim && p.args(e) == args && p.params(e) == params
+                })
+            })
+        });
+        found.unwrap_or_else(|| {
+            let var = new(args);
+            candidates.push(var);
+            var
+        })
+    }
+}

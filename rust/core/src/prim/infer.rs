@@ -1,0 +1,98 @@
+//! The shape rule of elementwise primitives, and the errors that arguments which do not fit lead to.
+
+use super::{PrimDef, Types};
+use crate::aval::{Aval, DType, Kind, Shape, broadcast, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::{LaneOp, result_dtype};
+
+impl Types {
+    /// Whether a dtype is among them.
+    pub fn accept(self, dtype: DType) -> bool {
+        match self {
+            Types::Any => true,
+            Types::Number => dtype != DType::Bool,
+            Types::Real => !dtype.is_complex(),
+            Types::Inexact | Types::Complex => dtype.is_inexact(),
+            Types::Float => dtype.kind() == Kind::Float,
+            Types::Logical => dtype == DType::Bool,
+            Types::Integer => matches!(dtype.kind(), Kind::Bool | Kind::Integer),
+        }
+    }
+
+    /// The dtype in which NumPy computes for this input; `None` when it refuses.
+    pub fn compute(self, dtype: DType) -> Option<DType> {
+        let out = match self {
+            Types::Any | Types::Real | Types::Number | Types::Integer => dtype,
+            Types::Inexact | Types::Float | Types::Complex => dtype.inexact(),
+            Types::Logical => DType::Bool,
+        };
+        self.accept(out).then_some(out)
+    }
+
+    /// What to say of a dtype that is refused.
+    fn wanted(self) -> &'static str {
+        match self {
+            Types::Any => "any dtype",
+            Types::Number => "numbers, not bool",
+            Types::Real => "real numbers",
+            Types::Inexact => "floats or complex numbers",
+            Types::Float => "floats",
+            Types::Logical => "bool",
+            Types::Integer => "bool or integers",
+            Types::Complex => "floats or complex numbers",
+        }
+    }
+}
+
+pub(super) fn check_arity(def: &PrimDef, n: usize) -> Result<()> {
+    let variadic = def.args.last().is_some_and(|a| a.ends_with("..."));
+    if n == def.args.len() || (variadic && n >= def.args.len()) {
+        return Ok(());
+    }
+    Err(Error::Program(format!("{}: takes {} arguments, {n} given", def.name, def.args.len())))
+}
+
+pub(super) fn infer_elementwise(
+    def: &PrimDef,
+    types: Types,
+    lane: LaneOp,
+    x: &[&Aval],
+) -> Result<Aval> {
+    check_arity(def, x.len())?;
+    // A selection's condition is a bool of its own; the other arguments share one dtype.
+    let numbers = if lane == LaneOp::Where { &x[1..] } else { x };
+    let dtype = numbers[0].dtype;
+    if lane == LaneOp::Where && x[0].dtype != DType::Bool {
+        return Err(Error::DType(format!("{}: the condition must be bool, not {}", def.name, x[0].dtype)));
+    }
+    if let Some(other) = numbers.iter().find(|a| a.dtype != dtype) {
+        return Err(Error::DType(format!(
+            "{}: arguments of different dtypes {dtype} and {}; cast one of them",
+            def.name, other.dtype
+        )));
+    }
+    if !types.accept(dtype) {
+        return Err(Error::DType(format!(
+            "{}: takes {}, not {}",
+            def.name,
+            types.wanted(),
+            dtype.numpy_name()
+        )));
+    }
+    Ok(Aval { dtype: result_dtype(lane, dtype), shape: broadcast_all(def.name, x)? })
+}
+
+/// The common shape of all arguments, or an error that names them.
+fn broadcast_all(name: &str, x: &[&Aval]) -> Result<Shape> {
+    let mut shape = x[0].shape.clone();
+    for a in &x[1..] {
+        if a.shape == shape {
+            continue;
+        }
+        shape = broadcast(&shape, &a.shape).ok_or_else(|| {
+            let shapes: Vec<_> = x.iter().map(|a| tuple(&a.shape)).collect();
+            Error::Shape(format!("{name}: shapes {} do not broadcast together", shapes.join(" and ")))
+        })?;
+    }
+    Ok(shape)
+}

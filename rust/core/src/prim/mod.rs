@@ -1,0 +1,283 @@
+//! What a primitive is: one entry of a table, with every field mandatory.
+//!
+//! A primitive belongs to one of three classes, and its class says what follows by itself:
+//! an *elementwise* one states its partial derivatives (shape rule, jvp, vjp and fusion follow), a
+//! *linear* one states its transpose (jvp and vjp follow), a *general* one states both rules.
+//! Rules emit primitives through [`V`]; they never accumulate, un-broadcast, cast or look at values:
+//! the drivers in `transform` do.
+
+mod emit;
+mod infer;
+mod params;
+
+use std::fmt;
+
+pub use emit::{Emit, V, Var};
+pub use params::{Callback, Params};
+
+use crate::aval::Aval;
+use crate::error::Result;
+use crate::kernels::{Ctx, LaneOp, ReduceOp, Value};
+use infer::{check_arity, infer_elementwise};
+
+/// Computes a primitive. The arguments may be taken out of the slice: one that nobody else refers
+/// to may then be written to in place.
+pub type CallFn = fn(&Params, &mut [Value], &Aval, &Ctx) -> Result<Value>;
+/// The dtype and shape of the result.
+pub type InferFn = fn(&str, &Params, &[&Aval]) -> Result<Aval>;
+/// The derivative with respect to argument `i`.
+pub type PartialFn = for<'a, 'e> fn(x: &'a [V<'e>], out: V<'e>, i: usize) -> Partial<'e>;
+/// The cotangent of argument `i`, given the cotangent `ct` of the result.
+pub type VjpFn = for<'a, 'e> fn(&Rule<'a, 'e>, ct: V<'e>, i: usize) -> V<'e>;
+/// The tangent of the result, given the tangents of the arguments (absent where they are zero).
+pub type JvpFn = for<'a, 'e> fn(&Rule<'a, 'e>, t: &[Option<V<'e>>]) -> V<'e>;
+/// Writes a primitive in terms of others.
+pub type LowerFn = for<'a, 'e> fn(x: &'a [V<'e>], params: &Params) -> V<'e>;
+
+/// What a rule sees of the equation it differentiates.
+pub struct Rule<'a, 'e> {
+    /// The arguments.
+    pub x: &'a [V<'e>],
+    /// The result.
+    pub out: V<'e>,
+    /// The parameters.
+    pub params: &'a Params,
+}
+
+/// A partial derivative of an elementwise primitive.
+pub enum Partial<'e> {
+    /// Piecewise constant.
+    Zero,
+    /// The identity.
+    One,
+    /// The identity with the sign changed.
+    MinusOne,
+    /// Multiplication by this (its conjugate in the reverse direction).
+    Times(V<'e>),
+    /// Division by this (its conjugate in the reverse direction).
+    Over(V<'e>),
+    /// The identity where the condition equals the flag, zero elsewhere: a mask.
+    Where(V<'e>, bool),
+}
+
+/// How a primitive is computed.
+pub enum Kernel {
+    /// Elementwise, by a lane function; fused with its neighbours.
+    Lane(LaneOp),
+    /// Elementwise change of dtype; fused with its neighbours.
+    Cast,
+    /// A reduction over `Params::Axes`; fused with what produces its input.
+    Reduce(ReduceOp),
+    /// Another layout of the same memory; `None` when the layout of this input does not allow it
+    /// and it must be copied first.
+    View(fn(&Params, &Value, &Aval) -> Option<Value>),
+    /// Its own loop.
+    Call(CallFn),
+    /// A composite, rewritten before it is planned.
+    Lower(LowerFn),
+}
+
+/// The class of a primitive, with what only this class has to state.
+pub enum Class {
+    /// Acts on each element; arguments broadcast and have one dtype.
+    Elementwise {
+        /// Dtypes that it takes.
+        types: Types,
+        /// Its lane function.
+        lane: LaneOp,
+        /// Its derivative; `None` when the result is not differentiable (comparisons).
+        partials: Option<PartialFn>,
+    },
+    /// Linear in its inexact arguments.
+    Linear {
+        /// The result's dtype and shape.
+        infer: InferFn,
+        /// How it is computed.
+        kernel: Kernel,
+        /// The transposed map.
+        transpose: VjpFn,
+    },
+    /// Anything else.
+    General {
+        /// The result's dtype and shape.
+        infer: InferFn,
+        /// How it is computed.
+        kernel: Kernel,
+        /// The forward rule; `None` when the result is not differentiable.
+        jvp: Option<JvpFn>,
+        /// The reverse rule; `None` when the result is not differentiable.
+        vjp: Option<VjpFn>,
+    },
+}
+
+/// The dtypes that an elementwise primitive takes. Where a front end meets others it promotes them
+/// first, as NumPy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Types {
+    /// Every dtype.
+    Any,
+    /// Everything but bool.
+    Number,
+    /// Everything but complex numbers.
+    Real,
+    /// Floats and complex numbers; integers become floats.
+    Inexact,
+    /// Floats; integers become floats.
+    Float,
+    /// Truth values; everything else is compared with zero.
+    Logical,
+    /// Bools and integers.
+    Integer,
+    /// Complex numbers (floats are taken as they are and mean no imaginary part).
+    Complex,
+}
+
+/// What an equation costs to compute again, per element; decides what a pullback keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cost {
+    /// A change of layout.
+    Free,
+    /// An instruction or two.
+    Cheap,
+    /// A transcendental function or a reduction: tens of instructions.
+    Dear,
+    /// A matrix product, a sort: more than one pass.
+    Heavy,
+}
+
+/// The ONNX form of a primitive.
+#[derive(Debug, Clone, Copy)]
+pub enum Onnx {
+    /// This operator, since this opset version.
+    Op(&'static str, u32),
+    /// A few operators; the exporter knows the recipe of this name.
+    Recipe(&'static str),
+    /// None, for this reason.
+    None(&'static str),
+}
+
+/// The WGSL form of an elementwise primitive.
+#[derive(Debug, Clone, Copy)]
+pub enum Wgsl {
+    /// An expression over `{0}`, `{1}`, `{2}`.
+    Expr(&'static str),
+    /// No expression of its own, for this reason.
+    None(&'static str),
+}
+
+/// Inputs and parameters to test a primitive with.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Shape of each argument and the interval its elements are drawn from.
+    pub inputs: Vec<(Vec<usize>, f64, f64)>,
+    /// The parameters.
+    pub params: Params,
+}
+
+/// Where the samples of an entry come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Samples {
+    /// An interval for each argument of an elementwise primitive; shapes follow from its class.
+    Intervals(&'static [(f64, f64)]),
+    /// Spelled out.
+    List(fn() -> Vec<Sample>),
+}
+
+/// One entry of the table.
+pub struct PrimDef {
+    /// Its name, in programs and in Python.
+    pub name: &'static str,
+    /// Names of its arguments; the last one ends in `...` when there may be any number of them.
+    pub args: &'static [&'static str],
+    /// First line: what it computes. The rest: formula, conventions, sources.
+    pub doc: &'static str,
+    /// Class and rules.
+    pub class: Class,
+    /// Cost of computing it again.
+    pub cost: Cost,
+    /// ONNX form.
+    pub onnx: Onnx,
+    /// WGSL form.
+    pub wgsl: Wgsl,
+    /// The same in NumPy: an expression over `{0}`, `{1}`, ... and the names of parameters; `""`
+    /// when NumPy has no such function.
+    pub numpy: &'static str,
+    /// Test inputs.
+    pub samples: Samples,
+}
+
+impl fmt::Debug for PrimDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A primitive: a reference to its entry. Compared by identity.
+#[derive(Clone, Copy)]
+pub struct Prim(pub &'static PrimDef);
+
+impl PartialEq for Prim {
+    fn eq(&self, other: &Prim) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Prim {}
+
+impl std::hash::Hash for Prim {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for Prim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Prim {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// The lane function, when the primitive acts elementwise (casts excluded).
+    pub fn lane(self) -> Option<LaneOp> {
+        match &self.0.class {
+            Class::Elementwise { lane, .. } => Some(*lane),
+            Class::Linear { kernel: Kernel::Lane(lane), .. }
+            | Class::General { kernel: Kernel::Lane(lane), .. } => Some(*lane),
+            _ => None,
+        }
+    }
+
+    /// Whether the result acts element by element, so that it can be fused.
+    pub fn is_elementwise(self) -> bool {
+        self.lane().is_some() || matches!(self.kernel_ref(), Some(Kernel::Cast))
+    }
+
+    /// Whether the result is another layout of its input.
+    pub fn is_view(self) -> bool {
+        matches!(self.kernel_ref(), Some(Kernel::View(_)))
+    }
+
+    /// The kernel of a linear or general primitive.
+    pub fn kernel_ref(self) -> Option<&'static Kernel> {
+        match &self.0.class {
+            Class::Elementwise { .. } => None,
+            Class::Linear { kernel, .. } | Class::General { kernel, .. } => Some(kernel),
+        }
+    }
+
+    /// The dtype and shape of the result, or why the arguments do not fit.
+    pub fn infer(self, params: &Params, x: &[&Aval]) -> Result<Aval> {
+        match &self.0.class {
+            Class::Elementwise { types, lane, .. } => infer_elementwise(self.0, *types, *lane, x),
+            Class::Linear { infer, .. } | Class::General { infer, .. } => {
+                check_arity(self.0, x.len())?;
+                infer(self.0.name, params, x)
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Parameters of an equation: what it needs to know besides its arguments. Plain data, so that
+//! programs can be compared, hashed, printed and read back.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use num_complex::Complex;
+
+use crate::aval::{Aval, Axes, DType, Shape, SliceDim, tuple};
+use crate::error::{Error, Result};
+use crate::kernels::Value;
+
+/// Foreign code inside a program (a hook, an opaque rule). Programs that hold one say so by name
+/// when they are asked to leave the process.
+pub trait Callback: Send + Sync {
+    /// The name to show.
+    fn name(&self) -> &str;
+    /// What the results look like.
+    fn infer(&self, x: &[&Aval]) -> Result<Aval>;
+    /// Runs it.
+    fn call(&self, x: &[Value]) -> Result<Value>;
+}
+
+/// Parameters of an equation.
+#[derive(Clone)]
+pub enum Params {
+    /// It has none.
+    None,
+    /// Axes to reduce over or to flip, or a permutation of them.
+    Axes(Axes),
+    /// One axis.
+    Axis(usize),
+    /// An axis to accumulate along, perhaps from its end.
+    Scan {
+        /// The axis.
+        axis: usize,
+        /// Whether to start at the end.
+        reverse: bool,
+    },
+    /// The shape of the result.
+    Shape(Shape),
+    /// The dtype of the result.
+    DType(DType),
+    /// A strided region to read.
+    Slice(Box<[SliceDim]>),
+    /// A strided region of a larger shape to write into.
+    Region {
+        /// The larger shape.
+        shape: Shape,
+        /// The region.
+        dims: Box<[SliceDim]>,
+    },
+    /// A known number.
+    Literal {
+        /// Its dtype.
+        dtype: DType,
+        /// Its value.
+        value: Complex<f64>,
+    },
+    /// A length.
+    Size(usize),
+    /// Foreign code.
+    Callback(Arc<dyn Callback>),
+}
+
+impl Params {
+    /// The axes of a reduction, a flip or a permutation.
+    pub fn axes(&self) -> &[usize] {
+        if let Params::Axes(axes) = self { axes } else { &[] }
+    }
+
+    /// A literal of this dtype.
+    pub fn literal(dtype: DType, value: f64) -> Params {
+        Params::Literal { dtype, value: Complex::new(value, 0.0) }
+    }
+
+    /// The parameters as they are printed: names and texts.
+    pub fn attributes(&self) -> Vec<(&'static str, String)> {
+        let dims = |dims: &[SliceDim]| {
+            vec![
+                ("start", list(dims.iter().map(|d| d.start))),
+                ("len", list(dims.iter().map(|d| d.len))),
+                ("step", list(dims.iter().map(|d| d.step))),
+            ]
+        };
+        match self {
+            Params::None => vec![],
+            Params::Axes(axes) => vec![("axes", tuple(axes))],
+            Params::Axis(axis) => vec![("axis", axis.to_string())],
+            Params::Scan { axis, reverse } => {
+                vec![("axis", axis.to_string()), ("reverse", reverse.to_string())]
+            }
+            Params::Shape(shape) => vec![("shape", tuple(shape))],
+            Params::DType(dtype) => vec![("dtype", dtype.to_string())],
+            Params::Slice(d) => dims(d),
+            Params::Region { shape, dims: d } => {
+                let mut out = vec![("shape", tuple(shape))];
+                out.extend(dims(d));
+                out
+            }
+            Params::Literal { dtype, value } => {
+                let mut out = vec![("dtype", dtype.to_string()), ("value", format!("{:?}", value.re))];
+                if dtype.is_complex() {
+                    out.push(("imag", format!("{:?}", value.im)));
+                }
+                out
+            }
+            Params::Size(n) => vec![("size", n.to_string())],
+            Params::Callback(f) => vec![("callback", f.name().to_string())],
+        }
+    }
+
+    /// The inverse of [`Params::attributes`].
+    pub fn from_attributes(attributes: &[(String, String)]) -> Result<Params> {
+        let get = |key: &str| attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let bad = |what: &str| Error::Program(format!("cannot read the parameter {what}"));
+        let ints = |key: &str| -> Result<Vec<i64>> {
+            let text = get(key).ok_or_else(|| bad(key))?;
+            let inner = text.strip_prefix('(').and_then(|t| t.strip_suffix(')'));
+            inner
+                .ok_or_else(|| bad(key))?
+                .split(',')
+                .map(str::trim)
+                .filter(|t| !t.is_empty())
+                .map(|t| t.parse().map_err(|_| bad(key)))
+                .collect()
+        };
+        let sizes = |key: &str| -> Result<Vec<usize>> {
+            ints(key)?.into_iter().map(|i| usize::try_from(i).map_err(|_| bad(key))).collect()
+        };
+        let number = |key: &str| -> Result<f64> {
+            get(key).and_then(|t| t.parse().ok()).ok_or_else(|| bad(key))
+        };
+        let size = |key: &str| -> Result<usize> {
+            get(key).and_then(|t| t.parse().ok()).ok_or_else(|| bad(key))
+        };
+        let region = || -> Result<Box<[SliceDim]>> {
+            let (starts, lens, steps) = (sizes("start")?, sizes("len")?, ints("step")?);
+            if starts.len() != lens.len() || starts.len() != steps.len() {
+                return Err(bad("start, len and step: they differ in length"));
+            }
+            let steps = steps.into_iter().map(|s| s as isize);
+            let dims = starts.into_iter().zip(lens).zip(steps);
+            Ok(dims.map(|((start, len), step)| SliceDim { start, len, step }).collect())
+        };
+        let dtype = || get("dtype").and_then(DType::from_name).ok_or_else(|| bad("dtype"));
+        Ok(if attributes.is_empty() {
+            Params::None
+        } else if get("callback").is_some() {
+            return Err(Error::Program("a callback cannot be read back from text".into()));
+        } else if get("axes").is_some() {
+            Params::Axes(sizes("axes")?.into())
+        } else if let Some(reverse) = get("reverse") {
+            let reverse = reverse.parse().map_err(|_| bad("reverse"))?;
+            Params::Scan { axis: size("axis")?, reverse }
+        } else if get("axis").is_some() {
+            Params::Axis(size("axis")?)
+        } else if get("start").is_some() {
+            let dims = region()?;
+            match get("shape") {
+                Some(_) => Params::Region { shape: sizes("shape")?.into(), dims },
+                None => Params::Slice(dims),
+            }
+        } else if get("shape").is_some() {
+            Params::Shape(sizes("shape")?.into())
+        } else if get("value").is_some() {
+            let imag = if get("imag").is_some() { number("imag")? } else { 0.0 };
+            Params::Literal { dtype: dtype()?, value: Complex::new(number("value")?, imag) }
+        } else if get("size").is_some() {
+            Params::Size(size("size")?)
+        } else {
+            Params::DType(dtype()?)
+        })
+    }
+}
+
+fn list(items: impl Iterator<Item = impl ToString>) -> String {
+    let items: Vec<_> = items.map(|i| i.to_string()).collect();
+    if items.len() == 1 { format!("({},)", items[0]) } else { format!("({})", items.join(", ")) }
+}
+
+impl PartialEq for Params {
+    fn eq(&self, other: &Params) -> bool {
+        use Params::*;
+        match (self, other) {
+            (None, None) => true,
+            (Axes(a), Axes(b)) => a == b,
+            (Axis(a), Axis(b)) | (Size(a), Size(b)) => a == b,
+            (Scan { axis: a, reverse: r }, Scan { axis: b, reverse: s }) => a == b && r == s,
+            (Shape(a), Shape(b)) => a == b,
+            (DType(a), DType(b)) => a == b,
+            (Slice(a), Slice(b)) => a == b,
+            (Region { shape: a, dims: d }, Region { shape: b, dims: e }) => a == b && d == e,
+            // By bits: 0.0 and -0.0 are two literals, and a NaN equals itself.
+            (Literal { dtype: a, value: v }, Literal { dtype: b, value: w }) => {
+                a == b && v.re.to_bits() == w.re.to_bits() && v.im.to_bits() == w.im.to_bits()
+            }
+            (Callback(a), Callback(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Params {}
+
+impl Hash for Params {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Params::None => {}
+            Params::Axes(a) => a.hash(state),
+            Params::Axis(n) | Params::Size(n) => n.hash(state),
+            Params::Scan { axis, reverse } => (axis, reverse).hash(state),
+            Params::Shape(s) => s.hash(state),
+            Params::DType(d) => d.hash(state),
+            Params::Slice(d) => d.hash(state),
+            Params::Region { shape, dims } => (shape, dims).hash(state),
+            Params::Literal { dtype, value } => {
+                (dtype, value.re.to_bits(), value.im.to_bits()).hash(state);
+            }
+            Params::Callback(f) => (Arc::as_ptr(f).cast::<()>() as usize).hash(state),
+        }
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attributes = self.attributes();
+        if attributes.is_empty() {
+            return Ok(());
+        }
+        f.write_str("[")?;
+        for (i, (key, value)) in attributes.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            write!(f, "{comma}{key}={value}")?;
+        }
+        f.write_str("]")
+    }
+}

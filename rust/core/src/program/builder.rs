@@ -1,0 +1,240 @@
+//! Writing a program, equation by equation.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use num_complex::Complex;
+use smallvec::SmallVec;
+
+use super::{Eqn, FastMap, Program};
+use crate::aval::{Aval, DType};
+use crate::error::{Error, Result};
+use crate::kernels::result_dtype;
+use crate::ops;
+use crate::prim::{Emit, Params, Prim, V, Var};
+
+/// A program under construction. Rules write to it through [`V`] handles, several of which are
+/// alive at once; that is why it can be written to through a shared reference.
+#[derive(Debug, Default)]
+pub struct Builder {
+    program: RefCell<Program>,
+    /// Which of the program's avals is which; the last one found answers most questions.
+    avals: RefCell<FastMap<Aval, u32>>,
+    last: Cell<u32>,
+    literals: RefCell<FastMap<(DType, u64, u64), Var>>,
+    error: RefCell<Option<Error>>,
+}
+
+impl Builder {
+    /// An empty program.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Continues a program: its equations stay, its outputs are forgotten.
+    pub fn extend(mut program: Program) -> Builder {
+        program.outs.clear();
+        program.outputs.clear();
+        let avals = program.avals.iter().cloned().zip(0..).collect();
+        let mut literals = FastMap::default();
+        for k in 0..program.eqns.len() {
+            let var = program.result(k);
+            if let Some((dtype, value)) = program.literal(var) {
+                literals.insert((dtype, value.re.to_bits(), value.im.to_bits()), var);
+            }
+        }
+        Builder {
+            program: RefCell::new(program),
+            avals: RefCell::new(avals),
+            last: Cell::new(0),
+            literals: RefCell::new(literals),
+            error: RefCell::new(None),
+        }
+    }
+
+    /// Adds an input. All inputs come before the first equation.
+    ///
+    /// # Panics
+    /// When an equation is there already.
+    pub fn input(&self, name: &str, aval: &Aval) -> Var {
+        assert!(self.program.borrow().eqns.is_empty(), "inputs come before equations");
+        let aval = self.intern(aval);
+        let mut program = self.program.borrow_mut();
+        program.inputs.push(if name.is_empty() { empty_name() } else { name.into() });
+        program.var_avals.push(aval);
+        (program.var_avals.len() - 1) as Var
+    }
+
+    /// The handle of a variable.
+    pub fn handle(&self, var: Var) -> V<'_> {
+        V { var, emit: self }
+    }
+
+    /// Adds an equation, checking its arguments.
+    pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
+        let aval = self.infer(prim, &params, args)?;
+        Ok(self.append(prim, params, args, aval))
+    }
+
+    /// Adds an equation whose result is known to have this dtype and shape.
+    pub fn push_inferred(&self, prim: Prim, params: Params, args: &[Var], aval: &Aval) -> Var {
+        let aval = self.intern(aval);
+        self.append(prim, params, args, aval)
+    }
+
+    /// A literal that may be complex.
+    pub fn complex_literal(&self, dtype: DType, value: Complex<f64>) -> Var {
+        let key = (dtype, value.re.to_bits(), value.im.to_bits());
+        if let Some(&var) = self.literals.borrow().get(&key) {
+            return var;
+        }
+        let aval = self.intern(&Aval::scalar(dtype));
+        let var = self.append(ops::LITERAL, Params::Literal { dtype, value }, &[], aval);
+        self.literals.borrow_mut().insert(key, var);
+        var
+    }
+
+    /// Copies another program's equations behind these, as far as they are needed for the wanted
+    /// outputs; `inputs` stand for its inputs. Gives its outputs, the unwanted ones as `None`.
+    pub fn inline(&self, other: &Program, inputs: &[Var], wanted: &[bool]) -> Vec<Option<Var>> {
+        let needed = other.needed(wanted);
+        let mut map: Vec<Var> = vec![Var::MAX; other.num_vars()];
+        map[..inputs.len()].copy_from_slice(inputs);
+        let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+        for (k, eqn) in other.eqns.iter().enumerate() {
+            let var = other.result(k) as usize;
+            if !needed[var] {
+                continue;
+            }
+            args.clear();
+            args.extend(other.args(eqn).iter().map(|&a| map[a as usize]));
+            map[var] = if let Params::Literal { dtype, value } = other.params(eqn) {
+                self.complex_literal(*dtype, *value)
+            } else {
+                let aval = other.aval(var as Var);
+                self.push_inferred(eqn.prim, other.params(eqn).clone(), &args, aval)
+            };
+        }
+        let outs = other.outs.iter().zip(wanted);
+        outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize])).collect()
+    }
+
+    /// Copies all equations of a program whose inputs are the first of this one's; variables behind
+    /// them move up by `shift`.
+    pub(crate) fn copy_equations(&self, other: &Program, shift: Var) {
+        let inputs = other.num_inputs() as Var;
+        let base: Vec<u32> = other.avals.iter().map(|a| self.intern(a)).collect();
+        let mut program = self.program.borrow_mut();
+        program.eqns.extend_from_slice(&other.eqns);
+        program.params.clone_from(&other.params);
+        let moved = |&v: &Var| if v < inputs { v } else { v + shift };
+        program.args.extend(other.args.iter().map(moved));
+        let results = &other.var_avals[inputs as usize..];
+        program.var_avals.extend(results.iter().map(|&a| base[a as usize]));
+        for k in 0..other.eqns.len() {
+            let var = other.result(k);
+            if let Some((dtype, value)) = other.literal(var) {
+                let key = (dtype, value.re.to_bits(), value.im.to_bits());
+                self.literals.borrow_mut().insert(key, var + shift);
+            }
+        }
+    }
+
+    /// The program, with these outputs; or the error that a rule met.
+    pub fn finish(self, outs: Vec<Var>) -> Result<Program> {
+        if let Some(error) = self.error.into_inner() {
+            return Err(error);
+        }
+        let mut program = self.program.into_inner();
+        program.outputs = vec![empty_name(); outs.len()];
+        program.outs = outs;
+        Ok(program)
+    }
+
+    /// Reads the program as it is now.
+    pub fn with<R>(&self, read: impl FnOnce(&Program) -> R) -> R {
+        read(&self.program.borrow())
+    }
+
+    fn intern(&self, aval: &Aval) -> u32 {
+        let mut program = self.program.borrow_mut();
+        let last = self.last.get();
+        if program.avals.get(last as usize) == Some(aval) {
+            return last;
+        }
+        let mut avals = self.avals.borrow_mut();
+        let index = *avals.entry(aval.clone()).or_insert_with(|| {
+            program.avals.push(aval.clone());
+            (program.avals.len() - 1) as u32
+        });
+        self.last.set(index);
+        index
+    }
+
+    /// Which aval an equation's result has.
+    fn infer(&self, prim: Prim, params: &Params, args: &[Var]) -> Result<u32> {
+        let aval = {
+            let program = self.program.borrow();
+            // Most equations combine arrays of one dtype and shape into another such.
+            if let (Some(lane), [first, rest @ ..]) = (prim.lane(), args) {
+                let aval = program.var_avals[*first as usize];
+                let same = rest.iter().all(|&a| program.var_avals[a as usize] == aval);
+                let dtype = program.avals[aval as usize].dtype;
+                if same && result_dtype(lane, dtype) == dtype && dtype.is_inexact() {
+                    return Ok(aval);
+                }
+            }
+            let avals: SmallVec<[&Aval; 4]> = args.iter().map(|&a| program.aval(a)).collect();
+            prim.infer(params, &avals)?
+        };
+        Ok(self.intern(&aval))
+    }
+
+    fn append(&self, prim: Prim, params: Params, args: &[Var], aval: u32) -> Var {
+        let mut program = self.program.borrow_mut();
+        let start = program.args.len() as u32;
+        program.args.extend_from_slice(args);
+        let params = if matches!(params, Params::None) {
+            0
+        } else {
+            program.params.push(params);
+            (program.params.len() - 1) as u32
+        };
+        program.eqns.push(Eqn { prim, params, start, len: args.len() as u32 });
+        program.var_avals.push(aval);
+        (program.var_avals.len() - 1) as Var
+    }
+}
+
+/// The name of what has none, shared by all of them.
+pub(super) fn empty_name() -> Arc<str> {
+    static EMPTY: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "".into());
+    Arc::clone(&EMPTY)
+}
+
+impl Emit for Builder {
+    fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var {
+        self.push(prim, params, x).unwrap_or_else(|error| {
+            self.error.borrow_mut().get_or_insert(error);
+            // Any variable will do: the program is thrown away in `finish`.
+            0
+        })
+    }
+
+    fn aval(&self, var: Var) -> Aval {
+        self.program.borrow().aval(var).clone()
+    }
+
+    fn dtype(&self, var: Var) -> DType {
+        self.program.borrow().aval(var).dtype
+    }
+
+    fn literal(&self, var: Var) -> Option<f64> {
+        let (_, value) = self.program.borrow().literal(var)?;
+        (value.im == 0.0).then_some(value.re)
+    }
+
+    fn number(&self, dtype: DType, value: f64) -> Var {
+        self.complex_literal(dtype, Complex::new(value, 0.0))
+    }
+}

@@ -1,0 +1,134 @@
+//! Small editions of programs: which variables are needed, keeping some outputs only, cutting.
+
+use smallvec::SmallVec;
+
+use super::builder::empty_name;
+use super::{Eqn, Program};
+use crate::ops;
+use crate::prim::Var;
+
+impl Program {
+    /// For every variable, whether a wanted output needs it.
+    pub fn needed(&self, wanted: &[bool]) -> Vec<bool> {
+        let mut needed = vec![false; self.num_vars()];
+        for (&out, &wanted) in self.outs.iter().zip(wanted) {
+            needed[out as usize] |= wanted;
+        }
+        for k in (0..self.eqns.len()).rev() {
+            if needed[self.result(k) as usize] {
+                for &a in self.args(&self.eqns[k]) {
+                    needed[a as usize] = true;
+                }
+            }
+        }
+        needed
+    }
+
+    /// For every variable, whether it depends on one of the marked inputs.
+    pub fn depends_on(&self, inputs: &[bool]) -> Vec<bool> {
+        let mut depends = vec![false; self.num_vars()];
+        depends[..inputs.len()].copy_from_slice(inputs);
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            if self.args(eqn).iter().any(|&a| depends[a as usize]) {
+                depends[self.result(k) as usize] = true;
+            }
+        }
+        depends
+    }
+
+    /// For every variable, whether it varies with one of the marked inputs: like
+    /// [`Program::depends_on`], but nothing varies behind `dropgrad`.
+    pub fn varies_with(&self, inputs: &[bool]) -> Vec<bool> {
+        let mut varies = vec![false; self.num_vars()];
+        varies[..inputs.len()].copy_from_slice(inputs);
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            let var = self.result(k) as usize;
+            varies[var] = eqn.prim != ops::DROPGRAD
+                && self.avals[self.var_avals[var] as usize].dtype.is_inexact()
+                && self.args(eqn).iter().any(|&a| varies[a as usize]);
+        }
+        varies
+    }
+
+    /// The program without the equations that no output needs; its inputs stay.
+    #[must_use]
+    pub fn pruned(&self) -> Program {
+        let inputs: Vec<Var> = (0..self.inputs.len() as Var).collect();
+        self.extract(&inputs, &self.outs)
+    }
+
+    /// The program that computes `outs` (variables of this one) from `inputs` (variables too).
+    /// What lies behind the new inputs is cut off.
+    ///
+    /// # Panics
+    /// When an output needs an input of this program that is not among the new ones.
+    #[must_use]
+    pub fn extract(&self, inputs: &[Var], outs: &[Var]) -> Program {
+        let mut map: Vec<Var> = vec![Var::MAX; self.num_vars()];
+        let mut needed = vec![false; self.num_vars()];
+        for (i, &v) in inputs.iter().enumerate() {
+            map[v as usize] = i as Var;
+        }
+        for &out in outs {
+            needed[out as usize] = true;
+        }
+        for k in (0..self.eqns.len()).rev() {
+            let var = self.result(k) as usize;
+            if needed[var] && map[var] == Var::MAX {
+                for &a in self.args(&self.eqns[k]) {
+                    needed[a as usize] = true;
+                }
+            }
+        }
+        let name = |v: Var| self.inputs.get(v as usize).cloned().unwrap_or_else(empty_name);
+        let mut new = Program {
+            inputs: inputs.iter().map(|&v| name(v)).collect(),
+            avals: self.avals.clone(),
+            var_avals: inputs.iter().map(|&v| self.var_avals[v as usize]).collect(),
+            ..Program::new()
+        };
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            let var = self.result(k) as usize;
+            if !needed[var] || map[var] != Var::MAX {
+                continue;
+            }
+            map[var] = new.var_avals.len() as Var;
+            let args: SmallVec<[Var; 4]> = self.args(eqn).iter().map(|&a| map[a as usize]).collect();
+            assert!(!args.contains(&Var::MAX), "an input that is needed was cut off");
+            let start = new.args.len() as u32;
+            new.args.extend(args);
+            let params = if eqn.params == 0 {
+                0
+            } else {
+                new.params.push(self.params[eqn.params as usize].clone());
+                (new.params.len() - 1) as u32
+            };
+            new.eqns.push(Eqn { prim: eqn.prim, params, start, len: eqn.len });
+            new.var_avals.push(self.var_avals[var]);
+        }
+        new.outs = outs.iter().map(|&v| map[v as usize]).collect();
+        assert!(!new.outs.contains(&Var::MAX), "an input that is an output was cut off");
+        new.outputs = vec![empty_name(); outs.len()];
+        if outs == self.outs {
+            new.outputs.clone_from(&self.outputs);
+        }
+        new.compact_avals();
+        new
+    }
+
+    /// Forgets avals that no variable has, and numbers the rest in order of first use, so that equal
+    /// programs are equal whatever they were cut from.
+    fn compact_avals(&mut self) {
+        let mut map = vec![u32::MAX; self.avals.len()];
+        let mut kept = Vec::new();
+        for aval in &mut self.var_avals {
+            let slot = &mut map[*aval as usize];
+            if *slot == u32::MAX {
+                *slot = kept.len() as u32;
+                kept.push(self.avals[*aval as usize].clone());
+            }
+            *aval = *slot;
+        }
+        self.avals = kept;
+    }
+}

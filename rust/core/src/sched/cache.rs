@@ -1,0 +1,37 @@
+//! Plans of programs that were run before, found by structure.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::plan::Plan;
+use crate::error::Result;
+use crate::program::{Lru, Program};
+
+static PLANS: Mutex<Option<Lru<(Program, Arc<Plan>)>>> = Mutex::new(None);
+
+fn plans() -> MutexGuard<'static, Option<Lru<(Program, Arc<Plan>)>>> {
+    PLANS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds the plans and the pool still while a `fork` copies them.
+pub fn lock_plans() -> impl Sized {
+    (super::pool::lock(), plans())
+}
+
+/// Forgets all plans.
+pub fn clear_plans() {
+    *plans() = None;
+}
+
+/// The plan of a program: an earlier one, or a new one.
+pub fn plan(program: &Program) -> Result<Arc<Plan>> {
+    let hash = program.structural_hash();
+    let found = plans().get_or_insert_default().get(hash, |(p, _)| p.same_structure(program));
+    if let Some(found) = found {
+        return Ok(Arc::clone(&found.1));
+    }
+    // Planning may take long: not under the lock.
+    let plan = Arc::new(Plan::new(program)?);
+    let entry = Arc::new((program.clone(), Arc::clone(&plan)));
+    plans().get_or_insert_default().insert(hash, entry, plan.weight);
+    Ok(plan)
+}

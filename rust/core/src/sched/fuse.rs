@@ -1,0 +1,168 @@
+//! Which equations are computed together.
+//!
+//! Every equation gets a *level*: the number of complete passes over memory that must have ended
+//! before it can start. Elementwise equations of one shape and level form one group, reductions of
+//! what such a group computes are folded into it. Two equations of one level never wait for each
+//! other outside their group, so groups can run level by level. Fusion is this assignment and nothing
+//! else: the program stays as it is.
+
+use crate::aval::Shape;
+use crate::prim::{Kernel, Prim, Var};
+use crate::program::{FastMap, Program};
+
+/// Where an equation is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a fused group of this index.
+    Group(u32),
+    /// By itself, at this level.
+    Alone(u32),
+    /// A layout, made whenever its source is there; the level at which that is.
+    View(u32),
+    /// A literal.
+    Literal,
+}
+
+/// A fused group.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    /// When it runs.
+    pub level: u32,
+    /// The shape it iterates over.
+    pub shape: Shape,
+    /// Its equations, in order.
+    pub eqns: Vec<usize>,
+}
+
+/// The place of every equation, and the groups.
+#[derive(Debug)]
+pub(super) struct Fusion {
+    pub places: Vec<Place>,
+    pub groups: Vec<Group>,
+}
+
+/// How a primitive takes part in fusion.
+pub(super) enum Role {
+    Elementwise,
+    Reduction,
+    View,
+    Literal,
+    Alone,
+}
+
+pub(super) fn role(prim: Prim) -> Role {
+    if prim.is_elementwise() {
+        return Role::Elementwise;
+    }
+    match prim.kernel_ref() {
+        Some(Kernel::Reduce(_)) => Role::Reduction,
+        Some(Kernel::View(_)) => Role::View,
+        _ if prim == crate::ops::LITERAL => Role::Literal,
+        _ => Role::Alone,
+    }
+}
+
+/// Assigns equations to groups.
+pub(super) fn fuse(program: &Program) -> Fusion {
+    let mut levels = assign_levels(program);
+    sink(program, &mut levels);
+    let mut groups: Vec<Group> = Vec::new();
+    let mut index: FastMap<(u32, Shape), u32> = FastMap::default();
+    let places = (program.eqns().iter().enumerate())
+        .map(|(k, eqn)| {
+            let level = levels.start[k];
+            let shape = match role(eqn.prim) {
+                Role::View => return Place::View(level),
+                Role::Literal => return Place::Literal,
+                Role::Alone => return Place::Alone(level),
+                Role::Elementwise => &program.aval(program.result(k)).shape,
+                Role::Reduction => &program.aval(program.args(eqn)[0]).shape,
+            };
+            let group = *index.entry((level, shape.clone())).or_insert_with(|| {
+                groups.push(Group { level, shape: shape.clone(), eqns: Vec::new() });
+                (groups.len() - 1) as u32
+            });
+            groups[group as usize].eqns.push(k);
+            Place::Group(group)
+        })
+        .collect();
+    Fusion { places, groups }
+}
+
+struct Levels {
+    /// At which level an equation runs.
+    start: Vec<u32>,
+}
+
+/// As early as possible.
+fn assign_levels(program: &Program) -> Levels {
+    let mut start = vec![0; program.eqns().len()];
+    // For each variable the level from which its memory can be read.
+    let mut ready = vec![0u32; program.num_vars()];
+    for (k, eqn) in program.eqns().iter().enumerate() {
+        let out = program.result(k);
+        let (shape, same_pass): (&[usize], bool) = match role(eqn.prim) {
+            Role::Elementwise => (&program.aval(out).shape, true),
+            Role::Reduction => (&program.aval(program.args(eqn)[0]).shape, true),
+            _ => (&[], false),
+        };
+        let level = (program.args(eqn).iter())
+            .map(|&a| {
+                let joins = same_pass && is_elementwise(program, a) && program.aval(a).shape.as_slice() == shape;
+                if joins { start[a as usize - program.num_inputs()] } else { ready[a as usize] }
+            })
+            .max()
+            .unwrap_or(0);
+        start[k] = level;
+        ready[out as usize] = match role(eqn.prim) {
+            Role::View | Role::Literal => level,
+            _ => level + 1,
+        };
+    }
+    Levels { start }
+}
+
+fn is_elementwise(program: &Program, var: Var) -> bool {
+    program.definition(var).is_some_and(|e| e.prim.is_elementwise())
+}
+
+/// Moves elementwise equations to the group that reads them, when it is a single one that runs later
+/// and the move lets nothing larger than the result live longer: then the result needs no memory.
+fn sink(program: &Program, levels: &mut Levels) {
+    const MANY: u32 = u32::MAX;
+    const NONE: u32 = u32::MAX - 1;
+    let inputs = program.num_inputs();
+    // The level of the only group of its shape that reads a variable.
+    let mut reader = vec![NONE; program.num_vars()];
+    for &out in program.outs() {
+        reader[out as usize] = MANY;
+    }
+    for (k, eqn) in program.eqns().iter().enumerate().rev() {
+        let out = program.result(k);
+        if eqn.prim.is_elementwise() && reader[out as usize] < NONE && reader[out as usize] > levels.start[k] {
+            let own = program.aval(out).nbytes();
+            let external: usize = (program.args(eqn).iter())
+                .filter(|&&a| (a as usize) >= inputs)
+                .map(|&a| program.aval(a).nbytes())
+                .sum();
+            if external <= own {
+                levels.start[k] = reader[out as usize];
+            }
+        }
+        let shape = match role(eqn.prim) {
+            Role::Elementwise => Some(&program.aval(out).shape),
+            Role::Reduction => Some(&program.aval(program.args(eqn)[0]).shape),
+            _ => None,
+        };
+        for &a in program.args(eqn) {
+            let joins = shape == Some(&program.aval(a).shape);
+            let level = levels.start[k];
+            let slot = &mut reader[a as usize];
+            *slot = match *slot {
+                NONE if joins => level,
+                other if joins && other == level => level,
+                _ => MANY,
+            };
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! From a program to a result: fusion groups, an order of steps, memory by liveness, threads.
+//!
+//! Knows programs and buffers, never derivative rules.
+
+mod cache;
+mod fuse;
+mod plan;
+mod pool;
+mod profile;
+mod run;
+
+pub use cache::{clear_plans, lock_plans, plan};
+pub use plan::Plan;
+pub use pool::{num_threads, set_num_threads};
+pub use profile::{Counts, Profile, note};
+pub use run::run;

@@ -1,0 +1,329 @@
+//! The steps of a run, and which buffers are alive between them.
+
+use smallvec::SmallVec;
+
+use super::fuse::{Fusion, Place, fuse};
+use crate::aval::Aval;
+use crate::error::Result;
+use crate::kernels::{Ctx, Fused, FusedBuilder, Reg, Value};
+use crate::opt;
+use crate::prim::{Cost, Kernel, Params, Prim, Var};
+use crate::program::{FastMap, Program};
+
+/// Number of a buffer: inputs first, then what steps produce.
+pub(super) type Slot = u32;
+
+/// One pass over memory, or none.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Another layout of a buffer.
+    View,
+    /// A kernel of its own, or a reduction that no group took.
+    Call,
+    /// Elementwise equations and reductions, in one pass.
+    Fused(Box<Fused>),
+}
+
+/// One step.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub work: Work,
+    /// The equation, for a view or a call.
+    pub prim: Prim,
+    pub params: Params,
+    pub inputs: SmallVec<[Slot; 4]>,
+    /// What it produces, with dtypes and shapes.
+    pub outputs: SmallVec<[(Slot, Aval); 2]>,
+    /// Buffers that nothing reads after this step.
+    pub dying: SmallVec<[Slot; 4]>,
+}
+
+/// How to run a program.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) steps: Vec<Step>,
+    pub(super) num_slots: usize,
+    /// Literals, computed once.
+    pub(super) constants: Vec<(Slot, Value)>,
+    pub(super) outs: Vec<Slot>,
+    pub(super) counts: Vec<(Prim, u64)>,
+    /// Estimated nanoseconds on one thread.
+    pub(super) cost: f64,
+    /// Number of equations planned, as a measure of the plan's own size.
+    pub(super) weight: usize,
+}
+
+impl Plan {
+    /// Plans a program.
+    pub fn new(program: &Program) -> Result<Plan> {
+        let program = opt::lower(program.clone())?;
+        let program = opt::optimize(&program, opt::Passes::ALL)?;
+        let fusion = fuse(&program);
+        let mut planner = Planner::new(&program, &fusion);
+        planner.literals()?;
+        planner.steps()?;
+        Ok(planner.finish())
+    }
+
+    /// How many equations of each primitive a run computes.
+    pub fn counts(&self) -> &[(Prim, u64)] {
+        &self.counts
+    }
+
+    /// How many passes over memory a run makes.
+    pub fn num_passes(&self) -> usize {
+        self.steps.iter().filter(|s| !matches!(s.work, Work::View)).count()
+    }
+}
+
+struct Planner<'p> {
+    program: &'p Program,
+    fusion: &'p Fusion,
+    slots: Vec<Slot>,
+    next: Slot,
+    steps: Vec<Step>,
+    constants: Vec<(Slot, Value)>,
+    cost: f64,
+}
+
+const NO_SLOT: Slot = Slot::MAX;
+
+impl<'p> Planner<'p> {
+    fn new(program: &'p Program, fusion: &'p Fusion) -> Planner<'p> {
+        let inputs = program.num_inputs();
+        let mut slots = vec![NO_SLOT; program.num_vars()];
+        for (i, slot) in slots[..inputs].iter_mut().enumerate() {
+            *slot = i as Slot;
+        }
+        Planner {
+            program,
+            fusion,
+            slots,
+            next: inputs as Slot,
+            steps: Vec::new(),
+            constants: Vec::new(),
+            cost: 0.0,
+        }
+    }
+
+    fn slot(&mut self, var: Var) -> Slot {
+        let slot = &mut self.slots[var as usize];
+        if *slot == NO_SLOT {
+            *slot = self.next;
+            self.next += 1;
+        }
+        *slot
+    }
+
+    /// Literals are buffers that are there from the start.
+    fn literals(&mut self) -> Result<()> {
+        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let ctx = Ctx::new(&cancel, 1);
+        for (k, place) in self.fusion.places.iter().enumerate() {
+            if *place != Place::Literal {
+                continue;
+            }
+            let eqn = &self.program.eqns()[k];
+            let var = self.program.result(k);
+            let Some(Kernel::Call(call)) = eqn.prim.kernel_ref() else { continue };
+            let value = call(self.program.params(eqn), &mut [], self.program.aval(var), &ctx)?;
+            let slot = self.slot(var);
+            self.constants.push((slot, value));
+        }
+        Ok(())
+    }
+
+    /// All steps, level by level; inside a level in the order of the program.
+    fn steps(&mut self) -> Result<()> {
+        let read_outside = self.read_outside();
+        // (level, position) of each step; a view comes before what else happens at its level.
+        let mut order: Vec<(u32, u32, Item)> = Vec::new();
+        for (k, place) in self.fusion.places.iter().enumerate() {
+            match *place {
+                Place::View(level) => order.push((level, k as u32, Item::Eqn(k))),
+                Place::Alone(level) => order.push((level, k as u32, Item::Eqn(k))),
+                Place::Group(_) | Place::Literal => {}
+            }
+        }
+        for (g, group) in self.fusion.groups.iter().enumerate() {
+            let last = *group.eqns.last().expect("a group has an equation");
+            order.push((group.level, last as u32, Item::Group(g)));
+        }
+        // Views of what a level has produced belong to the next level, in program order, because a
+        // view of a view comes after it; groups and calls of one level are independent.
+        order.sort_by_key(|(level, at, item)| {
+            let view = matches!(item, Item::Eqn(k) if matches!(self.fusion.places[*k], Place::View(_)));
+            (*level, !view, *at)
+        });
+        for (_, _, item) in order {
+            match item {
+                Item::Eqn(k) => self.single(k),
+                Item::Group(g) => self.group(g, &read_outside)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// For every variable, whether anything but its own group reads it.
+    fn read_outside(&self) -> Vec<bool> {
+        let program = self.program;
+        let mut outside = vec![false; program.num_vars()];
+        for &out in program.outs() {
+            outside[out as usize] = true;
+        }
+        for (k, eqn) in program.eqns().iter().enumerate() {
+            for &a in program.args(eqn) {
+                let Some(source) = (a as usize).checked_sub(program.num_inputs()) else { continue };
+                let here = match (self.fusion.places[k], self.fusion.places[source]) {
+                    // A reduction's result is complete only after its group has run.
+                    (Place::Group(a), Place::Group(b)) => a == b && program.eqns()[source].prim.is_elementwise(),
+                    _ => false,
+                };
+                outside[a as usize] |= !here;
+            }
+        }
+        outside
+    }
+
+    fn single(&mut self, k: usize) {
+        let eqn = &self.program.eqns()[k];
+        let out = self.program.result(k);
+        let aval = self.program.aval(out).clone();
+        let inputs = self.program.args(eqn).iter().map(|&a| self.slot(a)).collect();
+        let work = if eqn.prim.is_view() { Work::View } else { Work::Call };
+        if matches!(work, Work::Call) {
+            self.cost += self.call_cost(k);
+        }
+        let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
+        let params = self.program.params(eqn).clone();
+        self.steps.push(Step { work, prim: eqn.prim, params, inputs, outputs, dying: SmallVec::new() });
+    }
+
+    /// A rough guess: bytes at 10 GB/s, and 2 n^3 operations of a product at 50 GFLOP/s.
+    fn call_cost(&self, k: usize) -> f64 {
+        let eqn = &self.program.eqns()[k];
+        let out = self.program.aval(self.program.result(k));
+        let bytes: usize = self.program.args(eqn).iter().map(|&a| self.program.aval(a).nbytes()).sum();
+        let mut cost = (bytes + out.nbytes()) as f64 * 0.1;
+        if eqn.prim.0.cost == Cost::Heavy
+            && let Some(inner) = self.program.args(eqn).first().and_then(|&a| self.program.aval(a).shape.last())
+        {
+            cost += 2.0 * out.size() as f64 * *inner as f64 / 50.0;
+        }
+        cost
+    }
+
+    fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {
+        let program = self.program;
+        let group = &self.fusion.groups[g];
+        let mut fused = FusedBuilder::new(&group.shape);
+        let mut regs: FastMap<Var, Reg> = FastMap::default();
+        let mut inputs: SmallVec<[Slot; 4]> = SmallVec::new();
+        let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
+        let mut refused: Vec<usize> = Vec::new();
+        for &k in &group.eqns {
+            let eqn = &program.eqns()[k];
+            let out = program.result(k);
+            let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
+            for &a in program.args(eqn) {
+                let reg = *regs.entry(a).or_insert_with(|| {
+                    let slot = &mut self.slots[a as usize];
+                    if *slot == NO_SLOT {
+                        *slot = self.next;
+                        self.next += 1;
+                    }
+                    inputs.push(*slot);
+                    fused.input(program.aval(a).dtype)
+                });
+                args.push(reg);
+            }
+            match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
+                (Some(lane), _) => {
+                    let reg = fused.op(lane, &args)?;
+                    regs.insert(out, reg);
+                }
+                (None, Some(Kernel::Cast)) => {
+                    let reg = fused.cast(args[0], program.aval(out).dtype);
+                    regs.insert(out, reg);
+                }
+                (None, Some(Kernel::Reduce(op))) => {
+                    if fused.reduce(*op, args[0], program.params(eqn).axes()) {
+                        outputs.push((self.slot(out), program.aval(out).clone()));
+                    } else {
+                        refused.push(k);
+                    }
+                    continue;
+                }
+                _ => unreachable!("only elementwise equations and reductions form groups"),
+            }
+            if read_outside[out as usize] {
+                fused.output(regs[&out]);
+                outputs.push((self.slot(out), program.aval(out).clone()));
+            }
+        }
+        // What a refused reduction reads must be in memory: one more output, if it is made here.
+        for &k in &refused {
+            let source = program.args(&program.eqns()[k])[0];
+            let slot = self.slot(source);
+            let made_here = program.definition(source).is_some_and(|e| e.prim.is_elementwise())
+                && !inputs.contains(&slot);
+            if made_here && !outputs.iter().any(|(s, _)| *s == slot) {
+                fused.output(regs[&source]);
+                outputs.push((slot, program.aval(source).clone()));
+            }
+        }
+        if !outputs.is_empty() {
+            let fused = fused.finish();
+            self.cost += fused.cost();
+            let first = program.eqns()[group.eqns[0]].prim;
+            let work = Work::Fused(Box::new(fused));
+            let dying = SmallVec::new();
+            self.steps.push(Step { work, prim: first, params: Params::None, inputs, outputs, dying });
+        }
+        for k in refused {
+            self.single(k);
+        }
+        Ok(())
+    }
+
+    /// Fills in where buffers die.
+    fn finish(mut self) -> Plan {
+        let outs: Vec<Slot> = self.program.outs().to_vec().iter().map(|&v| self.slot(v)).collect();
+        let num_slots = self.next as usize;
+        let mut kept = vec![false; num_slots];
+        for &out in &outs {
+            kept[out as usize] = true;
+        }
+        for (slot, _) in &self.constants {
+            kept[*slot as usize] = true;
+        }
+        for step in self.steps.iter_mut().rev() {
+            for &slot in step.inputs.iter().chain(step.outputs.iter().map(|(s, _)| s)) {
+                if !std::mem::replace(&mut kept[slot as usize], true) {
+                    step.dying.push(slot);
+                }
+            }
+        }
+        let mut counts: Vec<(Prim, u64)> = Vec::new();
+        for eqn in self.program.eqns() {
+            match counts.iter_mut().find(|(p, _)| *p == eqn.prim) {
+                Some((_, n)) => *n += 1,
+                None => counts.push((eqn.prim, 1)),
+            }
+        }
+        Plan {
+            steps: self.steps,
+            num_slots,
+            constants: self.constants,
+            outs,
+            counts,
+            cost: self.cost,
+            weight: self.program.eqns().len() + 16,
+        }
+    }
+}
+
+enum Item {
+    Eqn(usize),
+    Group(usize),
+}

@@ -1,0 +1,63 @@
+//! The private thread pool. Made at the first large run, made anew in a child after `fork` (where the
+//! parent's threads do not exist), entered once for each run.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+struct State {
+    pool: Option<(u32, Arc<ThreadPool>)>,
+    threads: usize,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { pool: None, threads: 0 });
+
+fn default_threads() -> usize {
+    let wanted = std::env::var("COTAN_NUM_THREADS").ok().and_then(|t| t.parse().ok());
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    wanted.filter(|&n| n > 0).unwrap_or_else(cores)
+}
+
+/// How many threads a large run uses.
+pub fn num_threads() -> usize {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if state.threads == 0 {
+        state.threads = default_threads();
+    }
+    state.threads
+}
+
+/// Changes how many threads large runs use from now on; 0 goes back to the default (the environment
+/// variable `COTAN_NUM_THREADS`, else the number of cores).
+pub fn set_num_threads(threads: usize) {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    state.threads = if threads == 0 { default_threads() } else { threads };
+    state.pool = None;
+}
+
+/// The pool, if threads can be had.
+pub(super) fn pool() -> Option<Arc<ThreadPool>> {
+    let threads = num_threads();
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let pid = std::process::id();
+    if let Some((owner, pool)) = &state.pool {
+        if *owner == pid {
+            return Some(Arc::clone(pool));
+        }
+        // The threads stayed in the parent; waiting for them to end would never end.
+        std::mem::forget(state.pool.take());
+    }
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("cotan-{i}"))
+        .build()
+        .ok()?;
+    let pool = Arc::new(pool);
+    state.pool = Some((pid, Arc::clone(&pool)));
+    Some(pool)
+}
+
+/// Holds the pool's state still while a `fork` copies it.
+pub(super) fn lock() -> impl Sized {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}

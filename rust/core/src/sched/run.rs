@@ -1,0 +1,154 @@
+//! Running a plan.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::plan::{Plan, Step, Work};
+use super::pool::{num_threads, pool};
+use super::profile::note;
+use crate::error::{Error, Result};
+use crate::kernels::{self, Ctx, Value};
+use crate::prim::Kernel;
+
+/// Work below this many estimated nanoseconds stays on the calling thread: entering the pool costs
+/// 12 to 22 µs.
+const WORTH_THREADS: f64 = 100_000.0;
+/// How often the calling thread looks whether the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Runs a plan on these inputs. `interrupted` is asked now and then, on the calling thread, whether
+/// to stop.
+pub fn run(plan: &Plan, inputs: Vec<Value>, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
+    note(|counts| {
+        counts.runs += 1;
+        counts.add_equations(&plan.counts);
+    });
+    let cancel = AtomicBool::new(false);
+    if plan.cost < WORTH_THREADS {
+        return execute(plan, inputs, &Ctx::new(&cancel, 1));
+    }
+    let Some(pool) = pool() else { return execute(plan, inputs, &Ctx::new(&cancel, 1)) };
+    let done: (Mutex<Option<Result<Vec<Value>>>>, Condvar) = (Mutex::new(None), Condvar::new());
+    pool.in_place_scope(|scope| {
+        scope.spawn(|_| {
+            let run = || execute(plan, inputs, &Ctx::new(&cancel, num_threads()));
+            // A panic must not leave the calling thread waiting.
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+                .unwrap_or_else(|_| Err(Error::Program("a kernel panicked".into())));
+            *done.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            done.1.notify_one();
+        });
+        let mut guard = done.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while guard.is_none() {
+            guard = done.1.wait_timeout(guard, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            if guard.is_none() && interrupted() {
+                cancel.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+    });
+    done.0.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(Err(Error::Interrupted))
+}
+
+fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
+    let mut slots: Vec<Option<Value>> = Vec::with_capacity(plan.num_slots);
+    slots.extend(inputs.into_iter().map(Some));
+    slots.resize_with(plan.num_slots, || None);
+    for (slot, value) in &plan.constants {
+        slots[*slot as usize] = Some(value.clone());
+    }
+    for step in &plan.steps {
+        ctx.check()?;
+        match &step.work {
+            Work::View => view(step, &mut slots, ctx)?,
+            Work::Call => call(step, &mut slots, ctx)?,
+            Work::Fused(fused) => {
+                let outputs = allocate(step, &mut slots)?;
+                let inputs: SmallVec<[Value; 4]> =
+                    step.inputs.iter().map(|&s| get(&slots, s).clone()).collect();
+                for slot in &step.dying {
+                    slots[*slot as usize] = None;
+                }
+                fused.run(&inputs, &outputs, ctx)?;
+                drop(inputs);
+                for ((slot, _), value) in step.outputs.iter().zip(outputs) {
+                    if !step.dying.contains(slot) {
+                        slots[*slot as usize] = Some(value);
+                    }
+                }
+            }
+        }
+    }
+    Ok(plan.outs.iter().map(|&s| get(&slots, s).clone()).collect())
+}
+
+fn get(slots: &[Option<Value>], slot: u32) -> &Value {
+    slots[slot as usize].as_ref().expect("a step runs after what it reads")
+}
+
+fn view(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
+    let Some(Kernel::View(layout)) = step.prim.kernel_ref() else {
+        return Err(Error::Program(format!("{}: is no view", step.prim.name())));
+    };
+    let (out, aval) = &step.outputs[0];
+    let source = get(slots, step.inputs[0]);
+    let value = match layout(&step.params, source, aval) {
+        Some(value) => value,
+        // No strides describe it: in row-major order they do.
+        None => layout(&step.params, &kernels::copy(source, ctx)?, aval)
+            .ok_or_else(|| Error::Program(format!("{}: has no layout", step.prim.name())))?,
+    };
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    slots[*out as usize] = Some(value);
+    Ok(())
+}
+
+fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
+    // A buffer that dies here is handed over, so that the kernel may write to it.
+    let mut args: SmallVec<[Value; 4]> =
+        step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    let (out, aval) = &step.outputs[0];
+    let value = match step.prim.kernel_ref() {
+        Some(Kernel::Call(call)) => call(&step.params, &mut args, aval, ctx)?,
+        Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx)?,
+        _ => return Err(Error::Program(format!("{}: has no kernel", step.prim.name()))),
+    };
+    slots[*out as usize] = Some(value);
+    Ok(())
+}
+
+/// Memory for the results of a fused step: that of an input which dies here and that nobody else
+/// refers to, else fresh. A tile is read before it is written, so equal offsets may coincide.
+fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value; 2]>> {
+    let mut donors: SmallVec<[u32; 4]> = step.dying.iter().copied().filter(|s| step.inputs.contains(s)).collect();
+    let mut outputs = SmallVec::new();
+    let full = step.inputs.iter().map(|&s| get(slots, s).aval().size()).max().unwrap_or(0);
+    for (_, aval) in &step.outputs {
+        // Reductions write elsewhere than they read.
+        let fits = |value: &mut Value| {
+            aval.size() == full
+                && value.aval().size() == full
+                && value.aval().shape == aval.shape
+                && value.dtype().size() == aval.dtype.size()
+                && value.is_contiguous()
+                && value.is_unique()
+        };
+        let donor = donors.iter().position(|&s| slots[s as usize].as_mut().is_some_and(fits));
+        outputs.push(match donor {
+            Some(i) => {
+                let slot = donors.swap_remove(i);
+                get(slots, slot).reinterpreted(aval.dtype)
+            }
+            None => Value::empty(aval.clone())?,
+        });
+    }
+    Ok(outputs)
+}

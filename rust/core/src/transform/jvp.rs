@@ -1,0 +1,138 @@
+//! The forward pass: tangents along with values. Used by forward rules and to check the reverse
+//! pass against: `<ct, J t> = <Jᵀ ct, t>`.
+
+use smallvec::SmallVec;
+
+use super::cotangent::meet;
+use crate::error::{Error, Result};
+use crate::prim::{Class, Partial, Prim, Rule, V, Var};
+use crate::program::{Builder, Program};
+
+/// A program with its pushforward behind it.
+///
+/// Its inputs are those of the original program, then one tangent for each marked input that has
+/// one. Its outputs are those of the original program, then one tangent for each output that depends
+/// on a marked input.
+#[derive(Debug, Clone)]
+pub struct Jvp {
+    /// Primal and pushforward together.
+    pub program: Program,
+    /// For each input, which input of `program` is its tangent.
+    pub tangents: Vec<Option<usize>>,
+    /// For each output, which output of `program` is its tangent; `None` where it is zero.
+    pub results: Vec<Option<usize>>,
+}
+
+/// Pushes tangents of the marked inputs forward through a program.
+pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
+    let builder = Builder::new();
+    for (i, name) in primal.inputs.iter().enumerate() {
+        builder.input(name, primal.aval(i as Var));
+    }
+    let mut tangents = Vec::new();
+    let mut next = primal.num_inputs();
+    for (i, &w) in wrt.iter().enumerate() {
+        let aval = primal.aval(i as Var);
+        let has = w && aval.dtype.is_inexact();
+        tangents.push(has.then_some(next));
+        if has {
+            builder.input(&format!("t.{}", primal.inputs[i]), aval);
+            next += 1;
+        }
+    }
+    let shift = (next - primal.num_inputs()) as Var;
+    builder.copy_equations(primal, shift);
+    let moved = |v: Var| if (v as usize) < primal.num_inputs() { v } else { v + shift };
+    let mut ts: Vec<Option<V<'_>>> = vec![None; primal.num_vars()];
+    for (t, slot) in ts.iter_mut().zip(&tangents) {
+        *t = slot.map(|s| builder.handle(s as Var));
+    }
+    let varies = primal.varies_with(wrt);
+    for (k, eqn) in primal.eqns.iter().enumerate() {
+        let out = primal.result(k);
+        let args = primal.args(eqn);
+        let t: SmallVec<[Option<V<'_>>; 4]> = args.iter().map(|&a| ts[a as usize]).collect();
+        if t.iter().all(Option::is_none) || !varies[out as usize] {
+            continue;
+        }
+        let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
+        let rule = Rule { x: &x, out: builder.handle(moved(out)), params: primal.params(eqn) };
+        ts[out as usize] = push(eqn.prim, &rule, &t)?.map(|v| {
+            let aval = primal.aval(out);
+            let real = v.dtype().is_complex() && !aval.dtype.is_complex();
+            let v = if real { v.real() } else { v };
+            v.cast(aval.dtype).broadcast_to(&aval.shape)
+        });
+    }
+    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved(v)).collect();
+    let results = (primal.outs.iter())
+        .map(|&out| {
+            let t = ts[out as usize]?;
+            outs.push(t.var);
+            Some(outs.len() - 1)
+        })
+        .collect();
+    drop(ts);
+    let program = builder.finish(outs)?;
+    program.debug_verify();
+    Ok(Jvp { program, tangents, results })
+}
+
+/// The tangent of one equation's result.
+fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Option<V<'e>>> {
+    match &prim.0.class {
+        Class::Elementwise { partials: Some(partials), .. } => {
+            let mut sum: Option<V<'e>> = None;
+            for (i, t) in t.iter().enumerate() {
+                let Some(t) = *t else { continue };
+                let term = match partials(rule.x, rule.out, i) {
+                    Partial::Zero => continue,
+                    Partial::One => t,
+                    Partial::MinusOne => -t,
+                    Partial::Times(p) => {
+                        let (t, p) = meet(t, p);
+                        t * p
+                    }
+                    Partial::Over(p) => {
+                        let (t, p) = meet(t, p);
+                        t / p
+                    }
+                    Partial::Where(c, true) => c.select(t, t.number(0.0)),
+                    Partial::Where(c, false) => c.select(t.number(0.0), t),
+                };
+                sum = Some(sum.map_or(term, |s| s + term));
+            }
+            Ok(sum)
+        }
+        Class::Linear { .. } => {
+            // The map itself, with zero for the linear arguments that have no tangent.
+            let args: SmallVec<[Var; 4]> = (rule.x.iter().zip(t))
+                .map(|(x, t)| match t {
+                    Some(t) => t.var,
+                    None if x.dtype().is_inexact() => x.full_like(0.0).var,
+                    None => x.var,
+                })
+                .collect();
+            let out = rule.out.emit.emit(prim, rule.params.clone(), &args);
+            Ok(Some(rule.out.with(out)))
+        }
+        Class::General { jvp: Some(jvp), .. } => Ok(Some(jvp(rule, t))),
+        Class::Elementwise { partials: None, .. } | Class::General { jvp: None, .. } => {
+            Err(Error::NotDifferentiable(format!("{}: has no derivative rule", prim.name())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tangent_of_a_product() {
+        let text = "program(%0 \"x\": f64[3], %1 \"y\": f64[3]) {\n  %2: f64[3] = mul(%0, %1)\n  return %2\n}\n";
+        let p = Program::parse(text).unwrap();
+        let j = jvp(&p, &[true, true]).unwrap();
+        assert_eq!(j.results, [Some(1)]);
+        assert_eq!(j.program.eqns().len(), 4);
+    }
+}

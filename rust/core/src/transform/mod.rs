@@ -1,0 +1,10 @@
+//! Transforms: programs in, programs out. They know derivative rules, never values.
+
+mod cotangent;
+mod jvp;
+mod partial;
+mod vjp;
+
+pub use jvp::{Jvp, jvp};
+pub use partial::{Split, split};
+pub use vjp::{Vjp, vjp};

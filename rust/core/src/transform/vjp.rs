@@ -1,0 +1,144 @@
+//! The reverse pass: from a program to the program that also gives its cotangents.
+//!
+//! From the outputs to the inputs, only through equations that lie between an input that was asked
+//! for and an output, and only for the arguments on such a path. Rules emit primitives; the driver
+//! accumulates and projects (`cotangent`).
+
+use smallvec::SmallVec;
+
+use super::cotangent::Ct;
+use crate::error::{Error, Result};
+use crate::program::{Builder, Program};
+use crate::prim::{Class, Prim, Rule, V, Var};
+
+/// A program with its pullback behind it.
+///
+/// Its inputs are those of the original program, then one cotangent for each output that has one
+/// (`cotangents` says which). Its outputs are those of the original program, then one cotangent for
+/// each input that has influence.
+#[derive(Debug, Clone)]
+pub struct Vjp {
+    /// Primal and pullback together; what is not needed of it is pruned by whoever takes a part.
+    pub program: Program,
+    /// For each output, which input of `program` is its cotangent.
+    pub cotangents: Vec<Option<usize>>,
+    /// For each input, which output of `program` is its cotangent; `None` where it was not asked
+    /// for, has no influence or no tangents.
+    pub gradients: Vec<Option<usize>>,
+    /// Cotangents that were not asked for although their primal could have one, by the primitive
+    /// that would have computed them.
+    pub skipped: Vec<(Prim, u64)>,
+}
+
+/// Differentiates a program with respect to the marked inputs.
+pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
+    let inexact = |v: Var| primal.aval(v).dtype.is_inexact();
+    let asked: Vec<bool> =
+        wrt.iter().enumerate().map(|(i, &w)| w && inexact(i as Var)).collect();
+    let active = primal.varies_with(&asked);
+
+    let cotangents: Vec<Option<usize>> = (primal.outs.iter())
+        .scan(primal.num_inputs(), |next, &out| {
+            let slot = active[out as usize].then_some(*next);
+            *next += usize::from(slot.is_some());
+            Some(slot)
+        })
+        .collect();
+    let builder = start(primal, &cotangents);
+    let shift = cotangents.iter().flatten().count() as Var;
+    // Variables of the primal program, as they are numbered behind the new inputs.
+    let moved = |v: Var| if (v as usize) < primal.num_inputs() { v } else { v + shift };
+
+    let mut cts: Vec<Ct<'_>> = vec![Ct::Zero; primal.num_vars()];
+    for (&out, slot) in primal.outs.iter().zip(&cotangents) {
+        if let Some(slot) = *slot {
+            let ct = Ct::Dense(builder.handle(slot as Var));
+            cts[out as usize] = cts[out as usize].plus(ct);
+        }
+    }
+    let mut x: SmallVec<[V<'_>; 4]> = SmallVec::new();
+    let mut skipped: Vec<(Prim, u64)> = Vec::new();
+    for k in (0..primal.eqns.len()).rev() {
+        let out = primal.result(k);
+        let ct = std::mem::replace(&mut cts[out as usize], Ct::Zero);
+        if matches!(ct, Ct::Zero) || !active[out as usize] {
+            continue;
+        }
+        let eqn = &primal.eqns[k];
+        let args = primal.args(eqn);
+        x.clear();
+        x.extend(args.iter().map(|&a| builder.handle(moved(a))));
+        let rule = Rule { x: &x, out: builder.handle(moved(out)), params: primal.params(eqn) };
+        for (i, &a) in args.iter().enumerate() {
+            if !active[a as usize] {
+                if inexact(a) && primal.literal(a).is_none() {
+                    count(&mut skipped, eqn.prim);
+                }
+                continue;
+            }
+            let contribution = match &eqn.prim.0.class {
+                Class::Elementwise { partials: Some(partials), .. } => {
+                    ct.through(&partials(&x, rule.out, i))
+                }
+                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
+                    ct.dense().map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i)))
+                }
+                Class::Elementwise { partials: None, .. } | Class::General { vjp: None, .. } => {
+                    return Err(no_derivative(eqn.prim.name()));
+                }
+            };
+            let slot = &mut cts[a as usize];
+            *slot = slot.plus(contribution.project(primal.aval(a)));
+        }
+    }
+
+    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved(v)).collect();
+    let gradients = (0..primal.num_inputs())
+        .map(|i| {
+            if !asked[i] {
+                return None;
+            }
+            let ct = cts[i].dense()?;
+            outs.push(ct.var);
+            Some(outs.len() - 1)
+        })
+        .collect();
+    drop(x);
+    drop(cts);
+    let program = builder.finish(outs)?;
+    program.debug_verify();
+    Ok(Vjp { program, cotangents, gradients, skipped })
+}
+
+fn count(list: &mut Vec<(Prim, u64)>, prim: Prim) {
+    match list.iter_mut().find(|(p, _)| *p == prim) {
+        Some((_, n)) => *n += 1,
+        None => list.push((prim, 1)),
+    }
+}
+
+fn no_derivative(name: &str) -> Error {
+    Error::NotDifferentiable(format!(
+        "{name}: has no derivative rule; hold its arguments constant with dropgrad"
+    ))
+}
+
+/// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs.
+fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
+    let builder = Builder::new();
+    for (i, name) in primal.inputs.iter().enumerate() {
+        builder.input(name, primal.aval(i as Var));
+    }
+    for (j, (&out, slot)) in primal.outs.iter().zip(cotangents).enumerate() {
+        if slot.is_some() {
+            let name = match &*primal.outputs[j] {
+                "" if primal.outs.len() == 1 => "ct".to_string(),
+                "" => format!("ct{j}"),
+                name => format!("ct.{name}"),
+            };
+            builder.input(&name, primal.aval(out));
+        }
+    }
+    builder.copy_equations(primal, cotangents.iter().flatten().count() as Var);
+    builder
+}

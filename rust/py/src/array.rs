@@ -1,0 +1,742 @@
+//! The Python class `Array`: a handle of a lazily computed value.
+//!
+//! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
+//! is a view of: reading it looks whether that was written to, writing to it writes there.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cotan::Array;
+use cotan::kernels::Value;
+use cotan::ops;
+use cotan::prim::Prim;
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat, PyString, PyTuple};
+
+use crate::convert::{to_ndarray, to_numpy_scalar};
+use crate::error::{OrRaise, enter};
+use crate::scalar::{Operand, elementwise};
+use crate::view::{View, ViewOp};
+
+/// What NumPy would have handed out in place of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// An ndarray, which can be written to in place.
+    Array,
+    /// A NumPy scalar, which cannot.
+    Scalar,
+    /// A Python number, whose dtype yields to that of arrays it meets.
+    Number,
+}
+
+/// What a handle holds.
+struct Cell {
+    array: Array,
+    /// Grows with every write.
+    version: u64,
+    /// For a view: the version of its base that it was read from.
+    seen: u64,
+}
+
+/// A lazily computed array.
+///
+/// Arithmetic on it is recorded and computed when somebody reads the value: by printing it,
+/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, uint8, int32, int64,
+/// float16, bfloat16, float32, float64, complex64, complex128.
+///
+/// >>> import cotan as ct
+/// >>> x = ct.array([1.0, 2.0, 3.0])
+/// >>> y = x * x + 1
+/// >>> y.is_forced
+/// False
+/// >>> y
+/// Array([ 2.,  5., 10.])
+#[pyclass(frozen, weakref, name = "Array", module = "cotan")]
+pub struct PyArray {
+    cell: Mutex<Cell>,
+    rank: Rank,
+    view: Option<Box<View>>,
+}
+
+/// An array as a Python object.
+pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
+}
+
+/// The result of a reduction or an index: a scalar when it has no axes.
+pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    let rank = if array.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+    wrap(py, array, rank)
+}
+
+/// The value of an array, computed with the interpreter lock released.
+pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if let Some(value) = array.value() {
+        return Ok(value.clone());
+    }
+    enter(py, |interrupted| array.force(interrupted).cloned())
+}
+
+impl PyArray {
+    /// A handle of its own.
+    pub fn new(array: Array, rank: Rank) -> PyArray {
+        PyArray { cell: Mutex::new(Cell { array, version: 0, seen: 0 }), rank, view: None }
+    }
+
+    /// A view of another handle.
+    pub fn view_of(py: Python<'_>, base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
+        let (source, seen) = base.get().read_versioned(py)?;
+        let array = op.read(&source)?;
+        let contiguous = base.get().is_contiguous() && op.keeps_contiguity(source.shape());
+        let view = View { base: base.clone().unbind(), op, contiguous };
+        let cell = Mutex::new(Cell { array, version: 0, seen });
+        Ok(PyArray { cell, rank: Rank::Array, view: Some(Box::new(view)) })
+    }
+
+    fn cell(&self) -> MutexGuard<'_, Cell> {
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What NumPy would have handed out.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
+    /// a view then, else a copy.
+    pub fn is_contiguous(&self) -> bool {
+        self.view.as_ref().is_none_or(|v| v.contiguous)
+    }
+
+    /// Its value at this moment.
+    pub fn read(&self, py: Python<'_>) -> PyResult<Array> {
+        if self.view.is_none() {
+            return Ok(self.cell().array.clone());
+        }
+        Ok(self.read_versioned(py)?.0)
+    }
+
+    fn read_versioned(&self, py: Python<'_>) -> PyResult<(Array, u64)> {
+        if let Some(view) = &self.view {
+            let (source, version) = view.base.get().read_versioned(py)?;
+            let stale = self.cell().seen != version;
+            if stale {
+                let array = view.op.read(&source)?;
+                let mut cell = self.cell();
+                cell.array = array;
+                cell.seen = version;
+                cell.version += 1;
+            }
+        }
+        let cell = self.cell();
+        Ok((cell.array.clone(), cell.version))
+    }
+
+    /// Gives the handle another value of the same dtype and shape, and whatever it is a view of.
+    pub fn write(&self, py: Python<'_>, array: Array) -> PyResult<()> {
+        let mut seen = 0;
+        if let Some(view) = &self.view {
+            let base = view.base.get();
+            let (source, _) = base.read_versioned(py)?;
+            base.write(py, view.op.write(&source, &array)?)?;
+            seen = base.read_versioned(py)?.1;
+        }
+        let mut cell = self.cell();
+        cell.array = array;
+        cell.version += 1;
+        cell.seen = seen;
+        Ok(())
+    }
+
+    /// Refuses to lose a derivative in silence.
+    fn refuse_active(array: &Array, what: &str, instead: &str) -> PyResult<()> {
+        if array.is_active() {
+            return Err(PyTypeError::new_err(format!(
+                "{what} would drop the gradient; {instead}, or ct.dropgrad(x) to drop it on purpose"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
+    let operand = Operand::expect(prim.name(), slf.as_any())?;
+    let (array, rank) = elementwise(prim, vec![operand], true)?;
+    Ok(wrap(slf.py(), array, rank)?.unbind())
+}
+
+/// Arrays of one inexact dtype, or such an array and a Python float, meet without any promotion.
+fn fast(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<Option<(Array, Array)>> {
+    let py = slf.py();
+    let own = slf.get();
+    if own.rank == Rank::Number {
+        return Ok(None);
+    }
+    let x = own.read(py)?;
+    if !x.dtype().is_inexact() {
+        return Ok(None);
+    }
+    if other.is_exact_instance_of::<PyFloat>() {
+        let y = Array::number(x.dtype(), cotan::Number::Float(other.extract()?));
+        return Ok(Some((x, y)));
+    }
+    let Ok(other) = other.cast_exact::<PyArray>() else { return Ok(None) };
+    let y = other.get().read(py)?;
+    let fits = other.get().rank != Rank::Number && y.dtype() == x.dtype();
+    Ok(fits.then_some((x, y)))
+}
+
+fn binary(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim, swapped: bool) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    if let Some((x, y)) = fast(slf, other)? {
+        let (x, y) = if swapped { (&y, &x) } else { (&x, &y) };
+        let out = Array::apply(prim, cotan::prim::Params::None, &[x, y]).or_raise()?;
+        let rank = if out.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+        return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
+    }
+    let Some(y) = Operand::of(other)? else { return Ok(py.NotImplemented()) };
+    let x = Operand::expect(prim.name(), slf.as_any())?;
+    let operands = if swapped { vec![y, x] } else { vec![x, y] };
+    let (array, rank) = elementwise(prim, operands, true)?;
+    Ok(wrap(py, array, rank)?.unbind())
+}
+
+/// Logical on bools, bitwise on integers.
+fn bits(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim) -> PyResult<Py<PyAny>> {
+    binary(slf, other, prim, false)
+}
+
+#[pymethods]
+impl PyArray {
+    /// Length of every axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.cell().array.shape())
+    }
+
+    /// Number of axes.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.cell().array.shape().len()
+    }
+
+    /// Number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.cell().array.aval().size()
+    }
+
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.cell().array.dtype().size()
+    }
+
+    /// Bytes of all elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.cell().array.nbytes()
+    }
+
+    /// The NumPy dtype.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dtype = self.cell().array.dtype();
+        Ok(crate::convert::descr(py, dtype)?.into_any())
+    }
+
+    /// Whether the value has been computed.
+    #[getter]
+    fn is_forced(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.read(py)?.is_forced())
+    }
+
+    /// Computes the value, if that has not been done yet, and gives the array back.
+    ///
+    /// Raises `MemoryError` when there is no memory for it and `KeyboardInterrupt` on Ctrl-C.
+    fn force<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        force(slf.py(), &slf.get().read(slf.py())?)?;
+        Ok(slf)
+    }
+
+    /// `"array"`, `"scalar"` or `"number"`: what NumPy would have handed out.
+    #[getter]
+    fn _rank(&self) -> &'static str {
+        match self.rank {
+            Rank::Array => "array",
+            Rank::Scalar => "scalar",
+            Rank::Number => "number",
+        }
+    }
+
+    /// Whether its memory in NumPy would be in row-major order.
+    #[getter]
+    fn _contiguous(&self) -> bool {
+        self.is_contiguous()
+    }
+
+    /// The array that this one is a view of.
+    #[getter]
+    fn base(&self, py: Python<'_>) -> Option<Py<PyArray>> {
+        self.view.as_ref().map(|v| v.base.clone_ref(py))
+    }
+
+    fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::ADD, false)
+    }
+    fn __radd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::ADD, true)
+    }
+    fn __sub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::SUB, false)
+    }
+    fn __rsub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::SUB, true)
+    }
+    fn __mul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::MUL, false)
+    }
+    fn __rmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::MUL, true)
+    }
+    fn __truediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::DIV, false)
+    }
+    fn __rtruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::DIV, true)
+    }
+    fn __floordiv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::FLOOR_DIVIDE, false)
+    }
+    fn __rfloordiv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::FLOOR_DIVIDE, true)
+    }
+    fn __mod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::REMAINDER, false)
+    }
+    fn __rmod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::REMAINDER, true)
+    }
+    fn __divmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        Ok((binary(slf, other, ops::FLOOR_DIVIDE, false)?, binary(slf, other, ops::REMAINDER, false)?))
+    }
+    fn __rdivmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        Ok((binary(slf, other, ops::FLOOR_DIVIDE, true)?, binary(slf, other, ops::REMAINDER, true)?))
+    }
+    fn __pow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if !modulo.is_none() {
+            return Err(PyTypeError::new_err("pow: arrays have no third argument"));
+        }
+        binary(slf, other, ops::POW, false)
+    }
+    fn __rpow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if !modulo.is_none() {
+            return Err(PyTypeError::new_err("pow: arrays have no third argument"));
+        }
+        binary(slf, other, ops::POW, true)
+    }
+    fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match Operand::of(other)? {
+            Some(_) => Ok(crate::ops::matmul(slf.as_any(), other)?.unbind()),
+            None => Ok(slf.py().NotImplemented()),
+        }
+    }
+    fn __rmatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match Operand::of(other)? {
+            Some(_) => Ok(crate::ops::matmul(other, slf.as_any())?.unbind()),
+            None => Ok(slf.py().NotImplemented()),
+        }
+    }
+    fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_AND)
+    }
+    fn __rand__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_AND)
+    }
+    fn __or__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_OR)
+    }
+    fn __ror__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_OR)
+    }
+    fn __xor__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_XOR)
+    }
+    fn __rxor__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        bits(slf, other, ops::BITWISE_XOR)
+    }
+    fn __lshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::LEFT_SHIFT, false)
+    }
+    fn __rlshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::LEFT_SHIFT, true)
+    }
+    fn __rshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::RIGHT_SHIFT, false)
+    }
+    fn __rrshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::RIGHT_SHIFT, true)
+    }
+    fn __neg__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        unary(slf, ops::NEG)
+    }
+    fn __pos__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let array = slf.get().read(slf.py())?;
+        Ok(wrap(slf.py(), array, slf.get().rank)?.unbind())
+    }
+    fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        unary(slf, ops::ABS)
+    }
+    fn __invert__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        unary(slf, ops::INVERT)
+    }
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::EQ, false)
+    }
+    fn __ne__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::NE, false)
+    }
+    fn __lt__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::LT, false)
+    }
+    fn __le__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::LE, false)
+    }
+    fn __gt__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::GT, false)
+    }
+    fn __ge__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        binary(slf, other, ops::GE, false)
+    }
+
+    /// By identity: `g[a.a1]` in a mapping of gradients, and because arrays are rebound in place.
+    fn __hash__(slf: &Bound<'_, Self>) -> usize {
+        slf.as_ptr() as usize >> 4
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let cell = self.cell();
+        cell.array.shape().first().copied().ok_or_else(|| PyTypeError::new_err("len() of unsized object"))
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        let array = self.read(py)?;
+        if array.aval().size() != 1 {
+            return Err(PyValueError::new_err(format!(
+                "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
+                array.aval().size()
+            )));
+        }
+        let item = force(py, &array)?.item();
+        Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
+    }
+
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "float(x)", "compute with x itself")?;
+        if array.dtype().is_complex() {
+            return Err(PyTypeError::new_err("float() argument must be a real number, not complex; use x.real"));
+        }
+        item(py, &array)?.extract()
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "complex(x)", "compute with x itself")?;
+        py.get_type::<pyo3::types::PyComplex>().call1((item(py, &array)?,))
+    }
+
+    /// Piecewise constant, so no derivative is lost.
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<pyo3::types::PyInt>().call1((item(py, &self.read(py)?)?,))
+    }
+
+    fn __trunc__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.__int__(py)
+    }
+
+    fn __floor__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("math")?.call_method1("floor", (item(py, &self.read(py)?)?,))
+    }
+
+    fn __ceil__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("math")?.call_method1("ceil", (item(py, &self.read(py)?)?,))
+    }
+
+    #[pyo3(signature = (ndigits=None))]
+    fn __round__<'py>(&self, py: Python<'py>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
+        let number = item(py, &self.read(py)?)?;
+        match ndigits {
+            None => py.import("builtins")?.call_method1("round", (number,)),
+            Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
+        }
+    }
+
+    fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        if !matches!(array.dtype().kind(), cotan::aval::Kind::Integer) || array.aval().size() != 1 {
+            let message = "only integer scalar arrays can be converted to a scalar index";
+            return Err(PyTypeError::new_err(message));
+        }
+        item(py, &array)
+    }
+
+    /// The value as a Python number.
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "x.item()", "compute with x itself")?;
+        item(py, &array)
+    }
+
+    /// The values as nested lists of Python numbers.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "x.tolist()", "iterate over x")?;
+        to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
+    }
+
+    #[pyo3(signature = (dtype=None, *, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(
+            &array,
+            "numpy.asarray(x), or storing x in a plain ndarray,",
+            "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
+        )?;
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("an Array is always copied to become an ndarray"));
+        }
+        let plain = to_ndarray(py, force(py, &array)?)?;
+        match dtype.filter(|d| !d.is_none()) {
+            Some(dtype) => plain.call_method1("astype", (dtype, "K", "unsafe", true, false)),
+            None => Ok(plain),
+        }
+    }
+
+    #[pyo3(signature = (ufunc, method, *inputs, **kwargs))]
+    fn __array_ufunc__<'py>(
+        slf: &Bound<'py, Self>,
+        ufunc: &Bound<'py, PyAny>,
+        method: &Bound<'py, PyString>,
+        inputs: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        crate::ufunc::array_ufunc(slf.py(), ufunc, method, inputs, kwargs)
+    }
+
+    fn __array_function__<'py>(
+        slf: &Bound<'py, Self>,
+        func: &Bound<'py, PyAny>,
+        types: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyAny>,
+        kwargs: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let numpy = slf.py().import("cotan._numpy")?;
+        numpy.call_method1("array_function", (func, types, args, kwargs))
+    }
+
+    /// Above NumPy's own arrays and those of most other libraries.
+    #[classattr]
+    fn __array_priority__() -> f64 {
+        1000.0
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let plain = to_ndarray(py, force(py, &self.read(py)?)?)?;
+        let numpy = py.import("numpy")?;
+        let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
+        // The continuation lines are indented for a name as long as ours.
+        Ok(format!("Array{}", text.strip_prefix("array").unwrap_or(&text)))
+    }
+
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        let array = self.read(py)?;
+        if array.shape().is_empty() {
+            return Ok(item(py, &array)?.str()?.to_string());
+        }
+        Ok(to_ndarray(py, force(py, &array)?)?.str()?.to_string())
+    }
+
+    fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
+        let array = self.read(py)?;
+        if array.shape().is_empty() {
+            return item(py, &array)?.call_method1("__format__", (spec,))?.extract();
+        }
+        if spec.is_empty() {
+            return self.__str__(py);
+        }
+        Err(PyTypeError::new_err("unsupported format string passed to Array.__format__"))
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        crate::index::getitem(slf, key)
+    }
+
+    fn __setitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        crate::index::setitem(slf, key, value)
+    }
+
+    fn __delitem__(_slf: &Bound<'_, Self>, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyValueError::new_err("cannot delete array elements"))
+    }
+
+    /// The transpose, a view.
+    #[getter(T)]
+    fn transposed<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let perm: Vec<usize> = (0..slf.get().ndim()).rev().collect();
+        transpose_view(slf, &perm)
+    }
+
+    /// A view with axes in another order.
+    fn _transpose<'py>(slf: &Bound<'py, Self>, perm: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
+        transpose_view(slf, &perm)
+    }
+
+    /// A view in another shape where NumPy would give one, else a new array.
+    fn _reshape<'py>(slf: &Bound<'py, Self>, shape: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let array = slf.get().read(py)?;
+        // Refused shapes are refused before a view is made of them.
+        let new = array.reshape(&shape).or_raise()?;
+        if slf.get().rank == Rank::Array && slf.get().is_contiguous() {
+            let op = ViewOp::Reshape(shape.into());
+            return Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any());
+        }
+        wrap(py, new, Rank::Array)
+    }
+
+    /// The real part; the array itself when it is real.
+    #[getter]
+    fn real<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        part(slf, true)
+    }
+
+    /// The imaginary part; zeros when the array is real.
+    #[getter]
+    fn imag<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        part(slf, false)
+    }
+
+    /// A new array with the same values.
+    #[pyo3(signature = (order="C"))]
+    fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
+        let _ = order;
+        wrap(py, self.read(py)?, Rank::Array)
+    }
+
+    fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        wrap(py, self.read(py)?, self.rank)
+    }
+
+    fn __deepcopy__<'py>(&self, py: Python<'py>, memo: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let _ = memo;
+        wrap(py, self.read(py)?, self.rank)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "pickling x", "pickle it after the gradient")?;
+        let plain = to_ndarray(py, force(py, &array)?)?;
+        let function = py.import("cotan._core")?.getattr("array")?;
+        Ok((function, (plain,)).into_pyobject(py)?.into_any())
+    }
+
+    /// Gives the handle another value: `x[...] = value`, and what in-place operators do.
+    fn _assign(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        crate::index::assign(slf, value)
+    }
+
+    /// `(type, id)` of the device, as DLPack numbers them: the CPU.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+
+    /// The values as a DLPack capsule, for other array libraries.
+    #[pyo3(signature = (**kwargs))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.read(py)?;
+        PyArray::refuse_active(&array, "exporting x", "compute with x itself")?;
+        if array.dtype() == cotan::DType::Bf16 {
+            return Err(PyNotImplementedError::new_err("bfloat16 is not exported; cast to float32"));
+        }
+        to_ndarray(py, force(py, &array)?)?.call_method("__dlpack__", (), kwargs)
+    }
+}
+
+/// The only element as a Python number.
+pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let size = array.aval().size();
+    if size != 1 {
+        return Err(PyTypeError::new_err(format!(
+            "only an array of one element is a number; this one has {size}"
+        )));
+    }
+    to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
+}
+
+fn transpose_view<'py>(slf: &Bound<'py, PyArray>, perm: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    if slf.get().rank != Rank::Array {
+        return wrap(py, slf.get().read(py)?, slf.get().rank);
+    }
+    let op = ViewOp::Transpose(perm.into());
+    Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any())
+}
+
+fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read(py)?;
+    if array.dtype().is_complex() {
+        if slf.get().rank == Rank::Array {
+            let op = if real { ViewOp::Real } else { ViewOp::Imag };
+            return Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any());
+        }
+        let prim = if real { ops::REAL } else { ops::IMAG };
+        let part = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
+        return wrap(py, part, slf.get().rank);
+    }
+    if real {
+        return Ok(slf.clone().into_any());
+    }
+    let dtype = array.dtype();
+    let zero = Array::number(dtype, cotan::Number::Float(0.0)).broadcast_to(array.shape()).or_raise()?;
+    wrap(py, zero, slf.get().rank)
+}
+
+/// Operands of an elementwise primitive given as Python objects.
+pub fn apply_elementwise<'py>(
+    py: Python<'py>,
+    prim: Prim,
+    arguments: &[&Bound<'py, PyAny>],
+) -> PyResult<Bound<'py, PyAny>> {
+    // The commonest call: one array of an inexact dtype.
+    if let [x] = arguments
+        && let Ok(array) = x.cast_exact::<PyArray>()
+    {
+        let rank = array.get().rank;
+        let array = array.get().read(py)?;
+        if array.dtype().is_inexact() && rank != Rank::Number {
+            let out = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
+            return wrap_result(py, out);
+        }
+    }
+    let mut operands = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        operands.push(Operand::expect(prim.name(), argument)?);
+    }
+    let (array, rank) = elementwise(prim, operands, false)?;
+    wrap(py, array, rank)
+}

@@ -1,0 +1,246 @@
+//! Between NumPy's memory and ours. The only `unsafe` code of the bindings: reading the memory of an
+//! ndarray, and handing ours to a new one.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cotan::aval::{Aval, DType, Shape, Strides};
+use cotan::kernels::{self, Ctx, Storage, Value};
+use cotan::sched::note;
+use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use crate::error::OrRaise;
+
+/// How long memory of NumPy may be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Borrow {
+    /// Only now: take a copy, unless nobody else can write to it.
+    Copy,
+    /// While the current call runs.
+    Call,
+}
+
+/// Arrays of fewer bytes than this are copied even where they could be borrowed.
+const SMALL: usize = 1 << 18;
+
+/// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
+pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
+    let found = match (descr.kind(), descr.itemsize()) {
+        (b'b', 1) => Some(DType::Bool),
+        (b'u', 1) => Some(DType::U8),
+        (b'i', 4) => Some(DType::I32),
+        (b'i', 8) => Some(DType::I64),
+        (b'f', 2) => Some(DType::F16),
+        (b'f', 4) => Some(DType::F32),
+        (b'f', 8) => Some(DType::F64),
+        (b'c', 8) => Some(DType::C64),
+        (b'c', 16) => Some(DType::C128),
+        (b'V', 2) if is_bfloat16(descr) => Some(DType::Bf16),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "dtype {descr} is not supported; use astype with one of bool, uint8, int32, int64, float16, \
+             bfloat16, float32, float64, complex64, complex128"
+        ))
+    })
+}
+
+fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
+    descr.getattr("name").is_ok_and(|n| n.to_string() == "bfloat16")
+}
+
+/// The dtype that a user names: a NumPy dtype, its name, a Python type.
+pub fn dtype_from(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    dtype_of(&PyArrayDescr::new(py, object)?)
+}
+
+/// The NumPy dtype of one of ours.
+pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    if dtype == DType::Bf16 {
+        let ml = py.import("ml_dtypes").map_err(|_| {
+            PyTypeError::new_err("bfloat16 arrays need the package ml_dtypes; cast to float32 first")
+        })?;
+        return PyArrayDescr::new(py, ml.getattr("bfloat16")?);
+    }
+    static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
+    let all = CACHE.get_or_try_init(py, || {
+        let of = |d: DType| {
+            let name = if d == DType::Bf16 { "float16" } else { d.numpy_name() };
+            PyArrayDescr::new(py, name).map(Bound::unbind)
+        };
+        DType::ALL.into_iter().map(of).collect::<PyResult<Vec<_>>>()
+    })?;
+    Ok(all[dtype as usize].bind(py).clone())
+}
+
+/// A value that has the elements of an ndarray.
+pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResult<Value> {
+    let py = array.py();
+    let descr = array.dtype();
+    let dtype = dtype_of(&descr)?;
+    if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {
+        // NumPy knows how to read it; the copy is ours alone.
+        let native = descr.call_method1("newbyteorder", ("=",))?;
+        let copy = py.import("numpy")?.call_method1("array", (array, native))?;
+        return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
+    }
+    let size = dtype.size() as isize;
+    let shape = Shape::from_slice(array.shape());
+    let strides = array.strides();
+    if strides.iter().zip(&shape).any(|(&s, &n)| n > 1 && s % size != 0) {
+        let copy = array.call_method0("copy")?;
+        return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
+    }
+    let strides: Strides =
+        strides.iter().zip(&shape).map(|(&s, &n)| if n > 1 { s / size } else { 0 }).collect();
+    // The lowest address that is reached, and the first one behind the highest.
+    let (mut low, mut high) = (0isize, size);
+    if shape.contains(&0) {
+        high = 0;
+    } else {
+        for (&s, &n) in strides.iter().zip(&shape) {
+            let reach = s * (n as isize - 1) * size;
+            if reach < 0 { low += reach } else { high += reach }
+        }
+    }
+    // SAFETY: `array` is an ndarray, so its data pointer is valid for the layout it describes.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    let stable = is_frozen(array)?;
+    let aval = Aval { dtype, shape };
+    let keep = Box::new(array.clone().unbind());
+    // SAFETY: the elements lie between the two addresses, inside memory that `array` keeps alive.
+    // Nobody writes to it while the call that borrows it runs, or ever, if it is frozen.
+    let value = unsafe {
+        let storage = Storage::foreign(data.offset(low), (high - low) as usize, keep, !stable);
+        Value::from_parts(aval, strides, low.unsigned_abs(), Arc::new(storage))
+    };
+    let large = value.aval().nbytes() >= SMALL;
+    if stable && large || borrow == Borrow::Call && large {
+        return Ok(value);
+    }
+    let bytes = value.aval().nbytes() as u64;
+    if borrow == Borrow::Copy {
+        note(|counts| counts.bytes_copied += bytes);
+    }
+    let cancel = AtomicBool::new(false);
+    kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
+}
+
+/// Whether nobody can write to an array any more: it is read-only, and so is everything that it is a
+/// view of, down to an owner of its memory.
+fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+    let mut current = array.clone();
+    loop {
+        // SAFETY: an ndarray's header is valid while we hold a reference to it.
+        let (flags, base) = unsafe {
+            let header = &*current.as_array_ptr();
+            (header.fields.flags, header.fields.base)
+        };
+        if flags & npyffi::NPY_ARRAY_WRITEABLE != 0 {
+            return Ok(false);
+        }
+        if base.is_null() {
+            return Ok(flags & npyffi::NPY_ARRAY_OWNDATA != 0);
+        }
+        // SAFETY: a borrowed reference that the array holds.
+        let base = unsafe { Bound::from_borrowed_ptr(array.py(), base) };
+        match base.cast_into::<PyUntypedArray>() {
+            Ok(next) => current = next,
+            // Memory of somebody else: ours is frozen once it is handed out read-only, that of
+            // others may be written to behind NumPy's back.
+            Err(other) => return Ok(other.into_inner().is_instance_of::<Memory>()),
+        }
+    }
+}
+
+/// Keeps our memory alive for an ndarray that uses it.
+#[pyclass(frozen, module = "cotan._core", name = "_Memory")]
+pub struct Memory {
+    _storage: Arc<Storage>,
+}
+
+/// An ndarray of its own with these elements. `value` is given up: when nothing else uses its memory,
+/// the array takes it over instead of copying.
+pub fn to_ndarray<'py>(py: Python<'py>, mut value: Value) -> PyResult<Bound<'py, PyAny>> {
+    let descr = descr(py, value.dtype())?;
+    let small = value.aval().nbytes() < 4096;
+    if !small && !(value.is_contiguous() && value.is_unique()) {
+        let cancel = AtomicBool::new(false);
+        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
+    }
+    let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
+    if !small {
+        let memory = Bound::new(py, Memory { _storage: Arc::clone(value.storage()) })?;
+        // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
+        // used by nobody else; `memory` keeps it alive as the base of the array.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+                descr.into_ptr().cast(),
+                dims.len() as c_int,
+                dims.as_mut_ptr(),
+                ptr::null_mut(),
+                value.as_mut_ptr().cast::<c_void>(),
+                npyffi::NPY_ARRAY_WRITEABLE | npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+                ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, array)?;
+            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+            return Ok(array);
+        }
+    }
+    if !value.is_contiguous() {
+        let cancel = AtomicBool::new(false);
+        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
+    }
+    // SAFETY: a fresh array of the same dtype and shape is filled with the elements.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>()).fields.data.cast::<u8>();
+        ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
+        Ok(array)
+    }
+}
+
+/// A NumPy scalar with the only element of a value.
+pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    let descr = descr(py, value.dtype())?;
+    // SAFETY: the value has an element of this dtype at its address; NumPy copies it.
+    unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(
+            py,
+            value.as_ptr().cast_mut().cast(),
+            descr.as_ptr().cast(),
+            ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, scalar)
+    }
+}
+
+/// Whether an object is a NumPy scalar (`np.float64(1)`, not `np.array(1.0)`).
+pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let generic = GENERIC.import(object.py(), "numpy", "generic")?;
+    object.is_instance(generic)
+}

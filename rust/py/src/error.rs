@@ -1,0 +1,65 @@
+//! Errors of the core as Python exceptions, and the one way into long computations.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cotan::Error;
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+/// The Python exception for an error of the core.
+pub fn to_py(error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Shape(_) | Error::Program(_) => PyValueError::new_err(message),
+        Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
+        Error::Index(_) => PyIndexError::new_err(message),
+        Error::Memory(_) => PyMemoryError::new_err(message),
+        Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(message),
+        Error::Foreign(_) => PyRuntimeError::new_err(message),
+    }
+}
+
+/// Results of the core with Python exceptions.
+pub trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for cotan::Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(to_py)
+    }
+}
+
+/// Runs a computation with the interpreter lock released. It is handed a question to ask now and then:
+/// whether a signal handler wants it to stop, which is how Ctrl-C gets through. A bug that panics
+/// becomes a `RuntimeError`.
+pub fn enter<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T> + Send,
+) -> PyResult<T> {
+    let mut raised: Option<PyErr> = None;
+    let outcome = py.detach(|| {
+        let mut interrupted = || {
+            let stop = Python::try_attach(|py| match py.check_signals() {
+                Ok(()) => false,
+                Err(error) => {
+                    raised = Some(error);
+                    true
+                }
+            });
+            // An interpreter that is shutting down has no use for the result.
+            stop.unwrap_or(true)
+        };
+        catch_unwind(AssertUnwindSafe(|| work(&mut interrupted)))
+    });
+    match (outcome, raised) {
+        (_, Some(error)) => Err(error),
+        (Ok(result), None) => result.or_raise(),
+        (Err(panic), None) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(PyRuntimeError::new_err(format!("an error inside cotan, please report it: {text}")))
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `x[key]` and `x[key] = value`: basic keys here, index arrays and masks in `cotan._index`.
+
+use cotan::Array;
+use cotan::aval::{Shape, SliceDim, tuple};
+use cotan::prim::Params;
+use cotan::{ops, aval};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
+
+use crate::array::{PyArray, Rank, wrap};
+use crate::error::OrRaise;
+use crate::scalar::Operand;
+use crate::view::ViewOp;
+
+/// A basic key, resolved against a shape.
+pub struct Basic {
+    /// The region.
+    pub dims: Box<[SliceDim]>,
+    /// Its shape once axes of integers are dropped and new axes added.
+    pub shape: Shape,
+    /// Whether every axis was indexed by an integer, so that the result is a scalar.
+    pub scalar: bool,
+}
+
+/// Resolves a key made of integers, slices, `None` and `...`; `None` if it is of another kind.
+pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>> {
+    let items: Vec<Bound<'_, PyAny>> = match key.cast::<PyTuple>() {
+        Ok(items) => items.iter().collect(),
+        Err(_) => vec![key.clone()],
+    };
+    let mut used = 0;
+    let mut ellipsis = false;
+    for item in &items {
+        if item.is_none() {
+            continue;
+        }
+        if item.is_instance_of::<PyEllipsis>() {
+            if ellipsis {
+                return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
+            }
+            ellipsis = true;
+        } else if item.is_instance_of::<PySlice>() || is_integer(item)? {
+            used += 1;
+        } else {
+            return Ok(None);
+        }
+    }
+    if used > shape.len() {
+        return Err(PyIndexError::new_err(format!(
+            "too many indices for array: array is {}-dimensional, but {used} were indexed",
+            shape.len()
+        )));
+    }
+    let mut dims: Vec<SliceDim> = Vec::with_capacity(shape.len());
+    let mut out = Shape::new();
+    let mut scalar = !ellipsis && used == shape.len();
+    let whole = |n: usize| SliceDim { start: 0, len: n, step: 1 };
+    for item in &items {
+        if item.is_none() {
+            out.push(1);
+            scalar = false;
+        } else if item.is_instance_of::<PyEllipsis>() {
+            for _ in 0..shape.len() - used {
+                let n = shape[dims.len()];
+                dims.push(whole(n));
+                out.push(n);
+            }
+        } else {
+            let n = shape[dims.len()];
+            if let Ok(slice) = item.cast::<PySlice>() {
+                let s = slice.indices(n as isize)?;
+                let (start, len) = (if s.slicelength == 0 { 0 } else { s.start as usize }, s.slicelength);
+                dims.push(SliceDim { start, len, step: if len <= 1 { 1 } else { s.step } });
+                out.push(len);
+                scalar = false;
+            } else {
+                let start = position(item, n, dims.len())?;
+                dims.push(SliceDim { start, len: 1, step: 1 });
+            }
+        }
+    }
+    while dims.len() < shape.len() {
+        let n = shape[dims.len()];
+        dims.push(whole(n));
+        out.push(n);
+    }
+    Ok(Some(Basic { dims: dims.into(), shape: out, scalar }))
+}
+
+fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if item.is_exact_instance_of::<PyInt>() {
+        return Ok(true);
+    }
+    if item.is_instance_of::<PyBool>() {
+        return Ok(false);
+    }
+    if let Ok(array) = item.cast::<PyArray>() {
+        let array = array.get().read(item.py())?;
+        return Ok(array.shape().is_empty() && array.dtype().kind() == aval::Kind::Integer);
+    }
+    // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`.
+    if item.hasattr("__index__")? && !item.hasattr("__len__")? {
+        return Ok(true);
+    }
+    if item.hasattr("__index__")? && item.hasattr("dtype")? && item.getattr("ndim")?.extract::<usize>()? == 0 {
+        let kind = item.getattr("dtype")?.getattr("kind")?;
+        return Ok(kind.eq("i")? || kind.eq("u")?);
+    }
+    Ok(false)
+}
+
+fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
+    let number = item.call_method0("__index__")?;
+    let out_of_bounds = || {
+        PyIndexError::new_err(format!("index {item} is out of bounds for axis {axis} with size {n}"))
+    };
+    let index: isize = number.extract().map_err(|_| out_of_bounds())?;
+    let at = if index < 0 { index + n as isize } else { index };
+    if at < 0 || at >= n as isize { Err(out_of_bounds()) } else { Ok(at as usize) }
+}
+
+/// `x[key]`.
+pub fn getitem<'py>(slf: &Bound<'py, PyArray>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let shape = Shape::from_slice(slf.get().read(py)?.shape());
+    let Some(basic) = basic(key, &shape)? else {
+        return py.import("cotan._index")?.call_method1("getitem", (slf, key));
+    };
+    let op = ViewOp::Index(basic.dims, basic.shape);
+    if basic.scalar || slf.get().rank() != Rank::Array {
+        let array = op.read(&slf.get().read(py)?)?;
+        let rank = if array.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+        return wrap(py, array, rank);
+    }
+    Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any())
+}
+
+/// What a value becomes when it is written into a region of this dtype and shape.
+pub fn fit(value: &Bound<'_, PyAny>, target: &Array, region: &[usize]) -> PyResult<Array> {
+    let operand = Operand::expect("assignment", value)?;
+    let source = operand.dtype();
+    let dtype = target.dtype();
+    if source.is_complex() && !dtype.is_complex() {
+        return Err(PyTypeError::new_err(format!(
+            "assignment: complex values do not fit into an array of dtype {}; write their real part",
+            dtype.numpy_name()
+        )));
+    }
+    let value = operand.array()?;
+    if !dtype.is_inexact() && value.is_active() && value.dtype().is_inexact() {
+        return Err(PyTypeError::new_err(format!(
+            "assignment: writing into an array of dtype {} would drop the gradient; use a float array, or \
+             ct.dropgrad(x) to drop it on purpose",
+            dtype.numpy_name()
+        )));
+    }
+    // As NumPy does: leading axes of length 1 may be left over.
+    let mut shape = value.shape();
+    while shape.len() > region.len() && shape[0] == 1 {
+        shape = &shape[1..];
+    }
+    let fits = cotan::aval::broadcast(shape, region);
+    if fits.as_deref() != Some(region) {
+        return Err(PyValueError::new_err(format!(
+            "assignment: could not broadcast input array from shape {} into shape {}",
+            tuple(value.shape()),
+            tuple(region)
+        )));
+    }
+    let value = value.cast(dtype).or_raise()?;
+    let shape = Shape::from_slice(shape);
+    value.reshape(&shape).or_raise()?.broadcast_to(region).or_raise()
+}
+
+/// `x[key] = value`.
+pub fn setitem<'py>(
+    slf: &Bound<'py, PyArray>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let py = slf.py();
+    if slf.get().rank() != Rank::Array {
+        return Err(PyTypeError::new_err("a scalar does not support item assignment"));
+    }
+    let array = slf.get().read(py)?;
+    let Some(basic) = basic(key, array.shape())? else {
+        py.import("cotan._index")?.call_method1("setitem", (slf, key, value))?;
+        return Ok(());
+    };
+    let value = fit(value, &array, &basic.shape)?;
+    slf.get().write(py, ViewOp::Index(basic.dims, basic.shape).write(&array, &value)?)
+}
+
+/// `x[...] = value`.
+pub fn assign(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = slf.py();
+    let array = slf.get().read(py)?;
+    let value = fit(value, &array, array.shape())?;
+    slf.get().write(py, value)
+}
+
+/// `x` with `x[key]` replaced, as a new array; for a basic key only.
+pub fn updated<'py>(
+    x: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    add: bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = x.py();
+    let array = Operand::expect("index_update", x)?.array()?;
+    let Some(basic) = basic(key, array.shape())? else { return Ok(None) };
+    let op = ViewOp::Index(basic.dims, basic.shape.clone());
+    let mut value = fit(value, &array, &basic.shape)?;
+    if add {
+        let old = op.read(&array)?;
+        value = Array::apply(ops::ADD, Params::None, &[&old, &value]).or_raise()?;
+    }
+    Ok(Some(wrap(py, op.write(&array, &value)?, Rank::Array)?))
+}

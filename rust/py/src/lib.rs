@@ -1,0 +1,47 @@
+//! Python bindings of cotan: conversions and calls, no mathematics.
+
+mod array;
+mod convert;
+mod error;
+mod fork;
+mod index;
+mod make;
+mod ops;
+mod profile;
+mod program;
+mod scalar;
+mod table;
+mod transforms;
+mod tree;
+mod ufunc;
+mod view;
+
+use pyo3::prelude::*;
+
+/// The compiled part of cotan.
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<array::PyArray>()?;
+    module.add_class::<tree::Const>()?;
+    module.add_class::<transforms::PyPullback>()?;
+    module.add_class::<program::PyProgram>()?;
+    module.add_class::<program::PyEquation>()?;
+    module.add_class::<profile::PyProfile>()?;
+    module.add_class::<convert::Memory>()?;
+    ops::stamped::register(module)?;
+    macro_rules! functions {
+        ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
+    }
+    functions!(
+        ops::sum, ops::prod, ops::max, ops::min, ops::mean, ops::logsumexp, ops::argmax, ops::argmin,
+        ops::argsort, ops::cumsum, ops::reshape, ops::transpose, ops::broadcast_to, ops::concatenate,
+        ops::flip, ops::pad, ops::matmul, ops::cast, ops::gather, ops::scatter_add, ops::scatter,
+        ops::dropgrad, ops::is_active, ops::value, ops::index_update, ops::index_add, ops::fit,
+        ops::ufuncs, ops::table, ops::apply, make::array, make::asarray, make::leaves, make::from_dlpack,
+        transforms::gradient, transforms::value_and_gradient, transforms::pullback, transforms::trace,
+        transforms::isderiving, transforms::nestlevel, fork::before_fork, fork::after_fork,
+        make::num_threads, make::set_num_threads, make::simd_level, make::clear_caches,
+    );
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Making arrays, and asking about the machine.
+
+use cotan::kernels::Value;
+use cotan::sched;
+use cotan::{Array, DType};
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::array::{PyArray, Rank, wrap};
+use crate::convert::{Borrow, dtype_from, from_ndarray};
+use crate::error::OrRaise;
+use crate::scalar::Operand;
+use crate::tree::{Flattener, Position};
+
+/// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
+/// stay differentiable.
+///
+/// Raises `TypeError` for dtypes that are not supported, `ValueError` for lists of unequal lengths.
+///
+/// >>> import cotan as ct
+/// >>> ct.array([[1, 2], [3, 4]], dtype=float)
+/// Array([[1., 2.],
+///        [3., 4.]])
+#[pyfunction]
+#[pyo3(signature = (object, dtype=None))]
+pub fn array<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype.filter(|d| !d.is_none()).map(|d| dtype_from(py, d)).transpose()?;
+    let array = build(py, object)?;
+    let array = match dtype {
+        Some(dtype) => array.cast(dtype).or_raise()?,
+        None => array,
+    };
+    wrap(py, array, Rank::Array)
+}
+
+fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
+    if let Ok(array) = object.cast::<PyArray>() {
+        return array.get().read(py);
+    }
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        if holds_arrays(object)? {
+            let stacked = py.import("cotan._structures")?.call_method1("stacked", (object,))?;
+            return Operand::expect("array", &stacked)?.array();
+        }
+    }
+    let plain = py.import("numpy")?.call_method1("asarray", (object,))?;
+    let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
+        PyTypeError::new_err(format!("array: takes arrays and numbers, not {}", object.get_type()))
+    })?;
+    // A list became an ndarray of its own just now.
+    let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
+    let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
+    if value.storage().is_borrowed() {
+        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let ctx = cotan::kernels::Ctx::new(&cancel, 1);
+        return Ok(Array::constant(cotan::kernels::copy(&value, &ctx).or_raise()?));
+    }
+    Ok(Array::constant(value))
+}
+
+/// Whether one of our arrays is somewhere in nested lists.
+fn holds_arrays(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for item in object.try_iter()? {
+        let item = item?;
+        if item.is_instance_of::<PyArray>() {
+            return Ok(true);
+        }
+        let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        if nested && holds_arrays(&item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// An `Array` with these values; an `Array` is given back as it is.
+#[pyfunction]
+#[pyo3(signature = (object, dtype=None))]
+pub fn asarray<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(handle) = object.cast::<PyArray>() {
+        let wanted = dtype.filter(|d| !d.is_none()).map(|d| dtype_from(py, d)).transpose()?;
+        let own: DType = handle.get().read(py)?.dtype();
+        if wanted.is_none_or(|w| w == own) {
+            return Ok(object.clone());
+        }
+    }
+    array(py, object, dtype)
+}
+
+/// An `Array` with a copy of the values of another library's array that speaks DLPack.
+#[pyfunction]
+pub fn from_dlpack<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if object.is_instance_of::<PyArray>() {
+        return Ok(object.clone());
+    }
+    let kwargs = PyDict::new(py);
+    let plain = py.import("numpy")?.call_method("from_dlpack", (object,), Some(&kwargs))?;
+    array(py, &plain, None)
+}
+
+/// How many threads large computations use.
+#[pyfunction]
+pub fn num_threads() -> usize {
+    sched::num_threads()
+}
+
+/// Changes how many threads large computations use; 0 for the default.
+#[pyfunction]
+pub fn set_num_threads(threads: usize) {
+    sched::set_num_threads(threads);
+}
+
+/// The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`.
+#[pyfunction]
+pub fn simd_level() -> &'static str {
+    cotan::kernels::level_name()
+}
+
+/// Forgets all plans and frees the memory that is kept for reuse.
+#[pyfunction]
+pub fn clear_caches(py: Python<'_>) {
+    py.detach(|| {
+        cotan::array::clear_caches();
+        cotan::kernels::release_pool();
+    });
+}
+
+/// The leaves of a structure, with their paths.
+#[pyfunction]
+pub fn leaves<'py>(py: Python<'py>, tree: &Bound<'py, PyAny>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+    let mut flattener = Flattener::new(Borrow::Copy, true, false);
+    flattener.flatten(tree, Position::Direct, true, "")?;
+    let leaves = flattener.leaves.into_iter();
+    leaves.map(|leaf| Ok((leaf.path, wrap(py, leaf.array, Rank::Array)?))).collect()
+}

@@ -1,0 +1,197 @@
+//! What operands are: arrays, NumPy scalars, Python numbers; and the dtype they meet in under NumPy 2's
+//! rules, where a Python number takes the dtype of the array it meets.
+
+use cotan::aval::{DType, Kind};
+use cotan::prim::{Class, Prim};
+use cotan::{Array, Number};
+use num_complex::Complex;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::array::{PyArray, Rank};
+use crate::convert::{Borrow, from_ndarray, is_numpy_scalar};
+use crate::error::OrRaise;
+
+/// An operand as it was given.
+pub enum Operand {
+    /// An array, or a NumPy scalar: its dtype counts.
+    Strong(Array, Rank),
+    /// An `Array` that stands for a Python number.
+    Weak(Array),
+    /// A Python number.
+    Number(Number),
+}
+
+impl Operand {
+    /// What an object is as an operand; `None` if it is something that we know nothing of.
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
+        if let Ok(array) = object.cast::<PyArray>() {
+            let rank = array.get().rank();
+            let array = array.get().read(object.py())?;
+            return Ok(Some(if rank == Rank::Number { Operand::Weak(array) } else { Operand::Strong(array, rank) }));
+        }
+        if object.is_exact_instance_of::<PyFloat>() {
+            return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
+        }
+        if let Ok(array) = object.cast::<PyUntypedArray>() {
+            let rank = Rank::Array;
+            return Ok(Some(Operand::Strong(Array::constant(from_ndarray(array, Borrow::Copy)?), rank)));
+        }
+        if is_numpy_scalar(object)? {
+            let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
+            let value = from_ndarray(array.cast::<PyUntypedArray>()?, Borrow::Call)?;
+            return Ok(Some(Operand::Strong(scalar_constant(value), Rank::Scalar)));
+        }
+        if object.is_instance_of::<PyBool>() {
+            return Ok(Some(Operand::Strong(scalar_bool(object.extract()?)?, Rank::Scalar)));
+        }
+        if object.is_instance_of::<PyInt>() {
+            return Ok(Some(Operand::Number(match object.extract::<i64>() {
+                Ok(n) => Number::Int(n),
+                Err(_) => Number::Float(object.extract()?),
+            })));
+        }
+        if object.is_instance_of::<PyFloat>() {
+            return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
+        }
+        if object.is_instance_of::<PyComplex>() {
+            return Ok(Some(Operand::Number(Number::Complex(object.extract::<Complex<f64>>()?))));
+        }
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            let array = object.py().import("cotan._core")?.call_method1("array", (object,))?;
+            return Operand::of(&array);
+        }
+        Ok(None)
+    }
+
+    /// Like [`Operand::of`], but an error that names the operation when it is nothing we know.
+    pub fn expect(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Operand> {
+        Operand::of(object)?.ok_or_else(|| {
+            let kind = object.get_type();
+            let hint = if object.is_instance_of::<PyString>() { "; strings have no arithmetic" } else { "" };
+            PyTypeError::new_err(format!("{name}: takes arrays and numbers, not {kind}{hint}"))
+        })
+    }
+
+    /// Its dtype; that of a Python number is what NumPy gives it when it stands alone.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Operand::Strong(a, _) | Operand::Weak(a) => a.dtype(),
+            Operand::Number(Number::Int(_)) => DType::I64,
+            Operand::Number(Number::Float(_)) => DType::F64,
+            Operand::Number(Number::Complex(_)) => DType::C128,
+        }
+    }
+
+    /// As an array of this dtype.
+    pub fn cast(self, dtype: DType) -> PyResult<Array> {
+        match self {
+            Operand::Strong(a, _) | Operand::Weak(a) => a.cast(dtype).or_raise(),
+            Operand::Number(number) => {
+                let (low, high) = match dtype {
+                    DType::U8 => (0, 255),
+                    DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+                    _ => (i64::MIN, i64::MAX),
+                };
+                if let Number::Int(n) = number
+                    && (n < low || n > high)
+                {
+                    return Err(PyOverflowError::new_err(format!(
+                        "Python integer {n} out of bounds for {}",
+                        dtype.numpy_name()
+                    )));
+                }
+                Ok(Array::number(dtype, number))
+            }
+        }
+    }
+
+    /// As an array of its own dtype.
+    pub fn array(self) -> PyResult<Array> {
+        let dtype = self.dtype();
+        self.cast(dtype)
+    }
+
+    /// What it would be in NumPy.
+    pub fn rank(&self) -> Rank {
+        match self {
+            Operand::Strong(_, rank) => *rank,
+            Operand::Weak(_) | Operand::Number(_) => Rank::Number,
+        }
+    }
+
+    fn is_weak(&self) -> bool {
+        matches!(self, Operand::Weak(_) | Operand::Number(_))
+    }
+}
+
+fn scalar_constant(value: cotan::kernels::Value) -> Array {
+    // A float scalar is a number like any other: rewriting rules may know it.
+    let number = match (value.dtype(), value.item()) {
+        (DType::F32 | DType::F64, Some(z)) => Some(Number::Float(z.re)),
+        _ => None,
+    };
+    match number {
+        Some(number) => Array::number(value.dtype(), number),
+        None => Array::constant(value),
+    }
+}
+
+fn scalar_bool(value: bool) -> PyResult<Array> {
+    Ok(Array::constant(cotan::kernels::Value::scalar(value).or_raise()?))
+}
+
+/// The dtype in which operands meet.
+pub fn common_dtype(operands: &[Operand]) -> DType {
+    let strong = operands.iter().filter(|o| !o.is_weak()).map(Operand::dtype).reduce(DType::promote);
+    let weak = operands.iter().filter(|o| o.is_weak()).map(Operand::dtype).reduce(DType::promote);
+    match (strong, weak) {
+        (Some(s), None) => s,
+        (None, Some(w)) => w,
+        (Some(s), Some(w)) if w.kind() <= s.kind() => s,
+        // A Python number of a more general kind: the smallest dtype of that kind which holds the array's.
+        (Some(s), Some(w)) => match w.kind() {
+            Kind::Integer => DType::I64,
+            Kind::Float => DType::F64,
+            _ if s.kind() == Kind::Float => s.complex(),
+            _ => DType::C128,
+        },
+        (None, None) => DType::F64,
+    }
+}
+
+/// Records an elementwise primitive on operands: common dtype, then the dtype it computes in.
+pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> PyResult<(Array, Rank)> {
+    let Class::Elementwise { types, .. } = &prim.0.class else {
+        return Err(PyTypeError::new_err(format!("{}: is not elementwise", prim.name())));
+    };
+    let is_where = prim.0.args.len() == 3;
+    let rank = result_rank(&operands, keeps_numbers);
+    let mut operands = operands.into_iter();
+    let mut arrays: smallvec::SmallVec<[Array; 3]> = smallvec::SmallVec::new();
+    if is_where && let Some(cond) = operands.next() {
+        arrays.push(cond.cast(DType::Bool)?);
+    }
+    let rest: Vec<Operand> = operands.collect();
+    let common = common_dtype(&rest);
+    let dtype = types.compute(common).ok_or_else(|| {
+        let message = format!("{}: not defined for dtype {}", prim.name(), common.numpy_name());
+        PyTypeError::new_err(message)
+    })?;
+    for operand in rest {
+        arrays.push(operand.cast(dtype)?);
+    }
+    let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
+    let out = Array::apply(prim, cotan::prim::Params::None, &inputs).or_raise()?;
+    let rank = if out.shape().is_empty() { rank } else { Rank::Array };
+    Ok((out, rank))
+}
+
+/// What NumPy would hand out for a zero-dimensional result: a scalar, or a Python number when only
+/// those went in and no ufunc was called.
+fn result_rank(operands: &[Operand], keeps_numbers: bool) -> Rank {
+    let numbers = operands.iter().all(|o| o.rank() == Rank::Number);
+    if keeps_numbers && numbers { Rank::Number } else { Rank::Scalar }
+}

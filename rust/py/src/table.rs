@@ -1,0 +1,86 @@
+//! The primitive table as Python data, from which reference pages, stubs and tests are generated.
+
+use cotan::prim::{Class, Cost, Onnx, Params, Prim, Samples, Types, Wgsl};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// One entry.
+pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
+    let def = prim.0;
+    let out = PyDict::new(py);
+    out.set_item("name", def.name)?;
+    out.set_item("args", def.args)?;
+    out.set_item("doc", def.doc.trim())?;
+    let (class, types, differentiable) = match &def.class {
+        Class::Elementwise { types, partials, .. } => ("elementwise", Some(*types), partials.is_some()),
+        Class::Linear { .. } => ("linear", None, true),
+        Class::General { vjp, .. } => ("general", None, vjp.is_some()),
+    };
+    out.set_item("class", class)?;
+    out.set_item("types", types.map(type_name))?;
+    out.set_item("differentiable", differentiable)?;
+    let cost = match def.cost {
+        Cost::Free => "free",
+        Cost::Cheap => "cheap",
+        Cost::Dear => "dear",
+        Cost::Heavy => "heavy",
+    };
+    out.set_item("cost", cost)?;
+    let (onnx, reason) = match def.onnx {
+        Onnx::Op(name, since) => (Some(format!("{name} (opset {since})")), None),
+        Onnx::Recipe(name) => (Some(format!("several operators ({name})")), None),
+        Onnx::None(reason) => (None, Some(reason)),
+    };
+    out.set_item("onnx", onnx)?;
+    out.set_item("onnx_reason", reason)?;
+    let (wgsl, reason) = match def.wgsl {
+        Wgsl::Expr(text) => (Some(text), None),
+        Wgsl::None(reason) => (None, Some(reason)),
+    };
+    out.set_item("wgsl", wgsl)?;
+    out.set_item("wgsl_reason", reason)?;
+    out.set_item("numpy", def.numpy)?;
+    let samples = PyList::empty(py);
+    match def.samples {
+        Samples::Intervals(list) => {
+            for shapes in [&[3usize, 4][..], &[]] {
+                let inputs: Vec<_> = list.iter().map(|&(a, b)| (shapes.to_vec(), a, b)).collect();
+                samples.append((inputs, PyDict::new(py)))?;
+            }
+            if list.len() > 1 {
+                let shape = |i: usize| if i + 1 == list.len() { vec![4usize] } else { vec![3, 1] };
+                let inputs: Vec<_> = list.iter().enumerate().map(|(i, &(a, b))| (shape(i), a, b)).collect();
+                samples.append((inputs, PyDict::new(py)))?;
+            }
+        }
+        Samples::List(list) => {
+            for sample in list() {
+                samples.append((sample.inputs, params(py, &sample.params)?))?;
+            }
+        }
+    }
+    out.set_item("samples", samples)?;
+    Ok(out)
+}
+
+/// Parameters by name, as texts that Python and the program parser both read.
+pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (key, text) in params.attributes() {
+        out.set_item(key, text)?;
+    }
+    Ok(out)
+}
+
+fn type_name(types: Types) -> &'static str {
+    match types {
+        Types::Any => "any",
+        Types::Number => "number",
+        Types::Real => "real",
+        Types::Inexact => "inexact",
+        Types::Float => "float",
+        Types::Logical => "logical",
+        Types::Integer => "integer",
+        Types::Complex => "complex",
+    }
+}

@@ -1,0 +1,85 @@
+//! NumPy's ufunc protocol: the short way for `np.sin(x)`, all else in `cotan._ufunc`.
+
+use std::collections::HashMap;
+
+use cotan::ops;
+use cotan::prim::Prim;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::array::{PyArray, apply_elementwise};
+
+/// The ufuncs that are primitives, by address; each is kept alive.
+struct Table {
+    prims: HashMap<usize, Prim>,
+    _ufuncs: Vec<Py<PyAny>>,
+}
+
+fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
+    static TABLE: PyOnceLock<Table> = PyOnceLock::new();
+    TABLE.get_or_try_init(py, || {
+        let numpy = py.import("numpy")?;
+        let class = numpy.getattr("ufunc")?;
+        let mut table = Table { prims: HashMap::new(), _ufuncs: Vec::new() };
+        for &prim in ops::table() {
+            let Some(name) = prim.0.numpy.strip_prefix("np.").and_then(|t| t.split('(').next()) else { continue };
+            if prim.lane().is_none() {
+                continue;
+            }
+            let ufunc = numpy.getattr(name)?;
+            // `np.where` is a plain function.
+            if ufunc.is_instance(&class)? && prim.0.args.len() == ufunc.getattr("nin")?.extract::<usize>()? {
+                table.prims.insert(ufunc.as_ptr() as usize, prim);
+                table._ufuncs.push(ufunc.unbind());
+            }
+        }
+        Ok(table)
+    })
+}
+
+/// `np.ufunc(*inputs, **kwargs)` with an `Array` among the arguments.
+pub fn array_ufunc(
+    py: Python<'_>,
+    ufunc: &Bound<'_, PyAny>,
+    method: &Bound<'_, PyString>,
+    inputs: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    if kwargs.is_none_or(|k| k.is_empty())
+        && let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc.as_ptr() as usize))
+        && method.to_str()? == "__call__"
+    {
+        let out = match inputs.len() {
+            1 => Some(apply_elementwise(py, prim, &[&inputs.get_item(0)?])?),
+            2 => {
+                let (x, y) = (inputs.get_item(0)?, inputs.get_item(1)?);
+                let ours = x.is_instance_of::<PyArray>() && y.is_instance_of::<PyArray>();
+                // Whatever else takes part may want to answer itself.
+                if ours || plain(&x)? && plain(&y)? {
+                    Some(apply_elementwise(py, prim, &[&x, &y])?)
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        };
+        if let Some(out) = out {
+            return Ok(out.unbind());
+        }
+    }
+    let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
+    let python = py.import("cotan._ufunc")?;
+    Ok(python.call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?.unbind())
+}
+
+/// Whether an operand is an array or a number that we know.
+fn plain(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    use pyo3::types::{PyComplex, PyFloat, PyInt};
+    Ok(x.is_instance_of::<PyArray>()
+        || x.is_instance_of::<PyFloat>()
+        || x.is_instance_of::<PyInt>()
+        || x.is_instance_of::<PyComplex>()
+        || x.is_exact_instance_of::<numpy::PyUntypedArray>()
+        || crate::convert::is_numpy_scalar(x)?)
+}

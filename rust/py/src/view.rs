@@ -1,0 +1,120 @@
+//! What a view shows of the array it is a view of, and how a write goes back.
+
+use cotan::Array;
+use cotan::aval::{Axes, Shape, SliceDim};
+use cotan::ops;
+use cotan::prim::Params;
+use pyo3::prelude::*;
+
+use crate::array::PyArray;
+use crate::error::OrRaise;
+
+/// A view: its base, and what it shows of it.
+pub struct View {
+    /// What it is a view of.
+    pub base: Py<PyArray>,
+    /// What it shows.
+    pub op: ViewOp,
+    /// Whether its elements lie in row-major order without gaps in the base's memory.
+    pub contiguous: bool,
+}
+
+/// What a view shows.
+pub enum ViewOp {
+    /// A strided region, then in another shape (axes of integer indices dropped, new ones added).
+    Index(Box<[SliceDim]>, Shape),
+    /// Axes in another order.
+    Transpose(Axes),
+    /// Another shape.
+    Reshape(Shape),
+    /// The real part.
+    Real,
+    /// The imaginary part.
+    Imag,
+}
+
+impl ViewOp {
+    /// What the view shows of a base.
+    pub fn read(&self, base: &Array) -> PyResult<Array> {
+        match self {
+            ViewOp::Index(dims, shape) => {
+                let whole = dims.iter().zip(base.shape()).all(|(d, &n)| d.start == 0 && d.step == 1 && d.len == n);
+                let region = if whole {
+                    base.clone()
+                } else {
+                    Array::apply(ops::SLICE, Params::Slice(dims.clone()), &[base]).or_raise()?
+                };
+                region.reshape(shape).or_raise()
+            }
+            ViewOp::Transpose(perm) => {
+                if perm.iter().enumerate().all(|(i, &p)| i == p) {
+                    return Ok(base.clone());
+                }
+                Array::apply(ops::TRANSPOSE, Params::Axes(perm.clone()), &[base]).or_raise()
+            }
+            ViewOp::Reshape(shape) => base.reshape(shape).or_raise(),
+            ViewOp::Real => Array::apply(ops::REAL, Params::None, &[base]).or_raise(),
+            ViewOp::Imag => Array::apply(ops::IMAG, Params::None, &[base]).or_raise(),
+        }
+    }
+
+    /// The base after the view got this value.
+    pub fn write(&self, base: &Array, value: &Array) -> PyResult<Array> {
+        match self {
+            ViewOp::Index(dims, _) => {
+                let region: Shape = dims.iter().map(|d| d.len).collect();
+                let value = value.reshape(&region).or_raise()?;
+                if region.as_slice() == base.shape() && dims.iter().all(|d| d.step == 1) {
+                    return Ok(value);
+                }
+                Array::apply(ops::UPDATE, Params::Slice(dims.clone()), &[base, &value]).or_raise()
+            }
+            ViewOp::Transpose(perm) => {
+                let mut inverse = Axes::from_elem(0, perm.len());
+                for (i, &p) in perm.iter().enumerate() {
+                    inverse[p] = i;
+                }
+                ViewOp::Transpose(inverse).read(value)
+            }
+            ViewOp::Reshape(_) => value.reshape(base.shape()).or_raise(),
+            ViewOp::Real => {
+                let imag = ViewOp::Imag.read(base)?;
+                Array::apply(ops::COMPLEX, Params::None, &[value, &imag]).or_raise()
+            }
+            ViewOp::Imag => {
+                let real = ViewOp::Real.read(base)?;
+                Array::apply(ops::COMPLEX, Params::None, &[&real, value]).or_raise()
+            }
+        }
+    }
+
+    /// Whether the view of a contiguous base of this shape is contiguous itself.
+    pub fn keeps_contiguity(&self, base: &[usize]) -> bool {
+        match self {
+            ViewOp::Index(dims, _) => {
+                // From the last axis on: whole axes, then one range, then single indices.
+                let mut whole = true;
+                for (d, &n) in dims.iter().zip(base).rev() {
+                    if d.len == 0 {
+                        return true;
+                    }
+                    if whole {
+                        if d.len > 1 && d.step != 1 {
+                            return false;
+                        }
+                        whole = d.len == n;
+                    } else if d.len != 1 {
+                        return false;
+                    }
+                }
+                true
+            }
+            ViewOp::Transpose(perm) => {
+                let long = perm.iter().filter(|&&p| base[p] != 1);
+                long.is_sorted() || base.contains(&0)
+            }
+            ViewOp::Reshape(_) => true,
+            ViewOp::Real | ViewOp::Imag => false,
+        }
+    }
+}

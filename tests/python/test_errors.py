@@ -1,0 +1,530 @@
+"""Bad and unusual input: it works as in NumPy, or the exception names operation and operands."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+X = np.array([0.5, 1.0, 1.5])
+
+
+def gradient(f, *args):
+    return ct.gradient(lambda *a: np.sum(f(*a)), *args)
+
+
+# --------------------------------------------------------------------------------------------------
+# Shapes
+
+
+SHAPES = [
+    # name, function, shapes of the arguments, what the message must say
+    ("add", lambda x, y: x + y, [(3,), (4,)], r"add.*\(3,\).*\(4,\)"),
+    ("subtract", lambda x, y: x - y, [(2, 3), (3, 2)], r"sub.*\(2, 3\).*\(3, 2\)"),
+    ("multiply", lambda x, y: np.multiply(x, y), [(2, 3), (2,)], r"mul.*\(2, 3\).*\(2,\)"),
+    ("divide", lambda x, y: x / y, [(5,), (2, 3)], r"div.*\(5,\).*\(2, 3\)"),
+    ("power", lambda x, y: x**y, [(3,), (4,)], r"pow.*\(3,\).*\(4,\)"),
+    ("maximum", np.maximum, [(3,), (4,)], r"max.*\(3,\).*\(4,\)"),
+    ("arctan2", np.arctan2, [(3,), (4,)], r"(atan2|arctan2).*\(3,\).*\(4,\)"),
+    ("where", lambda x, y: np.where(x > 0, x, y), [(3,), (4,)], r"where.*\(3,\).*\(4,\)"),
+    ("matmul", lambda x, y: x @ y, [(2, 3), (2, 3)], r"matmul.*\(2, 3\).*\(2, 3\)"),
+    ("matmul 1-d", np.matmul, [(3,), (4,)], r"matmul.*\(3,\).*\(4,\)"),
+    ("matmul batch", np.matmul, [(2, 3, 4), (5, 4, 3)], r"matmul.*\(2, 3, 4\).*\(5, 4, 3\)"),
+    ("matmul 0-d", lambda x, y: x @ np.sum(y), [(3,), (3,)], r"matmul.*\(3,\).*\(\)"),
+    ("concatenate", lambda x, y: np.concatenate([x, y]), [(2, 3), (2, 4)], r"concat.*3.*4"),
+    ("reshape", lambda x, y: x.reshape(2, 2) + y, [(3,), (1,)], r"reshape.*\(3,\).*\(2, 2\)"),
+    (
+        "broadcast_to",
+        lambda x, y: np.broadcast_to(x, (4,)),
+        [(3,), (1,)],
+        r"broadcast.*\(3,\).*\(4,\)",
+    ),
+    ("in place", lambda x, y: x.__iadd__(y), [(3,), (2, 3)], r"add.*\(3,\).*\(2, 3\)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "message"), [s[1:] for s in SHAPES], ids=[s[0] for s in SHAPES]
+)
+def test_shapes_that_do_not_fit(f, shapes, message):
+    args = [np.ones(shape) for shape in shapes]
+    with pytest.raises(ValueError):  # noqa: PT011 - that NumPy refuses it too is all that matters
+        f(*[a.copy() for a in args])
+    with pytest.raises(ValueError, match=message):
+        gradient(f, *args)
+    assert not ct.isderiving()
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: np.sum(x, axis=2), "axis.*2"),
+        (lambda x: x.sum(axis=(0, 0)), "axis"),
+        (lambda x: np.max(x, axis=-3), "axis.*-3"),
+        (lambda x: np.cumsum(x, axis=5), "axis.*5"),
+        (lambda x: np.transpose(x, (0, 0)), "axes|axis"),
+        (lambda x: np.transpose(x, (0, 1, 2)), "axes|axis"),
+        (lambda x: np.concatenate([x, x], axis=4), "axis.*4"),
+        (lambda x: np.flip(x, 3), "axis.*3"),
+        (lambda x: np.squeeze(x, 1), r"\(2, 3\)|size"),
+    ],
+)
+def test_axes_that_do_not_exist(f, message):
+    x = np.ones((2, 3))
+    with pytest.raises(ValueError) as numpys:  # noqa: PT011 - whatever NumPy says
+        f(x)
+    with pytest.raises(type(numpys.value), match=message):
+        gradient(f, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: x[3], "3.*size 3"),
+        (lambda x: x[-4], "-4.*size 3"),
+        (lambda x: x[0, 0], "too many"),
+        (lambda x: x[np.array([0, 3])], "3.*size 3"),
+        (lambda x: x[np.array([0, -4])], "-4.*size 3"),
+        (lambda x: x[np.array([True, False])], "3.*2"),
+        (lambda x: x[1.0], "integer"),
+        (lambda x: x["a"], "integer"),
+        (lambda x: x[np.array([0.0, 1.0])], "integer"),
+        (lambda x: x[..., ...], "ellipsis"),
+    ],
+)
+def test_indices_that_do_not_exist(f, message):
+    with pytest.raises(IndexError, match=message):
+        f(X)
+    with pytest.raises(IndexError, match=message):
+        gradient(f, X)
+
+
+def test_slices_beyond_the_end_are_empty_as_in_numpy():
+    (g,) = gradient(lambda x: x[5:] + x[:0], X)
+    assert g is None or not g.any()
+    with pytest.raises(ValueError, match="step"):
+        gradient(lambda x: x[::0], X)
+
+
+def test_a_write_that_does_not_fit():
+    def f(x):
+        y = x * 1.0
+        y[:2] = x
+        return y
+
+    with pytest.raises(ValueError, match=r"\(3,\).*\(2,\)"):
+        gradient(f, X)
+
+
+@pytest.mark.parametrize("f", [np.max, np.min, np.argmax])
+def test_reductions_without_an_identity_of_nothing(f):
+    with pytest.raises(ValueError, match=r"max|min"):
+        gradient(lambda x: f(x) * 1.0, np.ones(0))
+    with pytest.raises(ValueError, match=r"max|min"):
+        gradient(lambda x: f(x, axis=1) * 1.0, np.ones((3, 0)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.broadcast_to(x[:1], (2**62,)) * 2.0,
+        lambda x: np.broadcast_to(x[:1], (2**40, 2**40)) * 2.0,
+        lambda x: np.broadcast_to(x[:1, None, None], (2**21, 2**21, 2**21)) + x[0],
+        lambda x: x.reshape(2**40, 2**40),
+        lambda x: x[:, None] @ np.broadcast_to(x[:1], (1, 2**61)),
+        lambda x: np.pad(x, (0, 2**61)),
+    ],
+)
+def test_huge_shapes_are_refused(f):
+    with pytest.raises((ValueError, MemoryError)):
+        ct.pullback(f, X)
+    np.testing.assert_array_equal(gradient(lambda x: 2 * x, X)[0], [2.0, 2.0, 2.0])
+
+
+def test_more_dimensions_than_numpy_has():
+    deep = np.ones((1,) * 64)
+    (g,) = gradient(lambda x: np.sin(x) * 2.0, deep)
+    np.testing.assert_allclose(g, 2 * np.cos(deep))
+    with pytest.raises((ValueError, IndexError), match="dimension|64"):
+        gradient(lambda x: x[None], deep)
+
+
+# --------------------------------------------------------------------------------------------------
+# Types
+
+
+@pytest.mark.parametrize("other", ["text", None, object(), {"a": 1.0}, b"bytes"], ids=repr)
+@pytest.mark.parametrize(
+    ("name", "f"),
+    [
+        ("mul", lambda x, o: x * o),
+        ("add", lambda x, o: o + x),
+        ("add", np.add),
+        ("matmul", lambda x, o: x @ o),
+        ("max", np.maximum),
+    ],
+    ids=["operator", "reflected", "ufunc", "matmul", "maximum"],
+)
+def test_operands_of_no_use(name, f, other):
+    with pytest.raises(TypeError, match=rf"{name}|unsupported operand"):
+        gradient(lambda x: f(x, other), X)
+    assert not ct.isderiving()
+
+
+class Grumpy:
+    """Takes part in no NumPy operation, and says so."""
+
+    __array_ufunc__ = None
+
+    def __rmul__(self, other):
+        return "mine"
+
+
+def test_foreign_types_get_their_turn():
+    seen = []
+    gradient(lambda x: (seen.append(x * Grumpy()), x)[1], X)
+    assert seen == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([1.0, "a"], dtype=object),
+        np.array(["a", "b", "c"]),
+        np.array([b"a", b"b", b"c"]),
+        np.zeros(3, dtype=[("a", "f8"), ("b", "f4")]),
+        np.array(["2020-01-01"] * 3, dtype="datetime64[D]"),
+        np.array([1, 2, 3], dtype="timedelta64[s]"),
+    ],
+    ids=lambda a: str(a.dtype),
+)
+def test_dtypes_that_are_not_numbers_are_refused_by_name(array):
+    kind = {"O": "object", "U": "U", "S": "S", "V": "a|void", "M": "datetime", "m": "timedelta"}
+    with pytest.raises(TypeError, match=kind[array.dtype.kind]):
+        ct.array(array)
+    with pytest.raises(TypeError, match=kind[array.dtype.kind]):
+        gradient(lambda x: x * array, np.ones(array.shape))
+
+
+def test_long_double_is_no_double():
+    """Works in full or is refused by name; it never loses bits in silence."""
+    x = np.ones(3, np.longdouble)
+    if x.dtype == np.float64:
+        return
+    with pytest.raises(TypeError, match=str(x.dtype)):
+        ct.array(x)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.uint32, np.uint64])
+def test_other_integers_are_exact_or_refused_by_name(dtype):
+    info = np.iinfo(dtype)
+    values = np.array([info.min, info.max, 3], dtype)
+    try:
+        held = ct.array(values)
+    except TypeError as error:
+        assert np.dtype(dtype).name in str(error)
+        return
+    back = np.asarray(held)
+    assert [int(v) for v in back] == [int(v) for v in values]
+
+
+@pytest.mark.parametrize("result", ["text", None, object(), np.array(["a"])], ids=repr)
+def test_results_that_are_not_numbers(result):
+    with pytest.raises(TypeError, match="scalar|result|return"):
+        ct.gradient(lambda x: result, X)
+
+
+def test_a_result_that_is_no_scalar():
+    with pytest.raises(ValueError, match=r"scalar.*\(3,\)|\(3,\).*scalar"):
+        ct.gradient(lambda x: x * 2, X)
+    with pytest.raises(ValueError, match=r"scalar.*\(1,\)|\(1,\).*scalar"):
+        ct.gradient(lambda x: x[:1], X)
+
+
+def test_not_callable():
+    for call in (ct.gradient, ct.value_and_gradient, ct.pullback, ct.trace):
+        with pytest.raises(TypeError, match="callable"):
+            call(3.0, X)
+
+
+def test_cotangents_that_do_not_fit():
+    _, back = ct.pullback(np.sin, X)
+    for dy, error, message in (
+        (np.ones(4), ValueError, r"\(4,\).*\(3,\)|\(3,\).*\(4,\)"),
+        (np.ones((3, 1)), ValueError, r"\(3, 1\)"),
+        ("text", TypeError, "str"),
+        (np.array(["a", "b", "c"]), TypeError, "U1|str"),
+        (np.ones(3) * 1j, TypeError, "complex"),
+    ):
+        with pytest.raises(error, match=message):
+            [np.asarray(d) for d in back(dy)]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: float(x[0]) * x[0],
+        lambda x: complex(x[0]).real,
+        lambda x: np.float64(x[0]),
+    ],
+    ids=["float", "complex", "float64"],
+)
+def test_nothing_detaches_in_silence(f):
+    with pytest.raises(TypeError, match="dropgrad"):
+        ct.gradient(f, X)
+
+
+@pytest.mark.parametrize("f", [memoryview, np.frombuffer, bytes])
+def test_memory_is_not_handed_out(f):
+    with pytest.raises(TypeError):
+        ct.gradient(lambda x: f(x), X)
+
+
+def test_functions_without_a_rule_are_refused_by_name():
+    with pytest.raises(TypeError, match="nextafter"):
+        gradient(lambda x: np.nextafter(x, 2.0), X)
+
+
+def test_keywords_that_a_ufunc_does_not_have():
+    with pytest.raises(TypeError, match="colour"):
+        gradient(lambda x: np.sin(x, colour="red"), X)
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory layouts
+
+
+def layouts():
+    base = np.linspace(-2.0, 2.0, 24).reshape(4, 6)
+    read_only = base.copy()
+    read_only.flags.writeable = False
+    unaligned = np.frombuffer(b"\0" + base.tobytes(), np.uint8)[1:].view(np.float64).reshape(4, 6)
+    record = np.zeros((4, 6), dtype=[("flag", "i1"), ("value", "f8")])
+    record["value"] = base
+    return {
+        "contiguous": base,
+        "fortran": np.asfortranarray(base),
+        "transposed": base.T,
+        "strided": base[::2, 1::3],
+        "reversed": base[::-1, ::-1],
+        "one negative stride": base[:, ::-1],
+        "broadcast": np.broadcast_to(base[0], (4, 6)),
+        "all strides zero": np.broadcast_to(np.float64(0.5), (4, 6)),
+        "read-only": read_only,
+        "unaligned": unaligned,
+        "field of a record": record["value"],
+        "sliding window": np.lib.stride_tricks.sliding_window_view(base, (2, 2)),
+        "zero-dimensional": np.array(0.5),
+        "one element": base[1:2, 1:2],
+        "size-1 axes": base.reshape(1, 4, 1, 6, 1),
+        "empty": base[:0],
+        "empty inside": np.ones((3, 0, 2)),
+        "float32": base.astype(np.float32),
+        "float32 reversed": base.astype(np.float32)[::-1, ::-3],
+        "subclass": base.view(type("Sub", (np.ndarray,), {})),
+    }
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_layouts_of_arguments_and_of_plain_operands(name):
+    x = layouts()[name]
+    rtol = 1e-5 if x.dtype == np.float32 else 1e-13
+    before = x.copy()
+    value, (g,) = ct.value_and_gradient(lambda x: np.sum(np.sin(x) * x), x)
+    assert value == pytest.approx(np.sum(np.sin(x) * x), rel=rtol, abs=rtol)
+    assert g.shape == x.shape
+    assert g.dtype == x.dtype
+    np.testing.assert_allclose(g, np.cos(x) * x + np.sin(x), rtol=rtol, atol=rtol)
+    np.testing.assert_array_equal(x, before)
+
+    (g,) = gradient(lambda y: np.exp(y) * x, np.zeros(x.shape, x.dtype))
+    np.testing.assert_allclose(g, x, rtol=rtol)
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_layouts_of_cotangents_and_arrays(name):
+    dy = layouts()[name]
+    rtol = 1e-5 if dy.dtype == np.float32 else 1e-13
+    _, back = ct.pullback(np.exp, np.zeros(dy.shape, dy.dtype))
+    np.testing.assert_allclose(np.asarray(back(dy)[0]), dy, rtol=rtol)
+    held = ct.array(dy)
+    assert held.shape == dy.shape
+    np.testing.assert_array_equal(np.asarray(held), dy)
+    np.testing.assert_array_equal(np.asarray(held.T), dy.T)
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", "<f8"])
+def test_byte_orders(dtype):
+    x = X.astype(dtype)
+    if x.dtype.isnative:
+        np.testing.assert_allclose(gradient(np.sin, x)[0], np.cos(x))
+        return
+    for call in (
+        lambda: gradient(np.sin, x)[0],
+        lambda: gradient(lambda y: np.sin(y) + x - x, X)[0],
+    ):
+        try:
+            g = call()
+        except TypeError as error:
+            assert "byte" in str(error)
+        else:
+            np.testing.assert_allclose(g, np.cos(X), rtol=1e-6)
+
+
+def test_arguments_that_overlap():
+    base = np.arange(6.0)
+    x, y = base[:4], base[2:]
+    dx, dy = gradient(lambda x, y: np.sin(x) * y, x, y)
+    np.testing.assert_allclose(dx, np.cos(base[:4]) * base[2:])
+    np.testing.assert_allclose(dy, np.sin(base[:4]))
+    dx, dy = gradient(lambda x, y: x * y, base, base[::-1])
+    np.testing.assert_array_equal(dx, base[::-1])
+    np.testing.assert_array_equal(dy, base)
+
+
+def test_sizes_around_the_tiles():
+    """Every tail of a vector loop, and the lengths next to the usual tile sizes."""
+    for n in [*range(70), 127, 255, 257, 511, 513, 1023, 1025, 4095, 4097, 65_537]:
+        for dtype in (np.float32, np.float64):
+            x = np.linspace(-1.0, 1.0, n).astype(dtype)
+            value, (g,) = ct.value_and_gradient(lambda x: np.sum(np.exp(x) * x), x)
+            rtol = 2e-6 if dtype == np.float32 else 1e-14
+            np.testing.assert_allclose(g, np.exp(x) * (x + 1), rtol=rtol, atol=rtol)
+            exact = np.sum(np.exp(x.astype(float)) * x)
+            assert value == pytest.approx(exact, rel=10 * rtol, abs=10 * rtol * (1 + n**0.5))
+
+
+# --------------------------------------------------------------------------------------------------
+# Numbers
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.exp,
+        np.log,
+        np.sqrt,
+        np.sin,
+        np.tanh,
+        np.arctan,
+        np.square,
+        np.reciprocal,
+        np.expm1,
+        np.log1p,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_nan_and_infinity_flow_as_ieee_says(f):
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, -1.0, 1.0])
+    with np.errstate(all="ignore"):
+        expected = f(x)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        y, back = ct.pullback(f, x)
+        (dx,) = back(np.ones_like(x))
+        slope = np.asarray(dx)
+    np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-15)
+    assert np.array_equal(np.signbit(np.asarray(y)[3:5]), np.signbit(expected[3:5]))
+    assert np.isnan(slope[0])
+    assert np.isfinite(slope[-1])
+
+
+def test_nan_in_comparisons_and_extremes():
+    x = np.array([1.0, np.nan, 3.0])
+    assert np.isnan(ct.value_and_gradient(np.max, x)[0])
+    value, (g,) = ct.value_and_gradient(lambda x: np.sum(np.where(x > 2, x, 0.0)), x)
+    assert value == 3.0
+    np.testing.assert_array_equal(g, [0.0, 0.0, 1.0])
+
+
+def test_float16_is_storage():
+    x = np.array([0.5, 1.0, 1.5], np.float16)
+    value, (g,) = ct.value_and_gradient(lambda x: np.sum(np.sin(x) * x), x)
+    assert g.dtype == np.float16
+    exact = x.astype(float)
+    np.testing.assert_allclose(g, np.cos(exact) * exact + np.sin(exact), rtol=4e-3)
+    assert float(value) == pytest.approx(np.sum(np.sin(exact) * exact), rel=4e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex(dtype):
+    z = np.array([1 + 2j, -0.5j, 3.0], dtype)
+    rtol = 1e-5 if dtype == np.complex64 else 1e-13
+    (g,) = gradient(lambda z: np.abs(z) ** 2, z)
+    assert g.dtype == dtype
+    np.testing.assert_allclose(g, 2 * z, rtol=rtol)
+    (g,) = gradient(lambda z: np.real(np.exp(z) * z), z)
+    np.testing.assert_allclose(g, np.conj(np.exp(z) * z + np.exp(z)), rtol=rtol)
+    with pytest.raises((TypeError, ValueError), match="complex|real"):
+        ct.gradient(lambda z: np.sum(z), z)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.int64])
+def test_integer_arrays_have_no_gradient(dtype):
+    n = np.array([1, 0, 1], dtype)
+    dx, dn = gradient(lambda x, n: x * n, X, n)
+    np.testing.assert_array_equal(dx, n)
+    assert dn is None
+
+
+@pytest.mark.parametrize("value", [3, 2.5, np.float64(2.5), np.float32(2.5), np.int64(3), True])
+def test_python_and_numpy_scalars(value):
+    def f(x):
+        return x * x * 1.5
+
+    if isinstance(value, (bool, np.integer)):
+        assert ct.gradient(lambda x, n: f(x) * n, 2.0, value)[0] == 6.0 * value
+        return
+    (g,) = ct.gradient(f, value)
+    assert g == 3.0 * value
+
+
+PAIRS = [
+    (np.float32, 2.0),
+    (np.float32, np.float64(2.0)),
+    (np.float32, np.ones(3)),
+    (np.float32, np.ones(3, np.int32)),
+    (np.float32, np.ones(3, np.int64)),
+    (np.float32, True),
+    (np.float32, 2j),
+    (np.float64, np.float32(2.0)),
+    (np.float16, 2),
+    (np.float16, np.ones(3, np.float32)),
+    (np.float64, np.ones(3, np.complex64)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "other"), PAIRS)
+def test_promotion_is_numpys(dtype, other):
+    x = np.ones(3, dtype)
+    dtypes = []
+
+    def f(x):
+        y = x * other + x
+        dtypes.append(y.dtype)
+        return np.real(np.sum(y))
+
+    (g,) = ct.gradient(f, x)
+    assert dtypes == [(x * other + x).dtype]
+    assert g.dtype == dtype
+
+
+def test_integers_beyond_what_a_dtype_holds():
+    with pytest.raises(OverflowError, match="300"):
+        ct.array(np.array([1, 2, 3], np.uint8)) + 300
+
+
+def test_empty_arrays():
+    (g,) = gradient(lambda x: np.sin(x) * 2.0, np.ones((0, 4)))
+    assert g.shape == (0, 4)
+    value, (g, h) = ct.value_and_gradient(
+        lambda a, b: np.sum(a @ b), np.ones((2, 0)), np.ones((0, 3))
+    )
+    assert value == 0.0
+    assert (g.shape, h.shape) == ((2, 0), (0, 3))
+    (g,) = gradient(lambda x: np.concatenate([x, np.ones(0)]) * 3.0, X)
+    np.testing.assert_array_equal(g, [3.0, 3.0, 3.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(ct.value_and_gradient(np.mean, np.ones(0))[0])
