@@ -4,13 +4,14 @@
 #   make test    set up, and run the tests of the Rust core and of the Python package
 #   make lint    formatting, lints, types, generated files
 #   make wheel   one abi3 wheel in dist/
+#   make generate  write the files that come from the primitive table
 #   make bench   criterion benchmarks; the Python ones against the peers that are installed
 #   make docs    the Rust API's pages
 #   make fmt     format all sources
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python lint wheel bench docs fmt clean
+.PHONY: help demo test test-rust test-python lint generate wheel bench docs fmt clean
 
 SHELL := /bin/bash
 VENV := .venv
@@ -46,6 +47,10 @@ lint: $(VENV)/.module $(VENV)/.extra-lint
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(PYTHON) tools/generate.py --check
+	$(PYTHON) -m mypy.stubtest --allowlist tools/stubtest.txt cotan._core
+
+generate: $(VENV)/.module $(VENV)/.extra-lint
+	$(PYTHON) tools/generate.py
 
 wheel: $(VENV)/.build
 	rm -rf dist

@@ -154,8 +154,8 @@ def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, 
             return result
         if result.shape != self.shape:
             raise ValueError(
-                f"{name}: the result of shape {result.shape} does not fit into the array of shape "
-                f"{self.shape} that is written in place"
+                f"{name}: the array of shape {self.shape} is written in place, and the result of "
+                f"shape {result.shape} does not fit into it; write x = x {name} y"
             )
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(

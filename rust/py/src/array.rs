@@ -11,7 +11,7 @@ use cotan::ops;
 use cotan::prim::Prim;
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyString, PyTuple};
 
 use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::{OrRaise, enter};
@@ -189,12 +189,18 @@ fn fast(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<Option<(
 fn binary(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim, swapped: bool) -> PyResult<Py<PyAny>> {
     let py = slf.py();
     if let Some((x, y)) = fast(slf, other)? {
-        let (x, y) = if swapped { (&y, &x) } else { (&x, &y) };
-        let out = Array::apply(prim, cotan::prim::Params::None, &[x, y]).or_raise()?;
+        let (x, y) = if swapped { (y, x) } else { (x, y) };
+        let out = Array::apply2(prim, x, y).or_raise()?;
         let rank = if out.shape().is_empty() { Rank::Scalar } else { Rank::Array };
         return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
     }
-    let Some(y) = Operand::of(other)? else { return Ok(py.NotImplemented()) };
+    let Some(y) = Operand::of(other)? else {
+        // A text would otherwise try to repeat itself, or to be concatenated.
+        if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
+            Operand::expect(prim.name(), other)?;
+        }
+        return Ok(py.NotImplemented());
+    };
     let x = Operand::expect(prim.name(), slf.as_any())?;
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
     let (array, rank) = elementwise(prim, operands, true)?;
@@ -540,6 +546,21 @@ impl PyArray {
         numpy.call_method1("array_function", (func, types, args, kwargs))
     }
 
+    /// The class of what NumPy would have handed out, so that `isinstance(x, np.ndarray)` holds in code
+    /// that looks before it computes. `type(x)` is `Array`.
+    #[getter]
+    fn __class__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        match slf.get().rank {
+            Rank::Array => py.import("numpy")?.getattr("ndarray"),
+            Rank::Scalar => slf.getattr("dtype")?.getattr("type"),
+            Rank::Number => {
+                let complex = slf.get().cell().array.dtype().is_complex();
+                py.import("builtins")?.getattr(if complex { "complex" } else { "float" })
+            }
+        }
+    }
+
     /// Above NumPy's own arrays and those of most other libraries.
     #[classattr]
     fn __array_priority__() -> f64 {
@@ -732,6 +753,12 @@ pub fn apply_elementwise<'py>(
             let out = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
             return wrap_result(py, out);
         }
+    }
+    if let [x, y] = arguments
+        && let Ok(x) = x.cast_exact::<PyArray>()
+        && let Some((x, y)) = fast(x, y)?
+    {
+        return wrap_result(py, Array::apply2(prim, x, y).or_raise()?);
     }
     let mut operands = Vec::with_capacity(arguments.len());
     for argument in arguments {

@@ -162,6 +162,30 @@ fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
     }
 }
 
+/// A fingerprint of borrowed memory: one word of every page. `None` for memory of our own.
+///
+/// Arguments of a gradient call are borrowed while it runs. Should the function write to one of them
+/// behind our back, results would be wrong in silence; comparing fingerprints before and after it
+/// catches whoever writes to a whole array, or to any large part of one, at the price of a page table
+/// walk.
+pub fn fingerprint(value: &Value) -> Option<u64> {
+    const PAGE: usize = 4096;
+    let storage = value.storage();
+    if !storage.is_borrowed() {
+        return None;
+    }
+    let start = storage.as_ptr();
+    let words = storage.len() / 8;
+    let mut hash = 0u64;
+    for i in (0..words).step_by(PAGE / 8) {
+        // SAFETY: the word lies inside the borrowed memory, which its owner keeps alive; another
+        // thread may be writing to it, so the result is only compared, never used.
+        let word = unsafe { start.add(i * 8).cast::<u64>().read_unaligned() };
+        hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    Some(hash)
+}
+
 /// Keeps our memory alive for an ndarray that uses it.
 #[pyclass(frozen, module = "cotan._core", name = "_Memory")]
 pub struct Memory {

@@ -4,12 +4,12 @@ use std::cell::Cell;
 
 use cotan::array::{self, Pullback};
 use cotan::{Array, Recording};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::{Rank, wrap};
-use crate::convert::Borrow;
+use crate::convert::{Borrow, fingerprint};
 use crate::error::{OrRaise, enter};
 use crate::program::PyProgram;
 use crate::scalar::Operand;
@@ -60,6 +60,8 @@ struct Inputs {
     leaves: Vec<Leaf>,
     /// For each active leaf its number among all, and the recording's leaf.
     active: Vec<(usize, Array)>,
+    /// Fingerprints of the leaves whose memory is borrowed.
+    borrowed: Vec<(usize, u64)>,
 }
 
 impl Inputs {
@@ -108,7 +110,10 @@ impl Inputs {
             .filter(|(_, l)| l.active)
             .map(|(i, l)| (i, recording.leaf(&l.array)))
             .collect();
-        Ok(Inputs { trees, leaves, active })
+        let borrowed = (leaves.iter().enumerate())
+            .filter_map(|(i, l)| Some((i, fingerprint(l.array.value()?)?)))
+            .collect();
+        Ok(Inputs { trees, leaves, active, borrowed })
     }
 
     /// Calls the function.
@@ -123,8 +128,23 @@ impl Inputs {
         }
         let args: Vec<Bound<'py, PyAny>> =
             self.trees.iter().map(|t| t.build(py, &objects)).collect::<PyResult<_>>()?;
-        let _nested = Nested::enter();
-        f.call1(PyTuple::new(py, args)?)
+        let args = PyTuple::new(py, args)?;
+        let result = {
+            let _nested = Nested::enter();
+            f.call1(args)?
+        };
+        for (i, before) in &self.borrowed {
+            let leaf = &self.leaves[*i];
+            if leaf.array.value().and_then(fingerprint) != Some(*before) {
+                return Err(PyRuntimeError::new_err(format!(
+                    "an array of shape {} was written to while the function that is differentiated with \
+                     respect to it ran; pass a copy of it (x.copy()), or write through the argument that \
+                     the function receives",
+                    cotan::aval::tuple(leaf.array.shape())
+                )));
+            }
+        }
+        Ok(result)
     }
 
     fn recorded(&self) -> Vec<Array> {
@@ -189,7 +209,7 @@ fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
              ct.pullback"
         ))
     };
-    let Some(operand) = Operand::of(y)? else {
+    let Ok(Some(operand)) = Operand::of(y) else {
         return Err(PyTypeError::new_err(format!(
             "{name}: the function must return a real scalar, not {}",
             y.get_type()
@@ -197,7 +217,7 @@ fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     };
     let rank = operand.rank();
     let mut array = operand.array()?;
-    if array.aval().size() != 1 {
+    if !array.shape().is_empty() {
         let shape = cotan::aval::tuple(array.shape());
         return Err(wrong(format!("an array of shape {shape}")));
     }

@@ -199,9 +199,7 @@ impl Flattener {
         } else if let Ok(dict) = object.cast_exact::<PyDict>() {
             let mut items = Vec::with_capacity(dict.len());
             for (key, item) in dict.iter() {
-                let path = self.child(path, || {
-                    key.repr().map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]"))
-                });
+                let path = self.child(path, || key_step(&key));
                 items.push((key.unbind(), self.flatten(&item, Position::Nested, active, &path)?));
             }
             Tree::Dict(items)
@@ -229,6 +227,14 @@ impl Flattener {
 
     fn child(&self, path: &str, step: impl FnOnce() -> String) -> String {
         if self.with_paths { format!("{path}{}", step()) } else { String::new() }
+    }
+}
+
+/// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
+fn key_step(key: &Bound<'_, PyAny>) -> String {
+    match key.cast::<PyString>().map(|k| (k.call_method0("isidentifier"), k.to_string())) {
+        Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
+        _ => key.repr().map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
     }
 }
 

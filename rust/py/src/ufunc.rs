@@ -1,9 +1,8 @@
 //! NumPy's ufunc protocol: the short way for `np.sin(x)`, all else in `cotan._ufunc`.
 
-use std::collections::HashMap;
-
 use cotan::ops;
 use cotan::prim::Prim;
+use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -12,7 +11,7 @@ use crate::array::{PyArray, apply_elementwise};
 
 /// The ufuncs that are primitives, by address; each is kept alive.
 struct Table {
-    prims: HashMap<usize, Prim>,
+    prims: FastMap<usize, Prim>,
     _ufuncs: Vec<Py<PyAny>>,
 }
 
@@ -21,7 +20,7 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     TABLE.get_or_try_init(py, || {
         let numpy = py.import("numpy")?;
         let class = numpy.getattr("ufunc")?;
-        let mut table = Table { prims: HashMap::new(), _ufuncs: Vec::new() };
+        let mut table = Table { prims: FastMap::default(), _ufuncs: Vec::new() };
         for &prim in ops::table() {
             let Some(name) = prim.0.numpy.strip_prefix("np.").and_then(|t| t.split('(').next()) else { continue };
             if prim.lane().is_none() {

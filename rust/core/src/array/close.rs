@@ -107,10 +107,10 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         args.clear();
         args.extend(next.iter().map(|a| vars[&a.id()]));
         let var = match &array.0.op {
-            Op::Prim(prim) => match &array.0.params {
+            Op::Prim(prim) => match array.0.params.as_deref() {
                 Some(Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
                 params => {
-                    let params = params.clone().unwrap_or(Params::None);
+                    let params = params.cloned().unwrap_or(Params::None);
                     builder.push_inferred(*prim, params, &args, array.aval())
                 }
             },
@@ -130,7 +130,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
 }
 
 fn is_literal(array: &Array) -> bool {
-    matches!(array.0.params, Some(Params::Literal { .. }))
+    matches!(array.0.params.as_deref(), Some(Params::Literal { .. }))
 }
 
 /// For each call, which of its outputs are wanted.

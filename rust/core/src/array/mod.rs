@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use close::Closed;
-use node::{Node, Op};
+use node::{Inputs, Node, Op};
 pub use node::Number;
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
@@ -48,9 +48,9 @@ impl Array {
             && !(n == 0.0 && n.is_sign_negative())
         {
             let params = Params::literal(dtype, n);
-            return Array(Node::new(Op::Prim(ops::LITERAL), Some(params), Aval::scalar(dtype), &[]));
+            return Array(Node::new(Op::Prim(ops::LITERAL), Some(Box::new(params)), Aval::scalar(dtype), Inputs::new()));
         }
-        Array(Node::new(Op::Number(number), None, Aval::scalar(dtype), &[]))
+        Array(Node::new(Op::Number(number), None, Aval::scalar(dtype), Inputs::new()))
     }
 
     /// Records a primitive: checks dtypes and shapes now, computes later.
@@ -63,7 +63,27 @@ impl Array {
                 prim.infer(&params, &avals)?
             }
         };
-        let params = if matches!(params, Params::None) { None } else { Some(params) };
+        let params = if matches!(params, Params::None) { None } else { Some(Box::new(params)) };
+        let mut kept = Inputs::new();
+        for &input in inputs {
+            kept.push(input.clone());
+        }
+        Array::recorded(prim, params, aval, kept)
+    }
+
+    /// [`Array::apply`] for two arguments that are given up: the commonest operation there is.
+    pub fn apply2(prim: Prim, x: Array, y: Array) -> Result<Array> {
+        if !(same_aval(prim, &x) && x.0.aval == y.0.aval) {
+            return Array::apply(prim, Params::None, &[&x, &y]);
+        }
+        let aval = x.0.aval.clone();
+        let mut kept = Inputs::new();
+        kept.push(x);
+        kept.push(y);
+        Array::recorded(prim, None, aval, kept)
+    }
+
+    fn recorded(prim: Prim, params: Option<Box<Params>>, aval: Aval, inputs: Inputs) -> Result<Array> {
         let array = Array(Node::new(Op::Prim(prim), params, aval, inputs));
         if array.0.depth > MAX_DEPTH && array.0.tag == 0 {
             array.force(&mut || false)?;
@@ -170,7 +190,7 @@ impl Array {
         if let Op::Number(number) = &self.0.op {
             return Ok(Array::number(dtype, *number));
         }
-        if let (Op::Prim(prim), Some(Params::Literal { value, .. })) = (&self.0.op, &self.0.params)
+        if let (Op::Prim(prim), Some(Params::Literal { value, .. })) = (&self.0.op, self.0.params.as_deref())
             && *prim == ops::LITERAL
             && value.im == 0.0
             && (dtype.is_inexact() || value.re.fract() == 0.0)

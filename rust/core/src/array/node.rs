@@ -65,7 +65,8 @@ pub(super) enum Op {
 pub(super) struct Node {
     pub id: u64,
     pub op: Op,
-    pub params: Option<Params>,
+    /// Boxed, because most nodes have none and every node is moved once.
+    pub params: Option<Box<Params>>,
     pub aval: Aval,
     /// The newest recording that it may depend on; 0 for none.
     pub tag: u64,
@@ -85,20 +86,20 @@ fn next_id() -> u64 {
 }
 
 impl Node {
-    pub fn new(op: Op, params: Option<Params>, aval: Aval, inputs: &[&Array]) -> Arc<Node> {
+    pub fn new(op: Op, params: Option<Box<Params>>, aval: Aval, inputs: Inputs) -> Arc<Node> {
         let mut tag = 0;
         let mut depth = 0;
-        for input in inputs {
+        for input in &inputs {
             tag = tag.max(input.0.tag);
             if input.0.value.get().is_none() {
                 depth = depth.max(input.0.depth);
             }
         }
-        let inputs: Inputs = inputs.iter().map(|&a| a.clone()).collect();
         Node::make(op, params, aval, tag, depth + 1, inputs)
     }
 
-    fn make(op: Op, params: Option<Params>, aval: Aval, tag: u64, depth: u32, inputs: Inputs) -> Arc<Node> {
+    #[inline]
+    fn make(op: Op, params: Option<Box<Params>>, aval: Aval, tag: u64, depth: u32, inputs: Inputs) -> Arc<Node> {
         let (inputs, value) = (Mutex::new(inputs), OnceLock::new());
         Arc::new(Node { id: next_id(), op, params, aval, tag, depth, inputs, value })
     }
@@ -164,7 +165,7 @@ impl Node {
 
     /// Makes the value of a number or a literal; says whether it was one.
     pub fn force_number(&self) -> bool {
-        let value = match (&self.op, &self.params) {
+        let value = match (&self.op, self.params.as_deref()) {
             (Op::Number(number), _) => number.value(self.aval.dtype),
             (Op::Prim(prim), Some(Params::Literal { value, .. })) if *prim == ops::LITERAL => {
                 Value::number(self.aval.dtype, *value)
@@ -186,11 +187,11 @@ impl Drop for Node {
         if inputs.is_empty() {
             return;
         }
-        let mut work: Vec<Array> = mem::take(inputs).into_vec();
+        let mut work = mem::take(inputs);
         while let Some(Array(node)) = work.pop() {
             if let Some(mut node) = Arc::into_inner(node) {
                 let inputs = node.inputs.get_mut().unwrap_or_else(PoisonError::into_inner);
-                work.extend(mem::take(inputs));
+                work.append(&mut mem::take(inputs));
             }
         }
     }

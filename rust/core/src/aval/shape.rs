@@ -11,6 +11,9 @@ pub type Strides = SmallVec<[isize; 4]>;
 /// A list of axes.
 pub type Axes = SmallVec<[usize; 4]>;
 
+/// As many axes as a NumPy array can have.
+const MAX_RANK: usize = 64;
+
 /// The number of elements, or an error when it does not fit into memory addresses.
 pub fn size_of(shape: &[usize]) -> usize {
     shape.iter().product()
@@ -18,6 +21,9 @@ pub fn size_of(shape: &[usize]) -> usize {
 
 /// The number of elements of a shape that came from outside, checked for overflow.
 pub fn checked_size(op: &str, shape: &[usize]) -> Result<usize> {
+    if shape.len() > MAX_RANK {
+        return Err(Error::Shape(format!("{op}: {} axes, but at most {MAX_RANK} are possible", shape.len())));
+    }
     // An empty axis makes the array empty, however long the other axes are.
     if shape.contains(&0) {
         return Ok(0);

@@ -8,24 +8,24 @@
 mod buffer;
 mod ctx;
 mod fused;
+mod gemm;
 mod index;
 mod lane;
 mod level;
 pub mod math;
 mod reduce;
 mod strided;
-mod stub;
 mod view;
 
 pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
 pub use ctx::Ctx;
 pub use fused::{Fused, FusedBuilder, ReduceOp, Reg};
+pub use gemm::matmul;
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, result_dtype};
 pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{concatenate, copy, copy_into, pad};
-pub use stub::*;
 
 /// The name of the instruction set that kernels use here.
 pub fn level_name() -> &'static str {

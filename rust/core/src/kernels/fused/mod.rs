@@ -244,6 +244,7 @@ impl FusedBuilder {
 }
 
 /// Nanoseconds that an addition takes per element, roughly.
+#[allow(clippy::match_same_arms)]
 fn unit_cost(dtype: DType) -> f64 {
     match dtype {
         DType::Bool | DType::U8 => 0.02,

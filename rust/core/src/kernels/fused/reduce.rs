@@ -20,7 +20,7 @@ pub(super) const GROUP: u32 = 8;
 /// Elements that [`Kernels::rows`] accumulates without combining in between.
 const BLOCK: usize = 1024;
 /// Bytes of accumulators that run side by side.
-const ACCUMULATORS: usize = 256;
+const ACCUMULATORS: usize = 512;
 
 /// The functions that a reduction is made of.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +54,16 @@ trait Fold {
 /// Folds one row.
 #[inline(always)]
 fn fold_row<K: Fold>(x: &[K::T]) -> K::A {
-    // Short rows do not fill the accumulators.
-    if x.len() < 16 {
-        return x
-            .iter()
-            .fold(K::IDENTITY, |acc, &x| K::join(acc, K::load(x)));
+    // Short rows do not fill many accumulators.
+    match x.len() {
+        0..16 => {
+            return x
+                .iter()
+                .fold(K::IDENTITY, |acc, &x| K::join(acc, K::load(x)));
+        }
+        16..256 => return fold_lanes::<K, 16>(x),
+        256..=BLOCK => return fold_block::<K>(x),
+        _ => {}
     }
     // The partial results of blocks, waiting for their equals: a binary counter.
     let mut waiting = [K::IDENTITY; 16];
@@ -86,8 +91,7 @@ fn fold_row<K: Fold>(x: &[K::T]) -> K::A {
 #[inline(always)]
 fn fold_block<K: Fold>(x: &[K::T]) -> K::A {
     match ACCUMULATORS / size_of::<K::A>() {
-        0..=16 => fold_lanes::<K, 16>(x),
-        32 => fold_lanes::<K, 32>(x),
+        0..=32 => fold_lanes::<K, 32>(x),
         64 => fold_lanes::<K, 64>(x),
         _ => fold_lanes::<K, 128>(x),
     }
@@ -102,6 +106,15 @@ fn fold_lanes<K: Fold, const LANES: usize>(x: &[K::T]) -> K::A {
             *acc = K::join(*acc, K::load(x));
         }
     }
+    if !rest.is_empty() {
+        let mut padded = [K::IDENTITY; LANES];
+        for (padded, &x) in padded.iter_mut().zip(rest) {
+            *padded = K::load(x);
+        }
+        for (acc, &x) in acc.iter_mut().zip(&padded) {
+            *acc = K::join(*acc, x);
+        }
+    }
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -109,7 +122,7 @@ fn fold_lanes<K: Fold, const LANES: usize>(x: &[K::T]) -> K::A {
             acc[i] = K::join(acc[i], acc[i + width]);
         }
     }
-    rest.iter().fold(acc[0], |acc, &x| K::join(acc, K::load(x)))
+    acc[0]
 }
 
 leveled! {
@@ -305,7 +318,6 @@ pub(super) fn kernels(op: ReduceOp, dtype: DType, rows: bool) -> Option<Kernels>
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reduction {
     pub(super) op: ReduceOp,
-    pub(super) split: Split,
     pub(super) full: bool,
     pub(super) dtype: DType,
     /// Which output it is.
@@ -337,7 +349,6 @@ impl Reduction {
         let kernels = kernels(op, dtype, full || split.inner == 1)?;
         Some(Reduction {
             op,
-            split,
             full,
             dtype,
             output,

@@ -64,9 +64,7 @@ fn random_value(shape: &[usize], r: &mut Random) -> (Value, Vec<f64>) {
             strides[axis] = -strides[axis];
         }
     }
-    let memory: Vec<f64> = (0..step as usize + 1)
-        .map(|_| r.unit() * 4.0 - 2.0)
-        .collect();
+    let memory: Vec<f64> = (0..=step as usize).map(|_| r.unit() * 4.0 - 2.0).collect();
     let base = Value::from_slice(&[memory.len()], &memory).unwrap();
     let wide = crate::aval::broadcast_strides(&own, &strides, shape);
     let mut elements = Vec::new();
@@ -128,7 +126,7 @@ fn random_programs() {
             naive.push(elements);
             registers.push(builder.input(DType::F64));
         }
-        for _ in 0..1 + r.below(12) {
+        for _ in 0..=r.below(12) {
             let op = OPS[r.below(OPS.len())];
             let (i, j) = (r.below(registers.len()), r.below(registers.len()));
             let args = [registers[i], registers[j]];
@@ -389,7 +387,9 @@ fn outputs_may_lie_in_dead_inputs() {
             } else {
                 [product, sum]
             };
-            outs.into_iter().for_each(|o| builder.output(o));
+            for o in outs {
+                builder.output(o);
+            }
             let fused = builder.finish();
             let first = Value::from_slice(&[n as usize], &x).unwrap();
             let second = Value::from_slice(&[n as usize], &x).unwrap();
@@ -536,7 +536,7 @@ fn empty_spaces_and_refusals() {
 
 #[test]
 fn unaligned_memory_is_gathered() {
-    let bytes: Vec<u8> = (0..8 * 101 + 1).map(|i| (i % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..=8 * 101).map(|i| (i % 251) as u8).collect();
     let base = Value::from_slice(&[bytes.len()], &bytes).unwrap();
     let want: Vec<i64> = (0..100)
         .map(|i| i64::from_le_bytes(bytes[8 * i + 1..8 * i + 9].try_into().unwrap()))

@@ -33,7 +33,9 @@ pub(super) unsafe fn matvec<T: Real>(
         x
     } else {
         // SAFETY: the caller vouches for `k` elements.
-        dense = (0..k as isize).map(|l| unsafe { x.at(l * step).read() }).collect();
+        dense = (0..k as isize)
+            .map(|l| unsafe { x.at(l * step).read() })
+            .collect();
         Shared::new(dense.as_ptr().cast_mut())
     };
     let wide = wide || (ctx.threads() > 1 && m * k >= 4 * TASK);
@@ -90,7 +92,9 @@ unsafe fn body<T: Real, const FMA: bool>(m: usize, k: usize, a: Mat<T>, x: *cons
             let mut i = 0;
             while i + 4 <= m {
                 let rows = [0, 1, 2, 3].map(|r| a.from(i + r, 0).at.at(0).cast_const());
-                y.add(i).cast::<[T; 4]>().write_unaligned(dots::<T, FMA, 4>(k, rows, x));
+                y.add(i)
+                    .cast::<[T; 4]>()
+                    .write_unaligned(dots::<T, FMA, 4>(k, rows, x));
                 i += 4;
             }
             for i in i..m {
@@ -164,13 +168,7 @@ unsafe fn dots<T: Real, const FMA: bool, const R: usize>(
 
 /// `n` results as a combination of dense columns, eight at a time.
 #[inline(always)]
-unsafe fn combine<T: Real, const FMA: bool>(
-    n: usize,
-    k: usize,
-    a: Mat<T>,
-    x: *const T,
-    y: *mut T,
-) {
+unsafe fn combine<T: Real, const FMA: bool>(n: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
     // SAFETY (all blocks): offsets stay below `n` and `k`.
     unsafe {
         for i in 0..n {
@@ -178,7 +176,8 @@ unsafe fn combine<T: Real, const FMA: bool>(
         }
         let mut l = 0;
         while l + 8 <= k {
-            let cols: [*const T; 8] = std::array::from_fn(|c| a.from(0, l + c).at.at(0).cast_const());
+            let cols: [*const T; 8] =
+                std::array::from_fn(|c| a.from(0, l + c).at.at(0).cast_const());
             let x: [T; 8] = std::array::from_fn(|c| *x.add(l + c));
             for i in 0..n {
                 let mut sum = *y.add(i);

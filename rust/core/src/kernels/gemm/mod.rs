@@ -1,18 +1,14 @@
 //! Matrix products: `matmul` over any strides, batches and dtypes.
 //!
-//! `float32` and `float64` go to the AVX-512 engine (`engine`, `avx512`) where there is one, and
-//! to `matrixmultiply` elsewhere; a product with a vector is bound by memory and has loops of its own
-//! (`matvec`). Half types are widened to `f32`, complex products become one real product of twice
-//! the size, integers and bool go through plain loops (`plain`). Work is split over rows, columns and
-//! batches of the result, never over the summed axis: each element is one chain of additions whose
-//! order depends on the shape only, so any number of threads gives the same bits.
+//! Floating-point products go to `private-gemm-x86` (the kernels of faer: AVX2 and AVX-512) where
+//! the processor has them, and to `matrixmultiply` elsewhere (`real`); a product with a vector is
+//! bound by memory and has loops of its own (`matvec`). Half types are widened to `f32`, integers and
+//! bool go through plain loops (`plain`). Work is split over rows, columns and batches of the result,
+//! never over the summed axis: each element is one chain of additions whose order depends on the shape
+//! only, so any number of threads gives the same bits.
 //!
 //! `docs/design/matrix-product.md` has the measurements behind these choices.
 
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "x86_64")]
-mod engine;
 mod matvec;
 mod plain;
 mod real;
@@ -24,7 +20,6 @@ use super::strided::{Shared, copy, zeros};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, Shape, Strides, broadcast, broadcast_strides, tuple};
 use crate::error::{Error, Result};
-use real::Real;
 
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
@@ -41,11 +36,18 @@ impl<T> Mat<T> {
     /// The sub-matrix that starts at row `i` and column `j`.
     fn from(self, i: usize, j: usize) -> Mat<T> {
         let by = i as isize * self.rs + j as isize * self.cs;
-        Mat { at: Shared::new(self.at.at(by)), ..self }
+        Mat {
+            at: Shared::new(self.at.at(by)),
+            ..self
+        }
     }
 
     fn transposed(self) -> Mat<T> {
-        Mat { at: self.at, rs: self.cs, cs: self.rs }
+        Mat {
+            at: self.at,
+            rs: self.cs,
+            cs: self.rs,
+        }
     }
 }
 
@@ -90,7 +92,14 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
         ([head_a @ .., m, k], [head_b @ .., l, n]) if k == l => {
             let mut shape = broadcast(head_a, head_b)?;
             shape.extend_from_slice(&[*m, *n]);
-            Some((Dims { m: *m, k: *k, n: *n }, shape))
+            Some((
+                Dims {
+                    m: *m,
+                    k: *k,
+                    n: *n,
+                },
+                shape,
+            ))
         }
         _ => None,
     };
@@ -103,7 +112,10 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
         )));
     };
     crate::aval::checked_size("matmul", &shape)?;
-    let aval = Aval { dtype: a.dtype(), shape };
+    let aval = Aval {
+        dtype: a.dtype(),
+        shape,
+    };
     if dims.k == 0 {
         return zeros(aval, ctx);
     }
@@ -129,7 +141,11 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
 /// Foreign memory may lie at odd addresses, which the kernels do not take.
 fn aligned(v: &Value, ctx: &Ctx) -> Result<Value> {
     let align = v.dtype().size().min(8);
-    if (v.as_ptr() as usize).is_multiple_of(align) { Ok(v.clone()) } else { copy(v, ctx) }
+    if (v.as_ptr() as usize).is_multiple_of(align) {
+        Ok(v.clone())
+    } else {
+        copy(v, ctx)
+    }
 }
 
 /// How one pair of matrices is multiplied; `c` is row-major with no gaps.
@@ -164,8 +180,8 @@ macro_rules! products {
     )*};
 }
 products!(plain::product: bool, u8, i32, i64);
-products!(real::product: f32, f64);
-products!(complex: Complex<f32>, Complex<f64>);
+products!(real::real: f32, f64);
+products!(real::complex: Complex<f32>, Complex<f64>);
 
 /// Runs over the batch.
 unsafe fn batches<T: Product>(
@@ -178,7 +194,11 @@ unsafe fn batches<T: Product>(
     let out = Value::empty(aval)?;
     let mat = |v: &Value| {
         let (r, s) = (v.shape().len(), v.strides());
-        Mat { at: Shared::new(v.as_ptr().cast_mut().cast::<T>()), rs: s[r - 2], cs: s[r - 1] }
+        Mat {
+            at: Shared::new(v.as_ptr().cast_mut().cast::<T>()),
+            rs: s[r - 2],
+            cs: s[r - 1],
+        }
     };
     let (mut ma, mb, c) = (mat(a), mat(b), Shared::new(out.as_mut_ptr().cast::<T>()));
     let head = &out.shape()[..out.shape().len() - 2];
@@ -193,7 +213,11 @@ unsafe fn batches<T: Product>(
     let sb = broadcast_strides(&b.shape()[..rb], &b.strides()[..rb], head);
     // One right operand for all: the left ones are the rows of one long matrix if they lie so.
     if (0..head.len()).all(|i| sb[i] == 0 || head[i] == 1) {
-        let axes = head.iter().zip(&sa).map(|(&n, &s)| (n, s)).chain([(d.m, ma.rs)]);
+        let axes = head
+            .iter()
+            .zip(&sa)
+            .map(|(&n, &s)| (n, s))
+            .chain([(d.m, ma.rs)]);
         if let Some(rs) = chain(axes) {
             ma.rs = rs;
             d.m *= count;
@@ -210,8 +234,14 @@ unsafe fn batches<T: Product>(
             oa += at * sa[axis];
             ob += at * sb[axis];
         }
-        let a = Mat { at: Shared::new(ma.at.at(oa)), ..ma };
-        let b = Mat { at: Shared::new(mb.at.at(ob)), ..mb };
+        let a = Mat {
+            at: Shared::new(ma.at.at(oa)),
+            ..ma
+        };
+        let b = Mat {
+            at: Shared::new(mb.at.at(ob)),
+            ..mb
+        };
         let c = Shared::new(c.at((i * d.m * d.n) as isize));
         // SAFETY: as above; each index has a result of its own.
         unsafe { T::product(d, a, b, c, wide, ctx) }
@@ -260,7 +290,10 @@ unsafe fn through_f32<T: Number<Wide = f32>>(a: &Value, b: &Value, ctx: &Ctx) ->
     let wide = matmul(&a, &b, ctx)?;
     let out = Value::empty(wide.aval().with_dtype(T::DTYPE))?;
     let n = out.aval().size();
-    let (from, to) = (wide.as_ptr().cast::<f32>(), Shared::new(out.as_mut_ptr().cast::<T>()));
+    let (from, to) = (
+        wide.as_ptr().cast::<f32>(),
+        Shared::new(out.as_mut_ptr().cast::<T>()),
+    );
     let from = Shared::new(from.cast_mut());
     let piece = 64 * BLOCK;
     ctx.for_each(n.div_ceil(piece), |i| {
@@ -290,7 +323,11 @@ unsafe fn widened<T: Number<Wide = f32>>(v: &Value, ctx: &Ctx) -> Result<Value> 
         .collect();
     // SAFETY: the shape is a part of that of `v`.
     let part = unsafe { v.view(shape, Strides::from_slice(v.strides()), 0) };
-    let dense = if part.is_contiguous() { part } else { copy(&part, ctx)? };
+    let dense = if part.is_contiguous() {
+        part
+    } else {
+        copy(&part, ctx)?
+    };
     let out = Value::empty(dense.aval().with_dtype(DType::F32))?;
     let n = dense.aval().size();
     let from = Shared::new(dense.as_ptr().cast_mut().cast::<T>());
@@ -314,73 +351,6 @@ unsafe fn widened<T: Number<Wide = f32>>(v: &Value, ctx: &Ctx) -> Result<Value> 
         .collect();
     // SAFETY: axes that were cut to one element get a stride of zero, the others are the array's.
     Ok(unsafe { out.view(Shape::from_slice(v.shape()), strides, 0) })
-}
-
-/// `[re, -im; im, re]` times `[re; im]` is `[re; im]` of the product: one real product.
-unsafe fn complex<T: Real>(
-    d: Dims,
-    a: Mat<Complex<T>>,
-    b: Mat<Complex<T>>,
-    c: Shared<Complex<T>>,
-    wide: bool,
-    ctx: &Ctx,
-) -> Result<()>
-where
-    Complex<T>: Number,
-{
-    let Dims { m, k, n } = d;
-    if m == 1 || n == 1 || d.work() <= 512 {
-        // SAFETY: the caller's promise.
-        return unsafe { plain::product(d, a, b, c, wide, ctx) };
-    }
-    let left = Value::empty(Aval::new(T::DTYPE, &[2 * m, 2 * k]))?;
-    let right = Value::empty(Aval::new(T::DTYPE, &[2 * k, n]))?;
-    let result = Value::empty(Aval::new(T::DTYPE, &[2 * m, n]))?;
-    let plane = |v: &Value, cols: usize| Mat {
-        at: Shared::new(v.as_mut_ptr().cast::<T>()),
-        rs: cols as isize,
-        cs: 1,
-    };
-    let (l, r, p) = (plane(&left, 2 * k), plane(&right, n), plane(&result, n));
-    let rows = (1usize << 15).div_ceil(n.max(k));
-    // SAFETY (all blocks): indices stay below the lengths of the axes, and each task has rows of its
-    // own in buffers that are fresh.
-    spread(ctx, wide, m.div_ceil(rows), |task| {
-        for i in task * rows..m.min((task + 1) * rows) {
-            for j in 0..k {
-                unsafe {
-                    let z = a.from(i, j).at.at(0).read();
-                    l.from(i, j).at.at(0).write(z.re);
-                    l.from(i, k + j).at.at(0).write(T::ZERO - z.im);
-                    l.from(m + i, j).at.at(0).write(z.im);
-                    l.from(m + i, k + j).at.at(0).write(z.re);
-                }
-            }
-        }
-    })?;
-    spread(ctx, wide, k.div_ceil(rows), |task| {
-        for i in task * rows..k.min((task + 1) * rows) {
-            for j in 0..n {
-                unsafe {
-                    let z = b.from(i, j).at.at(0).read();
-                    r.from(i, j).at.at(0).write(z.re);
-                    r.from(k + i, j).at.at(0).write(z.im);
-                }
-            }
-        }
-    })?;
-    unsafe { real::product(Dims { m: 2 * m, k: 2 * k, n }, l, r, p.at, wide, ctx)? };
-    spread(ctx, wide, m.div_ceil(rows), |task| {
-        for i in task * rows..m.min((task + 1) * rows) {
-            for j in 0..n {
-                unsafe {
-                    let re = p.from(i, j).at.at(0).read();
-                    let im = p.from(m + i, j).at.at(0).read();
-                    c.at((i * n + j) as isize).write(Complex { re, im });
-                }
-            }
-        }
-    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ fn ctx() -> Ctx<'static> {
 }
 
 fn wide<R: Send>(f: impl FnOnce(&Ctx) -> R + Send) -> R {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
     pool.install(|| f(&Ctx::new(&STOP, 2)))
 }
 
@@ -20,7 +23,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         self.0 >> 33
     }
     fn below(&mut self, n: usize) -> usize {
@@ -57,7 +63,13 @@ fn matrix<T: Number>(
     let data: Vec<T> = (0..room).map(|_| element(r)).collect();
     let v = Value::from_slice(&[room], &data).unwrap();
     // SAFETY: the storage has room for the farthest element.
-    unsafe { v.view(Shape::from_slice(shape), strides, (shift * T::DTYPE.size()) as isize) }
+    unsafe {
+        v.view(
+            Shape::from_slice(shape),
+            strides,
+            (shift * T::DTYPE.size()) as isize,
+        )
+    }
 }
 
 fn at<T: Copy>(v: &Value, head: &[usize], i: usize, j: usize) -> T {
@@ -65,7 +77,11 @@ fn at<T: Copy>(v: &Value, head: &[usize], i: usize, j: usize) -> T {
     let mut offset = i as isize * v.strides()[rank - 2] + j as isize * v.strides()[rank - 1];
     let skip = head.len() + 2 - rank;
     for (axis, &h) in head[skip..].iter().enumerate() {
-        offset += if v.shape()[axis] == 1 { 0 } else { h as isize * v.strides()[axis] };
+        offset += if v.shape()[axis] == 1 {
+            0
+        } else {
+            h as isize * v.strides()[axis]
+        };
     }
     // SAFETY: the index lies inside the shape.
     unsafe { v.as_ptr().cast::<T>().offset(offset).read_unaligned() }
@@ -89,8 +105,9 @@ fn check<T: Number>(
     for flat in 0..one.len() {
         assert!(one[flat] == two[flat], "threads change the result");
         let (batch, i, j) = (flat / (m * n), flat / n % m, flat % n);
-        let index: Vec<usize> =
-            (0..head.len()).map(|a| batch / steps[a] as usize % head[a]).collect();
+        let index: Vec<usize> = (0..head.len())
+            .map(|a| batch / steps[a] as usize % head[a])
+            .collect();
         let sum = (0..k)
             .map(|l| times(at::<T>(a, &index, i, l), at::<T>(b, &index, l, j)))
             .fold(T::Wide::ZERO, Number::plus);
@@ -137,10 +154,22 @@ fn products_of_every_dtype_and_layout() {
     every_layout(2, |r| r.next() as i32, |x, y, _| x == y);
     every_layout(3, |r| (r.next() << 40) as i64, |x, y, _| x == y);
     every_layout(4, |r| r.below(8) == 0, |x, y, _| x == y);
-    every_layout(5, |r| r.float() as f32, |x, y, k| close(x.into(), y.into(), k, 1e-7));
+    every_layout(
+        5,
+        |r| r.float() as f32,
+        |x, y, k| close(x.into(), y.into(), k, 1e-7),
+    );
     every_layout(6, Random::float, |x, y, k| close(x, y, k, 2e-16));
-    every_layout(7, |r| f16::from_f64(r.float()), |x, y, k| close(x.into(), y.into(), k, 1e-3));
-    every_layout(8, |r| bf16::from_f64(r.float()), |x, y, k| close(x.into(), y.into(), k, 1e-2));
+    every_layout(
+        7,
+        |r| f16::from_f64(r.float()),
+        |x, y, k| close(x.into(), y.into(), k, 1e-3),
+    );
+    every_layout(
+        8,
+        |r| bf16::from_f64(r.float()),
+        |x, y, k| close(x.into(), y.into(), k, 1e-2),
+    );
     every_layout(
         9,
         |r| Complex::new(r.float(), r.float()),
@@ -158,19 +187,39 @@ fn products_of_every_dtype_and_layout() {
 #[test]
 fn blocks_and_edges() {
     let mut r = Random(11);
-    for (m, k, n) in
-        [(25, 300, 45), (257, 513, 70), (1, 700, 2100), (300, 900, 1), (2100, 3, 40), (13, 600, 2100)]
-    {
+    for (m, k, n) in [
+        (25, 300, 45),
+        (257, 513, 70),
+        (1, 700, 2100),
+        (300, 900, 1),
+        (2100, 3, 40),
+        (13, 600, 2100),
+    ] {
         for flip in 0..4 {
             let mut operand = |rows: usize, cols: usize, flip: bool| {
                 let data: Vec<f32> = (0..rows * cols).map(|_| r.float() as f32).collect();
                 let v = Value::from_slice(&[rows, cols], &data).unwrap();
-                let strides = if flip { [1, rows as isize] } else { [cols as isize, 1] };
+                let strides = if flip {
+                    [1, rows as isize]
+                } else {
+                    [cols as isize, 1]
+                };
                 // SAFETY: both layouts reach the same elements.
-                unsafe { v.view(Shape::from_slice(&[rows, cols]), Strides::from_slice(&strides), 0) }
+                unsafe {
+                    v.view(
+                        Shape::from_slice(&[rows, cols]),
+                        Strides::from_slice(&strides),
+                        0,
+                    )
+                }
             };
             let (a, b) = (operand(m, k, flip & 1 > 0), operand(k, n, flip & 2 > 0));
-            check::<f32>(&a, &b, |x, y| x * y, |x, y, k| close(x.into(), y.into(), k, 1e-7));
+            check::<f32>(
+                &a,
+                &b,
+                |x, y| x * y,
+                |x, y, k| close(x.into(), y.into(), k, 1e-7),
+            );
         }
     }
 }
@@ -178,7 +227,12 @@ fn blocks_and_edges() {
 #[test]
 fn wide_products_are_the_same_bits() {
     let mut r = Random(12);
-    for shape in [[200, 300, 250], [30, 600, 2200], [2200, 600, 30], [500, 1000, 1]] {
+    for shape in [
+        [200, 300, 250],
+        [30, 600, 2200],
+        [2200, 600, 30],
+        [500, 1000, 1],
+    ] {
         let [m, k, n] = shape;
         let mut data = |len: usize| (0..len).map(|_| r.float()).collect::<Vec<_>>();
         let a = Value::from_slice(&[m, k], &data(m * k)).unwrap();
@@ -195,13 +249,28 @@ fn wide_products_are_the_same_bits() {
                 cs: v.strides()[1],
             };
             // SAFETY: the result is fresh.
-            unsafe { real::general(Dims { m, k, n }, mat(&a), mat(&b), mat(&out).at, true, ctx) }
-                .unwrap();
+            unsafe {
+                real::general(
+                    Dims { m, k, n },
+                    mat(&a),
+                    mat(&b),
+                    mat(&out).at,
+                    true,
+                    false,
+                    ctx,
+                )
+            }
+            .unwrap();
             out
         };
         let (x, y) = (other(&ctx()), wide(other));
         assert_eq!(x.as_slice::<f64>(), y.as_slice::<f64>());
-        for (x, y) in x.as_slice::<f64>().unwrap().iter().zip(one.as_slice::<f64>().unwrap()) {
+        for (x, y) in x
+            .as_slice::<f64>()
+            .unwrap()
+            .iter()
+            .zip(one.as_slice::<f64>().unwrap())
+        {
             assert!((x - y).abs() < 1e-12);
         }
     }
@@ -212,14 +281,29 @@ fn empty_and_wrong_operands() {
     let v = |shape: &[usize]| zeros(Aval::new(DType::F32, shape), &ctx()).unwrap();
     let sum = matmul(&v(&[2, 0]), &v(&[0, 3]), &ctx()).unwrap();
     assert_eq!(sum.as_slice::<f32>().unwrap(), &[0.0; 6]);
-    assert_eq!(matmul(&v(&[0, 2]), &v(&[2, 3]), &ctx()).unwrap().shape(), &[0, 3]);
-    assert_eq!(matmul(&v(&[0, 4, 2]), &v(&[2, 3]), &ctx()).unwrap().shape(), &[0, 4, 3]);
-    assert!(matches!(matmul(&v(&[2, 3]), &v(&[2, 3]), &ctx()), Err(Error::Shape(_))));
+    assert_eq!(
+        matmul(&v(&[0, 2]), &v(&[2, 3]), &ctx()).unwrap().shape(),
+        &[0, 3]
+    );
+    assert_eq!(
+        matmul(&v(&[0, 4, 2]), &v(&[2, 3]), &ctx()).unwrap().shape(),
+        &[0, 4, 3]
+    );
+    assert!(matches!(
+        matmul(&v(&[2, 3]), &v(&[2, 3]), &ctx()),
+        Err(Error::Shape(_))
+    ));
     assert!(matmul(&v(&[2]), &v(&[2, 3]), &ctx()).is_err());
     assert!(matmul(&v(&[2, 4, 3]), &v(&[3, 3, 2]), &ctx()).is_err());
     let other = zeros(Aval::new(DType::F64, &[3, 2]), &ctx()).unwrap();
-    assert!(matches!(matmul(&v(&[2, 3]), &other, &ctx()), Err(Error::DType(_))));
+    assert!(matches!(
+        matmul(&v(&[2, 3]), &other, &ctx()),
+        Err(Error::DType(_))
+    ));
     let stop = AtomicBool::new(true);
     let large = v(&[300, 300]);
-    assert_eq!(matmul(&large, &large, &Ctx::new(&stop, 1)).err(), Some(Error::Interrupted));
+    assert_eq!(
+        matmul(&large, &large, &Ctx::new(&stop, 1)).err(),
+        Some(Error::Interrupted)
+    );
 }

@@ -77,7 +77,7 @@ macro_rules! truncation {
             // The largest value may round up to the first that is out of range.
             const LOW: $float = $int::MIN as $float;
             const END: $float = ($int::MAX / 2 + 1) as $float * 2.0;
-            let fits = (x >= LOW) & (x < END);
+            let fits = (LOW..END).contains(&x);
             // SAFETY: the value is finite and its integral part is in range.
             let whole: $int = unsafe { (if fits { x } else { 0.0 }).to_int_unchecked() };
             let whole = if x >= END { $int::MAX } else { whole };

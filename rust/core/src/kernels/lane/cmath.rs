@@ -4,6 +4,9 @@
 //! for complex elementary functions") and Smith's division. Branch cuts and the values on axes
 //! follow C99; combinations of infinities and NaN give NaN more often than C99 asks for.
 
+// Conditions in vector loops are computed, not branched on.
+#![allow(clippy::needless_bitwise_bool)]
+
 use num_complex::Complex;
 
 use crate::kernels::math::f64 as m;
@@ -372,12 +375,12 @@ pub(super) fn pow(x: C, y: C) -> C {
 
 /// Whether `x` comes before `y` when the real parts decide first, as NumPy orders.
 #[inline(always)]
-pub(super) fn less<T: PartialOrd>(x: Complex<T>, y: Complex<T>) -> bool {
+pub(super) fn less<T: PartialOrd + Copy>(x: Complex<T>, y: Complex<T>) -> bool {
     (x.re < y.re) | ((x.re == y.re) & (x.im < y.im))
 }
 
 /// [`less`], or equal.
 #[inline(always)]
-pub(super) fn less_equal<T: PartialOrd>(x: Complex<T>, y: Complex<T>) -> bool {
+pub(super) fn less_equal<T: PartialOrd + Copy>(x: Complex<T>, y: Complex<T>) -> bool {
     (x.re < y.re) | ((x.re == y.re) & (x.im <= y.im))
 }

@@ -57,6 +57,7 @@ fn f16_to_f32(h: u16) -> f32 {
 /// The nearest `f16`, halfway cases to even.
 #[inline(always)]
 pub(super) fn f32_to_f16(x: f32) -> u16 {
+    const SHIFT: u32 = ((127 - 15) + (23 - 10) + 1) << 23;
     let bits = x.to_bits();
     let sign = (bits >> 16) as u16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
@@ -64,7 +65,6 @@ pub(super) fn f32_to_f16(x: f32) -> u16 {
     let rounded = magnitude.wrapping_add(0xfff + ((magnitude >> 13) & 1));
     let normal = rounded.wrapping_sub((127 - 15) << 23) >> 13;
     // Subnormal results: an addition puts the unit of the sum where that of the result is.
-    const SHIFT: u32 = ((127 - 15) + (23 - 10) + 1) << 23;
     let tiny = (f32::from_bits(magnitude) + f32::from_bits(SHIFT))
         .to_bits()
         .wrapping_sub(SHIFT);

@@ -148,6 +148,7 @@ pub(super) const fn is_long(op: LaneOp) -> bool {
 }
 
 /// Roughly how many times longer an operation takes than an addition.
+#[allow(clippy::match_same_arms)]
 pub(super) const fn weight(op: LaneOp) -> f64 {
     match op {
         LaneOp::Sqrt | LaneOp::Div | LaneOp::Reciprocal => 3.0,

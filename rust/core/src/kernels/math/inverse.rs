@@ -8,9 +8,9 @@
 use super::coeffs;
 use super::parts::{SIGN_BIT, div_dd, fast_two_sum, horner, sel};
 
-const PIO2: f64 = 1.5707963267948966;
+const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_LO: f64 = 6.123233995736766e-17;
-const PIO4: f64 = 0.7853981633974483;
+const PIO4: f64 = std::f64::consts::FRAC_PI_4;
 const PIO4_LO: f64 = 3.061616997868383e-17;
 /// tan(pi/8), from which the arctangent is taken about pi/4.
 const TAN_PI_8: f64 = 0.4142135623730950;

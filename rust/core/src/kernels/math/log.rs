@@ -8,7 +8,7 @@ use super::coeffs;
 use super::parts::{LN2_HI, LN2_LO, LOG2E, LOG2E_LO, fast_two_sum, horner, log_dd, log_split};
 use super::parts::{log1p_dd, sel};
 
-const LOG10E: f64 = 0.4342944819032518;
+const LOG10E: f64 = std::f64::consts::LOG10_E;
 const LOG10E_LO: f64 = 1.098319650216765e-17;
 /// log10(2) to 42 bits, exact when multiplied by an exponent, and the rest.
 const LOG10_2_HI: f64 = 0.30102999566395283;

@@ -2,19 +2,30 @@
 //!
 //! Every function is a plain scalar function without branches, tables or calls, marked
 //! `#[inline(always)]`: placed in a simple loop inside a `#[target_feature]` function it compiles
-//! to vector code for AVX-512, AVX2 or NEON from this one source (`map_unary` and its relatives
-//! are such loops). The results do not depend on the instruction set, because multiply-adds are
-//! fused everywhere (`mul_add`), in hardware or not.
+//! to vector code for AVX-512, AVX2 or NEON from this one source. (A loop must call the function
+//! itself: passed as a value, the long ones are not inlined and stay scalar.) Results do not depend
+//! on the instruction set, because multiply-adds are fused everywhere (`mul_add`), in hardware or
+//! not.
 //!
-//! Accuracy is at most 2 ulp over the whole range, mostly below 1, including subnormals, huge
-//! arguments and the special values of C99. The one exception to "no branches": `sin`, `cos` and
-//! `tan` of huge arguments, for which `needs_fixup` says that the `*_slow` form must be used;
-//! `map_unary_fixup` does so.
+//! Accuracy is at most 2 ulp over the whole range, and below 1 nearly everywhere, including
+//! subnormals, huge arguments and the special values of C99.
+//!
+//! The exception to "no branches" are `sin`, `cos` and `tan` of huge arguments, which need the
+//! Payne-Hanek reduction. The fast functions return a meaningless value there; `needs_fixup(x)`,
+//! itself vectorisable, tells where. A loop computes a block with the fast function, ORs
+//! `needs_fixup` over the block, and where that holds replaces the affected results by those of
+//! `sin_slow` and so on, which are scalar and right for every argument (and agree with the fast
+//! functions bit for bit on ordinary ones).
 //!
 //! Use as `math::f64::exp(x)` and `math::f32::exp(x)`.
-// A vector function must be inlined into the loop that gives it its instruction set, and exact
-// comparisons of floats are what argument reduction and special cases are made of.
-#![allow(clippy::inline_always, clippy::float_cmp)]
+// A vector function must be inlined into the loop that gives it its instruction set, exact
+// comparisons of floats are what argument reduction and special cases are made of, and conditions
+// are combined without the branches of the lazy operators.
+#![allow(
+    clippy::inline_always,
+    clippy::float_cmp,
+    clippy::needless_bitwise_bool
+)]
 
 mod coeffs;
 mod exp;
@@ -23,7 +34,6 @@ pub mod f64;
 mod hyperbolic;
 mod inverse;
 mod log;
-mod map;
 mod parts;
 mod power;
 mod reduce;
@@ -35,7 +45,3 @@ mod wide;
 
 #[cfg(test)]
 mod tests;
-
-pub use map::{
-    map_binary, map_unary, map_unary_fixup, map_unary_in_place, map_unary_in_place_fixup,
-};

@@ -23,9 +23,9 @@ pub(super) const SIGN_BIT: u64 = 1 << 63;
 const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
 const MANTISSA: u64 = (1 << 52) - 1;
 
-pub(super) const LOG2E: f64 = 1.4426950408889634;
+pub(super) const LOG2E: f64 = std::f64::consts::LOG2_E;
 pub(super) const LOG2E_LO: f64 = 2.0355273740931033e-17;
-pub(super) const LN2: f64 = 0.6931471805599453;
+pub(super) const LN2: f64 = std::f64::consts::LN_2;
 pub(super) const LN2_TAIL: f64 = 2.3190468138462996e-17;
 /// The upper 42 bits of ln 2: its product with any exponent is exact.
 pub(super) const LN2_HI: f64 = 0.6931471805598903;
@@ -68,12 +68,19 @@ pub(super) fn pow2(n: f64) -> f64 {
     pow2_bits((n + MAGIC).to_bits())
 }
 
-/// `v * 2^n` for any integral |n| <= 2000, in two steps: the first product is exact, the second
-/// rounds once into the subnormals or overflows.
+/// Two powers of two whose product is 2^n, for any integral |n| <= 2000. Multiplying by one and then
+/// the other is exact first and rounds once into the subnormals or overflows second.
+#[inline(always)]
+pub(super) fn pow2_pair(n: f64) -> (f64, f64) {
+    let (half, bits) = round_int(n * 0.5);
+    (pow2_bits(bits), pow2(n - half))
+}
+
+/// `v * 2^n` for any integral |n| <= 2000.
 #[inline(always)]
 pub(super) fn scale(v: f64, n: f64) -> f64 {
-    let (half, bits) = round_int(n * 0.5);
-    v * pow2_bits(bits) * pow2(n - half)
+    let (p, q) = pow2_pair(n);
+    v * p * q
 }
 
 /// Knuth's `TwoSum`: the rounded sum and its exact error, whatever the magnitudes.

@@ -39,7 +39,7 @@ const TWO_OVER_PI: [u64; 21] = [
     0xf0cfbc209af4361d,
 ];
 
-const PIO2: f64 = 1.5707963267948966;
+const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_LO: f64 = 6.123233995736766e-17;
 
 /// The quadrant (low two bits) and remainder `hi + lo` in [-pi/4, pi/4] of |x| >= 2^30; NaN

@@ -14,14 +14,14 @@ use super::{coeffs, trig};
 const MAGIC: f32 = 12582912.0;
 const ONE_BITS: u32 = 0x3f80_0000;
 const SQRT_HALF_BITS: u32 = 0x3f35_04f3;
-const LOG2E: f32 = 1.44269504;
-const LN2: f32 = 0.693147182;
+const LOG2E: f32 = std::f32::consts::LOG2_E;
+const LN2: f32 = std::f32::consts::LN_2;
 const LN2_TAIL: f32 = -1.90465430e-9;
 /// The upper 16 bits of ln 2, exact when multiplied by an exponent, and the rest.
 const LN2_HI: f32 = 0.693145751953125;
 const LN2_LO: f32 = 1.4286068e-6;
-const TWO_OVER_PI: f32 = 0.63661977;
-const PIO2: f32 = 1.5707964;
+const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
+const PIO2: f32 = std::f32::consts::FRAC_PI_2;
 const PIO2_MID: f32 = -4.371139e-8;
 const PIO2_LOW: f32 = -1.7151245e-15;
 /// The fast sine and cosine serve |x| up to here.

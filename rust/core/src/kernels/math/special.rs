@@ -6,7 +6,9 @@
 )]
 
 use super::coeffs;
-use super::parts::{div_dd, exp_dd, fast_two_sum, horner, log1p_dd, pow2, scale, sel, two_sum};
+use super::parts::{
+    div_dd, exp_dd, fast_two_sum, horner, log1p_dd, pow2, pow2_pair, scale, sel, two_sum,
+};
 
 /// 1 / (1 + e^-x), without overflow.
 #[inline(always)]
@@ -16,12 +18,12 @@ pub fn sigmoid(x: f64) -> f64 {
     let (eh, el, n) = exp_dd(-sel(a > 746.0, 746.0, a), 0.0);
     // With e = e^-|x|: 1/(1 + e) for positive x, e/(1 + e) for negative, where the power of two of
     // e waits until the end so that subnormal answers round once.
-    let e = scale(eh, n);
-    let (d, dl) = fast_two_sum(1.0, e);
-    let dl = dl + scale(el, n);
+    let (p1, p2) = pow2_pair(n);
+    let (d, dl) = fast_two_sum(1.0, eh * p1 * p2);
+    let dl = (el * p1).mul_add(p2, dl);
     let negative = x < 0.0;
     let (q, ql) = div_dd(sel(negative, eh, 1.0), sel(negative, el, 0.0), d, dl);
-    scale(q + ql, sel(negative, n, 0.0))
+    (q + ql) * sel(negative, p1, 1.0) * sel(negative, p2, 1.0)
 }
 
 /// log(1 + e^-a) as `hi + lo` for a >= 0, given as `a + al`.

@@ -6,8 +6,7 @@
 //!
 //! Larger arguments are rare and need the Payne-Hanek reduction of `reduce.rs`, which does not
 //! vectorise: the fast functions return a meaningless value there, [`needs_fixup`] says so, and
-//! [`sin_slow`], [`cos_slow`], [`tan_slow`] are right for every argument. The loops in `map.rs`
-//! combine the two.
+//! [`sin_slow`], [`cos_slow`], [`tan_slow`] are right for every argument.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
 use super::coeffs;
@@ -16,8 +15,8 @@ use super::reduce::payne_hanek;
 
 /// The fast reduction serves |x| up to here.
 const LIMIT: f64 = 1073741824.0;
-const TWO_OVER_PI: f64 = 0.6366197723675814;
-const PIO2: f64 = 1.5707963267948966;
+const TWO_OVER_PI: f64 = std::f64::consts::FRAC_2_PI;
+const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_MID: f64 = 6.123233995736766e-17;
 const PIO2_LOW: f64 = -1.4973849048591698e-33;
 /// Below this, sin x = tan x = x to the last bit; selecting keeps -0 and the subnormals.

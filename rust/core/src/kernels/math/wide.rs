@@ -14,10 +14,10 @@ use super::parts::{LN2, LOG2E, ONE_BITS, SIGN_BIT, horner, pow2, pow2_bits};
 use super::parts::{round_int, sel};
 use super::{coeffs, trig};
 
-const LOG10E: f64 = 0.4342944819032518;
-const PIO2: f64 = 1.5707963267948966;
+const LOG10E: f64 = std::f64::consts::LOG10_E;
+const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_LO: f64 = 6.123233995736766e-17;
-const PIO4: f64 = 0.7853981633974483;
+const PIO4: f64 = std::f64::consts::FRAC_PI_4;
 const TAN_PI_8: f64 = 0.4142135623730950;
 const TWO_52: f64 = 4503599627370496.0;
 
@@ -196,7 +196,7 @@ pub fn pow(x: f32, y: f32) -> f32 {
 #[must_use]
 pub fn tan(x: f32) -> f32 {
     let xd = f64::from(x);
-    let (n, quadrant) = round_int(xd * 0.6366197723675814);
+    let (n, quadrant) = round_int(xd * std::f64::consts::FRAC_2_PI);
     let r = n.mul_add(-PIO2_LO, n.mul_add(-PIO2, xd));
     let z = r * r;
     let s = (r * z).mul_add(horner(z, &coeffs::SIN_LITE), r);
@@ -332,7 +332,8 @@ pub fn atanh(x: f32) -> f32 {
 #[must_use]
 pub fn softplus(x: f32) -> f32 {
     let xd = f64::from(x);
-    (sel(xd > 0.0, xd, 0.0) + log1p_lite(exp_lite(limit(-xd.abs())))) as f32
+    let r = sel(xd > 0.0, xd, 0.0) + log1p_lite(exp_lite(limit(-xd.abs())));
+    if x.is_nan() { x } else { r as f32 }
 }
 
 /// log(e^x + e^y), without overflow; see `special::logaddexp`.
