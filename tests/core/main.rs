@@ -1,1 +1,12 @@
+//! Tests of the core: one binary, because linking is what takes long.
 
+mod api;
+mod custom;
+mod faults;
+mod layers;
+mod nested;
+mod ops;
+mod opt;
+mod program;
+mod sched;
+mod vjp;

@@ -271,7 +271,9 @@ def test_float32_next_to_float64(name, number):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", [n for n, e in TABLE.items() if e["class"] == "elementwise"])
+@pytest.mark.parametrize(
+    "name", [n for n, e in TABLE.items() if n in [*_core.ufuncs().values(), "where"] and e["types"]]
+)
 def test_dtypes_are_numpys(name, dtype):
     entry = TABLE[name]
     args, params = arguments(name, 0, dtype)
@@ -279,15 +281,23 @@ def test_dtypes_are_numpys(name, dtype):
         args = [a.astype(dtype) for a in args]
     try:
         expected = reference(name, args, params)
+        # What NumPy computes in dtypes that there are none of here is refused.
+        refused = str(expected.dtype) not in DTYPES
+        refused |= entry["types"] in {"real", "float"} and np.dtype(dtype).kind == "c"
     except TypeError:
-        with pytest.raises(TypeError, match=rf"{name}.*{dtype}"):
-            apply(name, args, params)
-        return
-    if entry["types"] in {"real", "float"} and np.dtype(dtype).kind == "c":
-        with pytest.raises(TypeError, match=rf"{name}.*{dtype}"):
-            apply(name, args, params)
-        return
-    assert_same(apply(name, args, params), expected, factor=4)
+        refused = True
+    if refused:
+        with pytest.raises(TypeError, match=rf"^{name}.*{dtype}"):
+            plain(apply(name, args, params))
+    else:
+        assert_same(apply(name, args, params), expected, factor=4)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "float32"])
+@pytest.mark.parametrize("name", ["sigmoid", "softplus", "erf", "erfc"])
+def test_dtypes_of_functions_that_numpy_lacks(name, dtype):
+    x = np.array([0, 1], dtype)
+    assert getattr(ct, name)(x).dtype == np.exp(x).dtype
 
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e300, -1e-300])
@@ -303,7 +313,8 @@ def test_special_values(name):
     actual = plain(apply(name, args, {}))
     expected = reference(name, args, {})
     np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=0)
-    if expected.dtype.kind == "f":
+    # IEEE leaves open which of two zeros `fmax` gives.
+    if expected.dtype.kind == "f" and name not in {"fmax", "fmin"}:
         zero = (expected == 0) & (actual == 0)
         np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(expected[zero]))
 
@@ -398,7 +409,7 @@ def test_second_order(name, number):
         lambda e: (
             differentiable(e)
             and e["types"] in {None, "any", "number", "inexact", "complex"}
-            # The first is not defined for complex numbers, the others are real or not a number there.
+            # The first is not defined for complex numbers, the others are real or NaN there.
             and e["name"] not in {"logsumexp", "cast", "complex", "sign"}
         )
     ),
@@ -462,6 +473,7 @@ def test_text_of_one_equation(name, number):
     args, params = arguments(name, number)
     if TABLE[name]["class"] == "elementwise":
         dtype = np.result_type(*[a.dtype for a in args[name == "where" :]])
+        dtype = bool if TABLE[name]["types"] == "logical" else dtype
         args = [a if a.dtype == bool and name == "where" else a.astype(dtype) for a in args]
     out = _core.apply(name, *args, **params)
     variables = [f"%{i}" for i in range(len(args))]
@@ -499,7 +511,10 @@ def test_text_of_a_trace(name, number):
     assert str(read) == text
     optimized = program.optimize()
     assert str(ct.Program.parse(str(optimized))) == str(optimized)
-    for a, b in zip(program(*active), optimized(*active), strict=True):
+    plainly, quickly = program(*active), optimized(*active)
+    if not isinstance(plainly, tuple):
+        plainly, quickly = (plainly,), (quickly,)
+    for a, b in zip(plainly, quickly, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
@@ -632,7 +647,8 @@ def test_accuracy_of_two_arguments(name, dtype):
     n = min(len(x), len(y))
     x, y = rng.permutation(x)[:n], rng.permutation(y)[:n]
     if name == "hypot":
-        y[: n // 2] = x[: n // 2] * rng.uniform(0.1, 3, n // 2).astype(dtype)
+        with np.errstate(over="ignore"):
+            y[: n // 2] = x[: n // 2] * rng.uniform(0.1, 3, n // 2).astype(dtype)
     keep = (x != 0) & (y != 0) & np.isfinite(y)
     x, y = x[keep], y[keep]
     actual = plain(getattr(ct, name)(x, y))

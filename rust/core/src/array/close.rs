@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::node::Op;
 use super::Array;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Value;
 use crate::prim::{Params, Var};
 use crate::program::{Builder, FastMap, Program};
@@ -89,6 +89,13 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     reached.sort_by_key(|(a, _)| a.id());
 
     for (array, next) in &reached {
+        if matches!(array.0.op, Op::Leaf) && next.is_empty() && array.value().is_none() {
+            return Err(Error::Program(format!(
+                "the value of a traced argument ({}) is not known while its function is traced; \
+                 choose with where() instead of branching on it",
+                array.aval()
+            )));
+        }
         // Another thread may have forced it meanwhile; then it has forgotten its inputs.
         let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
         if role(array) == Role::Input || forced_meanwhile {

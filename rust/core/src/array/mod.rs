@@ -5,18 +5,25 @@
 //! flow works on values; transforms only see the programs that `close` cuts out of it.
 
 mod close;
+mod custom;
+mod methods;
+mod ndarray;
 mod node;
 mod pullback;
 mod recording;
+mod stamped;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use close::Closed;
+pub use custom::custom;
+pub use methods::Over;
 use node::{Inputs, Node, Op};
 pub use node::Number;
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
+pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};

@@ -120,6 +120,11 @@ impl Node {
         node
     }
 
+    /// A leaf that stands for a value which is not there: a cotangent while a rule is traced.
+    pub fn placeholder(aval: Aval, tag: u64) -> Arc<Node> {
+        Node::make(Op::Leaf, None, aval, tag, 0, Inputs::new())
+    }
+
     /// A primitive whose result counts as inactive.
     pub fn detached(prim: Prim, input: &Array) -> Arc<Node> {
         let aval = input.0.aval.clone();

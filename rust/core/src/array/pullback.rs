@@ -7,7 +7,8 @@ use super::{Array, Recording};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
 use crate::prim::{Emit, Prim, Var};
-use crate::program::{Builder, Lru, Program};
+use crate::opt::{self, Passes};
+use crate::program::{Builder, FastMap, Lru, Program};
 use crate::sched::{self, Plan, note};
 use crate::transform::{Split, split, vjp};
 
@@ -24,6 +25,10 @@ pub struct Pullback {
     gradients: Vec<Option<usize>>,
     skipped: Vec<(Prim, u64)>,
 }
+
+/// Joint programs of fewer equations are tidied up before they are used; larger ones would take longer
+/// to tidy than they save.
+const TIDY: usize = 1 << 16;
 
 /// All that follows from the structure of a recorded program.
 struct Derived {
@@ -67,7 +72,11 @@ impl Derived {
         }
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         let derived = vjp(primal, &wrt)?;
-        let joint = cut(&derived.program, primal.num_inputs(), &known);
+        let mut joint = cut(&derived.program, primal.num_inputs(), &known);
+        // Nested gradients differentiate this again: what is common now doubles with every level.
+        if joint.eqns().len() < TIDY {
+            joint = opt::optimize(&joint, Passes::ALL)?;
+        }
         let derived = Arc::new(Derived {
             primal: primal.clone(),
             leaves,
@@ -296,8 +305,12 @@ impl Pullback {
             })
             .collect();
         let count = self.cotangents.iter().flatten().count();
-        let wanted: Vec<bool> =
-            self.program.outs().iter().map(|out| outs.contains(out)).collect();
+        let mut wanted = vec![false; self.program.outs().len()];
+        for (g, _) in self.gradients.iter().zip(leaves).filter(|(_, wanted)| **wanted) {
+            if let Some(g) = g {
+                wanted[*g] = true;
+            }
+        }
         let needed = self.program.needed(&wanted);
         let inputs: Vec<Var> =
             (0..self.program.num_inputs() as Var).filter(|&v| (v as usize) < count || needed[v as usize]).collect();
@@ -328,12 +341,12 @@ impl Pullback {
 
     /// Bytes of the values that it keeps.
     pub fn nbytes(&self) -> usize {
-        let mut seen: Vec<*const u8> = Vec::new();
+        let mut seen: FastMap<usize, ()> = FastMap::default();
         let mut bytes = 0;
         for residual in &self.residuals {
-            let address = residual.value().map_or(std::ptr::null(), Value::as_ptr);
-            if address.is_null() || !seen.contains(&address) {
-                seen.push(address);
+            // Two residuals may be one value; what is not computed yet has no address to compare.
+            let address = residual.value().map(|v| v.as_ptr() as usize);
+            if address.is_none_or(|a| seen.insert(a, ()).is_none()) {
                 bytes += residual.nbytes();
             }
         }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::node::{Node, Op};
 use super::Array;
+use crate::aval::Aval;
 use crate::program::FastMap;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -34,6 +35,11 @@ impl Recording {
     /// A fresh leaf: the same value, but with respect to this leaf.
     pub fn leaf(&self, array: &Array) -> Array {
         Array(Node::leaf(array, self.tag))
+    }
+
+    /// A leaf without a value, of which only dtype and shape are known.
+    pub fn placeholder(&self, aval: &Aval) -> Array {
+        Array(Node::placeholder(aval.clone(), self.tag))
     }
 
     /// Its tag.

@@ -25,7 +25,7 @@ elementwise! { $
     ABS abs(x) {
         types: Any,
         lane: Abs,
-        partials: Some(|x, _, _| Times(x[0].sign().conj_if_complex())),
+        partials: Some(abs_partial),
         cost: Cheap,
         onnx: Onnx::Op("Abs", 1),
         wgsl: Wgsl::Expr("abs({0})"),
@@ -856,6 +856,16 @@ impl<'e> V<'e> {
     pub fn conj_if_complex(self) -> V<'e> {
         if self.dtype().is_complex() { self.conj() } else { self }
     }
+}
+
+/// The sign; for a complex number `conj(z) / |z|`, written so that it can be differentiated again.
+fn abs_partial<'e>(x: &[V<'e>], out: V<'e>, _: usize) -> Partial<'e> {
+    if !x[0].dtype().is_complex() {
+        return Times(x[0].sign());
+    }
+    let zero = out.compare(EQ, out.number(0.0));
+    let modulus = zero.select(out.number(1.0), out).cast(x[0].dtype());
+    Times(x[0].conj() / modulus)
 }
 
 /// Zero for a real sign; that of a complex number would need both parts.

@@ -6,7 +6,9 @@
 
 #[macro_use]
 mod macros;
+#[macro_use]
 mod elementwise;
+mod control;
 mod handle;
 mod index;
 mod linalg;
@@ -15,6 +17,7 @@ mod reduce;
 
 use std::sync::OnceLock;
 
+pub use control::*;
 pub use elementwise::*;
 pub use index::*;
 pub use linalg::*;
@@ -26,8 +29,9 @@ use crate::prim::Prim;
 /// Every primitive, in the order of the files and entries.
 pub fn table() -> &'static [Prim] {
     static ALL: OnceLock<Vec<Prim>> = OnceLock::new();
+    #[allow(unused_qualifications)] // Every file has its own `entries`.
     ALL.get_or_init(|| {
-        let tables = [elementwise::entries(), reduce::entries(), movement::entries(), index::entries(), linalg::entries()];
+        let tables = [elementwise::entries(), reduce::entries(), movement::entries(), index::entries(), linalg::entries(), control::entries()];
         tables.concat()
     })
 }

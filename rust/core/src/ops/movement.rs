@@ -46,21 +46,6 @@ primitives! {
         samples: || vec![sample(&[3, 4], Params::DType(DType::F32))],
     }
 
-    /// The same values, held constant: no derivative of any order passes.
-    DROPGRAD dropgrad("x") {
-        class: Class::General {
-            infer: |_, _, x| Ok(x[0].clone()),
-            kernel: Kernel::Lower(|x, _| x[0]),
-            jvp: None,
-            vjp: None,
-        },
-        cost: Free,
-        onnx: Onnx::Op("Identity", 13),
-        wgsl: Wgsl::Expr("{0}"),
-        numpy: "np.asarray({0})",
-        samples: || vec![sample(&[3, 4], Params::None)],
-    }
-
     /// The complex conjugate.
     CONJ conj("x") {
         class: Class::Linear {

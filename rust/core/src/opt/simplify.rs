@@ -105,12 +105,10 @@ impl Seen {
         params.hash(&mut hasher);
         args.hash(&mut hasher);
         let candidates = self.by_hash.entry(hasher.finish()).or_default();
-        // What runs foreign code may do something else each time.
-        let pure = !matches!(params, Params::Callback(_));
         let found = builder.with(|p| {
             candidates.iter().copied().find(|&v| {
                 p.definition(v).is_some_and(|e| {
-                    pure && e.prim == prim && p.args(e) == args && p.params(e) == params
+                    e.prim == prim && p.args(e) == args && p.params(e) == params
                 })
             })
         });

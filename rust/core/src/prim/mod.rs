@@ -13,7 +13,7 @@ mod params;
 use std::fmt;
 
 pub use emit::{Emit, V, Var};
-pub use params::{Callback, Params};
+pub use params::{Custom, Params};
 
 use crate::aval::Aval;
 use crate::error::Result;
@@ -35,6 +35,7 @@ pub type JvpFn = for<'a, 'e> fn(&Rule<'a, 'e>, t: &[Option<V<'e>>]) -> V<'e>;
 pub type LowerFn = for<'a, 'e> fn(x: &'a [V<'e>], params: &Params) -> V<'e>;
 
 /// What a rule sees of the equation it differentiates.
+#[derive(Debug)]
 pub struct Rule<'a, 'e> {
     /// The arguments.
     pub x: &'a [V<'e>],
@@ -45,6 +46,7 @@ pub struct Rule<'a, 'e> {
 }
 
 /// A partial derivative of an elementwise primitive.
+#[derive(Debug)]
 pub enum Partial<'e> {
     /// Piecewise constant.
     Zero,
@@ -61,6 +63,7 @@ pub enum Partial<'e> {
 }
 
 /// How a primitive is computed.
+#[derive(Debug)]
 pub enum Kernel {
     /// Elementwise, by a lane function; fused with its neighbours.
     Lane(LaneOp),
@@ -78,6 +81,7 @@ pub enum Kernel {
 }
 
 /// The class of a primitive, with what only this class has to state.
+#[derive(Debug)]
 pub enum Class {
     /// Acts on each element; arguments broadcast and have one dtype.
     Elementwise {

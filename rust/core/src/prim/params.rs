@@ -1,25 +1,36 @@
 //! Parameters of an equation: what it needs to know besides its arguments. Plain data, so that
 //! programs can be compared, hashed, printed and read back.
 
+use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use num_complex::Complex;
 
+use super::V;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::Value;
 
-/// Foreign code inside a program (a hook, an opaque rule). Programs that hold one say so by name
-/// when they are asked to leave the process.
-pub trait Callback: Send + Sync {
+/// A function with a derivative rule of its own, given as the equations that it and its rule write.
+/// It is lowered before a program is planned, so it is fused and differentiated again like any other.
+pub trait Custom: Any + Send + Sync {
     /// The name to show.
     fn name(&self) -> &str;
-    /// What the results look like.
+    /// What the result looks like.
     fn infer(&self, x: &[&Aval]) -> Result<Aval>;
-    /// Runs it.
-    fn call(&self, x: &[Value]) -> Result<Value>;
+    /// Writes the function.
+    fn lower<'e>(&self, x: &[V<'e>]) -> V<'e>;
+    /// Writes the cotangent of argument `i`; `None` when that argument has no influence.
+    fn vjp<'e>(&self, x: &[V<'e>], out: V<'e>, ct: V<'e>, i: usize) -> Option<V<'e>>;
+    /// A number that is the same for equal functions.
+    fn key(&self) -> u64 {
+        std::ptr::from_ref(self).cast::<()>() as u64
+    }
+    /// Whether both write the same equations. By default only when they are one object.
+    fn same(&self, other: &dyn Custom) -> bool {
+        std::ptr::addr_eq(std::ptr::from_ref(self), std::ptr::from_ref(other))
+    }
 }
 
 /// Parameters of an equation.
@@ -60,8 +71,8 @@ pub enum Params {
     },
     /// A length.
     Size(usize),
-    /// Foreign code.
-    Callback(Arc<dyn Callback>),
+    /// A function with a rule of its own.
+    Custom(Arc<dyn Custom>),
 }
 
 impl Params {
@@ -107,7 +118,7 @@ impl Params {
                 out
             }
             Params::Size(n) => vec![("size", n.to_string())],
-            Params::Callback(f) => vec![("callback", f.name().to_string())],
+            Params::Custom(f) => vec![("name", f.name().to_string())],
         }
     }
 
@@ -147,8 +158,9 @@ impl Params {
         let dtype = || get("dtype").and_then(DType::from_name).ok_or_else(|| bad("dtype"));
         Ok(if attributes.is_empty() {
             Params::None
-        } else if get("callback").is_some() {
-            return Err(Error::Program("a callback cannot be read back from text".into()));
+        } else if let Some(name) = get("name") {
+            let message = format!("the custom rule {name} cannot be read back from text; trace its function anew");
+            return Err(Error::Program(message));
         } else if get("axes").is_some() {
             Params::Axes(sizes("axes")?.into())
         } else if let Some(reverse) = get("reverse") {
@@ -196,7 +208,7 @@ impl PartialEq for Params {
             (Literal { dtype: a, value: v }, Literal { dtype: b, value: w }) => {
                 a == b && v.re.to_bits() == w.re.to_bits() && v.im.to_bits() == w.im.to_bits()
             }
-            (Callback(a), Callback(b)) => Arc::ptr_eq(a, b),
+            (Custom(a), Custom(b)) => Arc::ptr_eq(a, b) || a.same(&**b),
             _ => false,
         }
     }
@@ -219,7 +231,7 @@ impl Hash for Params {
             Params::Literal { dtype, value } => {
                 (dtype, value.re.to_bits(), value.im.to_bits()).hash(state);
             }
-            Params::Callback(f) => (Arc::as_ptr(f).cast::<()>() as usize).hash(state),
+            Params::Custom(f) => f.key().hash(state),
         }
     }
 }

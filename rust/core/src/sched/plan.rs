@@ -34,8 +34,10 @@ pub(super) struct Step {
     pub inputs: SmallVec<[Slot; 4]>,
     /// What it produces, with dtypes and shapes.
     pub outputs: SmallVec<[(Slot, Aval); 2]>,
-    /// Buffers that nothing reads after this step.
+    /// Inputs that nothing reads after this step.
     pub dying: SmallVec<[Slot; 4]>,
+    /// Outputs that nothing reads at all.
+    pub unread: SmallVec<[Slot; 1]>,
 }
 
 /// How to run a program.
@@ -196,7 +198,7 @@ impl<'p> Planner<'p> {
         }
         let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
         let params = self.program.params(eqn).clone();
-        self.steps.push(Step { work, prim: eqn.prim, params, inputs, outputs, dying: SmallVec::new() });
+        self.steps.push(Step { work, prim: eqn.prim, params, inputs, outputs, dying: SmallVec::new(), unread: SmallVec::new() });
     }
 
     /// A rough guess: bytes at 10 GB/s, and 2 n^3 operations of a product at 50 GFLOP/s.
@@ -277,8 +279,9 @@ impl<'p> Planner<'p> {
             self.cost += fused.cost();
             let first = program.eqns()[group.eqns[0]].prim;
             let work = Work::Fused(Box::new(fused));
-            let dying = SmallVec::new();
-            self.steps.push(Step { work, prim: first, params: Params::None, inputs, outputs, dying });
+            let (dying, unread) = (SmallVec::new(), SmallVec::new());
+            let params = Params::None;
+            self.steps.push(Step { work, prim: first, params, inputs, outputs, dying, unread });
         }
         for k in refused {
             self.single(k);
@@ -298,7 +301,12 @@ impl<'p> Planner<'p> {
             kept[*slot as usize] = true;
         }
         for step in self.steps.iter_mut().rev() {
-            for &slot in step.inputs.iter().chain(step.outputs.iter().map(|(s, _)| s)) {
+            for (slot, _) in &step.outputs {
+                if !kept[*slot as usize] {
+                    step.unread.push(*slot);
+                }
+            }
+            for &slot in &step.inputs {
                 if !std::mem::replace(&mut kept[slot as usize], true) {
                     step.dying.push(slot);
                 }

@@ -16,6 +16,8 @@ use crate::prim::Kernel;
 /// Work below this many estimated nanoseconds stays on the calling thread: entering the pool costs
 /// 12 to 22 µs.
 const WORTH_THREADS: f64 = 100_000.0;
+/// How many dying inputs are considered for reuse.
+const MANY: usize = 64;
 /// How often the calling thread looks whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -75,9 +77,10 @@ fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>>
                 fused.run(&inputs, &outputs, ctx)?;
                 drop(inputs);
                 for ((slot, _), value) in step.outputs.iter().zip(outputs) {
-                    if !step.dying.contains(slot) {
-                        slots[*slot as usize] = Some(value);
-                    }
+                    slots[*slot as usize] = Some(value);
+                }
+                for slot in &step.unread {
+                    slots[*slot as usize] = None;
                 }
             }
         }
@@ -128,7 +131,8 @@ fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
 /// Memory for the results of a fused step: that of an input which dies here and that nobody else
 /// refers to, else fresh. A tile is read before it is written, so equal offsets may coincide.
 fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value; 2]>> {
-    let mut donors: SmallVec<[u32; 4]> = step.dying.iter().copied().filter(|s| step.inputs.contains(s)).collect();
+    // Among very many inputs the search would cost more than it saves.
+    let mut donors: SmallVec<[u32; 8]> = step.dying.iter().copied().take(MANY).collect();
     let mut outputs = SmallVec::new();
     let full = step.inputs.iter().map(|&s| get(slots, s).aval().size()).max().unwrap_or(0);
     for (_, aval) in &step.outputs {

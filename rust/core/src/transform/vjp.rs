@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 
 use super::cotangent::Ct;
 use crate::error::{Error, Result};
+use crate::ops;
+use crate::prim::{Class, Params, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
-use crate::prim::{Class, Prim, Rule, V, Var};
 
 /// A program with its pullback behind it.
 ///
@@ -77,6 +78,13 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                 continue;
             }
             let contribution = match &eqn.prim.0.class {
+                // A rule from outside may say that an argument has no influence.
+                _ if eqn.prim == ops::CUSTOM => match (rule.params, ct.dense()) {
+                    (Params::Custom(f), Some(ct)) => {
+                        f.vjp(&x, rule.out, ct, i).map_or(Ct::Zero, Ct::Dense)
+                    }
+                    _ => Ct::Zero,
+                },
                 Class::Elementwise { partials: Some(partials), .. } => {
                     ct.through(&partials(&x, rule.out, i))
                 }

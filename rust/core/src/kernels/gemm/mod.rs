@@ -89,6 +89,14 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
         )));
     }
     let fits = |a: &[usize], b: &[usize]| match (a, b) {
+        ([m, k], [l, n]) if k == l => Some((
+            Dims {
+                m: *m,
+                k: *k,
+                n: *n,
+            },
+            Shape::from_slice(&[*m, *n]),
+        )),
         ([head_a @ .., m, k], [head_b @ .., l, n]) if k == l => {
             let mut shape = broadcast(head_a, head_b)?;
             shape.extend_from_slice(&[*m, *n]);
@@ -122,7 +130,8 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     if aval.size() == 0 {
         return Value::empty(aval);
     }
-    let (a, b) = (&aligned(a, ctx)?, &aligned(b, ctx)?);
+    let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);
+    let (a, b) = (near_a.as_ref().unwrap_or(a), near_b.as_ref().unwrap_or(b));
     // SAFETY (all blocks): the type is that of the dtype of both operands.
     match a.dtype() {
         DType::Bool => unsafe { batches::<bool>(a, b, dims, aval, ctx) },
@@ -138,13 +147,13 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     }
 }
 
-/// Foreign memory may lie at odd addresses, which the kernels do not take.
-fn aligned(v: &Value, ctx: &Ctx) -> Result<Value> {
+/// A copy of what lies at odd addresses, as foreign memory may: the kernels do not take it.
+fn aligned(v: &Value, ctx: &Ctx) -> Result<Option<Value>> {
     let align = v.dtype().size().min(8);
     if (v.as_ptr() as usize).is_multiple_of(align) {
-        Ok(v.clone())
+        Ok(None)
     } else {
-        copy(v, ctx)
+        copy(v, ctx).map(Some)
     }
 }
 

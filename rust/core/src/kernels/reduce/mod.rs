@@ -348,9 +348,8 @@ unsafe fn fold_block<W: Copy>(p: *const W, n: usize, f: impl Fn(W, W) -> W + Cop
         let mut lanes = p.cast::<[W; 16]>().read_unaligned();
         let mut i = 16;
         while i + 16 <= n {
-            let next = p.add(i).cast::<[W; 16]>().read_unaligned();
-            for (x, y) in lanes.iter_mut().zip(next) {
-                *x = f(*x, y);
+            for (j, x) in lanes.iter_mut().enumerate() {
+                *x = f(*x, p.add(i + j).read_unaligned());
             }
             i += 16;
         }

@@ -102,6 +102,17 @@ macro_rules! floats {
             fn is_nan(self) -> bool { self != self }
             #[inline(always)]
             fn less(self, other: $t) -> bool { self < other }
+            // Written so that it becomes the processor's maximum, and a mask for NaN.
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                let x = if self > other { self } else { other };
+                if self != self { self } else { x }
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                let x = if self < other { self } else { other };
+                if self != self { self } else { x }
+            }
         }
 
         impl Number for Complex<$t> {

@@ -1,0 +1,78 @@
+"""The examples of the documentation run, and its links lead somewhere."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import cotan as ct
+
+TOP = Path(__file__).parents[2]
+PAGES = sorted([TOP / "README.md", TOP / "CONTRIBUTING.md", *TOP.glob("docs/**/*.md")])
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def ids(pages):
+    return [str(page.relative_to(TOP)) for page in pages]
+
+
+with_sessions = [p for p in PAGES if ">>> " in p.read_text()]
+with_scripts = [p for p in PAGES if blocks(p, "python")]
+
+
+@pytest.mark.parametrize("page", with_sessions, ids=ids(with_sessions))
+def test_sessions(page):
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    name = str(page.relative_to(TOP))
+    report = []
+    session = doctest.DocTestParser().get_doctest(page.read_text(), {}, name, name, 0)
+    runner.run(session, out=report.append)
+    assert runner.failures == 0, "".join(report)
+    assert runner.tries > 0
+
+
+@pytest.mark.parametrize("page", with_scripts, ids=ids(with_scripts))
+def test_scripts(page, capsys):
+    for block in blocks(page, "python"):
+        capsys.readouterr()
+        exec(compile(block, str(page), "exec"), {})
+        printed = capsys.readouterr().out
+        expected = re.search(
+            re.escape(block) + r"```\n+```text\n(.*?)^```",
+            page.read_text(),
+            re.MULTILINE | re.DOTALL,
+        )
+        if expected:
+            assert printed == expected.group(1)
+
+
+def test_there_are_examples():
+    assert len(with_sessions) >= 3
+    assert with_scripts
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_links(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+def test_docstrings():
+    """Those of the compiled module; `--doctest-modules` runs the others."""
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    finder = doctest.DocTestFinder()
+    for name, value in vars(ct).items():
+        if not name.startswith("_") and callable(value) and value.__doc__:
+            for test in finder.find(value, name, module=False, globs={}):
+                report = []
+                runner.run(test, out=report.append)
+                assert runner.failures == 0, "".join(report)
+    assert runner.tries > 10
