@@ -7,6 +7,7 @@ import functools
 import gc
 import math
 import numbers
+import operator
 import pickle
 import weakref
 from typing import NamedTuple
@@ -383,7 +384,11 @@ def test_nested_gradients_do_not_confuse_perturbations():
     assert ct.grad(f)(3.0) == 6.0
 
 
-@pytest.mark.parametrize("y", [1.0, np.float64(1), np.array(1.0), ct.array(1.0)])
+@pytest.mark.parametrize(
+    "y",
+    [1.0, np.float64(1), np.array(1.0), ct.array(1.0)],
+    ids=["float", "scalar", "ndarray", "Array"],
+)
 @pytest.mark.parametrize(
     "inner",
     [
@@ -393,6 +398,7 @@ def test_nested_gradients_do_not_confuse_perturbations():
         lambda f, y: ct.pullback(f, y)[0],
         lambda f, y: ct.pullback(f, y)[1](1.0)[0],
     ],
+    ids=["gradient", "value_and_gradient", "value", "value of a pullback", "pullback"],
 )
 def test_an_inner_derivative_depends_on_what_it_closes_over(inner, y):
     assert ct.gradient(lambda x: inner(lambda y: x * y, y), 3.0) == (1.0,)
@@ -574,29 +580,30 @@ def test_methods_are_numpys():
     assert x.astype(np.float32).dtype == np.float32
 
 
-OPERATORS = [
-    lambda a, b: a + b,
-    lambda a, b: a - b,
-    lambda a, b: a * b,
-    lambda a, b: a / b,
-    lambda a, b: a // b,
-    lambda a, b: a % b,
-    lambda a, b: divmod(a, b)[0],
-    lambda a, b: divmod(a, b)[1],
-    lambda a, b: a**b,
-    lambda a, b: a @ b,
-    lambda a, b: a == b,
-    lambda a, b: a != b,
-    lambda a, b: a < b,
-    lambda a, b: a <= b,
-    lambda a, b: a > b,
-    lambda a, b: a >= b,
-]
+OPERATORS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "divmod 0": lambda a, b: divmod(a, b)[0],
+    "divmod 1": lambda a, b: divmod(a, b)[1],
+    "pow": operator.pow,
+    "matmul": operator.matmul,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64, np.complex128])
-@pytest.mark.parametrize("f", OPERATORS)
-def test_operators(f, dtype):
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(name, dtype):
+    f = OPERATORS[name]
     a, b = np.array([5, 6, 7], dtype), np.array([2, 6, 1], dtype)
     try:
         expected = f(a, b)
@@ -611,8 +618,8 @@ def test_operators(f, dtype):
 
 
 def test_operators_with_numbers_on_both_sides():
-    for f in OPERATORS:
-        if f is OPERATORS[9]:
+    for f in OPERATORS.values():
+        if f is operator.matmul:
             continue
         for other in (2, 2.5):
             np.testing.assert_allclose(np.asarray(f(ct.array(X), other)), f(X, other))

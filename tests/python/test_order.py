@@ -231,7 +231,7 @@ def test_a_refilled_buffer(n, read):
     x = np.linspace(0.5, 3.5, n)
     value, (gradient,) = ct.value_and_gradient(f, x)
     h = 1e-7
-    np.testing.assert_allclose(value, f(x), rtol=1e-12)
+    np.testing.assert_allclose(value, f(x), rtol=1e-12, atol=1e-14 * n)
     slope = sum(
         (read(x + h, np.full(n, s)) - read(x - h, np.full(n, s))) / (2 * h) for s in (1.0, 2.0, 3.0)
     )
@@ -595,6 +595,12 @@ def test_the_memory_of_an_argument_is_written_by_f(n, wrap):
         x[:], c[:] = np.nan, np.nan
         return y
 
+    if x.nbytes >= 2**18:
+        # Large arguments are borrowed, not copied: writing to one of them is an error, not a wrong
+        # number.
+        with pytest.raises(RuntimeError, match=r"\(300000,\).*written"):
+            ct.value_and_gradient(f, x, wrap(c))
+        return
     value, (dx, dc) = ct.value_and_gradient(f, x, wrap(c))
     assert value == 2.0 * n
     np.testing.assert_array_equal(dx, np.full(n, 2.0))

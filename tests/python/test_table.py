@@ -369,10 +369,11 @@ def differentiable(entry):
     return entry["differentiable"] and entry["args"]
 
 
-@pytest.mark.parametrize(("name", "number"), cases(lambda e: differentiable(e)))
+# A cast to float32 swallows small differences; it has a test of its own.
+@pytest.mark.parametrize(
+    ("name", "number"), cases(lambda e: differentiable(e) and e["name"] != "cast")
+)
 def test_gradient(name, number):
-    if name == "cast":
-        pytest.skip("differences are lost in float32; see test_cast_passes_the_gradient")
     args, params = arguments(name, number)
     f, active = weighted(name, params, args)
     gradients = ct.gradient(f, *active)
@@ -381,10 +382,10 @@ def test_gradient(name, number):
         np.testing.assert_allclose(g, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(("name", "number"), cases(lambda e: differentiable(e)))
+@pytest.mark.parametrize(
+    ("name", "number"), cases(lambda e: differentiable(e) and e["name"] != "cast")
+)
 def test_second_order(name, number):
-    if name == "cast":
-        pytest.skip("differences are lost in float32")
     args, params = arguments(name, number)
     f, active = weighted(name, params, args)
     rng = np.random.default_rng(2)
@@ -438,12 +439,12 @@ def test_gradient_in_float32(name, number):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "number"), cases(lambda e: not e["differentiable"] and e["args"]))
+@pytest.mark.parametrize(
+    ("name", "number"),
+    cases(lambda e: not e["differentiable"] and e["args"] and e["types"] != "integer"),
+)
 def test_no_derivative(name, number):
     args, params = arguments(name, number)
-    active = [i for i, a in enumerate(args) if a.dtype.kind == "f"]
-    if not active:
-        pytest.skip("takes integers")
 
     def f(*xs):
         return ct.sum(ct.mul(apply(name, xs, params), 1.0))

@@ -124,7 +124,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
         Value::from_parts(aval, strides, low.unsigned_abs(), Arc::new(storage))
     };
     let large = value.aval().nbytes() >= SMALL;
-    if stable && large || borrow == Borrow::Call && large {
+    if stable || borrow == Borrow::Call && large {
         return Ok(value);
     }
     let bytes = value.aval().nbytes() as u64;

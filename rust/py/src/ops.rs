@@ -525,6 +525,10 @@ pub fn apply<'py>(
         let text = if value.is_instance_of::<pyo3::types::PyBool>() { text.to_lowercase() } else { text };
         attributes.push((key.extract::<String>()?, text));
     }
+    if attributes.is_empty() && matches!(prim.0.class, cotan::prim::Class::Elementwise { .. }) {
+        let arguments: Vec<Bound<'py, PyAny>> = args.iter().collect();
+        return apply_elementwise(py, prim, &arguments.iter().collect::<Vec<_>>());
+    }
     let params = Params::from_attributes(&attributes).or_raise()?;
     let arrays: Vec<Array> = args.iter().map(|a| operand(name, &a)).collect::<PyResult<_>>()?;
     let inputs: Vec<&Array> = arrays.iter().collect();

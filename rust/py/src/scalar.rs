@@ -183,6 +183,11 @@ pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> P
     for operand in rest {
         arrays.push(operand.cast(dtype)?);
     }
+    if prim == cotan::ops::RECIPROCAL && common.kind() == Kind::Integer {
+        // NumPy divides integers as C does: the quotient is cut off.
+        let exact = Array::apply(prim, cotan::prim::Params::None, &[&arrays[0]]).or_raise()?;
+        return Ok((exact.cast(common).or_raise()?, rank));
+    }
     let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
     let out = Array::apply(prim, cotan::prim::Params::None, &inputs).or_raise()?;
     let rank = if out.shape().is_empty() { rank } else { Rank::Array };

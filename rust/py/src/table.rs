@@ -77,10 +77,13 @@ fn type_name(types: Types) -> &'static str {
         Types::Any => "any",
         Types::Number => "number",
         Types::Real => "real",
+        Types::RealNumber => "real number",
+        Types::Quotient => "quotient",
         Types::Inexact => "inexact",
         Types::Float => "float",
         Types::Logical => "logical",
         Types::Integer => "integer",
+        Types::WholeNumber => "whole number",
         Types::Complex => "complex",
     }
 }

@@ -71,7 +71,7 @@ elementwise! { $
 
     /// The nearest whole number; halves go to the even one. Its derivative is 0.
     ROUND round(x) {
-        types: Real,
+        types: Float,
         lane: Round,
         partials: Some(|_, _, _| Zero),
         cost: Cheap,
@@ -215,7 +215,7 @@ elementwise! { $
 
     /// `x * x`.
     SQUARE square(x) {
-        types: Any,
+        types: Number,
         lane: Square,
         partials: Some(|x, _, _| Times(x[0] * 2.0)),
         cost: Cheap,
@@ -515,7 +515,7 @@ elementwise! { $
 
     /// The quotient `x / y`; integers give a float.
     DIV div(x, y) {
-        types: Inexact,
+        types: Quotient,
         lane: Div,
         partials: Some(|x, out, i| if i == 0 { Over(x[1]) } else { Times(-(out / x[1])) }),
         cost: Cheap,
@@ -623,7 +623,7 @@ elementwise! { $
 
     /// `x / y` rounded down. Its derivative is 0.
     FLOOR_DIVIDE floor_divide(x, y) {
-        types: Real,
+        types: RealNumber,
         lane: FloorDivide,
         partials: Some(|_, _, _| Zero),
         cost: Cheap,
@@ -635,7 +635,7 @@ elementwise! { $
 
     /// The remainder of `x / y`, with the sign of `y`.
     REMAINDER remainder(x, y) {
-        types: Real,
+        types: RealNumber,
         lane: Remainder,
         partials: Some(|x, _, i| if i == 0 { One } else { Times(-x[0].compare(FLOOR_DIVIDE, x[1])) }),
         cost: Cheap,
@@ -647,7 +647,7 @@ elementwise! { $
 
     /// The remainder of `x / y`, with the sign of `x`.
     FMOD fmod(x, y) {
-        types: Real,
+        types: RealNumber,
         lane: Fmod,
         partials: Some(|x, _, i| if i == 0 { One } else { Times(-(x[0] / x[1]).map(TRUNC)) }),
         cost: Cheap,
@@ -815,7 +815,7 @@ elementwise! { $
 
     /// The bits of `x` moved up by `y` places.
     LEFT_SHIFT left_shift(x, y) {
-        types: Integer,
+        types: WholeNumber,
         lane: ShiftLeft,
         partials: None,
         cost: Cheap,
@@ -827,7 +827,7 @@ elementwise! { $
 
     /// The bits of `x` moved down by `y` places.
     RIGHT_SHIFT right_shift(x, y) {
-        types: Integer,
+        types: WholeNumber,
         lane: ShiftRight,
         partials: None,
         cost: Cheap,

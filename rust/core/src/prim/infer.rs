@@ -12,9 +12,11 @@ impl Types {
             Types::Any => true,
             Types::Number => dtype != DType::Bool,
             Types::Real => !dtype.is_complex(),
-            Types::Inexact | Types::Complex => dtype.is_inexact(),
+            Types::RealNumber => matches!(dtype.kind(), Kind::Integer | Kind::Float),
+            Types::Inexact | Types::Quotient | Types::Complex => dtype.is_inexact(),
             Types::Float => dtype.kind() == Kind::Float,
             Types::Logical => dtype == DType::Bool,
+            Types::WholeNumber => dtype.kind() == Kind::Integer,
             Types::Integer => matches!(dtype.kind(), Kind::Bool | Kind::Integer),
         }
     }
@@ -22,7 +24,14 @@ impl Types {
     /// The dtype in which NumPy computes for this input; `None` when it refuses.
     pub fn compute(self, dtype: DType) -> Option<DType> {
         let out = match self {
-            Types::Any | Types::Real | Types::Number | Types::Integer => dtype,
+            Types::Any
+            | Types::Real
+            | Types::RealNumber
+            | Types::Number
+            | Types::Integer
+            | Types::WholeNumber => dtype,
+            Types::Quotient if !dtype.is_inexact() => DType::F64,
+            Types::Quotient => dtype,
             Types::Inexact | Types::Float | Types::Complex => dtype.inexact(),
             Types::Logical => DType::Bool,
         };
@@ -34,11 +43,12 @@ impl Types {
         match self {
             Types::Any => "any dtype",
             Types::Number => "numbers, not bool",
-            Types::Real => "real numbers",
-            Types::Inexact => "floats or complex numbers",
+            Types::Real | Types::RealNumber => "real numbers",
+            Types::Inexact | Types::Quotient => "floats or complex numbers",
             Types::Float => "floats",
             Types::Logical => "bool",
             Types::Integer => "bool or integers",
+            Types::WholeNumber => "integers",
             Types::Complex => "floats or complex numbers",
         }
     }

@@ -124,6 +124,10 @@ pub enum Types {
     Number,
     /// Everything but complex numbers.
     Real,
+    /// Integers and floats.
+    RealNumber,
+    /// Floats and complex numbers; integers become float64, however short they are.
+    Quotient,
     /// Floats and complex numbers; integers become floats.
     Inexact,
     /// Floats; integers become floats.
@@ -132,6 +136,8 @@ pub enum Types {
     Logical,
     /// Bools and integers.
     Integer,
+    /// Integers.
+    WholeNumber,
     /// Complex numbers (floats are taken as they are and mean no imaginary part).
     Complex,
 }

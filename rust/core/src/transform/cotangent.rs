@@ -3,7 +3,7 @@
 //! Rules state one contribution; this file brings it into the space of its primal (sums over what
 //! was broadcast, takes the real part, casts) and adds it to those that are there.
 
-use crate::aval::Aval;
+use crate::aval::{Aval, broadcast};
 use crate::ops;
 use crate::prim::{Partial, V};
 
@@ -76,11 +76,10 @@ impl<'e> Ct<'e> {
                 // The sum over repeated axes has to see the zeros of the mask.
                 let Some(v) = other.dense() else { return Ct::Zero };
                 let v = fit(v);
-                // A condition or a factor may have been larger than the cotangent, never than the
-                // result; a smaller one is repeated by what follows.
-                if v.shape().len() < primal.shape.len() || v.aval().size() < primal.size() {
-                    return Ct::Dense(v.broadcast_to(&primal.shape));
-                }
+                // Most contributions have the shape of the result, which the argument was repeated to;
+                // a rule may also give a smaller one, which stands for its repetition.
+                let both = broadcast(&v.shape(), &primal.shape);
+                let v = both.map_or(v, |both| v.broadcast_to(&both));
                 Ct::Dense(v.sum_to(&primal.shape))
             }
         }

@@ -337,32 +337,53 @@ unsafe fn fold_chunk<T: Number>(
     tree.finish(f).unwrap_or(T::Wide::ZERO)
 }
 
-/// Folds `n > 0` neighbouring elements in sixteen lanes.
+/// Folds `n > 0` neighbouring elements, at most a block: a full one in 64 lanes of four, a shorter
+/// one in sixteen lanes.
 #[inline(always)]
 unsafe fn fold_block<W: Copy>(p: *const W, n: usize, f: impl Fn(W, W) -> W + Copy) -> W {
+    const LANES: usize = BLOCK / 4;
     // SAFETY: all offsets are below `n`.
     unsafe {
+        let at = |i: usize| p.add(i).read_unaligned();
         if n < 16 {
-            return (1..n).fold(p.read_unaligned(), |x, i| f(x, p.add(i).read_unaligned()));
+            return (1..n).fold(at(0), |x, i| f(x, at(i)));
+        }
+        if n == BLOCK {
+            let mut lanes = [at(0); LANES];
+            for (i, x) in lanes.iter_mut().enumerate() {
+                let (low, high) = (f(at(i), at(i + LANES)), f(at(i + 2 * LANES), at(i + 3 * LANES)));
+                *x = f(low, high);
+            }
+            let mut sixteen = [lanes[0]; 16];
+            for (i, x) in sixteen.iter_mut().enumerate() {
+                *x = f(f(lanes[i], lanes[i + 16]), f(lanes[i + 32], lanes[i + 48]));
+            }
+            return halve(sixteen, f);
         }
         let mut lanes = p.cast::<[W; 16]>().read_unaligned();
         let mut i = 16;
         while i + 16 <= n {
             for (j, x) in lanes.iter_mut().enumerate() {
-                *x = f(*x, p.add(i + j).read_unaligned());
+                *x = f(*x, at(i + j));
             }
             i += 16;
         }
         for (x, i) in lanes.iter_mut().zip(i..n) {
-            *x = f(*x, p.add(i).read_unaligned());
+            *x = f(*x, at(i));
         }
-        for half in [8, 4, 2, 1] {
-            for i in 0..half {
-                lanes[i] = f(lanes[i], lanes[i + half]);
-            }
-        }
-        lanes[0]
+        halve(lanes, f)
     }
+}
+
+/// Folds sixteen lanes.
+#[inline(always)]
+fn halve<W: Copy>(mut lanes: [W; 16], f: impl Fn(W, W) -> W) -> W {
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
+        }
+    }
+    lanes[0]
 }
 
 /// The densest direction runs across results: fold rows of them.
@@ -468,9 +489,11 @@ unsafe fn fold_rows<T: Number>(
                     cursor.advance(1);
                     p
                 });
+                let [p0, p1, p2, p3] = next;
+                let at = |p: *const T::Wide, j: usize| unsafe { p.add(j).read_unaligned() };
                 for (j, x) in rows[..n].iter_mut().enumerate() {
-                    let y = next.map(|p| unsafe { p.add(j).read_unaligned() });
-                    *x = f(f(f(f(*x, y[0]), y[1]), y[2]), y[3]);
+                    let (low, high) = (f(at(p0, j), at(p1, j)), f(at(p2, j), at(p3, j)));
+                    *x = f(*x, f(low, high));
                 }
                 done += 4;
             }
