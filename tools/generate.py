@@ -35,10 +35,13 @@ TYPES = {
     "any": "every dtype",
     "number": "every dtype but bool",
     "real": "every dtype but complex",
+    "real number": "integer and float",
+    "quotient": "float and complex; integers become float64",
     "inexact": "float and complex; integers become float",
     "float": "float; integers become float",
     "logical": "every dtype, compared with zero",
     "integer": "bool and integer",
+    "whole number": "integer",
     "complex": "complex",
 }
 
@@ -157,7 +160,7 @@ def section(entry: Entry) -> str:
         prefix = f"`cotan.{function}{inspect.signature(getattr(_core, function))}`"
         rows.append(f"Function: {prefix.replace('=Ellipsis', '=-1').replace(', /)', ')')}.")
     else:
-        rows.append(f'Function: none of its own; `cotan._core.apply("{name}", ...)` in programs.')
+        rows.append("Function: none of its own; it appears in programs.")
     if entry["types"] is not None:
         rows.append(f"dtypes: {TYPES[entry['types']]}.")
     rows.append(f"Differentiable: {'yes' if entry['differentiable'] else 'no'}.")

@@ -58,6 +58,9 @@ def _given(value: Any) -> bool:
 @implements(np.sum)
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
         initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
+    plain_call = dtype is None and out is None and keepdims is False and where is True
+    if plain_call and type(initial) is int and initial == 0:
+        return _core.sum(a, axis)  # the common case, without looking at what was not given
     x = _core.asarray(a, dtype)
     result = _core.sum(_masked(x, _or(where, True), 0), axis, _or(keepdims, False))
     initial = _or(initial, 0)
@@ -96,6 +99,8 @@ implements(np.min, np.amin)(_extremum(np.minimum))
 @implements(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          *, where: Any = True) -> Any:  # fmt: skip
+    if dtype is None and out is None and keepdims is False and where is True:
+        return _core.mean(a, axis)
     x = _core.asarray(a, dtype)
     keepdims, where = _or(keepdims, False), _or(where, True)
     if where is True:

@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::kernels::Value;
-use crate::prim::{Class, Params, Prim, Sample, Samples, Types, Var};
+use crate::prim::{Class, Params, Prim, Sample, Samples, Var};
 use crate::program::{Builder, Program};
 use crate::sched;
 use crate::transform;
@@ -99,8 +99,9 @@ fn argument_dtype(prim: Prim, i: usize, dtype: DType) -> DType {
     match (&prim.0.class, prim.0.args.get(i).copied()) {
         (_, Some("index")) => DType::I64,
         (_, Some("cond")) => DType::Bool,
-        (Class::Elementwise { types: Types::Logical, .. }, _) => DType::Bool,
-        (Class::Elementwise { types: Types::Integer, .. }, _) => DType::I64,
+        (Class::Elementwise { types, .. }, _) if !types.accept(DType::F64) => {
+            if types.accept(DType::I64) { DType::I64 } else { DType::Bool }
+        }
         _ => dtype,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cotan::Array;
 use cotan::kernels::Value;
 use cotan::ops;
-use cotan::prim::Prim;
+use cotan::prim::{Class, Prim};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyString, PyTuple};
@@ -539,11 +539,10 @@ impl PyArray {
         slf: &Bound<'py, Self>,
         func: &Bound<'py, PyAny>,
         types: &Bound<'py, PyAny>,
-        args: &Bound<'py, PyAny>,
-        kwargs: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let numpy = slf.py().import("cotan._numpy")?;
-        numpy.call_method1("array_function", (func, types, args, kwargs))
+        crate::ufunc::array_function(slf.py(), func, types, args, kwargs)
     }
 
     /// The class of what NumPy would have handed out, so that `isinstance(x, np.ndarray)` holds in code
@@ -737,6 +736,13 @@ fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny
     wrap(py, zero, slf.get().rank)
 }
 
+/// Whether an array of this inexact dtype needs no promotion for a primitive.
+fn accepts(prim: Prim, x: &Array) -> bool {
+    let dtype = x.dtype();
+    dtype.is_inexact()
+        && matches!(&prim.0.class, Class::Elementwise { types, .. } if types.accept(dtype))
+}
+
 /// Operands of an elementwise primitive given as Python objects.
 pub fn apply_elementwise<'py>(
     py: Python<'py>,
@@ -749,7 +755,7 @@ pub fn apply_elementwise<'py>(
     {
         let rank = array.get().rank;
         let array = array.get().read(py)?;
-        if array.dtype().is_inexact() && rank != Rank::Number {
+        if rank != Rank::Number && accepts(prim, &array) {
             let out = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
             return wrap_result(py, out);
         }
@@ -757,6 +763,7 @@ pub fn apply_elementwise<'py>(
     if let [x, y] = arguments
         && let Ok(x) = x.cast_exact::<PyArray>()
         && let Some((x, y)) = fast(x, y)?
+        && accepts(prim, &x)
     {
         return wrap_result(py, Array::apply2(prim, x, y).or_raise()?);
     }

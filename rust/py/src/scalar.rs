@@ -183,6 +183,9 @@ pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> P
     for operand in rest {
         arrays.push(operand.cast(dtype)?);
     }
+    if prim == cotan::ops::RECIPROCAL && common == DType::Bool {
+        return Err(PyTypeError::new_err("reciprocal: not defined for dtype bool; cast it to a number"));
+    }
     if prim == cotan::ops::RECIPROCAL && common.kind() == Kind::Integer {
         // NumPy divides integers as C does: the quotient is cut off.
         let exact = Array::apply(prim, cotan::prim::Params::None, &[&arrays[0]]).or_raise()?;

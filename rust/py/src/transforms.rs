@@ -205,8 +205,7 @@ fn rank_of(kind: Kind) -> Rank {
 fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     let wrong = |what: String| {
         PyValueError::new_err(format!(
-            "{name}: the function must return a real scalar, not {what}; reduce it (np.sum), or use \
-             ct.pullback"
+            "{name}: the function must return a real scalar, not {what}, or use ct.pullback"
         ))
     };
     let Ok(Some(operand)) = Operand::of(y) else {
@@ -219,7 +218,7 @@ fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     let mut array = operand.array()?;
     if !array.shape().is_empty() {
         let shape = cotan::aval::tuple(array.shape());
-        return Err(wrong(format!("an array of shape {shape}")));
+        return Err(wrong(format!("an array of shape {shape}; reduce it (np.sum)")));
     }
     if array.dtype().is_complex() {
         return Err(wrong(format!("a {} number; take its real part or abs", array.dtype().numpy_name())));

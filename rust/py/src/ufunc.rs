@@ -72,6 +72,24 @@ pub fn array_ufunc(
     Ok(python.call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?.unbind())
 }
 
+/// `func(*args, **kwargs)` with an `Array` among the arguments, for a NumPy function.
+pub fn array_function<'py>(
+    py: Python<'py>,
+    func: &Bound<'py, PyAny>,
+    types: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static FUNCTIONS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let functions = FUNCTIONS.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("cotan._numpy")?.getattr("FUNCTIONS")?.cast_into::<PyDict>()?.unbind())
+    })?;
+    match functions.bind(py).get_item(func)? {
+        Some(implementation) => implementation.call(args, Some(kwargs)),
+        None => py.import("cotan._numpy")?.call_method1("array_function", (func, types, args, kwargs)),
+    }
+}
+
 /// Whether an operand is an array or a number that we know.
 fn plain(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     use pyo3::types::{PyComplex, PyFloat, PyInt};

@@ -65,7 +65,8 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     let role = |a: &Array| match a.0.op {
         Op::Known | Op::Number(_) => Role::Input,
         _ if is_literal(a) => Role::Equation,
-        Op::Leaf if a.value().is_some() && a.tag() < tag => Role::Input,
+        // The leaf of an outer recording is what it is; for a run it may be what it copies.
+        Op::Leaf if a.tag() < tag && (tag != u64::MAX || a.value().is_some()) => Role::Input,
         Op::Leaf => Role::Alias,
         _ if a.tag() >= tag => Role::Equation,
         _ if a.value().is_some() => Role::Input,
