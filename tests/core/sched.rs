@@ -1,1 +1,184 @@
-//! .
+//! Running: fused equals one equation at a time, any number of threads gives the same bits, and the
+//! tables of plans are bounded.
+
+use std::sync::Mutex;
+
+use cotan::kernels::Value;
+use cotan::program::Builder;
+use cotan::prim::{Params, Var};
+use cotan::testing::{self, Rng};
+use cotan::{Arg, Array, Aval, DType, Program, gradient, ops, sched};
+use proptest::prelude::*;
+
+use super::opt::same_bits;
+
+/// Tests that change the number of threads take turns.
+static THREADS: Mutex<()> = Mutex::new(());
+
+/// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
+fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
+    let mut rng = Rng::new(seed);
+    let builder = Builder::new();
+    let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
+    let mut vars: Vec<Var> = shapes.iter().map(|s| builder.input("", &Aval::new(dtype, s))).collect();
+    let unary = [ops::SIN, ops::NEG, ops::TANH, ops::SQUARE, ops::ABS, ops::SIGMOID, ops::FLOOR];
+    let binary = [ops::ADD, ops::MUL, ops::SUB, ops::MAXIMUM, ops::HYPOT, ops::ATAN2];
+    let reductions = [ops::SUM, ops::MAX, ops::MEAN, ops::MIN, ops::LOGSUMEXP, ops::PROD];
+    for _ in 0..length {
+        let pick = |rng: &mut Rng, n: usize| (rng.bits() % n as u64) as usize;
+        let x = builder.handle(vars[pick(&mut rng, vars.len())]);
+        let y = builder.handle(vars[pick(&mut rng, vars.len())]);
+        let rank = x.shape().len();
+        let new = match rng.bits() % 8 {
+            0 | 1 => x.map(unary[pick(&mut rng, unary.len())]),
+            2..=4 => {
+                let prim = binary[pick(&mut rng, binary.len())];
+                match builder.push(prim, Params::None, &[x.var, y.var]) {
+                    Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.handle(var),
+                    _ => continue,
+                }
+            }
+            5 if rank > 0 => x.reduce(reductions[pick(&mut rng, reductions.len())], &[pick(&mut rng, rank)]),
+            6 if rank > 1 => {
+                let perm: Vec<usize> = (0..rank).rev().collect();
+                x.transpose(&perm)
+            }
+            7 if rank < 3 => {
+                let shape = x.shape();
+                x.broadcast_to(&[&[2][..], &shape].concat())
+            }
+            _ => {
+                let zero = x.number(0.0);
+                x.compare(ops::GT, zero).select(x, x.square())
+            }
+        };
+        vars.push(new.var);
+    }
+    let outs: Vec<Var> = vars[4..].iter().rev().step_by(3).copied().collect();
+    let values = shapes.iter().map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap()).collect();
+    (builder.finish(outs).unwrap(), values)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fused_equals_one_equation_at_a_time(seed: u64, length in 1usize..40, double: bool) {
+        let dtype = if double { DType::F64 } else { DType::F32 };
+        let (program, values) = random_program(seed, length, dtype);
+        program.verify().unwrap();
+        prop_assert_eq!(&Program::parse(&program.to_string()).unwrap(), &program);
+        let plain = testing::run_stepwise(&program, &values).unwrap();
+        let fused = testing::run(&program, &values).unwrap();
+        for (a, b) in plain.iter().zip(&fused) {
+            close(a, b, &program, if double { 1e-12 } else { 1e-4 });
+        }
+    }
+
+    #[test]
+    fn reverse_passes_of_random_programs_verify(seed: u64, length in 1usize..25) {
+        let (program, values) = random_program(seed, length, DType::F64);
+        let wrt = vec![true; program.num_inputs()];
+        let vjp = cotan::transform::vjp(&program, &wrt).unwrap();
+        vjp.program.verify().unwrap();
+        let mut inputs = values;
+        for (j, &out) in program.outs().iter().enumerate() {
+            if vjp.cotangents[j].is_some() {
+                let aval = program.aval(out);
+                inputs.push(Value::from_slice(&aval.shape, &vec![1.0; aval.size()]).unwrap());
+            }
+        }
+        let plain = testing::run_stepwise(&vjp.program, &inputs).unwrap();
+        let fused = testing::run(&vjp.program, &inputs).unwrap();
+        for (a, b) in plain.iter().zip(&fused) {
+            close(a, b, &vjp.program, 1e-9);
+        }
+    }
+}
+
+/// Equal up to the order in which reductions add.
+fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
+    assert_eq!(a.aval(), b.aval());
+    for (x, y) in testing::numbers(a).unwrap().iter().zip(testing::numbers(b).unwrap()) {
+        let same = (x.re - y.re).abs() <= tolerance * (1.0 + x.re.abs().max(y.re.abs()))
+            || x.re.to_bits() == y.re.to_bits()
+            || (x.re.is_nan() && y.re.is_nan());
+        // Overflow may come a little earlier in another order.
+        assert!(same || x.re.abs() > 1e30, "{x} and {y} in\n{program}");
+    }
+}
+
+fn large() -> (Array, Array) {
+    let n = 1 << 20;
+    let mut rng = Rng::new(3);
+    let x = rng.array(DType::F64, &[n / 64, 64], -1.0, 1.0).unwrap();
+    let w = rng.array(DType::F64, &[64, 64], -1.0, 1.0).unwrap();
+    (Array::constant(x), Array::constant(w))
+}
+
+#[test]
+fn the_same_bits_on_any_number_of_threads() {
+    let _turn = THREADS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (x, w) = large();
+    let run = || {
+        let f = |v: &[Array]| v[0].matmul(&v[1])?.tanh()?.square()?.mean(0)?.exp()?.sum(..);
+        let g = gradient(f, &[Arg::from(&x), Arg::from(&w)]).unwrap();
+        g.into_iter().map(|g| g.unwrap().evaluate().unwrap().clone()).collect::<Vec<_>>()
+    };
+    let program = Program::new();
+    let mut runs = Vec::new();
+    for threads in [1, 2, 3] {
+        sched::set_num_threads(threads);
+        assert_eq!(sched::num_threads(), threads);
+        runs.push(run());
+    }
+    sched::set_num_threads(0);
+    for other in &runs[1..] {
+        for (a, b) in runs[0].iter().zip(other) {
+            same_bits(a, b, &program);
+        }
+    }
+}
+
+/// A run that the user stops ends with an error, and the next one is right.
+#[test]
+fn a_run_is_interrupted() {
+    let _turn = THREADS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let n = 1500;
+    let x = Array::full(DType::F64, &[n, n], 1e-3).unwrap();
+    let y = (0..6).try_fold(x.clone(), |y, _| y.matmul(&x)).unwrap();
+    let started = std::time::Instant::now();
+    let error = y.force(&mut || started.elapsed().as_millis() > 30).unwrap_err();
+    assert_eq!(error, cotan::Error::Interrupted);
+    assert!(!y.is_forced());
+    assert_eq!(x.sum(..).unwrap().item().unwrap().round(), (n * n) as f64 * 1e-3);
+}
+
+/// Ever new shapes do not fill the memory.
+#[test]
+fn tables_of_plans_are_bounded() {
+    for n in 1..2000 {
+        let x = Array::from_slice(&[n], &vec![1.0; n]).unwrap();
+        let g = gradient(|x| x[0].square()?.sum(..), &[Arg::from(&x)]).unwrap();
+        assert_eq!(g[0].as_ref().unwrap().to_vec::<f64>().unwrap()[n - 1], 2.0);
+    }
+    assert!(sched::num_plans() <= 512, "{}", sched::num_plans());
+}
+
+/// A chain of elementwise functions with a sum behind it is one pass over memory.
+#[test]
+fn chains_are_fused() {
+    let text = "\
+program(%0: f64[1000], %1: f64[1000]) {
+  %2: f64[1000] = sin(%0)
+  %3: f64[1000] = cos(%1)
+  %4: f64[1000] = mul(%2, %3)
+  %5: f64[] = sum[axes=(0,)](%4)
+  return %5
+}
+";
+    let plan = sched::plan(&Program::parse(text).unwrap()).unwrap();
+    assert_eq!(plan.num_passes(), 1);
+    let steps: u64 = plan.counts().iter().map(|(_, n)| n).sum();
+    assert_eq!(steps, 4);
+}

@@ -90,7 +90,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     reached.sort_by_key(|(a, _)| a.id());
 
     for (array, next) in &reached {
-        if matches!(array.0.op, Op::Leaf) && next.is_empty() && array.value().is_none() {
+        if role(array) == Role::Alias && next.is_empty() {
             return Err(Error::Program(format!(
                 "the value of a traced argument ({}) is not known while its function is traced; \
                  choose with where() instead of branching on it",

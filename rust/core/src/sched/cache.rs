@@ -17,6 +17,11 @@ pub fn lock_plans() -> impl Sized {
     (super::pool::lock(), plans())
 }
 
+/// How many plans are kept at the moment.
+pub fn num_plans() -> usize {
+    plans().as_ref().map_or(0, Lru::len)
+}
+
 /// Forgets all plans.
 pub fn clear_plans() {
     *plans() = None;
