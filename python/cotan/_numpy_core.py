@@ -1,25 +1,46 @@
-"""The table of NumPy functions, and what their implementations share."""
+"""The table of NumPy functions on `Array`s, and what its entries share.
+
+An entry computes one NumPy function, with that function's signature, whenever one of our arrays is
+among the arguments. What has no entry runs on plain values as long as no gradient follows them, and
+is refused by name otherwise.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from cotan import _core
 
-# NumPy's functions, and what computes them on arrays.
+# NumPy's functions, and what computes them.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
 def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an implementation into the table."""
+    """Enter an implementation into the table; None stands for what this NumPy does not have."""
 
     def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
-            FUNCTIONS[function] = implementation
+            if function is not None:
+                FUNCTIONS[function] = implementation
         return implementation
 
     return enter
+
+
+def in_numpy(name: str) -> Any:
+    """Give a function of NumPy by its dotted name, None when this version lacks it."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def name_of(function: Any) -> str:
+    """Give the name by which a function is known to who calls it."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}"
 
 
 def is_array(x: Any) -> bool:
@@ -28,49 +49,97 @@ def is_array(x: Any) -> bool:
 
 
 def plain(x: Any) -> Any:
-    """Give the value of an array; anything else as it is. Drops gradients: for whole numbers."""
+    """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):
-        return _core.value(x)
-    if isinstance(x, (list, tuple)) and any(map(is_array, x)):
-        return type(x)(plain(item) for item in x)
+        value = _core.value(x)
+        return value if x._rank == "array" else value[()]
+    if isinstance(x, (list, tuple)) and any(is_array(item) or type(item) is type(x) for item in x):
+        return type(x)(map(plain, x))
     return x
 
 
-def written(out: Any, result: Any) -> Any:
-    """Write a result into `out`, when it was given."""
-    if out is None:
+def given(value: Any) -> bool:
+    """Say whether an argument was given, where None means something of its own."""
+    return value is not np._NoValue
+
+
+def either(value: Any, default: Any) -> Any:
+    """Give an argument, or its default."""
+    return default if value is np._NoValue else value
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Give the axes that are meant: none for all of them."""
+    return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+
+
+def flat(x: Any) -> Any:
+    """Give all elements along one axis."""
+    return _core.reshape(x, -1)
+
+
+def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
+    """Give what a function without an axis works on: everything along one."""
+    x = _core.asarray(x)
+    return (flat(x), 0) if axis is None else (x, axes_of(axis, x.ndim)[0])
+
+
+def written(name: str, out: Any, result: Any) -> Any:
+    """Write a result into `out` when it was given; of the same shape, and a dtype that holds it."""
+    if out is None or out is np._NoValue:
         return result
-    if is_array(out):
-        out._assign(result)
-        return out
-    if _core.is_active(result):
+    value = _core.asarray(result)
+    if out.shape != value.shape:
+        raise ValueError(f"{name}: out= has shape {out.shape}, the result has {value.shape}")
+    check_cast(name, value.dtype, out.dtype)
+    return assigned(name, out, value)
+
+
+def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") -> None:
+    """Refuse to write numbers where they do not fit."""
+    if not np.can_cast(source, target, casting):
         raise TypeError(
-            "out: writing into a plain ndarray would drop the gradient; let out= be an Array "
-            "(np.zeros_like of one), or leave it out; ct.dropgrad drops it on purpose"
+            f"{name}: cannot cast the result from {source} to {target}, the dtype of out=, by the "
+            f"rule {casting!r}"
         )
-    out[...] = _core.value(result)
-    return out
+
+
+def assigned(name: str, target: Any, value: Any) -> Any:
+    """Write a value into an array in place, and give that back."""
+    if not is_array(target):
+        if _core.is_active(value):
+            raise TypeError(
+                f"{name}: writing into a plain ndarray would drop the gradient; write into an "
+                "Array (one made by np.zeros_like of an Array), or use the result that is "
+                "returned; ct.dropgrad drops it on purpose"
+            )
+        target[...] = _core.value(value)
+    elif target._rank != "array":
+        raise TypeError(f"{name}: out= must be an array; a scalar cannot be written to")
+    else:
+        target._assign(value)
+    return target
 
 
 def refuse(what: str) -> TypeError:
     """Make the error for what has no derivative rule."""
     return TypeError(
-        f"{what} has no derivative rule in cotan; hold its arguments constant with ct.dropgrad, or "
-        "write it in terms of functions that have one"
+        f"{what} has no derivative rule in cotan yet; hold its arguments constant with ct.dropgrad, "
+        "or write it in terms of functions that have one"
     )
 
 
-def _any_active(tree: Any) -> bool:
+def any_active(tree: Any) -> bool:
+    """Say whether a gradient follows something in nested arguments."""
     if is_array(tree):
         return bool(_core.is_active(tree))
     if isinstance(tree, dict):
-        return any(map(_any_active, tree.values()))
-    return isinstance(tree, (list, tuple)) and any(map(_any_active, tree))
+        return any(map(any_active, tree.values()))
+    return isinstance(tree, (list, tuple)) and any(map(any_active, tree))
 
 
 def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a function without an entry on plain values, while no gradient follows its arguments."""
-    if _any_active(args) or _any_active(kwargs):
-        module = getattr(func, "__module__", None) or "numpy"
-        raise refuse(f"{module}.{getattr(func, '__name__', func)}")
+    """Run a function on plain values, while no gradient follows its arguments."""
+    if any_active(args) or any_active(kwargs):
+        raise refuse(name_of(func))
     return func(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})

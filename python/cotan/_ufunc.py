@@ -1,114 +1,28 @@
-"""NumPy's ufuncs on `Array`s: composites, methods (`reduce`, `accumulate`, `outer`, `at`), `out=`, `where=`.
+"""NumPy's ufuncs on `Array`s: composites, keywords, and the methods `reduce`, `accumulate`, `outer`,
+`reduceat` and `at`.
 
 What is a primitive and has no keyword is recorded in Rust without coming here.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._numpy_core import assigned, axes_of, check_cast, plain
+from cotan._numpy_special import COMPOSITES
 
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
     ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
 }
 
 
-def _float(x: Any) -> Any:
-    return _core.div(x, 1)
-
-
-def _modf(x: Any) -> tuple[Any, Any]:
-    whole = _core.trunc(x)
-    return _core.sub(x, whole), whole
-
-
-def _heaviside(x: Any, at_zero: Any) -> Any:
-    step = _core.where(_core.lt(x, 0), 0.0, _core.where(_core.eq(x, 0), at_zero, 1.0))
-    return _core.where(_core.isnan(x), math.nan, step)
-
-
-def _safe_log(y: Any, where: Any) -> Any:
-    return _core.log(_core.where(where, y, 1.0))
-
-
-def _xlogy(x: Any, y: Any) -> Any:
-    positive = _core.ne(x, 0)
-    return _core.where(positive, _core.mul(x, _safe_log(y, positive)), 0.0)
-
-
-def _xlog1py(x: Any, y: Any) -> Any:
-    positive = _core.ne(x, 0)
-    return _core.where(positive, _core.mul(x, _core.log1p(_core.where(positive, y, 0.0))), 0.0)
-
-
-def _entr(x: Any) -> Any:
-    inside = _core.where(_core.eq(x, 0), 0.0, -math.inf)
-    positive = _core.gt(x, 0)
-    return _core.where(positive, _core.neg(_core.mul(x, _safe_log(x, positive))), inside)
-
-
-def _logit(x: Any) -> Any:
-    return _core.sub(_core.log(x), _core.log1p(_core.neg(x)))
-
-
-def _ndtr(x: Any) -> Any:
-    return _core.mul(0.5, _core.erfc(_core.mul(x, -math.sqrt(0.5))))
-
-
-def _matvec(x: Any, y: Any) -> Any:
-    return _core.matmul(x, np.expand_dims(y, -1))[..., 0]
-
-
-def _vecmat(x: Any, y: Any) -> Any:
-    return _core.matmul(np.expand_dims(np.conj(x), -2), y)[..., 0, :]
-
-
-# Ufuncs that are said in terms of primitives, NumPy's and those of scipy.special, by their names.
-_COMPOSITES: dict[str, Callable[..., Any]] = {
-    "fabs": lambda x: _core.abs(_float(x)),
-    "positive": lambda x: _core.asarray(x).copy(),
-    "conjugate": lambda x: _core.asarray(x).conj(),
-    "deg2rad": lambda x: _core.mul(x, math.pi / 180),
-    "radians": lambda x: _core.mul(x, math.pi / 180),
-    "rad2deg": lambda x: _core.mul(x, 180 / math.pi),
-    "degrees": lambda x: _core.mul(x, 180 / math.pi),
-    "heaviside": _heaviside,
-    "float_power": lambda x, y: _core.pow(_core.cast(x, np.float64), _core.cast(y, np.float64)),
-    "divmod": lambda x, y: (_core.floor_divide(x, y), _core.remainder(x, y)),
-    "modf": _modf,
-    "ldexp": lambda x, n: _core.mul(x, _core.exp2(_core.cast(n, _core.asarray(x).dtype))),
-    "logaddexp2": lambda x, y: _core.div(
-        _core.logaddexp(_core.mul(x, math.log(2)), _core.mul(y, math.log(2))), math.log(2)
-    ),
-    "signbit": lambda x: _core.lt(_core.copysign(1.0, x), 0),
-    "matmul": _core.matmul,
-    "vecdot": lambda x, y: _core.sum(_core.mul(np.conj(x), y), -1),
-    "matvec": _matvec,
-    "vecmat": _vecmat,
-    "expit": _core.sigmoid,
-    "log_expit": lambda x: _core.neg(_core.softplus(_core.neg(x))),
-    "logit": _logit,
-    "erf": _core.erf,
-    "erfc": _core.erfc,
-    "ndtr": _ndtr,
-    "exp10": lambda x: _core.exp(_core.mul(x, math.log(10))),
-    "xlogy": _xlogy,
-    "xlog1py": _xlog1py,
-    "entr": _entr,
-    "rel_entr": lambda x, y: _xlogy(x, _core.div(x, y)),
-    "kl_div": lambda x, y: _core.add(_core.sub(_xlogy(x, _core.div(x, y)), x), y),
-}
-
-_CONSTANT = {"sign", "floor", "ceil", "rint", "trunc"}
-
-
 def rule(ufunc: Any) -> Callable[..., Any] | None:
     """Give what computes a ufunc on arrays, if anything does."""
     name = ufunc.__name__
-    return _PRIMITIVES.get(name) or _COMPOSITES.get(name)
+    return _PRIMITIVES.get(name) or COMPOSITES.get(name)
 
 
 def _known(operand: Any) -> bool:
@@ -118,199 +32,381 @@ def _known(operand: Any) -> bool:
     return own is np.ndarray.__array_ufunc__
 
 
+def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute `ufunc.method(*inputs, **kwargs)` where an `Array` takes part."""
+    out = kwargs.get("out") or ()
+    if not all(map(_known, (*inputs, *out))):
+        return NotImplemented
+    compute = rule(ufunc)
+    if compute is None:
+        return _on_values(ufunc, method, inputs, kwargs)
+    options = {k: v for k, v in kwargs.items() if k != "out"}
+    if method == "__call__":
+        result = called(ufunc, compute, inputs, out, **options)
+    else:
+        result = _METHODS[method](ufunc, *inputs, **options)
+    return _into(ufunc, out, result, kwargs.get("casting", "same_kind"))
+
+
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
     if any(map(_core.is_active, inputs)):
         raise TypeError(
-            f"numpy.{ufunc.__name__} has no derivative rule in cotan; hold its arguments constant "
-            "with ct.dropgrad, or write it in terms of functions that have one"
+            f"numpy.{ufunc.__name__} has no derivative rule in cotan yet; hold its arguments "
+            "constant with ct.dropgrad, or write it in terms of functions that have one"
         )
-    plain = [_core.value(x) if isinstance(x, _core.Array) else x for x in inputs]
-    return getattr(ufunc, method)(*plain, **kwargs)
-
-
-def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute `ufunc.method(*inputs, **kwargs)` where an `Array` takes part."""
-    if not all(map(_known, inputs)):
-        return NotImplemented
-    kwargs = dict(kwargs)
-    out = kwargs.pop("out", None)
+    out = kwargs.get("out") or ()
+    options = {k: plain(v) for k, v in kwargs.items() if k != "out"}
     if method == "at":
-        return _at(ufunc, *inputs)
-    compute = rule(ufunc)
-    if compute is None:
-        result = _on_values(ufunc, method, inputs, kwargs)
-    elif method == "__call__":
-        result = _call(ufunc, compute, inputs, kwargs, out)
-    else:
-        handler = _METHODS.get(method)
-        if handler is None:
-            raise TypeError(f"numpy.{ufunc.__name__}.{method} is not supported on an Array")
-        result = handler(ufunc, compute, *inputs, **kwargs)
-    return _into(ufunc, out, result)
+        target, *others = inputs
+        values = np.array(plain(target))
+        getattr(ufunc, method)(values, *map(plain, others), **options)
+        assigned(ufunc.__name__, target, values)
+        return None
+    return _into(ufunc, out, getattr(ufunc, method)(*map(plain, inputs), **options), "same_kind")
 
 
-def _call(
+# --------------------------------------------------------------------------------------------------
+# Calls, and their keywords
+
+
+def called(
     ufunc: Any,
     compute: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    out: tuple[Any, ...] | None,
+    inputs: Sequence[Any],
+    out: Sequence[Any] = (),
+    where: Any = True,
+    dtype: Any = None,
+    signature: Any = None,
+    casting: str = "same_kind",
+    **options: Any,
 ) -> Any:
-    where = kwargs.pop("where", True)
-    dtype = kwargs.pop("dtype", None)
-    kwargs.pop("casting", None)
-    kwargs.pop("order", None)
-    kwargs.pop("subok", None)
-    if kwargs:
-        raise TypeError(f"{ufunc.__name__}: {sorted(kwargs)} not supported on an Array")
-    if dtype is not None:
-        inputs = tuple(_core.cast(x, dtype) for x in inputs)
-    result = compute(*inputs)
+    """Compute a ufunc with the keywords that NumPy's have."""
+    for ignored in ("order", "subok"):
+        options.pop(ignored, None)
+    signature = options.pop("sig", signature)
+    if ufunc.signature is not None:
+        return _along_axes(ufunc, compute, inputs, dtype, **options)
+    if options:
+        names = ", ".join(map(repr, sorted(options)))
+        raise TypeError(f"{ufunc.__name__}() got an unexpected keyword argument {names}")
+    if dtype is None and signature is None:
+        result = compute(*inputs)
+    else:
+        result = _in_dtypes(ufunc, compute, inputs, dtype, signature, casting)
     if where is True:
         return result
-    if out is None or out[0] is None:
-        raise TypeError(
-            f"{ufunc.__name__}: where= leaves the other elements undefined; give out= too, or use "
-            "np.where"
-        )
-    return _core.where(where, result, out[0])
+    # Where nothing is computed NumPy leaves the memory of out=, or zeros for want of any.
+    results = result if isinstance(result, tuple) else (result,)
+    kept = [*out, *[None] * (len(results) - len(out))]
+    masked = tuple(
+        _core.where(where, r, np.zeros((), r.dtype) if o is None else o)
+        for r, o in zip(results, kept, strict=True)
+    )
+    return masked if isinstance(result, tuple) else masked[0]
 
 
-def _into(ufunc: Any, out: tuple[Any, ...] | None, result: Any) -> Any:
+def _in_dtypes(
+    ufunc: Any,
+    compute: Callable[..., Any],
+    inputs: Sequence[Any],
+    dtype: Any,
+    signature: Any,
+    casting: str,
+) -> Any:
+    """Compute in the dtypes of the loop that NumPy would choose."""
+    if signature is None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    elif isinstance(signature, (str, type, np.dtype)):
+        signature = (None,) * ufunc.nin + (np.dtype(signature),) * ufunc.nout
+    given = [type(x) if type(x) in {int, float, complex} else np.result_type(x) for x in inputs]
+    dtypes = ufunc.resolve_dtypes(
+        (*given, *[None] * ufunc.nout), signature=signature, casting=casting
+    )
+    result = compute(*(_core.cast(x, d) for x, d in zip(inputs, dtypes, strict=False)))
+    wanted = dtypes[ufunc.nin :]
+    if isinstance(result, tuple):
+        return tuple(_core.asarray(r, d) for r, d in zip(result, wanted, strict=True))
+    return _core.asarray(result, wanted[0])
+
+
+def _along_axes(
+    ufunc: Any,
+    compute: Callable[..., Any],
+    inputs: Sequence[Any],
+    dtype: Any = None,
+    axis: Any = None,
+    axes: Any = None,
+    keepdims: bool = False,
+) -> Any:
+    """Compute a product of vectors or matrices along other axes than the last."""
+    arrays = [_core.asarray(x, dtype) for x in inputs]
+    if axes is None:
+        axes = [(-1 if axis is None else axis,)] * ufunc.nin
+        moves = axis is not None
+    else:
+        axes = [a if isinstance(a, tuple) else (a,) for a in axes]
+        moves = True
+    if moves:
+        pairs = zip(arrays, axes, strict=False)
+        arrays = [np.moveaxis(x, a, range(-len(a), 0)) for x, a in pairs]  # type: ignore[type-var]
+    result = compute(*arrays)
+    if len(axes) > ufunc.nin and axes[-1]:
+        result = np.moveaxis(result, range(-len(axes[-1]), 0), axes[-1])
+    return np.expand_dims(result, axes[0]) if keepdims else result
+
+
+def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str) -> Any:
     """Write results to where `out=` wants them."""
-    if out is None or all(o is None for o in out):
+    if all(o is None for o in out):
         return result
     results = result if isinstance(result, tuple) else (result,)
+    name = ufunc.__name__
     written = []
     for target, value in zip(out, results, strict=True):
-        if target is None:
-            written.append(value)
-            continue
-        if not isinstance(target, _core.Array):
-            _write_plain(ufunc, target, value)
-        else:
-            _check_out(ufunc, target, value)
-            target._assign(value)
-        written.append(target)
-    return written[0] if len(written) == 1 else tuple(written)
+        if target is not None:
+            value = _core.asarray(value)
+            check_cast(name, value.dtype, target.dtype, casting)
+            if np.broadcast_shapes(value.shape, target.shape) != target.shape:
+                raise ValueError(
+                    f"{name}: non-broadcastable output operand with shape {target.shape} doesn't "
+                    f"match the broadcast shape {value.shape}"
+                )
+            value = assigned(name, target, value)
+        written.append(value)
+    return tuple(written) if isinstance(result, tuple) else written[0]
 
 
-def _check_out(ufunc: Any, target: Any, value: Any) -> None:
-    value = _core.asarray(value)
-    if np.broadcast_shapes(value.shape, target.shape) != target.shape:
-        raise ValueError(
-            f"{ufunc.__name__}: non-broadcastable output operand with shape {target.shape} doesn't "
-            f"match the broadcast shape {value.shape}"
-        )
-    if not np.can_cast(value.dtype, target.dtype, "same_kind"):
-        raise TypeError(
-            f"{ufunc.__name__}: cannot write the result of dtype {value.dtype} into out= of dtype "
-            f"{target.dtype}"
-        )
-
-
-def _write_plain(ufunc: Any, target: Any, value: Any) -> None:
-    if _core.is_active(value):
-        raise TypeError(
-            f"{ufunc.__name__}: writing into a plain ndarray would drop the gradient; let out= be an "
-            "Array (np.zeros_like of one), or leave it out; ct.dropgrad drops it on purpose"
-        )
-    target[...] = _core.value(value)
-
-
-def _reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(ndim))
-    return np.lib.array_utils.normalize_axis_tuple(axis, ndim)
-
+# --------------------------------------------------------------------------------------------------
+# Reductions
 
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "add": (_core.sum, 0),
     "multiply": (_core.prod, 1),
-    "maximum": (_core.max, -math.inf),
-    "minimum": (_core.min, math.inf),
+    "maximum": (_core.max, None),
+    "minimum": (_core.min, None),
     "logaddexp": (_core.logsumexp, -math.inf),
+}
+_ASSOCIATIVE = {
+    *_REDUCTIONS,
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "fmax", "fmin", "gcd", "hypot", "lcm"),
+    *("logaddexp2", "logical_and", "logical_or", "logical_xor"),
 }
 
 
-def _truth(x: Any) -> Any:
-    return x if x.dtype == np.bool_ else _core.ne(x, 0)
+def reduced(
+    ufunc: Any, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    """Fold a binary ufunc over axes."""
+    name = ufunc.__name__
+    x = _core.asarray(a, dtype)
+    if name in {"logical_and", "logical_or"} and x.dtype != np.bool_:
+        x = _core.ne(x, 0)
+    axes = axes_of(axis, x.ndim)
+    fold, neutral = _fold(ufunc, x)
+    start = neutral if initial is np._NoValue or initial is None else initial
+    if where is not True:
+        if start is None:
+            raise ValueError(
+                f"reduction operation '{name}' does not have an identity, so to use a where mask "
+                "one has to specify 'initial'"
+            )
+        x = _core.where(where, x, np.asarray(start, x.dtype) if neutral is None else neutral)
+    if start is not None and neutral is None and any(x.shape[i] == 0 for i in axes):
+        shape = [n if i not in axes else 1 for i, n in enumerate(x.shape) if i not in axes or keepdims]
+        return _core.broadcast_to(_core.asarray(start, x.dtype), shape)
+    if neutral is None and start is None and any(x.shape[i] == 0 for i in axes):
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    result = fold(x, axes, keepdims)
+    if initial is np._NoValue or initial is None or (type(initial) is int and initial == neutral):
+        return result
+    compute = rule(ufunc)
+    assert compute is not None  # noqa: S101
+    return compute(result, _core.asarray(initial, result.dtype))
+
+
+def _fold(ufunc: Any, x: Any) -> tuple[Callable[..., Any], Any]:
+    """Give what folds a ufunc over axes, and its neutral element."""
+    name = ufunc.__name__
+    if name == "logical_and":
+        return _core.min, np.True_
+    if name == "logical_or":
+        return _core.max, np.False_
+    if name in {"maximum", "minimum"} and x.dtype.kind == "c":
+        return _pairwise(ufunc), None
+    return _REDUCTIONS.get(name) or (_pairwise(ufunc), ufunc.identity)
+
+
+def _part(x: Any, at: int, part: Any) -> Any:
+    return x[(slice(None),) * at + (part,)]
+
+
+def _pairwise(ufunc: Any) -> Callable[..., Any]:
+    """Fold a ufunc that has no reduction of its own: halves with halves, or one after the other."""
+    compute = rule(ufunc)
+    name = ufunc.__name__
+    if compute is None or ufunc.nin != 2 or ufunc.nout != 1:
+        raise TypeError(f"numpy.{name}.reduce: only binary ufuncs with a rule can be reduced")
+
+    def along(x: Any, at: int) -> Any:
+        n = x.shape[at]
+        if name not in _ASSOCIATIVE:
+            result = _part(x, at, 0)
+            for i in range(1, n):
+                result = compute(result, _part(x, at, i))
+            return result
+        while n > 1:
+            half = n // 2
+            pairs = compute(_part(x, at, slice(half)), _part(x, at, slice(half, 2 * half)))
+            rest = _part(x, at, slice(2 * half, n))
+            x = pairs if n == 2 * half else _core.concatenate([pairs, rest], at)
+            n = x.shape[at]
+        return _part(x, at, 0)
+
+    def fold(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+        if len(axes) > 1 and name not in _ASSOCIATIVE:
+            raise ValueError(
+                f"reduction operation '{name}' is not reorderable, so at most one axis may be "
+                "specified"
+            )
+        shape = x.shape
+        for at in sorted(axes, reverse=True):
+            if shape[at] == 0:
+                kept = [n for i, n in enumerate(shape) if i not in axes]
+                result = np.full(kept, ufunc.identity, x.dtype)
+                return np.expand_dims(result, axes) if keepdims else result
+            x = along(x, at)
+        kept = [1 if i in axes else n for i, n in enumerate(shape)]
+        return _core.reshape(x, kept) if keepdims else x
+
+    return fold
 
 
 def reduce(
     ufunc: Any,
-    compute: Callable[..., Any],
-    x: Any,
+    array: Any,
     axis: Any = 0,
     dtype: Any = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
-    """Fold a binary ufunc over axes."""
-    x = _core.asarray(x, dtype)
-    name = ufunc.__name__
-    if name in {"logical_and", "logical_or"}:
-        fold, neutral = (_core.min, True) if name == "logical_and" else (_core.max, False)
-        x = _truth(x)
-    elif name in _REDUCTIONS:
-        fold, neutral = _REDUCTIONS[name]
-    else:
-        raise TypeError(f"numpy.{name}.reduce is not supported on an Array")
-    if where is not True:
-        extremum = name in {"maximum", "minimum"}
-        if extremum and initial is None:
-            message = f"reduction operation '{name}' does not have an identity, so to use a where "
-            raise ValueError(message + "mask one has to specify 'initial'")
-        x = _core.where(where, x, initial if extremum else neutral)
-    result = fold(x, axis, keepdims)
-    return result if initial is None else compute(result, initial)
+    """Fold a binary ufunc over axes, by default the first."""
+    x = _core.asarray(array)
+    if x.ndim == 0 and axis in {0, -1}:
+        axis = ()
+    return reduced(ufunc, x, axis, dtype, keepdims, initial, where)
 
 
-def accumulate(
-    ufunc: Any, compute: Callable[..., Any], x: Any, axis: int = 0, dtype: Any = None
-) -> Any:
+# --------------------------------------------------------------------------------------------------
+# Running folds, all pairs, parts, in place
+
+
+def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None) -> Any:
     """Fold a binary ufunc along an axis and keep every step."""
-    x = _core.asarray(x, dtype)
-    if ufunc.__name__ == "add":
-        return _core.cumsum(x, axis)
-    # A scan by doubling: log2(n) steps, each of the whole array.
-    (at,) = _reduced_axes(axis, x.ndim)
-    n, shift = x.shape[at], 1
+    x = _core.asarray(a, dtype)
+    name = ufunc.__name__
+    if name in {"add", "multiply"} and dtype is None and x.dtype.kind in "biu":
+        x = _core.cast(x, np.int64)
+    if name.startswith("logical_") and x.dtype != np.bool_:
+        x = _core.ne(x, 0)
+    (at,) = axes_of(axis, x.ndim)
+    if name == "add":
+        return _core.cumsum(x, at)
+    compute = rule(ufunc)
+    if compute is None or ufunc.nin != 2 or ufunc.nout != 1:
+        raise TypeError(f"numpy.{name}.accumulate: only binary ufuncs with a rule can accumulate")
+    n = x.shape[at]
+    if name in _ASSOCIATIVE:
+        # By doubling: log2(n) steps, each of the whole array.
+        shift = 1
+        while shift < n:
+            later = compute(_part(x, at, slice(n - shift)), _part(x, at, slice(shift, None)))
+            x = _core.concatenate([_part(x, at, slice(shift)), later], at)
+            shift *= 2
+        return x
+    steps = [_part(x, at, slice(0, 1))]
+    for i in range(1, n):
+        steps.append(compute(steps[-1], _part(x, at, slice(i, i + 1))))
+    return _core.concatenate(steps, at) if n else x
 
-    def cut(part: slice) -> Any:
-        return x[(slice(None),) * at + (part,)]
 
-    while shift < n:
-        x = _core.concatenate(
-            [cut(slice(shift)), compute(cut(slice(n - shift)), cut(slice(shift, None)))], at
-        )
-        shift *= 2
-    return x
+def accumulate(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    """Fold a binary ufunc along an axis, by default the first, and keep every step."""
+    return scanned(ufunc, array, axis, dtype)
 
 
-def outer(ufunc: Any, compute: Callable[..., Any], x: Any, y: Any) -> Any:
+def outer(ufunc: Any, x: Any, y: Any, **options: Any) -> Any:
     """Apply a binary ufunc to all pairs of elements."""
-    del ufunc
     x, y = _core.asarray(x), _core.asarray(y)
-    return compute(_core.reshape(x, x.shape + (1,) * y.ndim), y)
+    compute = rule(ufunc)
+    assert compute is not None  # noqa: S101
+    return called(ufunc, compute, (_core.reshape(x, x.shape + (1,) * y.ndim), y), **options)
 
 
-def reduceat(
-    ufunc: Any, compute: Callable[..., Any], x: Any, indices: Any, axis: int = 0, dtype: Any = None
-) -> Any:
-    """Fold a binary ufunc over consecutive parts of an axis."""
-    x = _core.asarray(x, dtype)
-    (at,) = _reduced_axes(axis, x.ndim)
-    starts = [int(i) for i in np.asarray(_core.value(indices))]
-    ends = [*starts[1:], x.shape[at]]
-    before = (slice(None),) * at
+def reduceat(ufunc: Any, array: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    """Fold a binary ufunc over parts of an axis, each from its index to the next one."""
+    x = _core.asarray(array)
+    (at,) = axes_of(axis, x.ndim)
+    n = x.shape[at]
+    starts = np.asarray(plain(indices))
+    for start in starts:
+        if not 0 <= start < n:
+            raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    ends = np.maximum([*starts[1:], n], starts + 1)
+    if ufunc.__name__ == "add":
+        # One gather of all parts, one sum by part.
+        lengths = ends - starts
+        part = np.repeat(np.arange(len(starts)), lengths)
+        rows = np.concatenate([np.arange(s, e) for s, e in zip(starts, ends, strict=True)])
+        moved = np.moveaxis(x, at, 0)
+        taken = moved[rows] if dtype is None else moved[rows].astype(dtype)
+        if taken.dtype.kind in "biu" and dtype is None:
+            taken = taken.astype(np.int64)
+        zeros = np.zeros((len(starts), *taken.shape[1:]), taken.dtype)
+        return np.moveaxis(_core.scatter_add(zeros, part, taken), 0, at)
     parts = [
-        reduce(ufunc, compute, x[(*before, slice(s, max(e, s + 1)))], at, keepdims=True)
+        reduced(ufunc, _part(x, at, slice(int(s), int(e))), at, dtype, True, np._NoValue, True)
         for s, e in zip(starts, ends, strict=True)
     ]
     return _core.concatenate(parts, at)
+
+
+def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
+    """Apply a ufunc in place at indices, as often as each occurs."""
+    name = f"{ufunc.__name__}.at"
+    if not isinstance(x, _core.Array):
+        if any(map(_core.is_active, values)):
+            assigned(name, x, values[0])
+        ufunc.at(x, *map(plain, (key, *values)))
+        return
+    compute = rule(ufunc)
+    assert compute is not None  # noqa: S101
+    operands = [_core.asarray(v) for v in values]
+    check_cast(name, compute(*(np.zeros((), o.dtype) for o in (x, *operands))).dtype, x.dtype)
+    if ufunc.__name__ in {"add", "subtract"}:
+        (value,) = values
+        x._assign(_core.index_add(x, key, value if ufunc.__name__ == "add" else _core.neg(value)))
+        return
+    key = tuple(map(plain, key)) if isinstance(key, tuple) else plain(key)
+    positions = np.arange(x.size).reshape(x.shape)[key]
+    operands = [np.broadcast_to(v, positions.shape).reshape(-1) for v in operands]
+    flat = x.flatten()
+    for turn in _turns(positions.reshape(-1)):
+        where = positions.reshape(-1)[turn]
+        flat[where] = compute(flat[where], *(v[turn] for v in operands))
+    x._assign(flat.reshape(x.shape))
+
+
+def _turns(positions: Any) -> list[Any]:
+    """Split positions into turns, none of which has one twice, in their order."""
+    order = np.argsort(positions, kind="stable")
+    ranked = positions[order]
+    first = np.r_[True, ranked[1:] != ranked[:-1]][: ranked.size]
+    begins = np.maximum.accumulate(np.where(first, np.arange(ranked.size), 0))
+    turn = np.empty(ranked.size, int)
+    turn[order] = np.arange(ranked.size) - begins
+    return [np.flatnonzero(turn == t) for t in range(turn.max(initial=-1) + 1)]
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
@@ -318,24 +414,5 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "accumulate": accumulate,
     "outer": outer,
     "reduceat": reduceat,
+    "at": at,
 }
-
-
-def _at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
-    """Apply a ufunc in place at indices, as often as each occurs."""
-    name = ufunc.__name__
-    if not isinstance(x, _core.Array):
-        raise TypeError(
-            f"numpy.{name}.at: writing into a plain ndarray would drop the gradient; use an Array"
-        )
-    if name in {"add", "subtract"}:
-        (value,) = values
-        x._assign(_core.index_add(x, key, value if name == "add" else _core.neg(value)))
-        return
-    compute = rule(ufunc)
-    positions = np.arange(x.size).reshape(x.shape)[_core.value(key) if isinstance(key, _core.Array) else key]
-    if compute is None or np.unique(positions).size != positions.size:
-        raise TypeError(
-            f"numpy.{name}.at with repeated indices is not supported on an Array; use add or subtract"
-        )
-    x[key] = compute(x[key], *values)

@@ -12,7 +12,10 @@ fn round_trip<T: Element + PartialEq + std::fmt::Debug + Default>(elements: [T; 
     assert_eq!(x.to_ndarray::<T>().unwrap(), a.clone().into_dyn());
     let t = Array::from_ndarray(&a.t()).unwrap();
     assert_eq!(t.to_ndarray::<T>().unwrap(), a.t().to_owned().into_dyn());
-    assert_eq!(x.t().unwrap().to_ndarray::<T>().unwrap(), a.t().to_owned().into_dyn());
+    assert_eq!(
+        x.t().unwrap().to_ndarray::<T>().unwrap(),
+        a.t().to_owned().into_dyn()
+    );
 }
 
 #[test]
@@ -36,7 +39,13 @@ fn layouts_of_views() {
     let x = Array::from_ndarray(&view).unwrap();
     assert_eq!(x.to_ndarray::<f64>().unwrap(), view.to_owned().into_dyn());
     let empty: ArrayD<f64> = ArrayD::zeros(vec![0, 3]);
-    assert_eq!(Array::from_ndarray(&empty).unwrap().to_ndarray::<f64>().unwrap(), empty);
+    assert_eq!(
+        Array::from_ndarray(&empty)
+            .unwrap()
+            .to_ndarray::<f64>()
+            .unwrap(),
+        empty
+    );
     let scalar = ndarray::arr0(2.0);
     assert_eq!(Array::from_ndarray(&scalar).unwrap().item().unwrap(), 2.0);
 }
@@ -83,7 +92,10 @@ fn methods_compute() -> cotan::Result<()> {
     assert_eq!(v(x.max([0, 1])), [6.0]);
     assert_eq!(v(x.cumsum(1)), [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);
     assert_eq!(v(x.flip(1)?.slice(&[0..1, 0..3])), [3.0, 2.0, 1.0]);
-    assert_eq!(v(Array::concatenate(&[&x, &x], 0)?.sum(0)), [10.0, 14.0, 18.0]);
+    assert_eq!(
+        v(Array::concatenate(&[&x, &x], 0)?.sum(0)),
+        [10.0, 14.0, 18.0]
+    );
     assert_eq!(x.argmax(1).unwrap().to_vec::<i64>().unwrap(), [2, 2]);
     let index = Array::from_slice(&[1], &[-1i64]).unwrap();
     assert_eq!(v(x.gather(&index)), [4.0, 5.0, 6.0]);
@@ -96,21 +108,44 @@ fn errors_name_what_does_not_fit() {
     let b = Array::zeros(DType::F64, &[4]).unwrap();
     let message = |r: cotan::Result<Array>| r.unwrap_err().to_string();
     let add = message(a.add(&b));
-    assert!(add.contains("add") && add.contains("(2, 3)") && add.contains("(4,)"), "{add}");
+    assert!(
+        add.contains("add") && add.contains("(2, 3)") && add.contains("(4,)"),
+        "{add}"
+    );
     let matmul = message(a.matmul(&a));
-    assert!(matmul.contains("matmul") && matmul.contains("(2, 3)"), "{matmul}");
+    assert!(
+        matmul.contains("matmul") && matmul.contains("(2, 3)"),
+        "{matmul}"
+    );
     let axis = message(a.sum(2));
     assert!(axis.contains("sum") && axis.contains("axis 2"), "{axis}");
     let reshape = message(a.reshape(&[4]));
-    assert!(reshape.contains("(2, 3)") && reshape.contains("(4,)"), "{reshape}");
+    assert!(
+        reshape.contains("(2, 3)") && reshape.contains("(4,)"),
+        "{reshape}"
+    );
     let index = message(a.gather(&Array::from_slice(&[1], &[2i64]).unwrap()));
-    assert!(index.contains("index 2") && index.contains("(2, 3)"), "{index}");
+    assert!(
+        index.contains("index 2") && index.contains("(2, 3)"),
+        "{index}"
+    );
     let dtype = a.to_vec::<f32>().unwrap_err().to_string();
-    assert!(dtype.contains("float64") && dtype.contains("float32") && dtype.contains("cast()"), "{dtype}");
+    assert!(
+        dtype.contains("float64") && dtype.contains("float32") && dtype.contains("cast()"),
+        "{dtype}"
+    );
     let shape = message(Array::from_slice(&[2], &[1.0]));
-    assert!(shape.contains("(2,)") && shape.contains("1 given"), "{shape}");
+    assert!(
+        shape.contains("(2,)") && shape.contains("1 given"),
+        "{shape}"
+    );
     let huge = message(Array::zeros(DType::F64, &[usize::MAX, 2]));
     assert!(huge.contains("too large"), "{huge}");
-    let scalar = cotan::gradient(|x| x[0].neg(), &[cotan::Arg::from(&a)]).unwrap_err().to_string();
-    assert!(scalar.contains("f64[2,3]") && scalar.contains("sum(..)"), "{scalar}");
+    let scalar = cotan::gradient(|x| x[0].neg(), &[cotan::Arg::from(&a)])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        scalar.contains("f64[2,3]") && scalar.contains("sum(..)"),
+        "{scalar}"
+    );
 }

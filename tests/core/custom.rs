@@ -9,7 +9,9 @@ fn softplus(x: &Array) -> cotan::Result<Array> {
         |x| {
             let e = x[0].exp()?;
             let y = e.log1p()?;
-            Ok((y, move |ct: &Array| Ok(vec![Some(ct.mul(&e.div(&e.add(1.0)?)?)?)])))
+            Ok((y, move |ct: &Array| {
+                Ok(vec![Some(ct.mul(&e.div(&e.add(1.0)?)?)?)])
+            }))
         },
         &[x],
     )
@@ -26,7 +28,9 @@ fn a_rule_is_used_and_differentiated_again() {
     assert!((y.item().unwrap() - 0.3f64.exp().ln_1p()).abs() < 1e-15);
     assert!((g[0].as_ref().unwrap().item().unwrap() - sigmoid(0.3)).abs() < 1e-15);
     let slope = |x: &[Array]| {
-        Ok(gradient(|x| softplus(&x[0]), &[Arg::from(&x[0])])?[0].clone().unwrap())
+        Ok(gradient(|x| softplus(&x[0]), &[Arg::from(&x[0])])?[0]
+            .clone()
+            .unwrap())
     };
     let g = gradient(slope, &[Arg::from(&x)]).unwrap();
     let wanted = sigmoid(0.3) * (1.0 - sigmoid(0.3));
@@ -36,7 +40,11 @@ fn a_rule_is_used_and_differentiated_again() {
 #[test]
 fn a_rule_may_say_anything() {
     let f = |x: &[Array]| {
-        custom("wrong", |x| Ok((x[0].sin()?, |ct: &Array| Ok(vec![Some(ct.mul(7.0)?)]))), &[&x[0]])
+        custom(
+            "wrong",
+            |x| Ok((x[0].sin()?, |ct: &Array| Ok(vec![Some(ct.mul(7.0)?)]))),
+            &[&x[0]],
+        )
     };
     let g = gradient(f, &[Arg::from(Array::from(0.3))]).unwrap();
     assert_eq!(g[0].as_ref().unwrap().item().unwrap(), 7.0);
@@ -51,7 +59,11 @@ fn shared_intermediates_are_computed_once() {
     value_and_gradient(|x| softplus(&x[0])?.sum(..), &[Arg::from(&x)]).unwrap();
     profile.exit();
     let counts = profile.counts();
-    let exps = counts.equations.iter().find(|(p, _)| p.name() == "exp").map(|(_, n)| *n);
+    let exps = counts
+        .equations
+        .iter()
+        .find(|(p, _)| p.name() == "exp")
+        .map(|(_, n)| *n);
     assert_eq!(exps, Some(1), "{counts:?}");
 }
 
@@ -60,16 +72,28 @@ fn captured_arrays_are_arguments_of_the_equation() {
     let c = Array::from_slice(&[2], &[2.0, 3.0]).unwrap();
     let scale = |x: &Array| {
         let c = &c;
-        custom("scale", move |x| Ok((x[0].mul(c)?, move |ct: &Array| Ok(vec![Some(ct.mul(c)?)]))), &[x])
+        custom(
+            "scale",
+            move |x| Ok((x[0].mul(c)?, move |ct: &Array| Ok(vec![Some(ct.mul(c)?)]))),
+            &[x],
+        )
     };
     let x = Array::from_slice(&[2], &[1.0, 1.0]).unwrap();
     let g = gradient(|x| scale(&x[0])?.sum(..), &[Arg::from(&x)]).unwrap();
     assert_eq!(g[0].as_ref().unwrap().to_vec::<f64>().unwrap(), [2.0, 3.0]);
     let (program, captured) = trace(|x| scale(&x[0]), &[&x]).unwrap();
     assert_eq!(captured.len(), 1);
-    assert!(program.to_string().contains("custom[name=scale](%0, %1)"), "{program}");
-    let error = Program::parse(&program.to_string()).unwrap_err().to_string();
-    assert!(error.contains("scale") && error.contains("line 2"), "{error}");
+    assert!(
+        program.to_string().contains("custom[name=scale](%0, %1)"),
+        "{program}"
+    );
+    let error = Program::parse(&program.to_string())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("scale") && error.contains("line 2"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -79,7 +103,9 @@ fn several_arguments_with_and_without_influence() {
             "second_only",
             |v| {
                 let x = v[0].clone();
-                Ok((v[0].mul(&v[1])?, move |ct: &Array| Ok(vec![None, Some(ct.mul(&x)?)])))
+                Ok((v[0].mul(&v[1])?, move |ct: &Array| {
+                    Ok(vec![None, Some(ct.mul(&x)?)])
+                }))
             },
             &[&v[0], &v[1]],
         )
@@ -105,14 +131,25 @@ fn equal_rules_are_equal() {
 fn what_a_rule_gives_is_checked() {
     let x = Array::from_slice(&[2], &[1.0, 2.0]).unwrap();
     let try_rule = |cts: fn(&Array) -> cotan::Result<Vec<Option<Array>>>| {
-        custom("mine", move |x| Ok((x[0].exp()?, cts)), &[&x]).unwrap_err().to_string()
+        custom("mine", move |x| Ok((x[0].exp()?, cts)), &[&x])
+            .unwrap_err()
+            .to_string()
     };
     let number = try_rule(|_| Ok(vec![]));
-    assert!(number.contains("mine") && number.contains("0 cotangents for 1 argument"), "{number}");
+    assert!(
+        number.contains("mine") && number.contains("0 cotangents for 1 argument"),
+        "{number}"
+    );
     let shape = try_rule(|ct| Ok(vec![Some(ct.sum(..)?)]));
-    assert!(shape.contains("mine") && shape.contains("argument 0") && shape.contains("(2,)"), "{shape}");
+    assert!(
+        shape.contains("mine") && shape.contains("argument 0") && shape.contains("(2,)"),
+        "{shape}"
+    );
     let dtype = try_rule(|ct| Ok(vec![Some(ct.cast(cotan::DType::F32)?)]));
-    assert!(dtype.contains("mine") && dtype.contains("float32") && dtype.contains("float64"), "{dtype}");
+    assert!(
+        dtype.contains("mine") && dtype.contains("float32") && dtype.contains("float64"),
+        "{dtype}"
+    );
     let branch = try_rule(|ct| {
         ct.evaluate()?;
         Ok(vec![None])
@@ -124,9 +161,16 @@ fn what_a_rule_gives_is_checked() {
 fn nothing_detaches_in_silence() {
     let outer = |x: &[Array]| {
         let y = &x[0];
-        custom("hidden", move |v| Ok((v[0].mul(y)?, move |ct: &Array| Ok(vec![Some(ct.mul(y)?)]))), &[&x[1]])
+        custom(
+            "hidden",
+            move |v| Ok((v[0].mul(y)?, move |ct: &Array| Ok(vec![Some(ct.mul(y)?)]))),
+            &[&x[1]],
+        )
     };
     let args = [Arg::from(Array::from(1.0)), Arg::from(Array::from(2.0))];
     let error = gradient(outer, &args).unwrap_err().to_string();
-    assert!(error.contains("hidden") && error.contains("dropgrad"), "{error}");
+    assert!(
+        error.contains("hidden") && error.contains("dropgrad"),
+        "{error}"
+    );
 }

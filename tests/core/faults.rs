@@ -16,9 +16,17 @@ fn a_chain_of_200_000_operations() {
         };
         let (y, g) = value_and_gradient(f, &[Arg::from(&x)]).unwrap();
         let (y, g) = (y.item().unwrap(), g[0].as_ref().unwrap().item().unwrap());
-        assert!((y - (-0.2f64).exp()).abs() < 1e-6 && (y - g).abs() < 1e-12, "{y} {g}");
+        assert!(
+            (y - (-0.2f64).exp()).abs() < 1e-6 && (y - g).abs() < 1e-12,
+            "{y} {g}"
+        );
     };
-    std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(256 << 10)
+        .spawn(work)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 #[test]
@@ -37,8 +45,14 @@ fn a_value_that_is_used_100_000_times() {
 
 #[test]
 fn many_arguments() {
-    let args: Vec<Arg> = (0..20_000).map(|i| Arg::from(Array::from(f64::from(i)))).collect();
-    let f = |v: &[Array]| v[1..].iter().try_fold(v[0].clone(), |sum, x| sum.add(&x.square()?));
+    let args: Vec<Arg> = (0..20_000)
+        .map(|i| Arg::from(Array::from(f64::from(i))))
+        .collect();
+    let f = |v: &[Array]| {
+        v[1..]
+            .iter()
+            .try_fold(v[0].clone(), |sum, x| sum.add(&x.square()?))
+    };
     let started = Instant::now();
     let g = gradient(f, &args).unwrap();
     assert_eq!(g.len(), 20_000);
@@ -73,7 +87,11 @@ fn an_error_in_the_function_leaves_no_recording() {
     assert!(!leaked.is_active());
     assert_eq!(leaked.item().unwrap(), 4.0);
     let g = gradient(|v| v[0].mul(&leaked), &[Arg::from(&x)]).unwrap();
-    assert_eq!(g[0].as_ref().unwrap().item().unwrap(), 4.0, "what leaked is a constant");
+    assert_eq!(
+        g[0].as_ref().unwrap().item().unwrap(),
+        4.0,
+        "what leaked is a constant"
+    );
 }
 
 #[test]
@@ -90,7 +108,10 @@ fn a_panic_in_the_function_leaves_no_recording() {
         )
     }));
     assert!(caught.is_err());
-    let leaf = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).unwrap();
+    let leaf = seen
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .unwrap();
     assert!(!leaf.is_active());
     assert!(gradient(|v| v[0].square(), &[Arg::from(&x)]).is_ok());
 }
@@ -98,7 +119,10 @@ fn a_panic_in_the_function_leaves_no_recording() {
 /// Memory that cannot be had is an error, and a small computation works afterwards.
 #[test]
 fn an_allocation_that_fails() {
-    let huge = Array::zeros(DType::F64, &[1 << 30, 1 << 20]).unwrap().add(1.0).unwrap();
+    let huge = Array::zeros(DType::F64, &[1 << 30, 1 << 20])
+        .unwrap()
+        .add(1.0)
+        .unwrap();
     assert!(matches!(huge.evaluate().unwrap_err(), Error::Memory(_)));
     assert_eq!(Array::from(1.0).add(1.0).unwrap().item().unwrap(), 2.0);
 }

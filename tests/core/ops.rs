@@ -28,9 +28,15 @@ fn every_primitive_has_a_test_instance() {
     for &prim in ops::table() {
         let found = [DType::F64, DType::C128].map(|d| instances(prim, d, &mut rng).len());
         let spelled_out = ["real", "imag", "complex", "custom"].contains(&prim.name());
-        assert!(found[0] + found[1] > 0 || spelled_out, "{prim:?} has no sample");
+        assert!(
+            found[0] + found[1] > 0 || spelled_out,
+            "{prim:?} has no sample"
+        );
         assert!(ops::by_name(prim.name()) == Some(prim));
-        assert!(!prim.0.doc.trim().is_empty(), "{prim:?} has no documentation");
+        assert!(
+            !prim.0.doc.trim().is_empty(),
+            "{prim:?} has no documentation"
+        );
     }
 }
 
@@ -40,7 +46,11 @@ fn check(prim: Prim, dtype: DType) {
     let mut rng = Rng::new(2);
     for (program, values) in instances(prim, dtype, &mut rng) {
         // z / |z| has no derivative that a single factor could be.
-        let order = if prim == ops::SIGN && dtype.is_complex() { 0 } else { 2 };
+        let order = if prim == ops::SIGN && dtype.is_complex() {
+            0
+        } else {
+            2
+        };
         testing::check_derivatives(&program, &values, order, 1e-6, &mut rng)
             .unwrap_or_else(|e| panic!("{dtype}: {e}"));
     }
@@ -48,14 +58,20 @@ fn check(prim: Prim, dtype: DType) {
 
 #[test]
 fn derivatives_of_every_primitive_in_float64() {
-    for &prim in ops::table().iter().filter(|&&p| is_differentiable(p) && p != ops::CAST) {
+    for &prim in ops::table()
+        .iter()
+        .filter(|&&p| is_differentiable(p) && p != ops::CAST)
+    {
         check(prim, DType::F64);
     }
 }
 
 #[test]
 fn derivatives_of_every_primitive_in_complex128() {
-    for &prim in ops::table().iter().filter(|&&p| is_differentiable(p) && p != ops::CAST) {
+    for &prim in ops::table()
+        .iter()
+        .filter(|&&p| is_differentiable(p) && p != ops::CAST)
+    {
         check(prim, DType::C128);
     }
 }
@@ -79,7 +95,11 @@ fn derivatives_of_parts_of_complex_numbers() {
 /// Casts between widths: the cotangent comes back in the dtype of the argument.
 #[test]
 fn casts_are_linear() {
-    for (from, to) in [(DType::F32, DType::F64), (DType::F64, DType::F32), (DType::F64, DType::C128)] {
+    for (from, to) in [
+        (DType::F32, DType::F64),
+        (DType::F64, DType::F32),
+        (DType::F64, DType::C128),
+    ] {
         let program =
             testing::single(ops::CAST, &Params::DType(to), &[Aval::new(from, &[2])]).unwrap();
         let vjp = transform::vjp(&program, &[true]).unwrap();
@@ -93,7 +113,16 @@ fn casts_are_linear() {
 fn float32_agrees_with_float64() {
     for &prim in ops::table() {
         // Differences of order one where the argument crosses a step.
-        let steps = ["floor", "ceil", "round", "trunc", "floor_divide", "remainder", "fmod", "cast"];
+        let steps = [
+            "floor",
+            "ceil",
+            "round",
+            "trunc",
+            "floor_divide",
+            "remainder",
+            "fmod",
+            "cast",
+        ];
         if steps.contains(&prim.name()) {
             continue;
         }
@@ -102,7 +131,8 @@ fn float32_agrees_with_float64() {
             let wide: Vec<Value> = (values.iter())
                 .map(|v| match v.dtype() {
                     DType::F32 => {
-                        testing::value(DType::F64, v.shape(), &testing::numbers(v).unwrap()).unwrap()
+                        testing::value(DType::F64, v.shape(), &testing::numbers(v).unwrap())
+                            .unwrap()
                     }
                     _ => v.clone(),
                 })
@@ -133,16 +163,29 @@ fn float32_agrees_with_float64() {
                 _ => ct.clone(),
             };
             let push = |values: &[Value], ct: Value| [values, &[ct]].concat();
-            close(&narrow.program, &double.program, &push(&values, ct), &push(&wide, wide_ct), 2e-4);
+            close(
+                &narrow.program,
+                &double.program,
+                &push(&values, ct),
+                &push(&wide, wide_ct),
+                2e-4,
+            );
         }
     }
 }
 
 fn close(narrow: &Program, double: &Program, x: &[Value], y: &[Value], tolerance: f64) {
-    let (a, b) = (testing::run(narrow, x).unwrap(), testing::run(double, y).unwrap());
+    let (a, b) = (
+        testing::run(narrow, x).unwrap(),
+        testing::run(double, y).unwrap(),
+    );
     for (a, b) in a.iter().zip(&b) {
         assert_eq!(a.shape(), b.shape());
-        for (p, q) in testing::numbers(a).unwrap().iter().zip(testing::numbers(b).unwrap()) {
+        for (p, q) in testing::numbers(a)
+            .unwrap()
+            .iter()
+            .zip(testing::numbers(b).unwrap())
+        {
             let error = (p - q).norm() / (1.0 + q.norm());
             assert!(error < tolerance, "{p} and {q} in\n{narrow}");
         }
@@ -213,7 +256,10 @@ fn unary_functions_follow_their_definitions() {
             let x = testing::numbers(&values[0]).unwrap();
             for (x, y) in x.iter().zip(testing::numbers(&out[0]).unwrap()) {
                 let wanted = f(x.re);
-                assert!((y.re - wanted).abs() <= 1e-13 * (1.0 + wanted.abs()), "{name}({x}): {y}");
+                assert!(
+                    (y.re - wanted).abs() <= 1e-13 * (1.0 + wanted.abs()),
+                    "{name}({x}): {y}"
+                );
             }
         }
     }
@@ -254,7 +300,10 @@ fn binary_functions_follow_their_definitions_and_broadcast() {
             let (x, y) = (wide(&values[0]), wide(&values[1]));
             for ((x, y), z) in x.iter().zip(y).zip(testing::numbers(&out).unwrap()) {
                 let wanted = f(x.re, y.re);
-                assert!((z.re - wanted).abs() <= 1e-12 * (1.0 + wanted.abs()), "{name}({x}, {y}): {z}");
+                assert!(
+                    (z.re - wanted).abs() <= 1e-12 * (1.0 + wanted.abs()),
+                    "{name}({x}, {y}): {z}"
+                );
             }
         }
     }
@@ -266,7 +315,9 @@ fn reductions_follow_their_definitions() {
         ("sum", |x| x.iter().sum()),
         ("mean", |x| x.iter().sum::<f64>() / x.len() as f64),
         ("prod", |x| x.iter().product()),
-        ("max", |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        ("max", |x| {
+            x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+        }),
         ("min", |x| x.iter().copied().fold(f64::INFINITY, f64::min)),
         ("logsumexp", |x| x.iter().map(|x| x.exp()).sum::<f64>().ln()),
     ];
@@ -278,10 +329,15 @@ fn reductions_follow_their_definitions() {
             let out = testing::run(&program, &values).unwrap().remove(0);
             // Kept axes first: then each result reduces one run of elements.
             let rank = values[0].shape().len();
-            let perm: Vec<usize> =
-                (0..rank).filter(|i| !axes.contains(i)).chain(axes.iter().copied()).collect();
-            let x: Vec<f64> =
-                testing::numbers(&values[0].transposed(&perm)).unwrap().iter().map(|z| z.re).collect();
+            let perm: Vec<usize> = (0..rank)
+                .filter(|i| !axes.contains(i))
+                .chain(axes.iter().copied())
+                .collect();
+            let x: Vec<f64> = testing::numbers(&values[0].transposed(&perm))
+                .unwrap()
+                .iter()
+                .map(|z| z.re)
+                .collect();
             let results = testing::numbers(&out).unwrap();
             for (row, y) in x.chunks(x.len() / results.len()).zip(results) {
                 assert!((f(row) - y.re).abs() < 1e-12, "{name} of {row:?}: {y}");

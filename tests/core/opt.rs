@@ -38,7 +38,8 @@ fn neutral_factors_and_double_negatives_go() {
     assert_eq!(optimized(twice, "%3"), [""; 0]);
     let square = "  %2: f64[] = literal[dtype=f64, value=2.0]()\n  %3: f64[4] = pow(%0, %2)\n";
     assert_eq!(optimized(square, "%3"), ["square"]);
-    let turned = "  %2: f64[2,2] = reshape[shape=(2, 2)](%0)\n  %3: f64[4] = reshape[shape=(4,)](%2)\n";
+    let turned =
+        "  %2: f64[2,2] = reshape[shape=(2, 2)](%0)\n  %3: f64[4] = reshape[shape=(4,)](%2)\n";
     assert_eq!(optimized(turned, "%3"), [""; 0]);
 }
 
@@ -46,7 +47,9 @@ fn neutral_factors_and_double_negatives_go() {
 #[test]
 fn what_is_not_equal_in_every_bit_stays() {
     for (op, value) in [("add", "0.0"), ("mul", "0.0"), ("sub", "-0.0")] {
-        let body = format!("  %2: f64[] = literal[dtype=f64, value={value}]()\n  %3: f64[4] = {op}(%0, %2)\n");
+        let body = format!(
+            "  %2: f64[] = literal[dtype=f64, value={value}]()\n  %3: f64[4] = {op}(%0, %2)\n"
+        );
         assert_eq!(optimized(&body, "%3"), ["literal", op]);
     }
     assert_eq!(optimized("  %2: f64[4] = sub(%0, %0)\n", "%2"), ["sub"]);
@@ -55,29 +58,53 @@ fn what_is_not_equal_in_every_bit_stays() {
 /// Special values through every primitive and its reverse pass: the same bits, optimised or not.
 #[test]
 fn optimising_changes_no_bit() {
-    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, 2.5, 1e-310, 1e308];
+    let special = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        0.0,
+        1.0,
+        -1.0,
+        2.5,
+        1e-310,
+        1e308,
+    ];
     let mut rng = Rng::new(1);
     for &prim in ops::table() {
         for sample in testing::samples(prim) {
-            let Some((primal, values)) = testing::instance(prim, &sample, DType::F64, &mut rng).unwrap() else {
+            let Some((primal, values)) =
+                testing::instance(prim, &sample, DType::F64, &mut rng).unwrap()
+            else {
                 continue;
             };
             let wrt = testing::inexact_inputs(&primal);
-            let joint = transform::vjp(&primal, &wrt).map(|v| v.program).unwrap_or(primal);
+            let joint = transform::vjp(&primal, &wrt)
+                .map(|v| v.program)
+                .unwrap_or(primal);
             let mut inputs: Vec<Value> = Vec::new();
             for i in 0..joint.num_inputs() {
                 let aval = joint.aval(i as u32);
                 let given = values.get(i).filter(|v| v.dtype() != DType::F64).cloned();
                 inputs.push(given.unwrap_or_else(|| {
                     let pick = |_| special[(rng.bits() % 10) as usize].into();
-                    let numbers: Vec<num_complex::Complex<f64>> = (0..aval.size()).map(pick).collect();
+                    let numbers: Vec<num_complex::Complex<f64>> =
+                        (0..aval.size()).map(pick).collect();
                     testing::value(aval.dtype, &aval.shape, &numbers).unwrap()
                 }));
             }
             let plain = testing::run_stepwise(&joint, &inputs).unwrap();
             for passes in [
-                Passes { cse: true, rewrite: false, dce: false },
-                Passes { cse: false, rewrite: true, dce: false },
+                Passes {
+                    cse: true,
+                    rewrite: false,
+                    dce: false,
+                },
+                Passes {
+                    cse: false,
+                    rewrite: true,
+                    dce: false,
+                },
                 Passes::ALL,
             ] {
                 let new = opt::optimize(&joint, passes).unwrap();
@@ -96,7 +123,10 @@ pub fn same_bits(a: &Value, b: &Value, program: &Program) {
     let (a, b) = (testing::numbers(a).unwrap(), testing::numbers(b).unwrap());
     for (x, y) in a.iter().zip(&b) {
         let same = |x: f64, y: f64| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
-        assert!(same(x.re, y.re) && same(x.im, y.im), "{x} and {y} in\n{program}");
+        assert!(
+            same(x.re, y.re) && same(x.im, y.im),
+            "{x} and {y} in\n{program}"
+        );
     }
 }
 
@@ -115,5 +145,10 @@ fn composites_are_written_out() {
     let body = "  %2: f64[] = mean[axes=(0,)](%0)\n  %3: f64[] = logsumexp[axes=(0,)](%1)\n";
     let lowered = opt::lower(program(body, "%2, %3")).unwrap();
     lowered.verify().unwrap();
-    assert!(lowered.eqns().iter().all(|e| !["mean", "logsumexp"].contains(&e.prim.name())));
+    assert!(
+        lowered
+            .eqns()
+            .iter()
+            .all(|e| !["mean", "logsumexp"].contains(&e.prim.name()))
+    );
 }

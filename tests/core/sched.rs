@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use cotan::kernels::Value;
-use cotan::program::Builder;
 use cotan::prim::{Params, Var};
+use cotan::program::Builder;
 use cotan::testing::{self, Rng};
 use cotan::{Arg, Array, Aval, DType, Program, gradient, ops, sched};
 use proptest::prelude::*;
@@ -20,10 +20,35 @@ fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value
     let mut rng = Rng::new(seed);
     let builder = Builder::new();
     let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
-    let mut vars: Vec<Var> = shapes.iter().map(|s| builder.input("", &Aval::new(dtype, s))).collect();
-    let unary = [ops::SIN, ops::NEG, ops::TANH, ops::SQUARE, ops::ABS, ops::SIGMOID, ops::FLOOR];
-    let binary = [ops::ADD, ops::MUL, ops::SUB, ops::MAXIMUM, ops::HYPOT, ops::ATAN2];
-    let reductions = [ops::SUM, ops::MAX, ops::MEAN, ops::MIN, ops::LOGSUMEXP, ops::PROD];
+    let mut vars: Vec<Var> = shapes
+        .iter()
+        .map(|s| builder.input("", &Aval::new(dtype, s)))
+        .collect();
+    let unary = [
+        ops::SIN,
+        ops::NEG,
+        ops::TANH,
+        ops::SQUARE,
+        ops::ABS,
+        ops::SIGMOID,
+        ops::FLOOR,
+    ];
+    let binary = [
+        ops::ADD,
+        ops::MUL,
+        ops::SUB,
+        ops::MAXIMUM,
+        ops::HYPOT,
+        ops::ATAN2,
+    ];
+    let reductions = [
+        ops::SUM,
+        ops::MAX,
+        ops::MEAN,
+        ops::MIN,
+        ops::LOGSUMEXP,
+        ops::PROD,
+    ];
     for _ in 0..length {
         let pick = |rng: &mut Rng, n: usize| (rng.bits() % n as u64) as usize;
         let x = builder.handle(vars[pick(&mut rng, vars.len())]);
@@ -38,7 +63,10 @@ fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value
                     _ => continue,
                 }
             }
-            5 if rank > 0 => x.reduce(reductions[pick(&mut rng, reductions.len())], &[pick(&mut rng, rank)]),
+            5 if rank > 0 => x.reduce(
+                reductions[pick(&mut rng, reductions.len())],
+                &[pick(&mut rng, rank)],
+            ),
             6 if rank > 1 => {
                 let perm: Vec<usize> = (0..rank).rev().collect();
                 x.transpose(&perm)
@@ -55,7 +83,10 @@ fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value
         vars.push(new.var);
     }
     let outs: Vec<Var> = vars[4..].iter().rev().step_by(3).copied().collect();
-    let values = shapes.iter().map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap()).collect();
+    let values = shapes
+        .iter()
+        .map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap())
+        .collect();
     (builder.finish(outs).unwrap(), values)
 }
 
@@ -99,7 +130,11 @@ proptest! {
 /// Equal up to the order in which reductions add.
 fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
     assert_eq!(a.aval(), b.aval());
-    for (x, y) in testing::numbers(a).unwrap().iter().zip(testing::numbers(b).unwrap()) {
+    for (x, y) in testing::numbers(a)
+        .unwrap()
+        .iter()
+        .zip(testing::numbers(b).unwrap())
+    {
         let same = (x.re - y.re).abs() <= tolerance * (1.0 + x.re.abs().max(y.re.abs()))
             || x.re.to_bits() == y.re.to_bits()
             || (x.re.is_nan() && y.re.is_nan());
@@ -118,12 +153,23 @@ fn large() -> (Array, Array) {
 
 #[test]
 fn the_same_bits_on_any_number_of_threads() {
-    let _turn = THREADS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = THREADS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let (x, w) = large();
     let run = || {
-        let f = |v: &[Array]| v[0].matmul(&v[1])?.tanh()?.square()?.mean(0)?.exp()?.sum(..);
+        let f = |v: &[Array]| {
+            v[0].matmul(&v[1])?
+                .tanh()?
+                .square()?
+                .mean(0)?
+                .exp()?
+                .sum(..)
+        };
         let g = gradient(f, &[Arg::from(&x), Arg::from(&w)]).unwrap();
-        g.into_iter().map(|g| g.unwrap().evaluate().unwrap().clone()).collect::<Vec<_>>()
+        g.into_iter()
+            .map(|g| g.unwrap().evaluate().unwrap().clone())
+            .collect::<Vec<_>>()
     };
     let program = Program::new();
     let mut runs = Vec::new();
@@ -143,15 +189,22 @@ fn the_same_bits_on_any_number_of_threads() {
 /// A run that the user stops ends with an error, and the next one is right.
 #[test]
 fn a_run_is_interrupted() {
-    let _turn = THREADS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = THREADS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let n = 1500;
     let x = Array::full(DType::F64, &[n, n], 1e-3).unwrap();
     let y = (0..6).try_fold(x.clone(), |y, _| y.matmul(&x)).unwrap();
     let started = std::time::Instant::now();
-    let error = y.force(&mut || started.elapsed().as_millis() > 30).unwrap_err();
+    let error = y
+        .force(&mut || started.elapsed().as_millis() > 30)
+        .unwrap_err();
     assert_eq!(error, cotan::Error::Interrupted);
     assert!(!y.is_forced());
-    assert_eq!(x.sum(..).unwrap().item().unwrap().round(), (n * n) as f64 * 1e-3);
+    assert_eq!(
+        x.sum(..).unwrap().item().unwrap().round(),
+        (n * n) as f64 * 1e-3
+    );
 }
 
 /// Ever new shapes do not fill the memory.

@@ -26,20 +26,29 @@ pub struct Arg {
 /// # Ok::<(), cotan::Error>(())
 /// ```
 pub fn constant(x: &Array) -> Arg {
-    Arg { array: x.clone(), active: false }
+    Arg {
+        array: x.clone(),
+        active: false,
+    }
 }
 
 impl From<&Array> for Arg {
     /// To be differentiated with respect to.
     fn from(x: &Array) -> Arg {
-        Arg { array: x.clone(), active: true }
+        Arg {
+            array: x.clone(),
+            active: true,
+        }
     }
 }
 
 impl From<Array> for Arg {
     /// To be differentiated with respect to.
     fn from(array: Array) -> Arg {
-        Arg { array, active: true }
+        Arg {
+            array,
+            active: true,
+        }
     }
 }
 
@@ -55,7 +64,12 @@ struct Setup {
 impl Setup {
     fn new(what: &str, args: &[Arg]) -> Result<Setup> {
         let recording = Recording::new();
-        let mut setup = Setup { recording, args: Vec::new(), leaves: Vec::new(), slots: Vec::new() };
+        let mut setup = Setup {
+            recording,
+            args: Vec::new(),
+            leaves: Vec::new(),
+            slots: Vec::new(),
+        };
         for (i, arg) in args.iter().enumerate() {
             if !arg.active {
                 setup.args.push(arg.array.clone());
@@ -84,7 +98,10 @@ impl Setup {
 }
 
 fn spread(slots: &[Option<usize>], gradients: &[Option<Array>]) -> Vec<Option<Array>> {
-    slots.iter().map(|slot| slot.and_then(|i| gradients[i].clone())).collect()
+    slots
+        .iter()
+        .map(|slot| slot.and_then(|i| gradients[i].clone()))
+        .collect()
 }
 
 fn scalar(what: &str, y: &Array) -> Result<()> {
@@ -186,7 +203,13 @@ where
     let y = f(&setup.args)?;
     let (mut outs, inner) =
         array::Pullback::new(&setup.recording, &[&y], &setup.leaves, &mut || false)?;
-    Ok((outs.remove(0), Pullback { inner, slots: setup.slots }))
+    Ok((
+        outs.remove(0),
+        Pullback {
+            inner,
+            slots: setup.slots,
+        },
+    ))
 }
 
 impl Pullback {
@@ -200,9 +223,16 @@ impl Pullback {
     /// The pullback for some arguments only; what only the others need is no longer kept.
     #[must_use]
     pub fn wrt(&self, args: &[bool]) -> Pullback {
-        let leaves = self.slots.iter().zip(args).filter(|(slot, _)| slot.is_some());
+        let leaves = self
+            .slots
+            .iter()
+            .zip(args)
+            .filter(|(slot, _)| slot.is_some());
         let wanted: Vec<bool> = leaves.map(|(_, &wanted)| wanted).collect();
-        Pullback { inner: self.inner.wrt(&wanted), slots: self.slots.clone() }
+        Pullback {
+            inner: self.inner.wrt(&wanted),
+            slots: self.slots.clone(),
+        }
     }
 
     /// The program that it runs: from the cotangent and what it keeps to the cotangents of arguments.

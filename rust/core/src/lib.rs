@@ -1,4 +1,61 @@
 //! Reverse-mode automatic differentiation: cotangents are lazy, and they are data.
+//!
+//! A function of [`Array`]s is recorded while it runs; nothing is computed until somebody reads a
+//! value. What was recorded is closed into a [`Program`], a flat list of equations, and transforms
+//! turn programs into programs: the reverse pass, the optimiser, the division into what is computed
+//! once and what waits for a cotangent.
+//!
+//! # A tour
+//!
+//! Arrays come from `ndarray` and go back; operations check dtypes and shapes at once and give
+//! `Result`s. Numbers take the dtype of the array beside them.
+//!
+//! ```
+//! use cotan::{Arg, Array, constant, gradient, ones_like, pullback, value_and_gradient};
+//! use ndarray::array;
+//!
+//! # fn main() -> cotan::Result<()> {
+//! let x = Array::from_ndarray(&array![[0.0, 1.0], [2.0, 3.0]])?;
+//! let w = Array::from_ndarray(&array![0.5, -0.5])?;
+//! let model = |v: &[Array]| v[0].matmul(&v[1])?.tanh();
+//! let loss = |v: &[Array]| model(v)?.square()?.mean(..);
+//!
+//! // What is held constant costs nothing and has no gradient.
+//! let (y, g) = value_and_gradient(loss, &[constant(&x), Arg::from(&w)])?;
+//! assert!(y.item()? > 0.0);
+//! assert!(g[0].is_none());
+//! assert_eq!(g[1].as_ref().unwrap().to_ndarray::<f64>()?.shape(), [2]);
+//!
+//! // A pullback is a reusable linear map. Its results are thunks: reading one computes it, and
+//! // nothing that only the others need.
+//! let (out, back) = pullback(model, &[Arg::from(&x), Arg::from(&w)])?;
+//! let cts = back.apply(&ones_like(&out)?)?;
+//! let dw = cts[1].as_ref().unwrap();
+//! assert!(!dw.is_forced());
+//! dw.evaluate()?;
+//! assert!(dw.is_forced() && !cts[0].as_ref().unwrap().is_forced());
+//!
+//! // It is a program, which can be printed, read back and run.
+//! let text = back.program().to_string();
+//! assert_eq!(&cotan::Program::parse(&text)?, back.program());
+//!
+//! // Gradients nest: the gradient of the sum of a gradient.
+//! let slope = |v: &[Array]| gradient(loss, &[constant(&x), Arg::from(&v[0])])?[1].as_ref().unwrap().sum(..);
+//! let second = gradient(slope, &[Arg::from(&w)])?;
+//! assert!(second[0].is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`custom`] gives a function a derivative rule of its own; [`trace`] shows what a function records;
+//! [`Array::dropgrad`] holds a value constant from there on.
+//!
+//! # What is where
+//!
+//! [`aval`] (dtypes and shapes), [`prim`] and [`ops`] (the table of primitives), [`program`],
+//! [`transform`], [`opt`], [`sched`] (fusion, memory, threads), [`kernels`] (loops over memory, the
+//! only unsafe code), [`array`](mod@array) (the recorded graph). [`testing`] holds the checks that
+//! the primitives pass, for rules of your own.
 #![deny(missing_docs)]
 
 #[macro_use]
@@ -16,9 +73,7 @@ pub mod sched;
 pub mod testing;
 pub mod transform;
 
-pub use api::{
-    Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient,
-};
+pub use api::{Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient};
 pub use array::{Array, Number, Operand, Recording, custom};
 pub use aval::{Aval, DType};
 pub use error::{Error, Result};

@@ -13,7 +13,7 @@ use crate::program::{Builder, Program};
 use crate::sched;
 use crate::transform;
 
-/// A small random number generator with reproducible results (SplitMix64).
+/// A small random number generator with reproducible results (`SplitMix64`).
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
@@ -43,7 +43,11 @@ impl Rng {
         let numbers: Vec<Complex<f64>> = (0..size)
             .map(|_| {
                 let re = self.uniform(low, high);
-                let im = if dtype.is_complex() { self.uniform(0.05, 0.5) } else { 0.0 };
+                let im = if dtype.is_complex() {
+                    self.uniform(0.05, 0.5)
+                } else {
+                    0.0
+                };
                 Complex::new(re, im)
             })
             .collect();
@@ -100,7 +104,11 @@ fn argument_dtype(prim: Prim, i: usize, dtype: DType) -> DType {
         (_, Some("index")) => DType::I64,
         (_, Some("cond")) => DType::Bool,
         (Class::Elementwise { types, .. }, _) if !types.accept(DType::F64) => {
-            if types.accept(DType::I64) { DType::I64 } else { DType::Bool }
+            if types.accept(DType::I64) {
+                DType::I64
+            } else {
+                DType::Bool
+            }
         }
         _ => dtype,
     }
@@ -117,7 +125,10 @@ pub fn instance(
     let avals: Vec<Aval> = (sample.inputs.iter().enumerate())
         .map(|(i, (shape, ..))| Aval::new(argument_dtype(prim, i, dtype), shape))
         .collect();
-    if prim.infer(&sample.params, &avals.iter().collect::<Vec<_>>()).is_err() {
+    if prim
+        .infer(&sample.params, &avals.iter().collect::<Vec<_>>())
+        .is_err()
+    {
         return Ok(None);
     }
     let program = single(prim, &sample.params, &avals)?;
@@ -149,15 +160,23 @@ pub fn run_stepwise(program: &Program, inputs: &[Value]) -> Result<Vec<Value>> {
         let step = single(eqn.prim, program.params(eqn), &avals)?;
         let args: Vec<Value> = args.iter().map(|&a| values[a as usize].clone()).collect();
         let mut out = run(&step, &args)?;
-        let value = out.pop().ok_or_else(|| Error::Program(format!("equation {k} left no value")))?;
+        let value = out
+            .pop()
+            .ok_or_else(|| Error::Program(format!("equation {k} left no value")))?;
         values.push(value);
     }
-    Ok(program.outs().iter().map(|&v| values[v as usize].clone()).collect())
+    Ok(program
+        .outs()
+        .iter()
+        .map(|&v| values[v as usize].clone())
+        .collect())
 }
 
 /// Which inputs can be differentiated with respect to.
 pub fn inexact_inputs(program: &Program) -> Vec<bool> {
-    (0..program.num_inputs()).map(|i| program.aval(i as Var).dtype.is_inexact()).collect()
+    (0..program.num_inputs())
+        .map(|i| program.aval(i as Var).dtype.is_inexact())
+        .collect()
 }
 
 /// The real part of the inner product of lists of arrays.
@@ -176,12 +195,17 @@ fn differ(what: &str, program: &Program, a: f64, b: f64, tolerance: f64) -> Resu
     if (a - b).abs() <= tolerance * (1.0 + a.abs().max(b.abs())) {
         return Ok(());
     }
-    Err(Error::Program(format!("{what}: {a} and {b} differ in\n{program}")))
+    Err(Error::Program(format!(
+        "{what}: {a} and {b} differ in\n{program}"
+    )))
 }
 
 /// Random directions of the shapes and dtypes of these values.
 fn directions(rng: &mut Rng, values: &[&Value]) -> Result<Vec<Value>> {
-    values.iter().map(|v| rng.array(v.dtype(), v.shape(), -1.0, 1.0)).collect()
+    values
+        .iter()
+        .map(|v| rng.array(v.dtype(), v.shape(), -1.0, 1.0))
+        .collect()
 }
 
 /// Checks a program's derivatives at a point, where they exist: `<ct, J t> = <Jᵀ ct, t>` with `J t`
@@ -203,8 +227,9 @@ pub fn check_derivatives(
     let vjp = transform::vjp(program, &wrt)?;
     vjp.program.verify()?;
     // The outputs that depend on an input; the others have no cotangent.
-    let outs: Vec<usize> =
-        (0..program.outs().len()).filter(|&j| vjp.cotangents[j].is_some()).collect();
+    let outs: Vec<usize> = (0..program.outs().len())
+        .filter(|&j| vjp.cotangents[j].is_some())
+        .collect();
     let primal = run(program, inputs)?;
     let active: Vec<&Value> = outs.iter().map(|&j| &primal[j]).collect();
     let cts = directions(rng, &active)?;
@@ -217,13 +242,21 @@ pub fn check_derivatives(
         let reverse = match vjp.gradients[i] {
             Some(g) => {
                 if results[g].aval() != inputs[i].aval() {
-                    return Err(Error::Program(format!("a cotangent of another kind in\n{program}")));
+                    return Err(Error::Program(format!(
+                        "a cotangent of another kind in\n{program}"
+                    )));
                 }
                 inner(&results[g..=g], std::slice::from_ref(&t))?
             }
             None => 0.0,
         };
-        differ(&format!("reverse pass and differences, input {i}"), program, reverse, numeric, tolerance)?;
+        differ(
+            &format!("reverse pass and differences, input {i}"),
+            program,
+            reverse,
+            numeric,
+            tolerance,
+        )?;
         forward(program, inputs, i, &t, &outs, &cts, reverse)?;
     }
     check_derivatives(&vjp.program, &arguments, order - 1, 30.0 * tolerance, rng)
@@ -256,7 +289,13 @@ fn forward(
             sum += inner(std::slice::from_ref(ct), &results[slot..=slot])?;
         }
     }
-    differ(&format!("forward and reverse pass, input {i}"), program, sum, reverse, 1e-10)
+    differ(
+        &format!("forward and reverse pass, input {i}"),
+        program,
+        sum,
+        reverse,
+        1e-10,
+    )
 }
 
 /// Outputs' change along a direction of input `i`, by central differences.
@@ -269,8 +308,11 @@ pub fn difference(
 ) -> Result<Vec<Value>> {
     const STEP: f64 = 1e-5;
     let at = |step: f64| -> Result<Vec<Value>> {
-        let moved: Vec<Complex<f64>> =
-            numbers(&inputs[i])?.iter().zip(numbers(t)?).map(|(x, t)| x + t * step).collect();
+        let moved: Vec<Complex<f64>> = numbers(&inputs[i])?
+            .iter()
+            .zip(numbers(t)?)
+            .map(|(x, t)| x + t * step)
+            .collect();
         let mut inputs = inputs.to_vec();
         inputs[i] = value(inputs[i].dtype(), inputs[i].shape(), &moved)?;
         run(program, &inputs)

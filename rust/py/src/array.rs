@@ -65,7 +65,11 @@ pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAn
 
 /// The result of a reduction or an index: a scalar when it has no axes.
 pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
-    let rank = if array.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+    let rank = if array.shape().is_empty() {
+        Rank::Scalar
+    } else {
+        Rank::Array
+    };
     wrap(py, array, rank)
 }
 
@@ -80,17 +84,37 @@ pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
 impl PyArray {
     /// A handle of its own.
     pub fn new(array: Array, rank: Rank) -> PyArray {
-        PyArray { cell: Mutex::new(Cell { array, version: 0, seen: 0 }), rank, view: None }
+        PyArray {
+            cell: Mutex::new(Cell {
+                array,
+                version: 0,
+                seen: 0,
+            }),
+            rank,
+            view: None,
+        }
     }
 
     /// A view of another handle.
-    pub fn view_of(py: Python<'_>, base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
-        let (source, seen) = base.get().read_versioned(py)?;
+    pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
+        let (source, seen) = base.get().read_versioned()?;
         let array = op.read(&source)?;
         let contiguous = base.get().is_contiguous() && op.keeps_contiguity(source.shape());
-        let view = View { base: base.clone().unbind(), op, contiguous };
-        let cell = Mutex::new(Cell { array, version: 0, seen });
-        Ok(PyArray { cell, rank: Rank::Array, view: Some(Box::new(view)) })
+        let view = View {
+            base: base.clone().unbind(),
+            op,
+            contiguous,
+        };
+        let cell = Mutex::new(Cell {
+            array,
+            version: 0,
+            seen,
+        });
+        Ok(PyArray {
+            cell,
+            rank: Rank::Array,
+            view: Some(Box::new(view)),
+        })
     }
 
     fn cell(&self) -> MutexGuard<'_, Cell> {
@@ -109,16 +133,16 @@ impl PyArray {
     }
 
     /// Its value at this moment.
-    pub fn read(&self, py: Python<'_>) -> PyResult<Array> {
+    pub fn read(&self) -> PyResult<Array> {
         if self.view.is_none() {
             return Ok(self.cell().array.clone());
         }
-        Ok(self.read_versioned(py)?.0)
+        Ok(self.read_versioned()?.0)
     }
 
-    fn read_versioned(&self, py: Python<'_>) -> PyResult<(Array, u64)> {
+    fn read_versioned(&self) -> PyResult<(Array, u64)> {
         if let Some(view) = &self.view {
-            let (source, version) = view.base.get().read_versioned(py)?;
+            let (source, version) = view.base.get().read_versioned()?;
             let stale = self.cell().seen != version;
             if stale {
                 let array = view.op.read(&source)?;
@@ -133,13 +157,13 @@ impl PyArray {
     }
 
     /// Gives the handle another value of the same dtype and shape, and whatever it is a view of.
-    pub fn write(&self, py: Python<'_>, array: Array) -> PyResult<()> {
+    pub fn write(&self, array: Array) -> PyResult<()> {
         let mut seen = 0;
         if let Some(view) = &self.view {
             let base = view.base.get();
-            let (source, _) = base.read_versioned(py)?;
-            base.write(py, view.op.write(&source, &array)?)?;
-            seen = base.read_versioned(py)?.1;
+            let (source, _) = base.read_versioned()?;
+            base.write(view.op.write(&source, &array)?)?;
+            seen = base.read_versioned()?.1;
         }
         let mut cell = self.cell();
         cell.array = array;
@@ -167,31 +191,41 @@ fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
 
 /// Arrays of one inexact dtype, or such an array and a Python float, meet without any promotion.
 fn fast(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<Option<(Array, Array)>> {
-    let py = slf.py();
     let own = slf.get();
     if own.rank == Rank::Number {
         return Ok(None);
     }
-    let x = own.read(py)?;
+    let x = own.read()?;
     if !x.dtype().is_inexact() {
         return Ok(None);
     }
     if other.is_exact_instance_of::<PyFloat>() {
-        let y = Array::number(x.dtype(), cotan::Number::Float(other.extract()?));
+        let y = Array::float(x.dtype(), other.extract()?);
         return Ok(Some((x, y)));
     }
-    let Ok(other) = other.cast_exact::<PyArray>() else { return Ok(None) };
-    let y = other.get().read(py)?;
+    let Ok(other) = other.cast_exact::<PyArray>() else {
+        return Ok(None);
+    };
+    let y = other.get().read()?;
     let fits = other.get().rank != Rank::Number && y.dtype() == x.dtype();
     Ok(fits.then_some((x, y)))
 }
 
-fn binary(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim, swapped: bool) -> PyResult<Py<PyAny>> {
+fn binary(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    prim: Prim,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
     let py = slf.py();
     if let Some((x, y)) = fast(slf, other)? {
         let (x, y) = if swapped { (y, x) } else { (x, y) };
         let out = Array::apply2(prim, x, y).or_raise()?;
-        let rank = if out.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+        let rank = if out.shape().is_empty() {
+            Rank::Scalar
+        } else {
+            Rank::Array
+        };
         return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
     }
     let Some(y) = Operand::of(other)? else {
@@ -253,15 +287,15 @@ impl PyArray {
 
     /// Whether the value has been computed.
     #[getter]
-    fn is_forced(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.read(py)?.is_forced())
+    fn is_forced(&self) -> PyResult<bool> {
+        Ok(self.read()?.is_forced())
     }
 
     /// Computes the value, if that has not been done yet, and gives the array back.
     ///
     /// Raises `MemoryError` when there is no memory for it and `KeyboardInterrupt` on Ctrl-C.
-    fn force<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        force(slf.py(), &slf.get().read(slf.py())?)?;
+    fn force(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        force(slf.py(), &slf.get().read()?)?;
         Ok(slf)
     }
 
@@ -323,19 +357,39 @@ impl PyArray {
     fn __rmod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         binary(slf, other, ops::REMAINDER, true)
     }
-    fn __divmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        Ok((binary(slf, other, ops::FLOOR_DIVIDE, false)?, binary(slf, other, ops::REMAINDER, false)?))
+    fn __divmod__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        Ok((
+            binary(slf, other, ops::FLOOR_DIVIDE, false)?,
+            binary(slf, other, ops::REMAINDER, false)?,
+        ))
     }
-    fn __rdivmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        Ok((binary(slf, other, ops::FLOOR_DIVIDE, true)?, binary(slf, other, ops::REMAINDER, true)?))
+    fn __rdivmod__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        Ok((
+            binary(slf, other, ops::FLOOR_DIVIDE, true)?,
+            binary(slf, other, ops::REMAINDER, true)?,
+        ))
     }
-    fn __pow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn __pow__(
+        slf: &Bound<'_, Self>,
+        other: &Bound<'_, PyAny>,
+        modulo: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
         if !modulo.is_none() {
             return Err(PyTypeError::new_err("pow: arrays have no third argument"));
         }
         binary(slf, other, ops::POW, false)
     }
-    fn __rpow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn __rpow__(
+        slf: &Bound<'_, Self>,
+        other: &Bound<'_, PyAny>,
+        modulo: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
         if !modulo.is_none() {
             return Err(PyTypeError::new_err("pow: arrays have no third argument"));
         }
@@ -387,7 +441,7 @@ impl PyArray {
         unary(slf, ops::NEG)
     }
     fn __pos__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let array = slf.get().read(slf.py())?;
+        let array = slf.get().read()?;
         Ok(wrap(slf.py(), array, slf.get().rank)?.unbind())
     }
     fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -422,11 +476,15 @@ impl PyArray {
 
     fn __len__(&self) -> PyResult<usize> {
         let cell = self.cell();
-        cell.array.shape().first().copied().ok_or_else(|| PyTypeError::new_err("len() of unsized object"))
+        cell.array
+            .shape()
+            .first()
+            .copied()
+            .ok_or_else(|| PyTypeError::new_err("len() of unsized object"))
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         if array.aval().size() != 1 {
             return Err(PyValueError::new_err(format!(
                 "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
@@ -438,23 +496,27 @@ impl PyArray {
     }
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "float(x)", "compute with x itself")?;
         if array.dtype().is_complex() {
-            return Err(PyTypeError::new_err("float() argument must be a real number, not complex; use x.real"));
+            return Err(PyTypeError::new_err(
+                "float() argument must be a real number, not complex; use x.real",
+            ));
         }
         item(py, &array)?.extract()
     }
 
     fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "complex(x)", "compute with x itself")?;
-        py.get_type::<pyo3::types::PyComplex>().call1((item(py, &array)?,))
+        py.get_type::<pyo3::types::PyComplex>()
+            .call1((item(py, &array)?,))
     }
 
     /// Piecewise constant, so no derivative is lost.
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.get_type::<pyo3::types::PyInt>().call1((item(py, &self.read(py)?)?,))
+        py.get_type::<pyo3::types::PyInt>()
+            .call1((item(py, &self.read()?)?,))
     }
 
     fn __trunc__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -462,16 +524,18 @@ impl PyArray {
     }
 
     fn __floor__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("math")?.call_method1("floor", (item(py, &self.read(py)?)?,))
+        py.import("math")?
+            .call_method1("floor", (item(py, &self.read()?)?,))
     }
 
     fn __ceil__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("math")?.call_method1("ceil", (item(py, &self.read(py)?)?,))
+        py.import("math")?
+            .call_method1("ceil", (item(py, &self.read()?)?,))
     }
 
     #[pyo3(signature = (ndigits=None))]
     fn __round__<'py>(&self, py: Python<'py>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
-        let number = item(py, &self.read(py)?)?;
+        let number = item(py, &self.read()?)?;
         match ndigits {
             None => py.import("builtins")?.call_method1("round", (number,)),
             Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
@@ -479,7 +543,7 @@ impl PyArray {
     }
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         if !matches!(array.dtype().kind(), cotan::aval::Kind::Integer) || array.aval().size() != 1 {
             let message = "only integer scalar arrays can be converted to a scalar index";
             return Err(PyTypeError::new_err(message));
@@ -489,14 +553,14 @@ impl PyArray {
 
     /// The value as a Python number.
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "x.item()", "compute with x itself")?;
         item(py, &array)
     }
 
     /// The values as nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "x.tolist()", "iterate over x")?;
         to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
     }
@@ -508,14 +572,16 @@ impl PyArray {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(
             &array,
             "numpy.asarray(x), or storing x in a plain ndarray,",
             "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
         )?;
         if copy == Some(false) {
-            return Err(PyValueError::new_err("an Array is always copied to become an ndarray"));
+            return Err(PyValueError::new_err(
+                "an Array is always copied to become an ndarray",
+            ));
         }
         let plain = to_ndarray(py, force(py, &array)?)?;
         match dtype.filter(|d| !d.is_none()) {
@@ -555,7 +621,8 @@ impl PyArray {
             Rank::Scalar => slf.getattr("dtype")?.getattr("type"),
             Rank::Number => {
                 let complex = slf.get().cell().array.dtype().is_complex();
-                py.import("builtins")?.getattr(if complex { "complex" } else { "float" })
+                py.import("builtins")?
+                    .getattr(if complex { "complex" } else { "float" })
             }
         }
     }
@@ -567,15 +634,18 @@ impl PyArray {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let plain = to_ndarray(py, force(py, &self.read(py)?)?)?;
+        let plain = to_ndarray(py, force(py, &self.read()?)?)?;
         let numpy = py.import("numpy")?;
         let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
         // The continuation lines are indented for a name as long as ours.
-        Ok(format!("Array{}", text.strip_prefix("array").unwrap_or(&text)))
+        Ok(format!(
+            "Array{}",
+            text.strip_prefix("array").unwrap_or(&text)
+        ))
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         if array.shape().is_empty() {
             return Ok(item(py, &array)?.str()?.to_string());
         }
@@ -583,17 +653,24 @@ impl PyArray {
     }
 
     fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         if array.shape().is_empty() {
-            return item(py, &array)?.call_method1("__format__", (spec,))?.extract();
+            return item(py, &array)?
+                .call_method1("__format__", (spec,))?
+                .extract();
         }
         if spec.is_empty() {
             return self.__str__(py);
         }
-        Err(PyTypeError::new_err("unsupported format string passed to Array.__format__"))
+        Err(PyTypeError::new_err(
+            "unsupported format string passed to Array.__format__",
+        ))
     }
 
-    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         crate::index::getitem(slf, key)
     }
 
@@ -624,12 +701,12 @@ impl PyArray {
     /// A view in another shape where NumPy would give one, else a new array.
     fn _reshape<'py>(slf: &Bound<'py, Self>, shape: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let array = slf.get().read(py)?;
+        let array = slf.get().read()?;
         // Refused shapes are refused before a view is made of them.
         let new = array.reshape(&shape).or_raise()?;
         if slf.get().rank == Rank::Array && slf.get().is_contiguous() {
             let op = ViewOp::Reshape(shape.into());
-            return Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any());
+            return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
         wrap(py, new, Rank::Array)
     }
@@ -650,20 +727,24 @@ impl PyArray {
     #[pyo3(signature = (order="C"))]
     fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
         let _ = order;
-        wrap(py, self.read(py)?, Rank::Array)
+        wrap(py, self.read()?, Rank::Array)
     }
 
     fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        wrap(py, self.read(py)?, self.rank)
+        wrap(py, self.read()?, self.rank)
     }
 
-    fn __deepcopy__<'py>(&self, py: Python<'py>, memo: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __deepcopy__<'py>(
+        &self,
+        py: Python<'py>,
+        memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let _ = memo;
-        wrap(py, self.read(py)?, self.rank)
+        wrap(py, self.read()?, self.rank)
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "pickling x", "pickle it after the gradient")?;
         let plain = to_ndarray(py, force(py, &array)?)?;
         let function = py.import("cotan._core")?.getattr("array")?;
@@ -676,6 +757,7 @@ impl PyArray {
     }
 
     /// `(type, id)` of the device, as DLPack numbers them: the CPU.
+    #[allow(clippy::unused_self)]
     fn __dlpack_device__(&self) -> (i32, i32) {
         (1, 0)
     }
@@ -687,10 +769,12 @@ impl PyArray {
         py: Python<'py>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read(py)?;
+        let array = self.read()?;
         PyArray::refuse_active(&array, "exporting x", "compute with x itself")?;
         if array.dtype() == cotan::DType::Bf16 {
-            return Err(PyNotImplementedError::new_err("bfloat16 is not exported; cast to float32"));
+            return Err(PyNotImplementedError::new_err(
+                "bfloat16 is not exported; cast to float32",
+            ));
         }
         to_ndarray(py, force(py, &array)?)?.call_method("__dlpack__", (), kwargs)
     }
@@ -710,19 +794,19 @@ pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> 
 fn transpose_view<'py>(slf: &Bound<'py, PyArray>, perm: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     if slf.get().rank != Rank::Array {
-        return wrap(py, slf.get().read(py)?, slf.get().rank);
+        return wrap(py, slf.get().read()?, slf.get().rank);
     }
     let op = ViewOp::Transpose(perm.into());
-    Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any())
+    Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
 
 fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    let array = slf.get().read(py)?;
+    let array = slf.get().read()?;
     if array.dtype().is_complex() {
         if slf.get().rank == Rank::Array {
             let op = if real { ViewOp::Real } else { ViewOp::Imag };
-            return Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any());
+            return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
         let prim = if real { ops::REAL } else { ops::IMAG };
         let part = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
@@ -732,7 +816,9 @@ fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny
         return Ok(slf.clone().into_any());
     }
     let dtype = array.dtype();
-    let zero = Array::number(dtype, cotan::Number::Float(0.0)).broadcast_to(array.shape()).or_raise()?;
+    let zero = Array::number(dtype, cotan::Number::Float(0.0))
+        .broadcast_to(array.shape())
+        .or_raise()?;
     wrap(py, zero, slf.get().rank)
 }
 
@@ -754,10 +840,9 @@ pub fn apply_elementwise<'py>(
         && let Ok(array) = x.cast_exact::<PyArray>()
     {
         let rank = array.get().rank;
-        let array = array.get().read(py)?;
+        let array = array.get().read()?;
         if rank != Rank::Number && accepts(prim, &array) {
-            let out = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
-            return wrap_result(py, out);
+            return wrap_result(py, Array::apply1(prim, array).or_raise()?);
         }
     }
     if let [x, y] = arguments

@@ -55,7 +55,9 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
 }
 
 fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
-    descr.getattr("name").is_ok_and(|n| n.to_string() == "bfloat16")
+    descr
+        .getattr("name")
+        .is_ok_and(|n| n.to_string() == "bfloat16")
 }
 
 /// The dtype that a user names: a NumPy dtype, its name, a Python type.
@@ -65,16 +67,22 @@ pub fn dtype_from(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<DType> 
 
 /// The NumPy dtype of one of ours.
 pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
     if dtype == DType::Bf16 {
         let ml = py.import("ml_dtypes").map_err(|_| {
-            PyTypeError::new_err("bfloat16 arrays need the package ml_dtypes; cast to float32 first")
+            PyTypeError::new_err(
+                "bfloat16 arrays need the package ml_dtypes; cast to float32 first",
+            )
         })?;
         return PyArrayDescr::new(py, ml.getattr("bfloat16")?);
     }
-    static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
     let all = CACHE.get_or_try_init(py, || {
         let of = |d: DType| {
-            let name = if d == DType::Bf16 { "float16" } else { d.numpy_name() };
+            let name = if d == DType::Bf16 {
+                "float16"
+            } else {
+                d.numpy_name()
+            };
             PyArrayDescr::new(py, name).map(Bound::unbind)
         };
         DType::ALL.into_iter().map(of).collect::<PyResult<Vec<_>>>()
@@ -95,13 +103,39 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     }
     let size = dtype.size() as isize;
     let shape = Shape::from_slice(array.shape());
+    let stable = is_frozen(array)?;
+    // SAFETY: `array` is an ndarray, so its data pointer is valid for the layout it describes.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    if !stable && array.is_c_contiguous() {
+        let aval = Aval {
+            dtype,
+            shape: shape.clone(),
+        };
+        let bytes = aval.nbytes();
+        if bytes < SMALL {
+            if borrow == Borrow::Copy {
+                note(|counts| counts.bytes_copied += bytes as u64);
+            }
+            let value = Value::empty(aval).or_raise()?;
+            // SAFETY: both are contiguous and of this many bytes, and the value is fresh.
+            unsafe { ptr::copy_nonoverlapping(data, value.as_mut_ptr(), bytes) };
+            return Ok(value);
+        }
+    }
     let strides = array.strides();
-    if strides.iter().zip(&shape).any(|(&s, &n)| n > 1 && s % size != 0) {
+    if strides
+        .iter()
+        .zip(&shape)
+        .any(|(&s, &n)| n > 1 && s % size != 0)
+    {
         let copy = array.call_method0("copy")?;
         return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
     }
-    let strides: Strides =
-        strides.iter().zip(&shape).map(|(&s, &n)| if n > 1 { s / size } else { 0 }).collect();
+    let strides: Strides = strides
+        .iter()
+        .zip(&shape)
+        .map(|(&s, &n)| if n > 1 { s / size } else { 0 })
+        .collect();
     // The lowest address that is reached, and the first one behind the highest.
     let (mut low, mut high) = (0isize, size);
     if shape.contains(&0) {
@@ -109,12 +143,13 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     } else {
         for (&s, &n) in strides.iter().zip(&shape) {
             let reach = s * (n as isize - 1) * size;
-            if reach < 0 { low += reach } else { high += reach }
+            if reach < 0 {
+                low += reach;
+            } else {
+                high += reach;
+            }
         }
     }
-    // SAFETY: `array` is an ndarray, so its data pointer is valid for the layout it describes.
-    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
-    let stable = is_frozen(array)?;
     let aval = Aval { dtype, shape };
     let keep = Box::new(array.clone().unbind());
     // SAFETY: the elements lie between the two addresses, inside memory that `array` keeps alive.
@@ -194,16 +229,22 @@ pub struct Memory {
 
 /// An ndarray of its own with these elements. `value` is given up: when nothing else uses its memory,
 /// the array takes it over instead of copying.
-pub fn to_ndarray<'py>(py: Python<'py>, mut value: Value) -> PyResult<Bound<'py, PyAny>> {
+pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
     let descr = descr(py, value.dtype())?;
     let small = value.aval().nbytes() < 4096;
-    if !small && !(value.is_contiguous() && value.is_unique()) {
+    let own = value.is_contiguous() && value.is_unique();
+    if !small && !own {
         let cancel = AtomicBool::new(false);
         value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
     }
     let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
     if !small {
-        let memory = Bound::new(py, Memory { _storage: Arc::clone(value.storage()) })?;
+        let memory = Bound::new(
+            py,
+            Memory {
+                _storage: Arc::clone(value.storage()),
+            },
+        )?;
         // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
         // used by nobody else; `memory` keeps it alive as the base of the array.
         unsafe {
@@ -215,7 +256,9 @@ pub fn to_ndarray<'py>(py: Python<'py>, mut value: Value) -> PyResult<Bound<'py,
                 dims.as_mut_ptr(),
                 ptr::null_mut(),
                 value.as_mut_ptr().cast::<c_void>(),
-                npyffi::NPY_ARRAY_WRITEABLE | npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+                npyffi::NPY_ARRAY_WRITEABLE
+                    | npyffi::NPY_ARRAY_ALIGNED
+                    | npyffi::NPY_ARRAY_C_CONTIGUOUS,
                 ptr::null_mut(),
             );
             let array = Bound::from_owned_ptr_or_err(py, array)?;
@@ -241,7 +284,10 @@ pub fn to_ndarray<'py>(py: Python<'py>, mut value: Value) -> PyResult<Bound<'py,
             ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
-        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>()).fields.data.cast::<u8>();
+        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>())
+            .fields
+            .data
+            .cast::<u8>();
         ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
         Ok(array)
     }

@@ -58,8 +58,12 @@ pub fn enter<T: Send>(
         (Ok(result), None) => result.or_raise(),
         (Err(panic), None) => {
             let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(PyRuntimeError::new_err(format!("an error inside cotan, please report it: {text}")))
+            let text = text
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            Err(PyRuntimeError::new_err(format!(
+                "an error inside cotan, please report it: {text}"
+            )))
         }
     }
 }

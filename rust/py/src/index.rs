@@ -3,7 +3,7 @@
 use cotan::Array;
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
-use cotan::{ops, aval};
+use cotan::{aval, ops};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
@@ -37,7 +37,9 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
         }
         if item.is_instance_of::<PyEllipsis>() {
             if ellipsis {
-                return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
+                return Err(PyIndexError::new_err(
+                    "an index can only have a single ellipsis ('...')",
+                ));
             }
             ellipsis = true;
         } else if item.is_instance_of::<PySlice>() || is_integer(item)? {
@@ -55,7 +57,11 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
     let mut dims: Vec<SliceDim> = Vec::with_capacity(shape.len());
     let mut out = Shape::new();
     let mut scalar = !ellipsis && used == shape.len();
-    let whole = |n: usize| SliceDim { start: 0, len: n, step: 1 };
+    let whole = |n: usize| SliceDim {
+        start: 0,
+        len: n,
+        step: 1,
+    };
     for item in &items {
         if item.is_none() {
             out.push(1);
@@ -70,13 +76,28 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
             let n = shape[dims.len()];
             if let Ok(slice) = item.cast::<PySlice>() {
                 let s = slice.indices(n as isize)?;
-                let (start, len) = (if s.slicelength == 0 { 0 } else { s.start as usize }, s.slicelength);
-                dims.push(SliceDim { start, len, step: if len <= 1 { 1 } else { s.step } });
+                let (start, len) = (
+                    if s.slicelength == 0 {
+                        0
+                    } else {
+                        s.start as usize
+                    },
+                    s.slicelength,
+                );
+                dims.push(SliceDim {
+                    start,
+                    len,
+                    step: if len <= 1 { 1 } else { s.step },
+                });
                 out.push(len);
                 scalar = false;
             } else {
                 let start = position(item, n, dims.len())?;
-                dims.push(SliceDim { start, len: 1, step: 1 });
+                dims.push(SliceDim {
+                    start,
+                    len: 1,
+                    step: 1,
+                });
             }
         }
     }
@@ -85,7 +106,11 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
         dims.push(whole(n));
         out.push(n);
     }
-    Ok(Some(Basic { dims: dims.into(), shape: out, scalar }))
+    Ok(Some(Basic {
+        dims: dims.into(),
+        shape: out,
+        scalar,
+    }))
 }
 
 fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -96,14 +121,17 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(false);
     }
     if let Ok(array) = item.cast::<PyArray>() {
-        let array = array.get().read(item.py())?;
+        let array = array.get().read()?;
         return Ok(array.shape().is_empty() && array.dtype().kind() == aval::Kind::Integer);
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`.
     if item.hasattr("__index__")? && !item.hasattr("__len__")? {
         return Ok(true);
     }
-    if item.hasattr("__index__")? && item.hasattr("dtype")? && item.getattr("ndim")?.extract::<usize>()? == 0 {
+    if item.hasattr("__index__")?
+        && item.hasattr("dtype")?
+        && item.getattr("ndim")?.extract::<usize>()? == 0
+    {
         let kind = item.getattr("dtype")?.getattr("kind")?;
         return Ok(kind.eq("i")? || kind.eq("u")?);
     }
@@ -113,27 +141,42 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<bool> {
 fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
     let number = item.call_method0("__index__")?;
     let out_of_bounds = || {
-        PyIndexError::new_err(format!("index {item} is out of bounds for axis {axis} with size {n}"))
+        PyIndexError::new_err(format!(
+            "index {item} is out of bounds for axis {axis} with size {n}"
+        ))
     };
     let index: isize = number.extract().map_err(|_| out_of_bounds())?;
     let at = if index < 0 { index + n as isize } else { index };
-    if at < 0 || at >= n as isize { Err(out_of_bounds()) } else { Ok(at as usize) }
+    if at < 0 || at >= n as isize {
+        Err(out_of_bounds())
+    } else {
+        Ok(at as usize)
+    }
 }
 
 /// `x[key]`.
-pub fn getitem<'py>(slf: &Bound<'py, PyArray>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn getitem<'py>(
+    slf: &Bound<'py, PyArray>,
+    key: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    let shape = Shape::from_slice(slf.get().read(py)?.shape());
+    let shape = Shape::from_slice(slf.get().read()?.shape());
     let Some(basic) = basic(key, &shape)? else {
-        return py.import("cotan._index")?.call_method1("getitem", (slf, key));
+        return py
+            .import("cotan._index")?
+            .call_method1("getitem", (slf, key));
     };
     let op = ViewOp::Index(basic.dims, basic.shape);
     if basic.scalar || slf.get().rank() != Rank::Array {
-        let array = op.read(&slf.get().read(py)?)?;
-        let rank = if array.shape().is_empty() { Rank::Scalar } else { Rank::Array };
+        let array = op.read(&slf.get().read()?)?;
+        let rank = if array.shape().is_empty() {
+            Rank::Scalar
+        } else {
+            Rank::Array
+        };
         return wrap(py, array, rank);
     }
-    Ok(Bound::new(py, PyArray::view_of(py, slf, op)?)?.into_any())
+    Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
 
 /// What a value becomes when it is written into a region of this dtype and shape.
@@ -160,7 +203,7 @@ pub fn fit(value: &Bound<'_, PyAny>, target: &Array, region: &[usize]) -> PyResu
     while shape.len() > region.len() && shape[0] == 1 {
         shape = &shape[1..];
     }
-    let fits = cotan::aval::broadcast(shape, region);
+    let fits = aval::broadcast(shape, region);
     if fits.as_deref() != Some(region) {
         return Err(PyValueError::new_err(format!(
             "assignment: could not broadcast input array from shape {} into shape {}",
@@ -170,7 +213,11 @@ pub fn fit(value: &Bound<'_, PyAny>, target: &Array, region: &[usize]) -> PyResu
     }
     let value = value.cast(dtype).or_raise()?;
     let shape = Shape::from_slice(shape);
-    value.reshape(&shape).or_raise()?.broadcast_to(region).or_raise()
+    value
+        .reshape(&shape)
+        .or_raise()?
+        .broadcast_to(region)
+        .or_raise()
 }
 
 /// `x[key] = value`.
@@ -181,23 +228,26 @@ pub fn setitem<'py>(
 ) -> PyResult<()> {
     let py = slf.py();
     if slf.get().rank() != Rank::Array {
-        return Err(PyTypeError::new_err("a scalar does not support item assignment"));
+        return Err(PyTypeError::new_err(
+            "a scalar does not support item assignment",
+        ));
     }
-    let array = slf.get().read(py)?;
+    let array = slf.get().read()?;
     let Some(basic) = basic(key, array.shape())? else {
-        py.import("cotan._index")?.call_method1("setitem", (slf, key, value))?;
+        py.import("cotan._index")?
+            .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
     let value = fit(value, &array, &basic.shape)?;
-    slf.get().write(py, ViewOp::Index(basic.dims, basic.shape).write(&array, &value)?)
+    slf.get()
+        .write(ViewOp::Index(basic.dims, basic.shape).write(&array, &value)?)
 }
 
 /// `x[...] = value`.
 pub fn assign(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = slf.py();
-    let array = slf.get().read(py)?;
+    let array = slf.get().read()?;
     let value = fit(value, &array, array.shape())?;
-    slf.get().write(py, value)
+    slf.get().write(value)
 }
 
 /// `x` with `x[key]` replaced, as a new array; for a basic key only.
@@ -209,7 +259,9 @@ pub fn updated<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = x.py();
     let array = Operand::expect("index_update", x)?.array()?;
-    let Some(basic) = basic(key, array.shape())? else { return Ok(None) };
+    let Some(basic) = basic(key, array.shape())? else {
+        return Ok(None);
+    };
     let op = ViewOp::Index(basic.dims, basic.shape.clone());
     let mut value = fit(value, &array, &basic.shape)?;
     if add {

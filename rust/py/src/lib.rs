@@ -1,4 +1,6 @@
 //! Python bindings of cotan: conversions and calls, no mathematics.
+// Python classes show themselves by `__repr__`, and what a function takes by value it takes from Python.
+#![allow(missing_debug_implementations, clippy::needless_pass_by_value)]
 
 mod array;
 mod convert;
@@ -34,14 +36,52 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
     }
     functions!(
-        ops::sum, ops::prod, ops::max, ops::min, ops::mean, ops::logsumexp, ops::argmax, ops::argmin,
-        ops::argsort, ops::cumsum, ops::reshape, ops::transpose, ops::broadcast_to, ops::concatenate,
-        ops::flip, ops::pad, ops::matmul, ops::cast, ops::gather, ops::scatter_add, ops::scatter,
-        ops::dropgrad, ops::is_active, ops::value, ops::index_update, ops::index_add, ops::fit,
-        ops::ufuncs, ops::table, ops::apply, make::array, make::asarray, make::leaves, make::from_dlpack,
-        transforms::gradient, transforms::value_and_gradient, transforms::pullback, transforms::trace,
-        transforms::isderiving, transforms::nestlevel, fork::before_fork, fork::after_fork,
-        make::num_threads, make::set_num_threads, make::simd_level, make::clear_caches,
+        ops::sum,
+        ops::prod,
+        ops::max,
+        ops::min,
+        ops::mean,
+        ops::logsumexp,
+        ops::argmax,
+        ops::argmin,
+        ops::argsort,
+        ops::cumsum,
+        ops::reshape,
+        ops::transpose,
+        ops::broadcast_to,
+        ops::concatenate,
+        ops::flip,
+        ops::pad,
+        ops::matmul,
+        ops::cast,
+        ops::gather,
+        ops::scatter_add,
+        ops::scatter,
+        ops::dropgrad,
+        ops::is_active,
+        ops::value,
+        ops::index_update,
+        ops::index_add,
+        ops::fit,
+        ops::ufuncs,
+        ops::table,
+        ops::apply,
+        make::array,
+        make::asarray,
+        make::leaves,
+        make::from_dlpack,
+        transforms::gradient,
+        transforms::value_and_gradient,
+        transforms::pullback,
+        transforms::trace,
+        transforms::isderiving,
+        transforms::nestlevel,
+        fork::before_fork,
+        fork::after_fork,
+        make::num_threads,
+        make::set_num_threads,
+        make::simd_level,
+        make::clear_caches,
     );
     Ok(())
 }

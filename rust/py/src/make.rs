@@ -30,7 +30,10 @@ pub fn array<'py>(
     object: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let dtype = dtype.filter(|d| !d.is_none()).map(|d| dtype_from(py, d)).transpose()?;
+    let dtype = dtype
+        .filter(|d| !d.is_none())
+        .map(|d| dtype_from(py, d))
+        .transpose()?;
     let array = build(py, object)?;
     let array = match dtype {
         Some(dtype) => array.cast(dtype).or_raise()?,
@@ -41,17 +44,21 @@ pub fn array<'py>(
 
 fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     if let Ok(array) = object.cast::<PyArray>() {
-        return array.get().read(py);
+        return array.get().read();
     }
-    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-        if holds_arrays(object)? {
-            let stacked = py.import("cotan._structures")?.call_method1("stacked", (object,))?;
-            return Operand::expect("array", &stacked)?.array();
-        }
+    let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    if list && holds_arrays(object)? {
+        let stacked = py
+            .import("cotan._structures")?
+            .call_method1("stacked", (object,))?;
+        return Operand::expect("array", &stacked)?.array();
     }
     let plain = py.import("numpy")?.call_method1("asarray", (object,))?;
     let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
-        PyTypeError::new_err(format!("array: takes arrays and numbers, not {}", object.get_type()))
+        PyTypeError::new_err(format!(
+            "array: takes arrays and numbers, not {}",
+            object.get_type()
+        ))
     })?;
     // A list became an ndarray of its own just now.
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
@@ -59,7 +66,9 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     if value.storage().is_borrowed() {
         let cancel = std::sync::atomic::AtomicBool::new(false);
         let ctx = cotan::kernels::Ctx::new(&cancel, 1);
-        return Ok(Array::constant(cotan::kernels::copy(&value, &ctx).or_raise()?));
+        return Ok(Array::constant(
+            cotan::kernels::copy(&value, &ctx).or_raise()?,
+        ));
     }
     Ok(Array::constant(value))
 }
@@ -88,8 +97,11 @@ pub fn asarray<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if let Ok(handle) = object.cast::<PyArray>() {
-        let wanted = dtype.filter(|d| !d.is_none()).map(|d| dtype_from(py, d)).transpose()?;
-        let own: DType = handle.get().read(py)?.dtype();
+        let wanted = dtype
+            .filter(|d| !d.is_none())
+            .map(|d| dtype_from(py, d))
+            .transpose()?;
+        let own: DType = handle.get().read()?.dtype();
         if wanted.is_none_or(|w| w == own) {
             return Ok(object.clone());
         }
@@ -99,12 +111,17 @@ pub fn asarray<'py>(
 
 /// An `Array` with a copy of the values of another library's array that speaks DLPack.
 #[pyfunction]
-pub fn from_dlpack<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn from_dlpack<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     if object.is_instance_of::<PyArray>() {
         return Ok(object.clone());
     }
     let kwargs = PyDict::new(py);
-    let plain = py.import("numpy")?.call_method("from_dlpack", (object,), Some(&kwargs))?;
+    let plain = py
+        .import("numpy")?
+        .call_method("from_dlpack", (object,), Some(&kwargs))?;
     array(py, &plain, None)
 }
 
@@ -137,9 +154,14 @@ pub fn clear_caches(py: Python<'_>) {
 
 /// The leaves of a structure, with their paths.
 #[pyfunction]
-pub fn leaves<'py>(py: Python<'py>, tree: &Bound<'py, PyAny>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+pub fn leaves<'py>(
+    py: Python<'py>,
+    tree: &Bound<'py, PyAny>,
+) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
     let mut flattener = Flattener::new(Borrow::Copy, true, false);
     flattener.flatten(tree, Position::Direct, true, "")?;
     let leaves = flattener.leaves.into_iter();
-    leaves.map(|leaf| Ok((leaf.path, wrap(py, leaf.array, Rank::Array)?))).collect()
+    leaves
+        .map(|leaf| Ok((leaf.path, wrap(py, leaf.array, Rank::Array)?)))
+        .collect()
 }

@@ -41,9 +41,14 @@ cotan::for_each_elementwise!(stamp);
 
 /// The axes that a user names: none for all, one, or several.
 fn axes_of(name: &str, axis: Option<&Bound<'_, PyAny>>, rank: usize) -> PyResult<Axes> {
-    let Some(axis) = axis.filter(|a| !a.is_none()) else { return Ok((0..rank).collect()) };
+    let Some(axis) = axis.filter(|a| !a.is_none()) else {
+        return Ok((0..rank).collect());
+    };
     let list: Vec<isize> = if let Ok(items) = axis.cast::<PyTuple>() {
-        items.iter().map(|i| integer(name, "axis", &i)).collect::<PyResult<_>>()?
+        items
+            .iter()
+            .map(|i| integer(name, "axis", &i))
+            .collect::<PyResult<_>>()?
     } else {
         vec![integer(name, "axis", axis)?]
     };
@@ -56,7 +61,9 @@ fn axis_of(py: Python<'_>, name: &str, axis: isize, rank: usize) -> PyResult<usi
 
 /// NumPy's own exception for axes, which is a `ValueError` and an `IndexError`.
 fn axis_error(py: Python<'_>, message: &str) -> PyErr {
-    let class = py.import("numpy.exceptions").and_then(|m| m.getattr("AxisError"));
+    let class = py
+        .import("numpy.exceptions")
+        .and_then(|m| m.getattr("AxisError"));
     match class.and_then(|c| c.call1((message,))) {
         Ok(error) => PyErr::from_value(error),
         Err(error) => error,
@@ -67,14 +74,22 @@ fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize>
     if let Ok(index) = object.call_method0("__index__") {
         return index.extract();
     }
-    Err(PyTypeError::new_err(format!("{name}: {what} must be an integer, not {}", object.get_type())))
+    Err(PyTypeError::new_err(format!(
+        "{name}: {what} must be an integer, not {}",
+        object.get_type()
+    )))
 }
 
 fn sizes(name: &str, shape: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
-    if shape.is_instance_of::<PyInt>() || shape.hasattr("__index__")? && !shape.hasattr("__len__")? {
+    if shape.is_instance_of::<PyInt>()
+        || shape.hasattr("__index__")? && !shape.hasattr("__len__")?
+    {
         return Ok(vec![integer(name, "shape", shape)?]);
     }
-    shape.try_iter()?.map(|i| integer(name, "shape", &i?)).collect()
+    shape
+        .try_iter()?
+        .map(|i| integer(name, "shape", &i?))
+        .collect()
 }
 
 fn operand(name: &str, x: &Bound<'_, PyAny>) -> PyResult<Array> {
@@ -86,12 +101,14 @@ fn keep(array: Array, axes: &[usize], shape: &[usize], keepdims: bool) -> PyResu
     if !keepdims {
         return Ok(array);
     }
-    let kept: Shape = (0..shape.len()).map(|i| if axes.contains(&i) { 1 } else { shape[i] }).collect();
+    let kept: Shape = (0..shape.len())
+        .map(|i| if axes.contains(&i) { 1 } else { shape[i] })
+        .collect();
     array.reshape(&kept).or_raise()
 }
 
 /// A reduction in the dtype in which NumPy does it.
-fn reduction<'py>(
+pub fn reduction<'py>(
     x: &Bound<'py, PyAny>,
     prim: Prim,
     axis: Option<&Bound<'py, PyAny>>,
@@ -133,19 +150,21 @@ macro_rules! reductions {
 }
 reductions! { sum SUM; prod PROD; max MAX; min MIN; mean MEAN; logsumexp LOGSUMEXP; }
 
-fn arg<'py>(x: &Bound<'py, PyAny>, prim: Prim, axis: Option<isize>, keepdims: bool) -> PyResult<Bound<'py, PyAny>> {
+fn arg<'py>(
+    x: &Bound<'py, PyAny>,
+    prim: Prim,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let name = prim.name();
     let mut array = operand(name, x)?;
     let shape = Shape::from_slice(array.shape());
-    let (at, axes): (usize, Axes) = match axis {
-        Some(axis) => {
-            let at = axis_of(x.py(), name, axis, shape.len())?;
-            (at, Axes::from_slice(&[at]))
-        }
-        None => {
-            array = array.reshape(&[array.aval().size()]).or_raise()?;
-            (0, (0..shape.len()).collect())
-        }
+    let (at, axes): (usize, Axes) = if let Some(axis) = axis {
+        let at = axis_of(x.py(), name, axis, shape.len())?;
+        (at, Axes::from_slice(&[at]))
+    } else {
+        array = array.reshape(&[array.aval().size()]).or_raise()?;
+        (0, (0..shape.len()).collect())
     };
     let out = Array::apply(prim, Params::Axis(at), &[&array]).or_raise()?;
     wrap_result(x.py(), keep(out, &axes, &shape, keepdims)?)
@@ -154,14 +173,22 @@ fn arg<'py>(x: &Bound<'py, PyAny>, prim: Prim, axis: Option<isize>, keepdims: bo
 /// The index of the first largest element along `axis`, or in the flattened array.
 #[pyfunction]
 #[pyo3(signature = (x, axis=None, keepdims=false))]
-pub fn argmax<'py>(x: &Bound<'py, PyAny>, axis: Option<isize>, keepdims: bool) -> PyResult<Bound<'py, PyAny>> {
+pub fn argmax<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     arg(x, ops::ARGMAX, axis, keepdims)
 }
 
 /// The index of the first smallest element along `axis`, or in the flattened array.
 #[pyfunction]
 #[pyo3(signature = (x, axis=None, keepdims=false))]
-pub fn argmin<'py>(x: &Bound<'py, PyAny>, axis: Option<isize>, keepdims: bool) -> PyResult<Bound<'py, PyAny>> {
+pub fn argmin<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     arg(x, ops::ARGMIN, axis, keepdims)
 }
 
@@ -171,13 +198,20 @@ pub fn argmin<'py>(x: &Bound<'py, PyAny>, axis: Option<isize>, keepdims: bool) -
 pub fn argsort<'py>(x: &Bound<'py, PyAny>, axis: isize) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("argsort", x)?;
     let at = axis_of(x.py(), "argsort", axis, array.shape().len())?;
-    wrap_result(x.py(), Array::apply(ops::ARGSORT, Params::Axis(at), &[&array]).or_raise()?)
+    wrap_result(
+        x.py(),
+        Array::apply(ops::ARGSORT, Params::Axis(at), &[&array]).or_raise()?,
+    )
 }
 
 /// The sums of all elements up to each one along `axis`; from its end when `reverse`.
 #[pyfunction]
 #[pyo3(signature = (x, axis=None, reverse=false))]
-pub fn cumsum<'py>(x: &Bound<'py, PyAny>, axis: Option<isize>, reverse: bool) -> PyResult<Bound<'py, PyAny>> {
+pub fn cumsum<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    reverse: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let mut array = operand("cumsum", x)?;
     if !array.dtype().is_inexact() {
         array = array.cast(DType::I64).or_raise()?;
@@ -188,7 +222,10 @@ pub fn cumsum<'py>(x: &Bound<'py, PyAny>, axis: Option<isize>, reverse: bool) ->
         array = array.reshape(&[array.aval().size()]).or_raise()?;
         0
     };
-    wrap_result(x.py(), Array::apply(ops::CUMSUM, Params::Scan { axis, reverse }, &[&array]).or_raise()?)
+    wrap_result(
+        x.py(),
+        Array::apply(ops::CUMSUM, Params::Scan { axis, reverse }, &[&array]).or_raise()?,
+    )
 }
 
 /// A shape with at most one -1 resolved.
@@ -200,7 +237,11 @@ fn resolve_shape(array: &Array, wanted: &[isize]) -> PyResult<Shape> {
         if d == -1 && unknown.is_none() {
             unknown = Some(i);
         } else if d < 0 {
-            let message = if d == -1 { "can only specify one unknown dimension" } else { "negative dimensions are not allowed" };
+            let message = if d == -1 {
+                "can only specify one unknown dimension"
+            } else {
+                "negative dimensions are not allowed"
+            };
             return Err(PyValueError::new_err(format!("reshape: {message}")));
         } else {
             known = known.saturating_mul(d as usize);
@@ -208,7 +249,7 @@ fn resolve_shape(array: &Array, wanted: &[isize]) -> PyResult<Shape> {
     }
     let mut shape: Shape = wanted.iter().map(|&d| d.max(0) as usize).collect();
     if let Some(i) = unknown {
-        if known == 0 || size % known != 0 {
+        if known == 0 || !size.is_multiple_of(known) {
             return Err(misfit(array, wanted));
         }
         shape[i] = size / known;
@@ -231,7 +272,10 @@ fn misfit(array: &Array, wanted: &[isize]) -> PyErr {
 
 /// The same elements in another shape; one length may be -1. A view where NumPy gives one.
 #[pyfunction]
-pub fn reshape<'py>(x: &Bound<'py, PyAny>, shape: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn reshape<'py>(
+    x: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("reshape", x)?;
     let shape = resolve_shape(&array, &sizes("reshape", shape)?)?;
     if x.is_instance_of::<PyArray>() {
@@ -243,7 +287,10 @@ pub fn reshape<'py>(x: &Bound<'py, PyAny>, shape: &Bound<'py, PyAny>) -> PyResul
 /// Axes in another order, reversed by default. A view.
 #[pyfunction]
 #[pyo3(signature = (x, axes=None))]
-pub fn transpose<'py>(x: &Bound<'py, PyAny>, axes: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+pub fn transpose<'py>(
+    x: &Bound<'py, PyAny>,
+    axes: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("transpose", x)?;
     let rank = array.shape().len();
     let perm: Axes = match axes.filter(|a| !a.is_none()) {
@@ -257,22 +304,32 @@ pub fn transpose<'py>(x: &Bound<'py, PyAny>, axes: Option<&Bound<'py, PyAny>>) -
                     tuple(array.shape())
                 )));
             }
-            normalize_axes("transpose", &list, rank).map_err(|e| axis_error(x.py(), &e.to_string()))?
+            normalize_axes("transpose", &list, rank)
+                .map_err(|e| axis_error(x.py(), &e.to_string()))?
         }
     };
     if x.is_instance_of::<PyArray>() {
         return x.call_method1("_transpose", (perm.to_vec(),));
     }
-    wrap(x.py(), Array::apply(ops::TRANSPOSE, Params::Axes(perm), &[&array]).or_raise()?, Rank::Array)
+    wrap(
+        x.py(),
+        Array::apply(ops::TRANSPOSE, Params::Axes(perm), &[&array]).or_raise()?,
+        Rank::Array,
+    )
 }
 
 /// Repeated to a shape that it broadcasts to.
 #[pyfunction]
-pub fn broadcast_to<'py>(x: &Bound<'py, PyAny>, shape: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn broadcast_to<'py>(
+    x: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("broadcast_to", x)?;
     let shape = sizes("broadcast_to", shape)?;
     if shape.iter().any(|&d| d < 0) {
-        return Err(PyValueError::new_err("broadcast_to: all lengths must be non-negative"));
+        return Err(PyValueError::new_err(
+            "broadcast_to: all lengths must be non-negative",
+        ));
     }
     let shape: Vec<usize> = shape.into_iter().map(|d| d as usize).collect();
     wrap(x.py(), array.broadcast_to(&shape).or_raise()?, Rank::Array)
@@ -281,30 +338,54 @@ pub fn broadcast_to<'py>(x: &Bound<'py, PyAny>, shape: &Bound<'py, PyAny>) -> Py
 /// Arrays one after the other along `axis`.
 #[pyfunction]
 #[pyo3(signature = (arrays, axis=0))]
-pub fn concatenate<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>, axis: isize) -> PyResult<Bound<'py, PyAny>> {
-    let operands: Vec<Operand> =
-        arrays.try_iter()?.map(|a| Operand::expect("concatenate", &a?)).collect::<PyResult<_>>()?;
+pub fn concatenate<'py>(
+    py: Python<'py>,
+    arrays: &Bound<'py, PyAny>,
+    axis: isize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let operands: Vec<Operand> = arrays
+        .try_iter()?
+        .map(|a| Operand::expect("concatenate", &a?))
+        .collect::<PyResult<_>>()?;
     if operands.is_empty() {
-        return Err(PyValueError::new_err("concatenate: need at least one array to concatenate"));
+        return Err(PyValueError::new_err(
+            "concatenate: need at least one array to concatenate",
+        ));
     }
     let dtype = common_dtype(&operands);
-    let arrays: Vec<Array> = operands.into_iter().map(|o| o.cast(dtype)).collect::<PyResult<_>>()?;
+    let arrays: Vec<Array> = operands
+        .into_iter()
+        .map(|o| o.cast(dtype))
+        .collect::<PyResult<_>>()?;
     let rank = arrays[0].shape().len();
     if rank == 0 {
-        return Err(PyValueError::new_err("concatenate: zero-dimensional arrays cannot be concatenated"));
+        return Err(PyValueError::new_err(
+            "concatenate: zero-dimensional arrays cannot be concatenated",
+        ));
     }
     let axis = axis_of(py, "concatenate", axis, rank)?;
     let inputs: Vec<&Array> = arrays.iter().collect();
-    wrap(py, Array::apply(ops::CONCATENATE, Params::Axis(axis), &inputs).or_raise()?, Rank::Array)
+    wrap(
+        py,
+        Array::apply(ops::CONCATENATE, Params::Axis(axis), &inputs).or_raise()?,
+        Rank::Array,
+    )
 }
 
 /// The order of elements reversed along `axis`.
 #[pyfunction]
 #[pyo3(signature = (x, axis=None))]
-pub fn flip<'py>(x: &Bound<'py, PyAny>, axis: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+pub fn flip<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("flip", x)?;
     let axes = axes_of("flip", axis, array.shape().len())?;
-    wrap(x.py(), Array::apply(ops::FLIP, Params::Axes(axes), &[&array]).or_raise()?, Rank::Array)
+    wrap(
+        x.py(),
+        Array::apply(ops::FLIP, Params::Axes(axes), &[&array]).or_raise()?,
+        Rank::Array,
+    )
 }
 
 /// Zeros of `shape` with `x` as a strided region: along each axis `start`, `start + step`, ...
@@ -316,14 +397,28 @@ pub fn pad<'py>(
     step: Vec<isize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("pad", x)?;
-    if start.len() != shape.len() || step.len() != shape.len() || array.shape().len() != shape.len() {
-        return Err(PyValueError::new_err("pad: x, shape, start and step must have one entry for each axis"));
+    if start.len() != shape.len() || step.len() != shape.len() || array.shape().len() != shape.len()
+    {
+        return Err(PyValueError::new_err(
+            "pad: x, shape, start and step must have one entry for each axis",
+        ));
     }
     let dims: Box<[SliceDim]> = (0..shape.len())
-        .map(|i| SliceDim { start: start[i], len: array.shape()[i], step: step[i] })
+        .map(|i| SliceDim {
+            start: start[i],
+            len: array.shape()[i],
+            step: step[i],
+        })
         .collect();
-    let params = Params::Region { shape: shape.into(), dims };
-    wrap(x.py(), Array::apply(ops::PAD, params, &[&array]).or_raise()?, Rank::Array)
+    let params = Params::Region {
+        shape: shape.into(),
+        dims,
+    };
+    wrap(
+        x.py(),
+        Array::apply(ops::PAD, params, &[&array]).or_raise()?,
+        Rank::Array,
+    )
 }
 
 /// The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right.
@@ -342,7 +437,10 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
         )));
     }
     let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
-    let inner = (a.shape()[a.shape().len() - 1], b.shape()[b.shape().len().saturating_sub(2)]);
+    let inner = (
+        a.shape()[a.shape().len() - 1],
+        b.shape()[b.shape().len().saturating_sub(2)],
+    );
     if inner.0 != inner.1 {
         return Err(PyValueError::new_err(format!(
             "matmul: shapes {} and {} do not fit: the last axis of the first has {} elements, the last but \
@@ -353,8 +451,16 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
             inner.1
         )));
     }
-    let wide = if row { a.reshape(&[1, inner.0]).or_raise()? } else { a };
-    let tall = if column { b.reshape(&[inner.1, 1]).or_raise()? } else { b };
+    let wide = if row {
+        a.reshape(&[1, inner.0]).or_raise()?
+    } else {
+        a
+    };
+    let tall = if column {
+        b.reshape(&[inner.1, 1]).or_raise()?
+    } else {
+        b
+    };
     let out = Array::apply(ops::MATMUL, Params::None, &[&wide, &tall]).or_raise()?;
     let mut shape = Shape::from_slice(out.shape());
     if column {
@@ -371,19 +477,30 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
 pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_from(x.py(), dtype)?;
     let array = operand("cast", x)?;
-    let rank = if array.shape().is_empty() && !is_array(x) { Rank::Scalar } else { Rank::Array };
+    let rank = if array.shape().is_empty() && !is_array(x) {
+        Rank::Scalar
+    } else {
+        Rank::Array
+    };
     wrap(x.py(), array.cast(dtype).or_raise()?, rank)
 }
 
 fn is_array(x: &Bound<'_, PyAny>) -> bool {
-    x.cast::<PyArray>().map_or(true, |a| a.get().rank() == Rank::Array)
+    x.cast::<PyArray>()
+        .map_or(true, |a| a.get().rank() == Rank::Array)
 }
 
 /// The rows of `x` at int64 indices.
 #[pyfunction]
-pub fn gather<'py>(x: &Bound<'py, PyAny>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn gather<'py>(
+    x: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let (rows, index) = (operand("gather", x)?, operand("gather", index)?);
-    wrap_result(x.py(), Array::apply(ops::GATHER, Params::None, &[&rows, &index]).or_raise()?)
+    wrap_result(
+        x.py(),
+        Array::apply(ops::GATHER, Params::None, &[&rows, &index]).or_raise()?,
+    )
 }
 
 /// `x` with updates added to its rows at int64 indices.
@@ -427,7 +544,7 @@ fn scattered<'py>(
 #[pyfunction]
 pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
-        Ok(array) => wrap(x.py(), array.get().read(x.py())?.dropgrad(), array.get().rank()),
+        Ok(array) => wrap(x.py(), array.get().read()?.dropgrad(), array.get().rank()),
         Err(_) => Ok(x.clone()),
     }
 }
@@ -436,7 +553,7 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 #[pyfunction]
 pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
-        Ok(array) => Ok(array.get().read(x.py())?.is_active()),
+        Ok(array) => Ok(array.get().read()?.is_active()),
         Err(_) => Ok(false),
     }
 }
@@ -446,7 +563,7 @@ pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     match x.cast::<PyArray>() {
-        Ok(array) => crate::convert::to_ndarray(py, crate::array::force(py, &array.get().read(py)?)?),
+        Ok(array) => crate::convert::to_ndarray(py, crate::array::force(py, &array.get().read()?)?),
         Err(_) => py.import("numpy")?.call_method1("asarray", (x,)),
     }
 }
@@ -461,7 +578,9 @@ pub fn index_update<'py>(
     if let Some(out) = crate::index::updated(x, key, value, false)? {
         return Ok(out);
     }
-    x.py().import("cotan._index")?.call_method1("updated", (x, key, value, false))
+    x.py()
+        .import("cotan._index")?
+        .call_method1("updated", (x, key, value, false))
 }
 
 /// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
@@ -474,7 +593,9 @@ pub fn index_add<'py>(
     if let Some(out) = crate::index::updated(x, key, value, true)? {
         return Ok(out);
     }
-    x.py().import("cotan._index")?.call_method1("updated", (x, key, value, true))
+    x.py()
+        .import("cotan._index")?
+        .call_method1("updated", (x, key, value, true))
 }
 
 /// A value brought to a dtype and shape, as NumPy does in an assignment.
@@ -485,7 +606,11 @@ pub fn fit<'py>(
     shape: Vec<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let target = operand("assignment", target)?;
-    wrap(value.py(), crate::index::fit(value, &target, &shape)?, Rank::Array)
+    wrap(
+        value.py(),
+        crate::index::fit(value, &target, &shape)?,
+        Rank::Array,
+    )
 }
 
 /// Names of NumPy's ufuncs and of the primitives that they are.
@@ -494,7 +619,11 @@ pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let out = PyDict::new(py);
     for prim in ops::table() {
         if prim.lane().is_some()
-            && let Some(name) = prim.0.numpy.strip_prefix("np.").and_then(|t| t.split('(').next())
+            && let Some(name) = prim
+                .0
+                .numpy
+                .strip_prefix("np.")
+                .and_then(|t| t.split('(').next())
         {
             out.set_item(name, prim.name())?;
         }
@@ -505,7 +634,10 @@ pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// One dictionary for each entry of the primitive table: what documentation and tests are made from.
 #[pyfunction]
 pub fn table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    ops::table().iter().map(|&prim| crate::table::entry(py, prim)).collect()
+    ops::table()
+        .iter()
+        .map(|&prim| crate::table::entry(py, prim))
+        .collect()
 }
 
 /// Applies any primitive of the table to arrays; parameters as they are printed.
@@ -520,9 +652,13 @@ pub fn apply<'py>(
     let prim = ops::by_name(name)
         .ok_or_else(|| PyValueError::new_err(format!("there is no primitive named {name}")))?;
     let mut attributes = Vec::new();
-    for (key, value) in params.into_iter().flat_map(|p| p.iter()) {
+    for (key, value) in params.into_iter().flat_map(PyDictMethods::iter) {
         let text = value.str()?.to_string();
-        let text = if value.is_instance_of::<pyo3::types::PyBool>() { text.to_lowercase() } else { text };
+        let text = if value.is_instance_of::<pyo3::types::PyBool>() {
+            text.to_lowercase()
+        } else {
+            text
+        };
         attributes.push((key.extract::<String>()?, text));
     }
     if attributes.is_empty() && matches!(prim.0.class, cotan::prim::Class::Elementwise { .. }) {
@@ -530,7 +666,10 @@ pub fn apply<'py>(
         return apply_elementwise(py, prim, &arguments.iter().collect::<Vec<_>>());
     }
     let params = Params::from_attributes(&attributes).or_raise()?;
-    let arrays: Vec<Array> = args.iter().map(|a| operand(name, &a)).collect::<PyResult<_>>()?;
+    let arrays: Vec<Array> = args
+        .iter()
+        .map(|a| operand(name, &a))
+        .collect::<PyResult<_>>()?;
     let inputs: Vec<&Array> = arrays.iter().collect();
     wrap_result(py, Array::apply(prim, params, &inputs).or_raise()?)
 }

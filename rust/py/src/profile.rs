@@ -17,10 +17,14 @@ use pyo3::types::PyDict;
 /// ...     _ = ct.gradient(lambda x: np.sum(np.exp(x)), np.ones(3))
 /// >>> work.equations["exp"]
 /// 1
+#[allow(clippy::doc_link_with_quotes)]
 #[pyclass(frozen, name = "profile", module = "cotan")]
 pub struct PyProfile(Profile);
 
-fn counter<'py>(py: Python<'py>, counts: &[(cotan::prim::Prim, u64)]) -> PyResult<Bound<'py, PyAny>> {
+fn counter<'py>(
+    py: Python<'py>,
+    counts: &[(cotan::prim::Prim, u64)],
+) -> PyResult<Bound<'py, PyAny>> {
     let dict = PyDict::new(py);
     for (prim, n) in counts {
         dict.set_item(prim.name(), n)?;

@@ -26,11 +26,18 @@ pub struct PyProgram {
 impl PyProgram {
     /// A program, with values for its last inputs.
     pub fn new(program: Program, constants: Vec<Array>) -> PyProgram {
-        PyProgram { program: Arc::new(program), constants }
+        PyProgram {
+            program: Arc::new(program),
+            constants,
+        }
     }
 
     /// A program whose first inputs have these names.
-    pub fn named(mut program: Program, constants: Vec<Array>, names: impl Iterator<Item = String>) -> PyProgram {
+    pub fn named(
+        mut program: Program,
+        constants: Vec<Array>,
+        names: impl Iterator<Item = String>,
+    ) -> PyProgram {
         program.name_inputs(names);
         PyProgram::new(program, constants)
     }
@@ -105,7 +112,11 @@ impl PyProgram {
     /// Names of the inputs.
     #[getter]
     fn inputs(&self) -> Vec<String> {
-        self.program.input_names().iter().map(ToString::to_string).collect()
+        self.program
+            .input_names()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// The program after common subexpressions, rewriting and dead code elimination.
@@ -116,11 +127,18 @@ impl PyProgram {
 
     /// Runs it: an ndarray or a NumPy scalar for one output, a tuple for several.
     #[pyo3(signature = (*args))]
-    fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let p = &self.program;
         let wanted = p.num_inputs() - self.constants.len();
         if args.len() != wanted {
-            return Err(PyTypeError::new_err(format!("the program takes {wanted} arrays, {} given", args.len())));
+            return Err(PyTypeError::new_err(format!(
+                "the program takes {wanted} arrays, {} given",
+                args.len()
+            )));
         }
         let mut inputs = Vec::with_capacity(p.num_inputs());
         let mut handles = false;
@@ -143,13 +161,21 @@ impl PyProgram {
         for out in &outs {
             let scalar = out.shape().is_empty();
             objects.push(if handles {
-                wrap(py, out.clone(), if scalar { Rank::Scalar } else { Rank::Array })?
+                wrap(
+                    py,
+                    out.clone(),
+                    if scalar { Rank::Scalar } else { Rank::Array },
+                )?
             } else {
                 force(py, out)?;
                 present(py, out, if scalar { Kind::Scalar } else { Kind::NdArray })?
             });
         }
-        if objects.len() == 1 { Ok(objects.swap_remove(0)) } else { Ok(PyTuple::new(py, objects)?.into_any()) }
+        if objects.len() == 1 {
+            Ok(objects.swap_remove(0))
+        } else {
+            Ok(PyTuple::new(py, objects)?.into_any())
+        }
     }
 
     fn __str__(&self) -> String {
@@ -157,11 +183,17 @@ impl PyProgram {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Program: {} inputs, {} equations>", self.program.num_inputs(), self.program.eqns().len())
+        format!(
+            "<Program: {} inputs, {} equations>",
+            self.program.num_inputs(),
+            self.program.eqns().len()
+        )
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyProgram>().is_ok_and(|o| o.get().program == self.program)
+        other
+            .cast::<PyProgram>()
+            .is_ok_and(|o| o.get().program == self.program)
     }
 
     fn __hash__(&self) -> u64 {

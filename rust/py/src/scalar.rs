@@ -29,23 +29,36 @@ impl Operand {
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
         if let Ok(array) = object.cast::<PyArray>() {
             let rank = array.get().rank();
-            let array = array.get().read(object.py())?;
-            return Ok(Some(if rank == Rank::Number { Operand::Weak(array) } else { Operand::Strong(array, rank) }));
+            let array = array.get().read()?;
+            return Ok(Some(if rank == Rank::Number {
+                Operand::Weak(array)
+            } else {
+                Operand::Strong(array, rank)
+            }));
         }
         if object.is_exact_instance_of::<PyFloat>() {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             let rank = Rank::Array;
-            return Ok(Some(Operand::Strong(Array::constant(from_ndarray(array, Borrow::Copy)?), rank)));
+            return Ok(Some(Operand::Strong(
+                Array::constant(from_ndarray(array, Borrow::Copy)?),
+                rank,
+            )));
         }
         if is_numpy_scalar(object)? {
-            let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
+            let array = object
+                .py()
+                .import("numpy")?
+                .call_method1("asarray", (object,))?;
             let value = from_ndarray(array.cast::<PyUntypedArray>()?, Borrow::Call)?;
             return Ok(Some(Operand::Strong(scalar_constant(value), Rank::Scalar)));
         }
         if object.is_instance_of::<PyBool>() {
-            return Ok(Some(Operand::Strong(scalar_bool(object.extract()?)?, Rank::Scalar)));
+            return Ok(Some(Operand::Strong(
+                scalar_bool(object.extract()?)?,
+                Rank::Scalar,
+            )));
         }
         if object.is_instance_of::<PyInt>() {
             return Ok(Some(Operand::Number(match object.extract::<i64>() {
@@ -57,10 +70,15 @@ impl Operand {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
         }
         if object.is_instance_of::<PyComplex>() {
-            return Ok(Some(Operand::Number(Number::Complex(object.extract::<Complex<f64>>()?))));
+            return Ok(Some(Operand::Number(Number::Complex(
+                object.extract::<Complex<f64>>()?,
+            ))));
         }
         if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-            let array = object.py().import("cotan._core")?.call_method1("array", (object,))?;
+            let array = object
+                .py()
+                .import("cotan._core")?
+                .call_method1("array", (object,))?;
             return Operand::of(&array);
         }
         Ok(None)
@@ -70,8 +88,14 @@ impl Operand {
     pub fn expect(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Operand> {
         Operand::of(object)?.ok_or_else(|| {
             let kind = object.get_type();
-            let hint = if object.is_instance_of::<PyString>() { "; strings have no arithmetic" } else { "" };
-            PyTypeError::new_err(format!("{name}: takes arrays and numbers, not {kind}{hint}"))
+            let hint = if object.is_instance_of::<PyString>() {
+                "; strings have no arithmetic"
+            } else {
+                ""
+            };
+            PyTypeError::new_err(format!(
+                "{name}: takes arrays and numbers, not {kind}{hint}"
+            ))
         })
     }
 
@@ -140,13 +164,23 @@ fn scalar_constant(value: cotan::kernels::Value) -> Array {
 }
 
 fn scalar_bool(value: bool) -> PyResult<Array> {
-    Ok(Array::constant(cotan::kernels::Value::scalar(value).or_raise()?))
+    Ok(Array::constant(
+        cotan::kernels::Value::scalar(value).or_raise()?,
+    ))
 }
 
 /// The dtype in which operands meet.
 pub fn common_dtype(operands: &[Operand]) -> DType {
-    let strong = operands.iter().filter(|o| !o.is_weak()).map(Operand::dtype).reduce(DType::promote);
-    let weak = operands.iter().filter(|o| o.is_weak()).map(Operand::dtype).reduce(DType::promote);
+    let strong = operands
+        .iter()
+        .filter(|o| !o.is_weak())
+        .map(Operand::dtype)
+        .reduce(DType::promote);
+    let weak = operands
+        .iter()
+        .filter(|o| o.is_weak())
+        .map(Operand::dtype)
+        .reduce(DType::promote);
     match (strong, weak) {
         (Some(s), None) => s,
         (None, Some(w)) => w,
@@ -163,9 +197,16 @@ pub fn common_dtype(operands: &[Operand]) -> DType {
 }
 
 /// Records an elementwise primitive on operands: common dtype, then the dtype it computes in.
-pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> PyResult<(Array, Rank)> {
+pub fn elementwise(
+    prim: Prim,
+    operands: Vec<Operand>,
+    keeps_numbers: bool,
+) -> PyResult<(Array, Rank)> {
     let Class::Elementwise { types, .. } = &prim.0.class else {
-        return Err(PyTypeError::new_err(format!("{}: is not elementwise", prim.name())));
+        return Err(PyTypeError::new_err(format!(
+            "{}: is not elementwise",
+            prim.name()
+        )));
     };
     let is_where = prim.0.args.len() == 3;
     let rank = result_rank(&operands, keeps_numbers);
@@ -177,14 +218,20 @@ pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> P
     let rest: Vec<Operand> = operands.collect();
     let common = common_dtype(&rest);
     let dtype = types.compute(common).ok_or_else(|| {
-        let message = format!("{}: not defined for dtype {}", prim.name(), common.numpy_name());
+        let message = format!(
+            "{}: not defined for dtype {}",
+            prim.name(),
+            common.numpy_name()
+        );
         PyTypeError::new_err(message)
     })?;
     for operand in rest {
         arrays.push(operand.cast(dtype)?);
     }
     if prim == cotan::ops::RECIPROCAL && common == DType::Bool {
-        return Err(PyTypeError::new_err("reciprocal: not defined for dtype bool; cast it to a number"));
+        return Err(PyTypeError::new_err(
+            "reciprocal: not defined for dtype bool; cast it to a number",
+        ));
     }
     if prim == cotan::ops::RECIPROCAL && common.kind() == Kind::Integer {
         // NumPy divides integers as C does: the quotient is cut off.
@@ -193,7 +240,11 @@ pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> P
     }
     let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
     let out = Array::apply(prim, cotan::prim::Params::None, &inputs).or_raise()?;
-    let rank = if out.shape().is_empty() { rank } else { Rank::Array };
+    let rank = if out.shape().is_empty() {
+        rank
+    } else {
+        Rank::Array
+    };
     Ok((out, rank))
 }
 
@@ -201,5 +252,9 @@ pub fn elementwise(prim: Prim, operands: Vec<Operand>, keeps_numbers: bool) -> P
 /// those went in and no ufunc was called.
 fn result_rank(operands: &[Operand], keeps_numbers: bool) -> Rank {
     let numbers = operands.iter().all(|o| o.rank() == Rank::Number);
-    if keeps_numbers && numbers { Rank::Number } else { Rank::Scalar }
+    if keeps_numbers && numbers {
+        Rank::Number
+    } else {
+        Rank::Scalar
+    }
 }

@@ -12,7 +12,9 @@ pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
     out.set_item("args", def.args)?;
     out.set_item("doc", def.doc.trim())?;
     let (class, types, differentiable) = match &def.class {
-        Class::Elementwise { types, partials, .. } => ("elementwise", Some(*types), partials.is_some()),
+        Class::Elementwise {
+            types, partials, ..
+        } => ("elementwise", Some(*types), partials.is_some()),
         Class::Linear { .. } => ("linear", None, true),
         Class::General { vjp, .. } => ("general", None, vjp.is_some()),
     };
@@ -48,8 +50,18 @@ pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
                 samples.append((inputs, PyDict::new(py)))?;
             }
             if list.len() > 1 {
-                let shape = |i: usize| if i + 1 == list.len() { vec![4usize] } else { vec![3, 1] };
-                let inputs: Vec<_> = list.iter().enumerate().map(|(i, &(a, b))| (shape(i), a, b)).collect();
+                let shape = |i: usize| {
+                    if i + 1 == list.len() {
+                        vec![4usize]
+                    } else {
+                        vec![3, 1]
+                    }
+                };
+                let inputs: Vec<_> = list
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &(a, b))| (shape(i), a, b))
+                    .collect();
                 samples.append((inputs, PyDict::new(py)))?;
             }
         }

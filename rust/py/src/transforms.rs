@@ -81,10 +81,18 @@ impl Inputs {
         }
         let wrt = wrt.filter(|w| !w.is_none());
         let names: Option<Vec<String>> = match wrt {
-            Some(_) => Some(py.import("cotan._structures")?.call_method1("argument_names", (f, args.len()))?.extract()?),
+            Some(_) => Some(
+                py.import("cotan._structures")?
+                    .call_method1("argument_names", (f, args.len()))?
+                    .extract()?,
+            ),
             None => None,
         };
-        let borrow = if all_constants { Borrow::Copy } else { Borrow::Call };
+        let borrow = if all_constants {
+            Borrow::Copy
+        } else {
+            Borrow::Call
+        };
         let mut flattener = Flattener::new(borrow, names.is_some(), wrt.is_none());
         let mut trees = Vec::with_capacity(args.len());
         let mut starts = Vec::with_capacity(args.len() + 1);
@@ -113,7 +121,12 @@ impl Inputs {
         let borrowed = (leaves.iter().enumerate())
             .filter_map(|(i, l)| Some((i, fingerprint(l.array.value()?)?)))
             .collect();
-        Ok(Inputs { trees, leaves, active, borrowed })
+        Ok(Inputs {
+            trees,
+            leaves,
+            active,
+            borrowed,
+        })
     }
 
     /// Calls the function.
@@ -126,8 +139,11 @@ impl Inputs {
         for (i, array) in &self.active {
             objects[*i] = wrap(py, array.clone(), rank_of(self.leaves[*i].kind))?;
         }
-        let args: Vec<Bound<'py, PyAny>> =
-            self.trees.iter().map(|t| t.build(py, &objects)).collect::<PyResult<_>>()?;
+        let args: Vec<Bound<'py, PyAny>> = self
+            .trees
+            .iter()
+            .map(|t| t.build(py, &objects))
+            .collect::<PyResult<_>>()?;
         let args = PyTuple::new(py, args)?;
         let result = {
             let _nested = Nested::enter();
@@ -153,11 +169,17 @@ impl Inputs {
 
     /// Whether results are to be `Array`s because arguments were.
     fn handles(&self) -> bool {
-        self.leaves.iter().any(|l| matches!(l.kind, Kind::Handle(_)))
+        self.leaves
+            .iter()
+            .any(|l| matches!(l.kind, Kind::Handle(_)))
     }
 
     /// One entry for each argument: its cotangent.
-    fn gradients<'py>(&self, py: Python<'py>, cts: &[Option<Array>]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        cts: &[Option<Array>],
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
         let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
         gradients(py, &self.trees, &kinds, &slots, cts)
@@ -218,10 +240,15 @@ fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     let mut array = operand.array()?;
     if !array.shape().is_empty() {
         let shape = cotan::aval::tuple(array.shape());
-        return Err(wrong(format!("an array of shape {shape}; reduce it (np.sum)")));
+        return Err(wrong(format!(
+            "an array of shape {shape}; reduce it (np.sum)"
+        )));
     }
     if array.dtype().is_complex() {
-        return Err(wrong(format!("a {} number; take its real part or abs", array.dtype().numpy_name())));
+        return Err(wrong(format!(
+            "a {} number; take its real part or abs",
+            array.dtype().numpy_name()
+        )));
     }
     if !array.dtype().is_inexact() {
         // Piecewise constant: its gradients are zero everywhere.
@@ -230,7 +257,12 @@ fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     Ok((array, rank))
 }
 
-fn presented<'py>(py: Python<'py>, array: &Array, rank: Rank, handles: bool) -> PyResult<Bound<'py, PyAny>> {
+fn presented<'py>(
+    py: Python<'py>,
+    array: &Array,
+    rank: Rank,
+    handles: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let kind = match rank {
         _ if handles => Kind::Handle(rank),
         Rank::Array if array.shape().is_empty() => Kind::Scalar,
@@ -357,7 +389,11 @@ pub fn pullback<'py>(
         results: tree,
         avals: outs.iter().map(|o| o.aval().clone()).collect(),
         slots: inputs.active.iter().map(|(i, _)| *i).collect(),
-        kinds: inputs.leaves.iter().map(|l| Kind::Handle(rank_of(l.kind))).collect(),
+        kinds: inputs
+            .leaves
+            .iter()
+            .map(|l| Kind::Handle(rank_of(l.kind)))
+            .collect(),
         trees: std::sync::Arc::new(inputs.trees),
         bare: None,
     };
@@ -446,7 +482,11 @@ impl PyPullback {
 #[pymethods]
 impl PyPullback {
     /// Cotangents of the arguments, given that of the value (None for zero).
-    fn __call__<'py>(&self, py: Python<'py>, dy: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        dy: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
         let mut entries = gradients(py, &self.trees, &self.kinds, &self.slots, &cts)?;
         match self.bare {
@@ -459,7 +499,11 @@ impl PyPullback {
     /// position the result gives its bare cotangent, for a tuple of positions a tuple.
     fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
         let bare = arguments.is_instance_of::<PyInt>();
-        let positions: Vec<usize> = if bare { vec![arguments.extract()?] } else { arguments.extract()? };
+        let positions: Vec<usize> = if bare {
+            vec![arguments.extract()?]
+        } else {
+            arguments.extract()?
+        };
         if let Some(p) = positions.iter().find(|&&p| p >= self.trees.len()) {
             return Err(PyValueError::new_err(format!(
                 "wrt: there is no argument {p}; the function has {}",
@@ -478,7 +522,11 @@ impl PyPullback {
             trees: std::sync::Arc::clone(&self.trees),
             kinds: self.kinds.clone(),
             slots: self.slots.clone(),
-            bare: if bare { positions.first().copied() } else { None },
+            bare: if bare {
+                positions.first().copied()
+            } else {
+                None
+            },
         })
     }
 
@@ -534,6 +582,9 @@ pub fn trace<'py>(
     let outs: Vec<&Array> = outputs.iter().collect();
     let leaves = inputs.recorded();
     let (program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
-    let names = inputs.active.iter().map(|(i, _)| inputs.leaves[*i].path.clone());
+    let names = inputs
+        .active
+        .iter()
+        .map(|(i, _)| inputs.leaves[*i].path.clone());
     Ok(PyProgram::named(program, constants, names))
 }

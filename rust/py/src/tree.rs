@@ -8,11 +8,14 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+    PyBool, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple,
+    PyType,
 };
 
 use crate::array::{PyArray, Rank, force, item, wrap};
-use crate::convert::{Borrow, dtype_of, from_ndarray, is_numpy_scalar, to_ndarray, to_numpy_scalar};
+use crate::convert::{
+    Borrow, dtype_of, from_ndarray, is_numpy_scalar, to_ndarray, to_numpy_scalar,
+};
 
 /// A value to hold constant: made by `ct.const`.
 #[pyclass(frozen, name = "Const", module = "cotan")]
@@ -99,13 +102,28 @@ pub enum Position {
 impl Flattener {
     /// For arguments of a call (`Borrow::Call`), or for values that are kept (`Borrow::Copy`).
     pub fn new(borrow: Borrow, with_paths: bool, declared: bool) -> Flattener {
-        Flattener { leaves: Vec::new(), borrow, with_paths, declared, open: Vec::new() }
+        Flattener {
+            leaves: Vec::new(),
+            borrow,
+            with_paths,
+            declared,
+            open: Vec::new(),
+        }
     }
 
     fn leaf(&mut self, array: Array, kind: Kind, active: bool, path: &str) -> Tree {
         let active = active && array.dtype().is_inexact();
-        let path = if self.with_paths { path.to_string() } else { String::new() };
-        self.leaves.push(Leaf { array, kind, active, path });
+        let path = if self.with_paths {
+            path.to_string()
+        } else {
+            String::new()
+        };
+        self.leaves.push(Leaf {
+            array,
+            kind,
+            active,
+            path,
+        });
         Tree::Leaf(self.leaves.len() - 1)
     }
 
@@ -120,7 +138,7 @@ impl Flattener {
         let py = object.py();
         if let Ok(array) = object.cast::<PyArray>() {
             let kind = Kind::Handle(array.get().rank());
-            return Ok(self.leaf(array.get().read(py)?, kind, active, path));
+            return Ok(self.leaf(array.get().read()?, kind, active, path));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             // Inside a structure an array of strings is data like a string.
@@ -130,7 +148,13 @@ impl Flattener {
             let value = from_ndarray(array, self.borrow)?;
             return Ok(self.leaf(Array::constant(value), Kind::NdArray, active, path));
         }
-        if object.is_instance_of::<PyBool>() || object.is_none() || object.is_instance_of::<PyString>() {
+        if let Ok(constant) = object.cast::<Const>() {
+            return self.flatten(constant.get().value.bind(py), position, false, path);
+        }
+        if object.is_instance_of::<PyBool>()
+            || object.is_none()
+            || object.is_instance_of::<PyString>()
+        {
             return Ok(Tree::Static(object.clone().unbind()));
         }
         if is_numpy_scalar(object)? {
@@ -158,9 +182,6 @@ impl Flattener {
             }
             return Ok(Tree::Static(object.clone().unbind()));
         }
-        if let Ok(constant) = object.cast::<Const>() {
-            return self.flatten(constant.get().value.bind(py), position, false, path);
-        }
         let address = object.as_ptr() as usize;
         if self.open.contains(&address) {
             return Ok(Tree::Static(object.clone().unbind()));
@@ -175,7 +196,9 @@ impl Flattener {
         let py = object.py();
         let first = self.leaves.len();
         let tree = if let Ok(tuple) = object.cast::<PyTuple>() {
-            let class = object.getattr_opt("_fields")?.map(|_| object.get_type().into_any().unbind());
+            let class = object
+                .getattr_opt("_fields")?
+                .map(|_| object.get_type().into_any().unbind());
             let names = match &class {
                 Some(_) => Some(object.getattr("_fields")?.extract::<Vec<String>>()?),
                 None => None,
@@ -200,11 +223,18 @@ impl Flattener {
             let mut items = Vec::with_capacity(dict.len());
             for (key, item) in dict.iter() {
                 let path = self.child(path, || key_step(&key));
-                items.push((key.unbind(), self.flatten(&item, Position::Nested, active, &path)?));
+                items.push((
+                    key.unbind(),
+                    self.flatten(&item, Position::Nested, active, &path)?,
+                ));
             }
             Tree::Dict(items)
         } else if let Some(fields) = fields(object)? {
-            let trainable = if self.declared { object.getattr_opt("__trainable__")? } else { None };
+            let trainable = if self.declared {
+                object.getattr_opt("__trainable__")?
+            } else {
+                None
+            };
             let mut items = Vec::with_capacity(fields.len());
             for (name, item) in fields {
                 let asked = match &trainable {
@@ -212,40 +242,58 @@ impl Flattener {
                     None => true,
                 };
                 let path = self.child(path, || format!(".{name}"));
-                items.push((name.unbind(), self.flatten(&item, Position::Nested, active && asked, &path)?));
+                items.push((
+                    name.unbind(),
+                    self.flatten(&item, Position::Nested, active && asked, &path)?,
+                ));
             }
             Tree::Object(object.clone().unbind(), items)
         } else {
             Tree::Static(object.clone().unbind())
         };
         // Without a leaf (and without a `const` to unwrap) it stays the object that it is.
-        if self.leaves.len() == first && !has_const(py, &tree) && !matches!(tree, Tree::Tuple(..) | Tree::List(_) | Tree::Dict(_)) {
+        if self.leaves.len() == first
+            && !has_const(py, &tree)
+            && !matches!(tree, Tree::Tuple(..) | Tree::List(_) | Tree::Dict(_))
+        {
             return Ok(Tree::Static(object.clone().unbind()));
         }
         Ok(tree)
     }
 
     fn child(&self, path: &str, step: impl FnOnce() -> String) -> String {
-        if self.with_paths { format!("{path}{}", step()) } else { String::new() }
+        if self.with_paths {
+            format!("{path}{}", step())
+        } else {
+            String::new()
+        }
     }
 }
 
 /// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
 fn key_step(key: &Bound<'_, PyAny>) -> String {
-    match key.cast::<PyString>().map(|k| (k.call_method0("isidentifier"), k.to_string())) {
+    match key
+        .cast::<PyString>()
+        .map(|k| (k.call_method0("isidentifier"), k.to_string()))
+    {
         Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
-        _ => key.repr().map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
+        _ => key
+            .repr()
+            .map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
     }
 }
 
 /// Whether putting the structure together changes it although it has no leaves: a constant number was
 /// unwrapped somewhere.
 fn has_const(py: Python<'_>, tree: &Tree) -> bool {
-    let Tree::Object(object, items) = tree else { return false };
+    let Tree::Object(object, items) = tree else {
+        return false;
+    };
     items.iter().any(|(name, item)| match item {
-        Tree::Static(value) => {
-            object.bind(py).getattr(name.bind(py)).is_ok_and(|now| !now.is(value.bind(py)))
-        }
+        Tree::Static(value) => object
+            .bind(py)
+            .getattr(name.bind(py))
+            .is_ok_and(|now| !now.is(value.bind(py))),
         _ => true,
     })
 }
@@ -254,6 +302,7 @@ type Fields<'py> = Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>;
 
 /// The fields of an object that is a container of them: what is in its `__dict__` and its slots.
 fn fields<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Fields<'py>>> {
+    static SLOTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     if object.is_instance_of::<PyType>()
         || object.is_instance_of::<PyModule>()
@@ -266,9 +315,10 @@ fn fields<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Fields<'py>>> {
     let class = object.get_type();
     let mut out: Fields<'py> = Vec::new();
     let mut found = false;
-    static SLOTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let slots = SLOTS.get_or_try_init(py, || {
-        py.import("cotan._structures")?.getattr("slot_names").map(Bound::unbind)
+        py.import("cotan._structures")?
+            .getattr("slot_names")
+            .map(Bound::unbind)
     })?;
     let slots = slots.bind(py).call1((&class,))?;
     if !slots.is_none() {
@@ -295,7 +345,11 @@ fn fields<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Fields<'py>>> {
 
 impl Tree {
     /// The structure with these leaves in it.
-    pub fn build<'py>(&self, py: Python<'py>, leaves: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
+    pub fn build<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Bound<'py, PyAny>],
+    ) -> PyResult<Bound<'py, PyAny>> {
         let all = |items: &[Tree]| -> PyResult<Vec<Bound<'py, PyAny>>> {
             items.iter().map(|t| t.build(py, leaves)).collect()
         };
@@ -303,7 +357,9 @@ impl Tree {
             Tree::Leaf(i) => leaves[*i].clone(),
             Tree::Static(object) => object.bind(py).clone(),
             Tree::Tuple(None, items) => PyTuple::new(py, all(items)?)?.into_any(),
-            Tree::Tuple(Some(class), items) => class.bind(py).call1(PyTuple::new(py, all(items)?)?)?,
+            Tree::Tuple(Some(class), items) => {
+                class.bind(py).call1(PyTuple::new(py, all(items)?)?)?
+            }
             Tree::List(items) => PyList::new(py, all(items)?)?.into_any(),
             Tree::Dict(items) => {
                 let dict = PyDict::new(py);
@@ -317,7 +373,8 @@ impl Tree {
                 for (name, item) in items {
                     new.set_item(name, item.build(py, leaves)?)?;
                 }
-                py.import("cotan._structures")?.call_method1("rebuilt", (object, new))?
+                py.import("cotan._structures")?
+                    .call_method1("rebuilt", (object, new))?
             }
         })
     }
@@ -330,13 +387,18 @@ impl Tree {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let or_none = |t: Option<Bound<'py, PyAny>>| t.unwrap_or_else(|| py.None().into_bound(py));
         let all = |items: &[Tree]| -> PyResult<Vec<Bound<'py, PyAny>>> {
-            items.iter().map(|t| Ok(or_none(t.tangents(py, leaves)?))).collect()
+            items
+                .iter()
+                .map(|t| Ok(or_none(t.tangents(py, leaves)?)))
+                .collect()
         };
         Ok(match self {
             Tree::Leaf(i) => leaves[*i].clone(),
             Tree::Static(_) => None,
             Tree::Tuple(None, items) => Some(PyTuple::new(py, all(items)?)?.into_any()),
-            Tree::Tuple(Some(class), items) => Some(class.bind(py).call1(PyTuple::new(py, all(items)?)?)?),
+            Tree::Tuple(Some(class), items) => {
+                Some(class.bind(py).call1(PyTuple::new(py, all(items)?)?)?)
+            }
             Tree::List(items) => Some(PyList::new(py, all(items)?)?.into_any()),
             Tree::Dict(items) => {
                 let dict = PyDict::new(py);
@@ -357,7 +419,10 @@ impl Tree {
                     return Ok(None);
                 }
                 let class = object.bind(py).get_type();
-                Some(py.import("cotan._structures")?.call_method1("Tangent", (class, fields))?)
+                Some(
+                    py.import("cotan._structures")?
+                        .call_method1("Tangent", (class, fields))?,
+                )
             }
         })
     }
@@ -379,14 +444,22 @@ impl Tree {
         match self {
             Tree::Leaf(i) => Tree::Leaf(*i),
             Tree::Static(object) => Tree::Static(object.clone_ref(py)),
-            Tree::Tuple(class, items) => Tree::Tuple(class.as_ref().map(|c| c.clone_ref(py)), all(items)),
-            Tree::List(items) => Tree::List(all(items)),
-            Tree::Dict(items) => {
-                Tree::Dict(items.iter().map(|(k, t)| (k.clone_ref(py), t.clone_ref(py))).collect())
+            Tree::Tuple(class, items) => {
+                Tree::Tuple(class.as_ref().map(|c| c.clone_ref(py)), all(items))
             }
+            Tree::List(items) => Tree::List(all(items)),
+            Tree::Dict(items) => Tree::Dict(
+                items
+                    .iter()
+                    .map(|(k, t)| (k.clone_ref(py), t.clone_ref(py)))
+                    .collect(),
+            ),
             Tree::Object(object, items) => Tree::Object(
                 object.clone_ref(py),
-                items.iter().map(|(n, t)| (n.clone_ref(py), t.clone_ref(py))).collect(),
+                items
+                    .iter()
+                    .map(|(n, t)| (n.clone_ref(py), t.clone_ref(py)))
+                    .collect(),
             ),
         }
     }

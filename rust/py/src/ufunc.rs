@@ -5,14 +5,14 @@ use cotan::prim::Prim;
 use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::array::{PyArray, apply_elementwise};
 
 /// The ufuncs that are primitives, by address; each is kept alive.
 struct Table {
     prims: FastMap<usize, Prim>,
-    _ufuncs: Vec<Py<PyAny>>,
+    kept: Vec<Py<PyAny>>,
 }
 
 fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
@@ -20,17 +20,29 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     TABLE.get_or_try_init(py, || {
         let numpy = py.import("numpy")?;
         let class = numpy.getattr("ufunc")?;
-        let mut table = Table { prims: FastMap::default(), _ufuncs: Vec::new() };
+        let mut table = Table {
+            prims: FastMap::default(),
+            kept: Vec::new(),
+        };
         for &prim in ops::table() {
-            let Some(name) = prim.0.numpy.strip_prefix("np.").and_then(|t| t.split('(').next()) else { continue };
+            let Some(name) = prim
+                .0
+                .numpy
+                .strip_prefix("np.")
+                .and_then(|t| t.split('(').next())
+            else {
+                continue;
+            };
             if prim.lane().is_none() {
                 continue;
             }
             let ufunc = numpy.getattr(name)?;
             // `np.where` is a plain function.
-            if ufunc.is_instance(&class)? && prim.0.args.len() == ufunc.getattr("nin")?.extract::<usize>()? {
+            if ufunc.is_instance(&class)?
+                && prim.0.args.len() == ufunc.getattr("nin")?.extract::<usize>()?
+            {
                 table.prims.insert(ufunc.as_ptr() as usize, prim);
-                table._ufuncs.push(ufunc.unbind());
+                table.kept.push(ufunc.unbind());
             }
         }
         Ok(table)
@@ -45,7 +57,7 @@ pub fn array_ufunc(
     inputs: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    if kwargs.is_none_or(|k| k.is_empty())
+    if kwargs.is_none_or(PyDictMethods::is_empty)
         && let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc.as_ptr() as usize))
         && method.to_str()? == "__call__"
     {
@@ -69,7 +81,9 @@ pub fn array_ufunc(
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
     let python = py.import("cotan._ufunc")?;
-    Ok(python.call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?.unbind())
+    Ok(python
+        .call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?
+        .unbind())
 }
 
 /// `func(*args, **kwargs)` with an `Array` among the arguments, for a NumPy function.
@@ -81,18 +95,46 @@ pub fn array_function<'py>(
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
     static FUNCTIONS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    // A reduction over everything, by far the commonest call, needs no look at keywords.
+    static WHOLE: PyOnceLock<Vec<(Py<PyAny>, Prim)>> = PyOnceLock::new();
+    let whole = WHOLE.get_or_try_init(py, || {
+        let numpy = py.import("numpy")?;
+        let of = |(name, prim): (&str, Prim)| Ok((numpy.getattr(name)?.unbind(), prim));
+        [
+            ("sum", ops::SUM),
+            ("mean", ops::MEAN),
+            ("max", ops::MAX),
+            ("min", ops::MIN),
+            ("prod", ops::PROD),
+        ]
+        .map(of)
+        .into_iter()
+        .collect::<PyResult<Vec<_>>>()
+    })?;
+    if args.len() == 1
+        && kwargs.is_empty()
+        && let Some((_, prim)) = whole.iter().find(|(f, _)| f.is(func))
+    {
+        return crate::ops::reduction(&args.get_item(0)?, *prim, None, false);
+    }
     let functions = FUNCTIONS.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("cotan._numpy")?.getattr("FUNCTIONS")?.cast_into::<PyDict>()?.unbind())
+        Ok::<_, PyErr>(
+            py.import("cotan._numpy")?
+                .getattr("FUNCTIONS")?
+                .cast_into::<PyDict>()?
+                .unbind(),
+        )
     })?;
     match functions.bind(py).get_item(func)? {
         Some(implementation) => implementation.call(args, Some(kwargs)),
-        None => py.import("cotan._numpy")?.call_method1("array_function", (func, types, args, kwargs)),
+        None => py
+            .import("cotan._numpy")?
+            .call_method1("array_function", (func, types, args, kwargs)),
     }
 }
 
 /// Whether an operand is an array or a number that we know.
 fn plain(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    use pyo3::types::{PyComplex, PyFloat, PyInt};
     Ok(x.is_instance_of::<PyArray>()
         || x.is_instance_of::<PyFloat>()
         || x.is_instance_of::<PyInt>()

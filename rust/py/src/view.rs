@@ -38,7 +38,10 @@ impl ViewOp {
     pub fn read(&self, base: &Array) -> PyResult<Array> {
         match self {
             ViewOp::Index(dims, shape) => {
-                let whole = dims.iter().zip(base.shape()).all(|(d, &n)| d.start == 0 && d.step == 1 && d.len == n);
+                let whole = dims
+                    .iter()
+                    .zip(base.shape())
+                    .all(|(d, &n)| d.start == 0 && d.step == 1 && d.len == n);
                 let region = if whole {
                     base.clone()
                 } else {

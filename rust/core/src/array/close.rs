@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::node::Op;
 use super::Array;
+use super::node::Op;
 use crate::error::{Error, Result};
 use crate::kernels::Value;
 use crate::prim::{Params, Var};
@@ -30,12 +30,18 @@ impl Closed {
 }
 
 /// The values of arrays, computed in one run where they are not known.
-pub(super) fn values(arrays: &[Array], interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
+pub(super) fn values(
+    arrays: &[Array],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Value>> {
     let pending: Vec<&Array> = arrays.iter().filter(|a| a.value().is_none()).collect();
     if !pending.is_empty() {
         Array::force_all(&pending, interrupted)?;
     }
-    arrays.iter().map(|a| a.force(interrupted).cloned()).collect()
+    arrays
+        .iter()
+        .map(|a| a.force(interrupted).cloned())
+        .collect()
 }
 
 /// What a node becomes in the program.
@@ -54,11 +60,12 @@ enum Role {
 /// not; what belongs to outer recordings only becomes inputs.
 pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
     let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
-    let mut vars: FastMap<u64, Var> = FastMap::default();
     let builder = Builder::new();
     let mut inputs: Vec<Array> = Vec::new();
+    let mut seen: FastMap<u64, ()> = FastMap::default();
     for leaf in leaves {
-        vars.insert(leaf.id(), builder.input("", leaf.aval()));
+        seen.insert(leaf.id(), ());
+        builder.input("", leaf.aval());
         inputs.push(leaf.clone());
     }
 
@@ -75,19 +82,30 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     };
     // What is reachable, in order of creation: that is a topological order.
     let mut reached: Vec<(Array, SmallVec<[Array; 2]>)> = Vec::new();
-    let mut work: Vec<Array> = outputs.iter().map(|&a| a.clone()).collect();
-    let mut seen: FastMap<u64, ()> = FastMap::default();
+    let mut work: Vec<Array> = Vec::new();
+    let mut reach = |arrays: &[Array], work: &mut Vec<Array>| {
+        let new = arrays.iter().filter(|a| seen.insert(a.id(), ()).is_none());
+        work.extend(new.cloned());
+    };
+    for &output in outputs {
+        reach(std::slice::from_ref(output), &mut work);
+    }
     while let Some(array) = work.pop() {
-        if vars.contains_key(&array.id()) || seen.insert(array.id(), ()).is_some() {
-            continue;
-        }
-        let next = if role(&array) == Role::Input { SmallVec::new() } else { array.0.inputs() };
-        work.extend(next.iter().cloned());
+        let next = if role(&array) == Role::Input {
+            SmallVec::new()
+        } else {
+            array.0.inputs()
+        };
+        reach(&next, &mut work);
         reached.push((array, next));
     }
     // Mostly in reverse order already.
     reached.reverse();
     reached.sort_by_key(|(a, _)| a.id());
+    let mut vars = Vars::new(&reached);
+    for (i, leaf) in leaves.iter().enumerate() {
+        vars.insert(leaf.id(), i as Var);
+    }
 
     for (array, next) in &reached {
         if role(array) == Role::Alias && next.is_empty() {
@@ -109,11 +127,11 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     for (array, next) in &reached {
-        if vars.contains_key(&array.id()) {
+        if vars.contains(array.id()) {
             continue;
         }
         args.clear();
-        args.extend(next.iter().map(|a| vars[&a.id()]));
+        args.extend(next.iter().map(|a| vars.get(a.id())));
         let var = match &array.0.op {
             Op::Prim(prim) => match array.0.params.as_deref() {
                 Some(Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
@@ -123,7 +141,9 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
                 }
             },
             Op::Output(program, i, call) => {
-                let outs = inlined.entry(*call).or_insert_with(|| builder.inline(program, &args, &calls[call]));
+                let outs = inlined
+                    .entry(*call)
+                    .or_insert_with(|| builder.inline(program, &args, &calls[call]));
                 outs[*i].expect("wanted outputs of a call are computed")
             }
             Op::Leaf | Op::Known | Op::Number(_) => args[0],
@@ -133,8 +153,71 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         vars.insert(array.id(), var);
     }
-    let outs = outputs.iter().map(|a| vars[&a.id()]).collect();
-    Ok(Closed { program: builder.finish(outs)?, inputs, known })
+    let outs = outputs.iter().map(|a| vars.get(a.id())).collect();
+    Ok(Closed {
+        program: builder.finish(outs)?,
+        inputs,
+        known,
+    })
+}
+
+/// The variables of nodes. Ids of what was recorded together lie close together, so most of them are
+/// an index into a list.
+struct Vars {
+    base: u64,
+    dense: Vec<Var>,
+    sparse: FastMap<u64, Var>,
+}
+
+/// A variable that no program has.
+const NONE: Var = Var::MAX;
+
+impl Vars {
+    /// For nodes in order of their ids.
+    fn new(reached: &[(Array, SmallVec<[Array; 2]>)]) -> Vars {
+        let first = reached.first().map_or(0, |(a, _)| a.id());
+        let last = reached.last().map_or(0, |(a, _)| a.id());
+        let range = (last - first + 1) as usize;
+        let dense = if range <= 8 * reached.len() {
+            vec![NONE; range]
+        } else {
+            Vec::new()
+        };
+        Vars {
+            base: first,
+            dense,
+            sparse: FastMap::default(),
+        }
+    }
+
+    fn slot(&self, id: u64) -> Option<usize> {
+        let at = id.wrapping_sub(self.base);
+        (at < self.dense.len() as u64).then_some(at as usize)
+    }
+
+    fn insert(&mut self, id: u64, var: Var) {
+        match self.slot(id) {
+            Some(at) => self.dense[at] = var,
+            None => {
+                self.sparse.insert(id, var);
+            }
+        }
+    }
+
+    fn contains(&self, id: u64) -> bool {
+        match self.slot(id) {
+            Some(at) => self.dense[at] != NONE,
+            None => self.sparse.contains_key(&id),
+        }
+    }
+
+    /// The variable of a node that has one: inputs come before what is made of them.
+    fn get(&self, id: u64) -> Var {
+        match self.slot(id) {
+            Some(at) => self.dense[at],
+            None => self.sparse[&id],
+        }
+    }
 }
 
 fn is_literal(array: &Array) -> bool {
@@ -147,7 +230,9 @@ fn collect_calls(reached: &[(Array, SmallVec<[Array; 2]>)]) -> FastMap<u64, Vec<
     for (array, _) in reached {
         if let Op::Output(program, i, call) = &array.0.op {
             let program: &Arc<Program> = program;
-            let wanted = calls.entry(*call).or_insert_with(|| vec![false; program.outs().len()]);
+            let wanted = calls
+                .entry(*call)
+                .or_insert_with(|| vec![false; program.outs().len()]);
             wanted[*i] = true;
         }
     }

@@ -48,7 +48,9 @@ where
     B: FnOnce(&Array) -> Result<Vec<Option<Array>>>,
 {
     if args.is_empty() {
-        return Err(Error::Program(format!("custom rule {name}: it has no argument to differentiate")));
+        return Err(Error::Program(format!(
+            "custom rule {name}: it has no argument to differentiate"
+        )));
     }
     let (traced, captured) = Traced::new(name, rule, args)?;
     let mut inputs = args.to_vec();
@@ -77,7 +79,11 @@ impl Traced {
         let mut leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
         let (y, back) = rule(&leaves)?;
         let ct = recording.placeholder(y.aval());
-        let cts = if y.dtype().is_inexact() { back(&ct)? } else { vec![None; args.len()] };
+        let cts = if y.dtype().is_inexact() {
+            back(&ct)?
+        } else {
+            vec![None; args.len()]
+        };
         check(name, &cts, args)?;
         leaves.push(ct);
         let mut outputs = vec![&y];
@@ -98,7 +104,15 @@ impl Traced {
             )));
         }
         let program = closed.program;
-        Ok((Traced { name: name.into(), args: args.len(), program, gradients }, captured))
+        Ok((
+            Traced {
+                name: name.into(),
+                args: args.len(),
+                program,
+                gradients,
+            },
+            captured,
+        ))
     }
 
     /// The program's inputs, given the equation's arguments and the cotangent.

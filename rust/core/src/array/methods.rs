@@ -92,9 +92,20 @@ impl Array {
 
     /// The sums of all elements up to each one along an axis.
     pub fn cumsum(&self, axis: isize) -> Result<Array> {
-        let x = if self.dtype().is_inexact() { self.clone() } else { self.cast(DType::I64)? };
+        let x = if self.dtype().is_inexact() {
+            self.clone()
+        } else {
+            self.cast(DType::I64)?
+        };
         let axis = normalize_axis("cumsum", axis, x.shape().len())?;
-        Array::apply(ops::CUMSUM, Params::Scan { axis, reverse: false }, &[&x])
+        Array::apply(
+            ops::CUMSUM,
+            Params::Scan {
+                axis,
+                reverse: false,
+            },
+            &[&x],
+        )
     }
 
     /// The index of the first largest element along an axis.
@@ -155,7 +166,11 @@ impl Array {
     /// ```
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Array> {
         let dims: Vec<SliceDim> = (ranges.iter())
-            .map(|r| SliceDim { start: r.start, len: r.end.saturating_sub(r.start), step: 1 })
+            .map(|r| SliceDim {
+                start: r.start,
+                len: r.end.saturating_sub(r.start),
+                step: 1,
+            })
             .collect();
         self.slice_steps(&dims)
     }
@@ -178,9 +193,19 @@ impl Array {
             return Err(Error::Shape("concatenate: there is no array".into()));
         };
         let axis = normalize_axis("concatenate", axis, first.shape().len())?;
-        let dtype = arrays.iter().map(|a| a.dtype()).fold(first.dtype(), DType::promote);
-        let cast: Vec<Array> = arrays.iter().map(|a| a.cast(dtype)).collect::<Result<_>>()?;
-        Array::apply(ops::CONCATENATE, Params::Axis(axis), &cast.iter().collect::<Vec<_>>())
+        let dtype = arrays
+            .iter()
+            .map(|a| a.dtype())
+            .fold(first.dtype(), DType::promote);
+        let cast: Vec<Array> = arrays
+            .iter()
+            .map(|a| a.cast(dtype))
+            .collect::<Result<_>>()?;
+        Array::apply(
+            ops::CONCATENATE,
+            Params::Axis(axis),
+            &cast.iter().collect::<Vec<_>>(),
+        )
     }
 
     /// The rows (along the first axis) at these indices; negative ones count from the end. The indices
@@ -193,7 +218,11 @@ impl Array {
     /// # Ok::<(), cotan::Error>(())
     /// ```
     pub fn gather(&self, index: &Array) -> Result<Array> {
-        Array::apply(ops::GATHER, Params::None, &[self, &self.rows("gather", index)?])
+        Array::apply(
+            ops::GATHER,
+            Params::None,
+            &[self, &self.rows("gather", index)?],
+        )
     }
 
     /// A copy with updates added to the rows at these indices, one of which may occur several times.
@@ -210,7 +239,9 @@ impl Array {
         };
         if index.dtype().kind() != Kind::Integer {
             let name = index.dtype().numpy_name();
-            return Err(Error::DType(format!("{op}: indices are integers, not {name}")));
+            return Err(Error::DType(format!(
+                "{op}: indices are integers, not {name}"
+            )));
         }
         let mut elements = index.cast(DType::I64)?.to_vec::<i64>()?;
         for i in &mut elements {
@@ -303,7 +334,10 @@ impl Program {
             let wanted = self.aval(i as crate::prim::Var);
             if x.aval() != wanted {
                 let name = &self.input_names()[i];
-                let message = format!("argument {i} {name} of the program is {wanted}, not {}", x.aval());
+                let message = format!(
+                    "argument {i} {name} of the program is {wanted}, not {}",
+                    x.aval()
+                );
                 return Err(Error::Shape(message));
             }
         }

@@ -13,14 +13,15 @@ mod pullback;
 mod recording;
 mod stamped;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 pub use close::Closed;
 pub use custom::custom;
 pub use methods::Over;
-use node::{Inputs, Node, Op};
 pub use node::Number;
+use node::{Inputs, Node, Op};
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
 pub use stamped::Operand;
@@ -35,6 +36,13 @@ use crate::{ops, sched};
 /// A chain of this many pending operations outside any recording is computed by itself, so that
 /// `x = x + 1` in a long loop needs constant memory.
 const MAX_DEPTH: u32 = 4096;
+
+/// How many floats a thread remembers.
+const RECENT: usize = 16;
+
+thread_local! {
+    static FLOATS: RefCell<[Option<(u64, Array)>; RECENT]> = const { RefCell::new([const { None }; RECENT]) };
+}
 
 /// A lazily computed array. Cheap to clone; a clone is the same array.
 #[derive(Clone)]
@@ -51,13 +59,41 @@ impl Array {
         // Rewriting rules know these; any other number is an input of the programs it takes part
         // in, so that a changing step size does not make a new program each time.
         if let Some(n) = number.as_f64()
-            && [0.0, 1.0, -1.0, 2.0, 0.5].contains(&n)
-            && !(n == 0.0 && n.is_sign_negative())
+            && (n == 0.0 && n.is_sign_positive() || n == 1.0 || n == -1.0 || n == 2.0 || n == 0.5)
         {
-            let params = Params::literal(dtype, n);
-            return Array(Node::new(Op::Prim(ops::LITERAL), Some(Box::new(params)), Aval::scalar(dtype), Inputs::new()));
+            let params = Box::new(Params::literal(dtype, n));
+            return Array(Node::new(
+                Op::Prim(ops::LITERAL),
+                Some(params),
+                Aval::scalar(dtype),
+                Inputs::new(),
+            ));
         }
-        Array(Node::new(Op::Number(number), None, Aval::scalar(dtype), Inputs::new()))
+        Array(Node::new(
+            Op::Number(number),
+            None,
+            Aval::scalar(dtype),
+            Inputs::new(),
+        ))
+    }
+
+    /// [`Array::number`] of a float. The same few floats are met over and over in a loop, so each
+    /// thread remembers the arrays that it made of the last ones.
+    pub fn float(dtype: DType, number: f64) -> Array {
+        let bits = number.to_bits();
+        // The upper bits tell apart the numbers that people write.
+        let slot = (bits >> 45 ^ bits >> 52 ^ dtype as u64) as usize % RECENT;
+        FLOATS.with_borrow_mut(|recent| {
+            if let Some((known, array)) = &recent[slot]
+                && *known == bits
+                && array.dtype() == dtype
+            {
+                return array.clone();
+            }
+            let array = Array::number(dtype, Number::Float(number));
+            recent[slot] = Some((bits, array.clone()));
+            array
+        })
     }
 
     /// Records a primitive: checks dtypes and shapes now, computes later.
@@ -66,11 +102,16 @@ impl Array {
             [x] if same_aval(prim, x) => x.0.aval.clone(),
             [x, y] if same_aval(prim, x) && x.0.aval == y.0.aval => x.0.aval.clone(),
             _ => {
-                let avals: smallvec::SmallVec<[&Aval; 4]> = inputs.iter().map(|x| x.aval()).collect();
+                let avals: smallvec::SmallVec<[&Aval; 4]> =
+                    inputs.iter().map(|x| x.aval()).collect();
                 prim.infer(&params, &avals)?
             }
         };
-        let params = if matches!(params, Params::None) { None } else { Some(Box::new(params)) };
+        let params = if matches!(params, Params::None) {
+            None
+        } else {
+            Some(Box::new(params))
+        };
         let mut kept = Inputs::new();
         for &input in inputs {
             kept.push(input.clone());
@@ -80,17 +121,44 @@ impl Array {
 
     /// [`Array::apply`] for two arguments that are given up: the commonest operation there is.
     pub fn apply2(prim: Prim, x: Array, y: Array) -> Result<Array> {
-        if !(same_aval(prim, &x) && x.0.aval == y.0.aval) {
+        let (a, b) = (&x.0.aval, &y.0.aval);
+        // Of one dtype, and of one shape or with a scalar among them: the result is like the larger.
+        let aval = if a.dtype != b.dtype || !same_aval(prim, &x) {
+            None
+        } else if a.shape == b.shape || b.shape.is_empty() {
+            Some(a.clone())
+        } else if a.shape.is_empty() {
+            Some(b.clone())
+        } else {
+            None
+        };
+        let Some(aval) = aval else {
             return Array::apply(prim, Params::None, &[&x, &y]);
-        }
-        let aval = x.0.aval.clone();
+        };
         let mut kept = Inputs::new();
         kept.push(x);
         kept.push(y);
         Array::recorded(prim, None, aval, kept)
     }
 
-    fn recorded(prim: Prim, params: Option<Box<Params>>, aval: Aval, inputs: Inputs) -> Result<Array> {
+    /// [`Array::apply`] for one argument that is given up.
+    pub fn apply1(prim: Prim, x: Array) -> Result<Array> {
+        if !same_aval(prim, &x) {
+            return Array::apply(prim, Params::None, &[&x]);
+        }
+        let aval = x.0.aval.clone();
+        let mut kept = Inputs::new();
+        kept.push(x);
+        Array::recorded(prim, None, aval, kept)
+    }
+
+    #[inline]
+    fn recorded(
+        prim: Prim,
+        params: Option<Box<Params>>,
+        aval: Aval,
+        inputs: Inputs,
+    ) -> Result<Array> {
         let array = Array(Node::new(Op::Prim(prim), params, aval, inputs));
         if array.0.depth > MAX_DEPTH && array.0.tag == 0 {
             array.force(&mut || false)?;
@@ -134,12 +202,17 @@ impl Array {
         if self.value().is_none() {
             Array::force_all(&[self], interrupted)?;
         }
-        self.value().ok_or_else(|| Error::Program("a run left no value".into()))
+        self.value()
+            .ok_or_else(|| Error::Program("a run left no value".into()))
     }
 
     /// Computes several arrays in one run.
     pub fn force_all(arrays: &[&Array], interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
-        let mut pending: Vec<&Array> = arrays.iter().copied().filter(|a| a.value().is_none()).collect();
+        let mut pending: Vec<&Array> = arrays
+            .iter()
+            .copied()
+            .filter(|a| a.value().is_none())
+            .collect();
         pending.sort_by_key(|a| a.0.id);
         pending.dedup_by_key(|a| a.0.id);
         pending.retain(|a| !a.0.force_number());
@@ -181,7 +254,11 @@ impl Array {
 
     /// The primitive that makes it, when one does.
     pub fn primitive(&self) -> Option<Prim> {
-        if let Op::Prim(prim) = self.0.op { Some(prim) } else { None }
+        if let Op::Prim(prim) = self.0.op {
+            Some(prim)
+        } else {
+            None
+        }
     }
 
     /// Bytes that its value needs.
@@ -197,7 +274,8 @@ impl Array {
         if let Op::Number(number) = &self.0.op {
             return Ok(Array::number(dtype, *number));
         }
-        if let (Op::Prim(prim), Some(Params::Literal { value, .. })) = (&self.0.op, self.0.params.as_deref())
+        if let (Op::Prim(prim), Some(Params::Literal { value, .. })) =
+            (&self.0.op, self.0.params.as_deref())
             && *prim == ops::LITERAL
             && value.im == 0.0
             && (dtype.is_inexact() || value.re.fract() == 0.0)
@@ -212,7 +290,11 @@ impl Array {
         if self.shape() == shape {
             return Ok(self.clone());
         }
-        Array::apply(ops::RESHAPE, Params::Shape(Shape::from_slice(shape)), &[self])
+        Array::apply(
+            ops::RESHAPE,
+            Params::Shape(Shape::from_slice(shape)),
+            &[self],
+        )
     }
 
     /// Repeated to a shape; itself when it has that shape.
@@ -220,7 +302,11 @@ impl Array {
         if self.shape() == shape {
             return Ok(self.clone());
         }
-        Array::apply(ops::BROADCAST, Params::Shape(Shape::from_slice(shape)), &[self])
+        Array::apply(
+            ops::BROADCAST,
+            Params::Shape(Shape::from_slice(shape)),
+            &[self],
+        )
     }
 }
 
@@ -235,7 +321,11 @@ fn same_aval(prim: Prim, x: &Array) -> bool {
 
 impl fmt::Debug for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.is_forced() { "forced" } else { "pending" };
+        let state = if self.is_forced() {
+            "forced"
+        } else {
+            "pending"
+        };
         write!(f, "Array({}, {state})", self.aval())
     }
 }

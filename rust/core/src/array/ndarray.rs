@@ -47,7 +47,10 @@ impl Array {
         Array::from_elements(shape, |shape| Value::from_slice(shape, elements))
     }
 
-    fn from_elements(shape: &[usize], value: impl FnOnce(&[usize]) -> Result<Value>) -> Result<Array> {
+    fn from_elements(
+        shape: &[usize],
+        value: impl FnOnce(&[usize]) -> Result<Value>,
+    ) -> Result<Array> {
         crate::aval::checked_size("array", shape)?;
         Ok(Array::constant(value(shape)?))
     }
@@ -75,7 +78,9 @@ impl Array {
         let cancel = std::sync::atomic::AtomicBool::new(false);
         let value = kernels::copy(value, &Ctx::new(&cancel, 1))?;
         let elements = value.as_slice::<T>();
-        elements.map(<[T]>::to_vec).ok_or_else(|| Error::Program("to_vec: a copy has gaps".into()))
+        elements
+            .map(<[T]>::to_vec)
+            .ok_or_else(|| Error::Program("to_vec: a copy has gaps".into()))
     }
 
     /// Its only element as a float, computed if need be.

@@ -99,9 +99,25 @@ impl Node {
     }
 
     #[inline]
-    fn make(op: Op, params: Option<Box<Params>>, aval: Aval, tag: u64, depth: u32, inputs: Inputs) -> Arc<Node> {
+    fn make(
+        op: Op,
+        params: Option<Box<Params>>,
+        aval: Aval,
+        tag: u64,
+        depth: u32,
+        inputs: Inputs,
+    ) -> Arc<Node> {
         let (inputs, value) = (Mutex::new(inputs), OnceLock::new());
-        Arc::new(Node { id: next_id(), op, params, aval, tag, depth, inputs, value })
+        Arc::new(Node {
+            id: next_id(),
+            op,
+            params,
+            aval,
+            tag,
+            depth,
+            inputs,
+            value,
+        })
     }
 
     pub fn known(value: Value) -> Arc<Node> {
@@ -113,7 +129,14 @@ impl Node {
     /// A fresh leaf of a recording. It has the value of what it copies, if that is known.
     pub fn leaf(source: &Array, tag: u64) -> Arc<Node> {
         let aval = source.0.aval.clone();
-        let node = Node::make(Op::Leaf, None, aval, tag, 0, SmallVec::from_iter([source.clone()]));
+        let node = Node::make(
+            Op::Leaf,
+            None,
+            aval,
+            tag,
+            0,
+            SmallVec::from_iter([source.clone()]),
+        );
         if let Some(value) = source.value() {
             node.set_value(value.clone());
         }
@@ -128,8 +151,19 @@ impl Node {
     /// A primitive whose result counts as inactive.
     pub fn detached(prim: Prim, input: &Array) -> Arc<Node> {
         let aval = input.0.aval.clone();
-        let depth = if input.0.value.get().is_some() { 0 } else { input.0.depth };
-        let node = Node::make(Op::Prim(prim), None, aval, 0, depth + 1, SmallVec::from_iter([input.clone()]));
+        let depth = if input.0.value.get().is_some() {
+            0
+        } else {
+            input.0.depth
+        };
+        let node = Node::make(
+            Op::Prim(prim),
+            None,
+            aval,
+            0,
+            depth + 1,
+            SmallVec::from_iter([input.clone()]),
+        );
         if let Some(value) = input.value() {
             node.set_value(value.clone());
         }
@@ -145,7 +179,14 @@ impl Node {
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
                 let op = Op::Output(Arc::clone(program), i, call);
-                Node::make(op, None, program.aval(out).clone(), tag, depth, shared.clone())
+                Node::make(
+                    op,
+                    None,
+                    program.aval(out).clone(),
+                    tag,
+                    depth,
+                    shared.clone(),
+                )
             })
             .collect()
     }
@@ -156,14 +197,18 @@ impl Node {
 
     /// Its inputs, as long as they are needed.
     pub fn inputs(&self) -> Inputs {
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inputs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The value arrives. Somebody else may have been faster; both values are the same.
     pub fn set_value(&self, value: Value) {
         let _ = self.value.set(Box::new(value));
         if self.tag == 0 {
-            let inputs = mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner));
+            let inputs =
+                mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner));
             drop(inputs);
         }
     }
@@ -188,14 +233,20 @@ impl Node {
 impl Drop for Node {
     /// A long chain must not be dropped by recursion: each drop would be a frame of the stack.
     fn drop(&mut self) {
-        let inputs = self.inputs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let inputs = self
+            .inputs
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if inputs.is_empty() {
             return;
         }
         let mut work = mem::take(inputs);
         while let Some(Array(node)) = work.pop() {
             if let Some(mut node) = Arc::into_inner(node) {
-                let inputs = node.inputs.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let inputs = node
+                    .inputs
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner);
                 work.append(&mut mem::take(inputs));
             }
         }

@@ -6,8 +6,8 @@ use super::close::{Closed, close, values};
 use super::{Array, Recording};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
-use crate::prim::{Emit, Prim, Var};
 use crate::opt::{self, Passes};
+use crate::prim::{Emit, Prim, Var};
 use crate::program::{Builder, FastMap, Lru, Program};
 use crate::sched::{self, Plan, note};
 use crate::transform::{Split, split, vjp};
@@ -52,7 +52,12 @@ fn table() -> MutexGuard<'static, Option<Lru<Derived>>> {
 
 /// Holds everything global in this crate still while a `fork` copies it.
 pub fn lock_for_fork() -> impl Sized {
-    (super::recording::lock(), table(), sched::lock_plans(), kernels::lock_pool())
+    (
+        super::recording::lock(),
+        table(),
+        sched::lock_plans(),
+        kernels::lock_pool(),
+    )
 }
 
 /// Forgets all derived programs and plans.
@@ -66,7 +71,8 @@ impl Derived {
         let known: Vec<Var> = closed.known.iter().map(|(v, _)| *v).collect();
         let primal = &closed.program;
         let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
-        let is_it = |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
+        let is_it =
+            |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
         if let Some(found) = table().get_or_insert_default().get(hash, is_it) {
             return Ok(found);
         }
@@ -90,14 +96,20 @@ impl Derived {
             gradient: OnceLock::new(),
         });
         let weight = derived.joint.eqns().len() + 16;
-        table().get_or_insert_default().insert(hash, Arc::clone(&derived), weight);
+        table()
+            .get_or_insert_default()
+            .insert(hash, Arc::clone(&derived), weight);
         Ok(derived)
     }
 
     /// Value and gradients, or gradients only, as a function of the primal inputs: the cotangent of
     /// the only output is 1.
     fn seeded(&self, with_value: bool) -> Result<(Arc<Program>, Arc<Plan>)> {
-        let cell = if with_value { &self.value_and_gradient } else { &self.gradient };
+        let cell = if with_value {
+            &self.value_and_gradient
+        } else {
+            &self.gradient
+        };
         if let Some(found) = cell.get() {
             return Ok(found.clone());
         }
@@ -107,7 +119,11 @@ impl Derived {
         let mut inputs: Vec<Var> = Vec::with_capacity(joint.num_inputs());
         for (i, name) in joint.input_names().iter().enumerate() {
             let is_ct = self.cotangents[0] == Some(i);
-            inputs.push(if is_ct { Var::MAX } else { builder.input(name, joint.aval(i as Var)) });
+            inputs.push(if is_ct {
+                Var::MAX
+            } else {
+                builder.input(name, joint.aval(i as Var))
+            });
         }
         debug_assert!(self.cotangents[0].is_none_or(|c| c + 1 == first_known));
         if let Some(slot) = self.cotangents[0] {
@@ -115,7 +131,11 @@ impl Derived {
         }
         let mut wanted = vec![true; joint.outs().len()];
         wanted[0] = with_value;
-        let outs = builder.inline(joint, &inputs, &wanted).into_iter().flatten().collect();
+        let outs = builder
+            .inline(joint, &inputs, &wanted)
+            .into_iter()
+            .flatten()
+            .collect();
         let program = Arc::new(builder.finish(outs)?);
         let plan = sched::plan(&program)?;
         Ok(cell.get_or_init(|| (program, plan)).clone())
@@ -126,8 +146,9 @@ impl Derived {
         if let Some(found) = self.split.get() {
             return Ok(found);
         }
-        let is_late: Vec<bool> =
-            (0..self.joint.num_inputs()).map(|i| self.cotangents.contains(&Some(i))).collect();
+        let is_late: Vec<bool> = (0..self.joint.num_inputs())
+            .map(|i| self.cotangents.contains(&Some(i)))
+            .collect();
         let halves = split(&self.joint, &is_late, self.primal.outs().len());
         let plan = sched::plan(&halves.early)?;
         let late = Arc::new(halves.late.clone());
@@ -166,12 +187,24 @@ fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) ->
     let nested = inputs.iter().any(Array::is_active);
     if nested && !closed.known.is_empty() {
         // Its history matters to the outer recording: compute it again from the inputs.
-        let again = Closed { program: closed.program, inputs: closed.inputs, known: Vec::new() };
+        let again = Closed {
+            program: closed.program,
+            inputs: closed.inputs,
+            known: Vec::new(),
+        };
         let derived = Derived::of(&again, leaves.len())?;
-        return Ok(Recorded { derived, inputs, nested });
+        return Ok(Recorded {
+            derived,
+            inputs,
+            nested,
+        });
     }
     inputs.extend(closed.known.into_iter().map(|(_, array)| array));
-    Ok(Recorded { derived, inputs, nested })
+    Ok(Recorded {
+        derived,
+        inputs,
+        nested,
+    })
 }
 
 /// The value of a scalar output and its gradients with respect to leaves of a recording. Gradients
@@ -185,7 +218,11 @@ pub fn value_and_gradient(
 ) -> Result<(Array, Vec<Option<Array>>)> {
     let mut outs = seeded(recording, output, leaves, true, interrupted)?;
     let value = outs.0.remove(0);
-    let gradients = outs.1.iter().map(|slot| slot.map(|i| outs.0[i - 1].clone())).collect();
+    let gradients = outs
+        .1
+        .iter()
+        .map(|slot| slot.map(|i| outs.0[i - 1].clone()))
+        .collect();
     Ok((value, gradients))
 }
 
@@ -197,12 +234,19 @@ pub fn gradient(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Option<Array>>> {
     let (outs, slots) = seeded(recording, output, leaves, false, interrupted)?;
-    Ok(slots.iter().map(|slot| slot.map(|i| outs[i - 1].clone())).collect())
+    Ok(slots
+        .iter()
+        .map(|slot| slot.map(|i| outs[i - 1].clone()))
+        .collect())
 }
 
 /// The program between the leaves of a recording and outputs, with the arrays that are its inputs
 /// behind the leaves. Nothing is computed.
-pub fn trace(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<(Program, Vec<Array>)> {
+pub fn trace(
+    recording: &Recording,
+    outputs: &[&Array],
+    leaves: &[Array],
+) -> Result<(Program, Vec<Array>)> {
     let closed = close(outputs, Some((leaves, recording.tag())))?;
     Ok((closed.program, closed.inputs[leaves.len()..].to_vec()))
 }
@@ -217,7 +261,10 @@ fn seeded(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Outs> {
     if output.aval().size() != 1 || !output.dtype().is_inexact() {
-        return Err(Error::Shape(format!("a gradient needs a scalar output, not {}", output.aval())));
+        return Err(Error::Shape(format!(
+            "a gradient needs a scalar output, not {}",
+            output.aval()
+        )));
     }
     let recorded = differentiate(recording, &[output], leaves)?;
     let (program, plan) = recorded.derived.seeded(with_value)?;
@@ -245,8 +292,11 @@ impl Pullback {
         // The early half has no cotangents among its inputs.
         let first = derived.primal.num_inputs();
         let at = |i: usize| if i < first { i } else { i - cotangents };
-        let inputs: Vec<Array> =
-            halves.early_inputs.iter().map(|&i| recorded.inputs[at(i)].clone()).collect();
+        let inputs: Vec<Array> = halves
+            .early_inputs
+            .iter()
+            .map(|&i| recorded.inputs[at(i)].clone())
+            .collect();
         let mut outs: Vec<Array> = if recorded.nested {
             Array::call(&Arc::new(halves.early.clone()), &inputs)
         } else {
@@ -265,10 +315,23 @@ impl Pullback {
             })
         });
         let slots = slots.collect();
-        let gradients = derived.gradients.iter().map(|g| g.map(|g| g - outputs.len())).collect();
+        let gradients = derived
+            .gradients
+            .iter()
+            .map(|g| g.map(|g| g - outputs.len()))
+            .collect();
         let program = Arc::clone(program);
         let skipped = derived.skipped.clone();
-        Ok((outs, Pullback { program, residuals, cotangents: slots, gradients, skipped }))
+        Ok((
+            outs,
+            Pullback {
+                program,
+                residuals,
+                cotangents: slots,
+                gradients,
+                skipped,
+            },
+        ))
     }
 
     /// The cotangents of the leaves, given those of the outputs (`None` for zero): lazy arrays, each
@@ -281,15 +344,21 @@ impl Pullback {
             inputs.push(match ct {
                 Some(ct) if ct.aval() == aval => ct.clone(),
                 Some(ct) => {
-                    let message = format!("a cotangent of {} is needed here, not {}", aval, ct.aval());
+                    let message =
+                        format!("a cotangent of {} is needed here, not {}", aval, ct.aval());
                     return Err(Error::Shape(message));
                 }
-                None => Array::number(aval.dtype, super::Number::Float(0.0)).broadcast_to(&aval.shape)?,
+                None => Array::number(aval.dtype, super::Number::Float(0.0))
+                    .broadcast_to(&aval.shape)?,
             });
         }
         inputs.extend_from_slice(&self.residuals);
         let outs = Array::call(&self.program, &inputs);
-        Ok(self.gradients.iter().map(|g| g.map(|g| outs[g].clone())).collect())
+        Ok(self
+            .gradients
+            .iter()
+            .map(|g| g.map(|g| outs[g].clone()))
+            .collect())
     }
 
     /// The pullback with respect to some of the leaves only. What only the others need is not kept.
@@ -306,15 +375,24 @@ impl Pullback {
             .collect();
         let count = self.cotangents.iter().flatten().count();
         let mut wanted = vec![false; self.program.outs().len()];
-        for (g, _) in self.gradients.iter().zip(leaves).filter(|(_, wanted)| **wanted) {
+        for (g, _) in self
+            .gradients
+            .iter()
+            .zip(leaves)
+            .filter(|(_, wanted)| **wanted)
+        {
             if let Some(g) = g {
                 wanted[*g] = true;
             }
         }
         let needed = self.program.needed(&wanted);
-        let inputs: Vec<Var> =
-            (0..self.program.num_inputs() as Var).filter(|&v| (v as usize) < count || needed[v as usize]).collect();
-        let residuals = inputs[count..].iter().map(|&v| self.residuals[v as usize - count].clone()).collect();
+        let inputs: Vec<Var> = (0..self.program.num_inputs() as Var)
+            .filter(|&v| (v as usize) < count || needed[v as usize])
+            .collect();
+        let residuals = inputs[count..]
+            .iter()
+            .map(|&v| self.residuals[v as usize - count].clone())
+            .collect();
         Pullback {
             program: Arc::new(self.program.extract(&inputs, &outs)),
             residuals,
@@ -371,6 +449,10 @@ fn keep(value: Value) -> Result<Value> {
 impl Array {
     /// What a leaf copies.
     fn source(&self) -> Array {
-        self.0.inputs().first().cloned().unwrap_or_else(|| self.clone())
+        self.0
+            .inputs()
+            .first()
+            .cloned()
+            .unwrap_or_else(|| self.clone())
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::node::{Node, Op};
 use super::Array;
+use super::node::{Node, Op};
 use crate::aval::Aval;
 use crate::program::FastMap;
 
@@ -68,7 +68,10 @@ pub(crate) fn lock() -> impl Sized {
 pub(super) fn depends_on_live(array: &Array) -> bool {
     let (own, older) = {
         let live = live();
-        (live.contains(&array.tag()), live.range(..array.tag()).next().is_some())
+        (
+            live.contains(&array.tag()),
+            live.range(..array.tag()).next().is_some(),
+        )
     };
     if own || !older {
         return own;

@@ -46,7 +46,10 @@ impl Array {
     /// Applies an elementwise primitive: promotes and casts the arguments, then broadcasts them.
     pub fn elementwise(prim: Prim, x: &[Operand<'_>]) -> Result<Array> {
         let (Class::Elementwise { types, .. }, Some(lane)) = (&prim.0.class, prim.lane()) else {
-            return Err(Error::Program(format!("{}: does not act elementwise", prim.name())));
+            return Err(Error::Program(format!(
+                "{}: does not act elementwise",
+                prim.name()
+            )));
         };
         // The condition of a selection takes no part in promotion.
         let skip = usize::from(lane == LaneOp::Where);
@@ -54,7 +57,11 @@ impl Array {
         let args: SmallVec<[Array; 3]> = (x.iter().enumerate())
             .map(|(i, x)| x.to_array(if i < skip { DType::Bool } else { dtype }))
             .collect::<Result<_>>()?;
-        Array::apply(prim, Params::None, &args.iter().collect::<SmallVec<[&Array; 3]>>())
+        Array::apply(
+            prim,
+            Params::None,
+            &args.iter().collect::<SmallVec<[&Array; 3]>>(),
+        )
     }
 }
 
@@ -90,14 +97,18 @@ fn compute_dtype(prim: Prim, types: Types, x: &[Operand<'_>]) -> Result<DType> {
     };
     types.compute(dtype).ok_or_else(|| {
         let name = prim.name();
-        Error::DType(format!("{name}: takes no {}; cast() the arguments first", dtype.numpy_name()))
+        Error::DType(format!(
+            "{name}: takes no {}; cast() the arguments first",
+            dtype.numpy_name()
+        ))
     })
 }
 
 /// One method for each entry.
 macro_rules! stamp {
     ($($NAME:ident $name:ident($first:ident $(, $rest:ident)*) $doc:expr;)*) => {
-        #[allow(clippy::should_implement_trait)] // They can fail, so they are no operators.
+        // They can fail, so they are no operators; and functions of one argument need no lifetime.
+        #[allow(clippy::should_implement_trait, clippy::needless_lifetimes)]
         impl Array { $(
             #[doc = $doc]
             pub fn $name<'a>(&'a self $(, $rest: impl Into<Operand<'a>>)*) -> Result<Array> {

@@ -143,10 +143,14 @@ impl DType {
     pub const fn promote(self, other: DType) -> DType {
         use DType::*;
         // Put the "smaller" discriminant first, so that each pair is written once.
-        let (a, b) = if self as u8 <= other as u8 { (self, other) } else { (other, self) };
+        let (a, b) = if self as u8 <= other as u8 {
+            (self, other)
+        } else {
+            (other, self)
+        };
         match (a, b) {
             (I32 | I64, F16 | Bf16 | F32) => F64,
-            (I32 | I64, C64) | (F64, C64) => C128,
+            (I32 | I64 | F64, C64) => C128,
             (F16, Bf16) => F32,
             // The order of discriminants is the order of generality for all other pairs.
             (_, b) => b,

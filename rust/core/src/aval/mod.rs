@@ -35,25 +35,37 @@ impl Clone for Aval {
     /// Every node of a recording makes a copy: plain memory is copied faster than a list is cloned.
     #[inline]
     fn clone(&self) -> Aval {
-        Aval { dtype: self.dtype, shape: Shape::from_slice(&self.shape) }
+        Aval {
+            dtype: self.dtype,
+            shape: Shape::from_slice(&self.shape),
+        }
     }
 }
 
 impl Aval {
     /// An abstract value of this dtype and shape.
     pub fn new(dtype: DType, shape: &[usize]) -> Aval {
-        Aval { dtype, shape: Shape::from_slice(shape) }
+        Aval {
+            dtype,
+            shape: Shape::from_slice(shape),
+        }
     }
 
     /// A zero-dimensional one.
     pub fn scalar(dtype: DType) -> Aval {
-        Aval { dtype, shape: Shape::new() }
+        Aval {
+            dtype,
+            shape: Shape::new(),
+        }
     }
 
     /// The same shape with another dtype.
     #[must_use]
     pub fn with_dtype(&self, dtype: DType) -> Aval {
-        Aval { dtype, shape: self.shape.clone() }
+        Aval {
+            dtype,
+            shape: self.shape.clone(),
+        }
     }
 
     /// Number of axes.

@@ -22,7 +22,10 @@ pub fn size_of(shape: &[usize]) -> usize {
 /// The number of elements of a shape that came from outside, checked for overflow.
 pub fn checked_size(op: &str, shape: &[usize]) -> Result<usize> {
     if shape.len() > MAX_RANK {
-        return Err(Error::Shape(format!("{op}: {} axes, but at most {MAX_RANK} are possible", shape.len())));
+        return Err(Error::Shape(format!(
+            "{op}: {} axes, but at most {MAX_RANK} are possible",
+            shape.len()
+        )));
     }
     // An empty axis makes the array empty, however long the other axes are.
     if shape.contains(&0) {
@@ -50,7 +53,14 @@ pub fn row_major(shape: &[usize]) -> Strides {
 pub fn tuple(shape: &[usize]) -> String {
     match shape {
         [d] => format!("({d},)"),
-        _ => format!("({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "({})",
+            shape
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     }
 }
 
@@ -103,7 +113,9 @@ pub fn normalize_axes(op: &str, axes: &[isize], rank: usize) -> Result<Axes> {
     for &axis in axes {
         let a = normalize_axis(op, axis, rank)?;
         if out.contains(&a) {
-            return Err(Error::Shape(format!("{op}: axis {axis} stands twice in the axes")));
+            return Err(Error::Shape(format!(
+                "{op}: axis {axis} stands twice in the axes"
+            )));
         }
         out.push(a);
     }
@@ -133,13 +145,19 @@ mod tests {
         assert_eq!(broadcast(&[0], &[1]).unwrap().as_slice(), &[0]);
         assert!(broadcast(&[2], &[3]).is_none());
         assert_eq!(broadcast_axes(&[1, 3], &[5, 2, 3]).as_slice(), &[0, 1]);
-        assert_eq!(broadcast_strides(&[1, 3], &[3, 1], &[5, 2, 3]).as_slice(), &[0, 0, 1]);
+        assert_eq!(
+            broadcast_strides(&[1, 3], &[3, 1], &[5, 2, 3]).as_slice(),
+            &[0, 0, 1]
+        );
     }
 
     #[test]
     fn strides_and_axes() {
         assert_eq!(row_major(&[2, 3, 4]).as_slice(), &[12, 4, 1]);
-        assert_eq!(normalize_axes("sum", &[-1, 0], 3).unwrap().as_slice(), &[2, 0]);
+        assert_eq!(
+            normalize_axes("sum", &[-1, 0], 3).unwrap().as_slice(),
+            &[2, 0]
+        );
         assert!(normalize_axes("sum", &[0, -3], 3).is_err());
         assert!(normalize_axis("sum", 3, 3).is_err());
         assert!(checked_size("zeros", &[usize::MAX, 2]).is_err());

@@ -30,7 +30,10 @@ enum Owner {
     /// Allocated here, with this capacity.
     Pool { capacity: usize },
     /// Somebody else's memory, kept alive by this value and never written to.
-    Foreign { _keep: Box<dyn Any + Send + Sync>, borrowed: bool },
+    Foreign {
+        _keep: Box<dyn Any + Send + Sync>,
+        borrowed: bool,
+    },
 }
 
 // SAFETY: a `Storage` is written only through `unsafe` calls whose contract is exclusive access
@@ -46,7 +49,10 @@ struct Pool {
     held: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), held: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    free: Vec::new(),
+    held: 0,
+});
 
 fn pool() -> MutexGuard<'static, Pool> {
     // The pool's invariants hold between any two statements, so a poisoned lock is still good.
@@ -119,7 +125,11 @@ impl Storage {
         if ptr.is_null() {
             return Err(Error::Memory(bytes));
         }
-        Ok(Storage { ptr, bytes, owner: Owner::Pool { capacity } })
+        Ok(Storage {
+            ptr,
+            bytes,
+            owner: Owner::Pool { capacity },
+        })
     }
 
     /// Uses memory that `keep` keeps alive. `borrowed` says that its owner may write to it once the
@@ -134,7 +144,14 @@ impl Storage {
         keep: Box<dyn Any + Send + Sync>,
         borrowed: bool,
     ) -> Storage {
-        Storage { ptr: ptr.cast_mut(), bytes, owner: Owner::Foreign { _keep: keep, borrowed } }
+        Storage {
+            ptr: ptr.cast_mut(),
+            bytes,
+            owner: Owner::Foreign {
+                _keep: keep,
+                borrowed,
+            },
+        }
     }
 
     /// Start of the block.
@@ -165,7 +182,9 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        let Owner::Pool { capacity } = self.owner else { return };
+        let Owner::Pool { capacity } = self.owner else {
+            return;
+        };
         if capacity >= POOLED {
             let mut pool = pool();
             if pool.held + capacity <= POOL_LIMIT {
@@ -219,7 +238,12 @@ impl Value {
     pub fn empty(aval: Aval) -> Result<Value> {
         let storage = Storage::allocate(aval.nbytes())?;
         let strides = row_major(&aval.shape);
-        Ok(Value { aval, strides, offset: 0, storage: Arc::new(storage) })
+        Ok(Value {
+            aval,
+            strides,
+            offset: 0,
+            storage: Arc::new(storage),
+        })
     }
 
     /// A row-major array with these elements.
@@ -228,10 +252,18 @@ impl Value {
     /// When the number of elements is not that of the shape.
     pub fn from_slice<T: Element>(shape: &[usize], elements: &[T]) -> Result<Value> {
         let value = Value::empty(Aval::new(T::DTYPE, shape))?;
-        assert_eq!(value.aval.size(), elements.len(), "elements do not fit the shape");
+        assert_eq!(
+            value.aval.size(),
+            elements.len(),
+            "elements do not fit the shape"
+        );
         // SAFETY: the storage is fresh and holds exactly this many elements of this type.
         unsafe {
-            std::ptr::copy_nonoverlapping(elements.as_ptr(), value.as_mut_ptr().cast(), elements.len());
+            std::ptr::copy_nonoverlapping(
+                elements.as_ptr(),
+                value.as_mut_ptr().cast(),
+                elements.len(),
+            );
         }
         Ok(value)
     }
@@ -262,8 +294,18 @@ impl Value {
     /// # Safety
     /// Every element that shape and strides (in elements) reach from `offset` (in bytes) must lie
     /// inside the storage, initialised and valid for the dtype (a bool is 0 or 1).
-    pub unsafe fn from_parts(aval: Aval, strides: Strides, offset: usize, storage: Arc<Storage>) -> Value {
-        Value { aval, strides, offset, storage }
+    pub unsafe fn from_parts(
+        aval: Aval,
+        strides: Strides,
+        offset: usize,
+        storage: Arc<Storage>,
+    ) -> Value {
+        Value {
+            aval,
+            strides,
+            offset,
+            storage,
+        }
     }
 
     /// The same storage seen with another layout.
@@ -273,7 +315,10 @@ impl Value {
     #[must_use]
     pub unsafe fn view(&self, shape: Shape, strides: Strides, byte_shift: isize) -> Value {
         Value {
-            aval: Aval { dtype: self.aval.dtype, shape },
+            aval: Aval {
+                dtype: self.aval.dtype,
+                shape,
+            },
             strides,
             offset: self.offset.wrapping_add_signed(byte_shift),
             storage: Arc::clone(&self.storage),
@@ -286,8 +331,15 @@ impl Value {
     /// When the sizes differ.
     #[must_use]
     pub fn reinterpreted(&self, dtype: DType) -> Value {
-        assert_eq!(dtype.size(), self.dtype().size(), "elements of different sizes");
-        Value { aval: self.aval.with_dtype(dtype), ..self.clone() }
+        assert_eq!(
+            dtype.size(),
+            self.dtype().size(),
+            "elements of different sizes"
+        );
+        Value {
+            aval: self.aval.with_dtype(dtype),
+            ..self.clone()
+        }
     }
 
     /// Dtype and shape.

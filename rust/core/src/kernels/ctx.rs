@@ -16,7 +16,10 @@ pub struct Ctx<'a> {
 impl<'a> Ctx<'a> {
     /// `threads > 1` promises that the caller runs inside a rayon pool.
     pub fn new(cancel: &'a AtomicBool, threads: usize) -> Ctx<'a> {
-        Ctx { cancel, threads: threads.max(1) }
+        Ctx {
+            cancel,
+            threads: threads.max(1),
+        }
     }
 
     /// How many threads a kernel may use.
@@ -26,7 +29,11 @@ impl<'a> Ctx<'a> {
 
     /// The error that ends a run when the user asked to stop.
     pub fn check(&self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.cancel.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Calls `f(0) .. f(n - 1)`, on several threads when there are any, and stops early when the run

@@ -3,6 +3,8 @@
 //! Indices come normalised to `0..n` but are checked once more before anything is touched. Updates
 //! of one row happen in the order of the indices: work is split over columns or over ranges of rows,
 //! never over indices, so that duplicates add up to the same bits on any number of threads.
+// Elements are read and written unaligned wherever they may be foreign.
+#![allow(clippy::cast_ptr_alignment)]
 
 use super::reduce::{Number, with_number};
 use super::strided::{Nest, Shared, by_size, contiguous, copy};
@@ -33,17 +35,7 @@ impl Indices {
             copy(idx, ctx)?
         };
         let indices = Indices(idx);
-        // One pass without branches; the culprit is looked for only when there is one.
-        if indices
-            .list()
-            .iter()
-            .fold(false, |bad, &i| bad | (i as u64 >= n as u64))
-        {
-            let bad = indices
-                .list()
-                .iter()
-                .find(|&&i| i as u64 >= n as u64)
-                .unwrap_or(&0);
+        if let Some(bad) = indices.list().iter().find(|&&i| i as u64 >= n as u64) {
             return Err(Error::Index(format!(
                 "{op}: index {bad} is out of bounds for axis 0 with size {n}"
             )));
@@ -359,7 +351,10 @@ mod tests {
         let z = num_complex::Complex::new(1.0, 2.0);
         let x = Value::from_slice(&[2], &[z, z]).unwrap();
         let out = scatter_add(x, &idx, &Value::from_slice(&[2], &[z, z]).unwrap(), &ctx()).unwrap();
-        assert_eq!(out.as_slice::<num_complex::Complex<f64>>().unwrap(), &[z, z + z + z]);
+        assert_eq!(
+            out.as_slice::<num_complex::Complex<f64>>().unwrap(),
+            &[z, z + z + z]
+        );
     }
 
     #[test]

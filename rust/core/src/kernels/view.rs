@@ -34,7 +34,10 @@ impl Value {
             if d.len > 0 {
                 let last = d.start as isize + (d.len as isize - 1) * d.step;
                 let n = self.shape()[i] as isize;
-                assert!((d.start as isize) < n && last >= 0 && last < n, "a slice outside its array");
+                assert!(
+                    (d.start as isize) < n && last >= 0 && last < n,
+                    "a slice outside its array"
+                );
                 shift += d.start as isize * self.strides()[i];
             }
             strides.push(self.strides()[i] * d.step);
@@ -61,8 +64,12 @@ impl Value {
 /// NumPy's rule for a reshape without a copy: match groups of old axes with groups of new axes of
 /// equal size; the old axes of a group must be stepped through as one.
 fn reshape_strides(old: &[usize], strides: &[isize], new: &[usize]) -> Option<Strides> {
-    let axes: Vec<(usize, isize)> =
-        old.iter().zip(strides).filter(|(d, _)| **d != 1).map(|(&d, &s)| (d, s)).collect();
+    let axes: Vec<(usize, isize)> = old
+        .iter()
+        .zip(strides)
+        .filter(|(d, _)| **d != 1)
+        .map(|(&d, &s)| (d, s))
+        .collect();
     let mut out: Strides = Strides::from_elem(0, new.len());
     let (mut i, mut j) = (0, 0);
     while i < axes.len() && j < new.len() {
@@ -105,13 +112,29 @@ mod tests {
         assert!(t.reshaped(&[6]).is_none());
         assert_eq!(t.reshaped(&[3, 1, 2]).unwrap().strides(), &[1, 6, 3]);
         let column = v.sliced(&[
-            SliceDim { start: 0, len: 2, step: 1 },
-            SliceDim { start: 2, len: 1, step: 1 },
+            SliceDim {
+                start: 0,
+                len: 2,
+                step: 1,
+            },
+            SliceDim {
+                start: 2,
+                len: 1,
+                step: 1,
+            },
         ]);
         assert_eq!(column.reshaped(&[2]).unwrap().strides(), &[3]);
         let back = v.sliced(&[
-            SliceDim { start: 1, len: 2, step: -1 },
-            SliceDim { start: 2, len: 2, step: -2 },
+            SliceDim {
+                start: 1,
+                len: 2,
+                step: -1,
+            },
+            SliceDim {
+                start: 2,
+                len: 2,
+                step: -2,
+            },
         ]);
         assert_eq!((back.strides(), back.item()), (&[-3, -2][..], None));
         assert_eq!(v.broadcast_to(&[4, 2, 3]).strides(), &[0, 3, 1]);

@@ -1,9 +1,7 @@
 //! Primitives that say how something is differentiated, and compute nothing of their own.
 
 use crate::error::Error;
-use crate::prim::{
-    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl,
-};
+use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
 
 primitives! {
     /// The same values, held constant: no derivative of any order passes.

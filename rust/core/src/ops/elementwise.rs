@@ -854,7 +854,11 @@ impl<'e> V<'e> {
     /// The conjugate; nothing for a real variable.
     #[must_use]
     pub fn conj_if_complex(self) -> V<'e> {
-        if self.dtype().is_complex() { self.conj() } else { self }
+        if self.dtype().is_complex() {
+            self.conj()
+        } else {
+            self
+        }
     }
 }
 

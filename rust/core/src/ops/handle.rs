@@ -42,7 +42,11 @@ impl<'e> V<'e> {
     /// The same values in another dtype; nothing when it is the same dtype.
     #[must_use]
     pub fn cast(self, dtype: DType) -> V<'e> {
-        if self.dtype() == dtype { self } else { self.apply(CAST, Params::DType(dtype), &[]) }
+        if self.dtype() == dtype {
+            self
+        } else {
+            self.apply(CAST, Params::DType(dtype), &[])
+        }
     }
 
     /// Repeated to a shape that it broadcasts to; nothing when it has that shape.
@@ -61,7 +65,8 @@ impl<'e> V<'e> {
         if own.as_slice() == shape {
             return self;
         }
-        self.reduce(SUM, &broadcast_axes(shape, &own)).reshape(shape)
+        self.reduce(SUM, &broadcast_axes(shape, &own))
+            .reshape(shape)
     }
 
     /// The same elements in another shape; nothing when it has that shape.
@@ -103,26 +108,50 @@ impl<'e> V<'e> {
     /// A reduced value back at the shape it was reduced from.
     #[must_use]
     pub fn expand(self, axes: &[usize], shape: &[usize]) -> V<'e> {
-        let kept: Vec<usize> =
-            shape.iter().enumerate().map(|(i, &d)| if axes.contains(&i) { 1 } else { d }).collect();
+        // Broadcasting brings leading axes back by itself.
+        if axes.iter().all(|&a| a < axes.len()) {
+            return self.broadcast_to(shape);
+        }
+        let kept: Vec<usize> = shape
+            .iter()
+            .enumerate()
+            .map(|(i, &d)| if axes.contains(&i) { 1 } else { d })
+            .collect();
         self.reshape(&kept).broadcast_to(shape)
     }
 
     /// A strided region.
     #[must_use]
     pub fn slice(self, dims: &[SliceDim]) -> V<'e> {
-        let whole = dims.iter().zip(self.shape()).all(|(d, n)| d.start == 0 && d.step == 1 && d.len == n);
-        if whole { self } else { self.apply(SLICE, Params::Slice(dims.into()), &[]) }
+        let whole = dims
+            .iter()
+            .zip(self.shape())
+            .all(|(d, n)| d.start == 0 && d.step == 1 && d.len == n);
+        if whole {
+            self
+        } else {
+            self.apply(SLICE, Params::Slice(dims.into()), &[])
+        }
     }
 
     /// Zeros of `shape` with this as a strided region.
     #[must_use]
     pub fn pad(self, shape: &[usize], dims: &[SliceDim]) -> V<'e> {
-        let whole = dims.iter().zip(shape).all(|(d, &n)| d.start == 0 && d.step == 1 && d.len == n);
+        let whole = dims
+            .iter()
+            .zip(shape)
+            .all(|(d, &n)| d.start == 0 && d.step == 1 && d.len == n);
         if whole {
             return self;
         }
-        self.apply(PAD, Params::Region { shape: Shape::from_slice(shape), dims: dims.into() }, &[])
+        self.apply(
+            PAD,
+            Params::Region {
+                shape: Shape::from_slice(shape),
+                dims: dims.into(),
+            },
+            &[],
+        )
     }
 
     /// Where `self` (a condition) holds, `yes`, elsewhere `no`.
@@ -152,6 +181,7 @@ impl<'e> V<'e> {
 
 macro_rules! methods {
     ($($method:ident $prim:ident),*) => {
+        #[allow(clippy::should_implement_trait)] // `not` is a primitive like the others.
         impl<'e> V<'e> { $(
             #[doc = concat!("The primitive `", stringify!($method), "`.")]
             #[must_use]

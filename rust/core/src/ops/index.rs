@@ -171,22 +171,33 @@ fn indexed(updates: &[usize]) -> Sample {
     if !updates.is_empty() {
         inputs.push((vec![4, 3], -2.0, 2.0));
     }
-    Sample { inputs, params: Params::None }
+    Sample {
+        inputs,
+        params: Params::None,
+    }
 }
 
 fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
     if a.dtype == b.dtype {
         return Ok(());
     }
-    Err(Error::DType(format!("{name}: arguments of different dtypes {} and {}", a.dtype, b.dtype)))
+    Err(Error::DType(format!(
+        "{name}: arguments of different dtypes {} and {}",
+        a.dtype, b.dtype
+    )))
 }
 
 fn check_rows(name: &str, x: &Aval, index: &Aval) -> Result<()> {
     if x.rank() == 0 {
-        return Err(Error::Shape(format!("{name}: a scalar has no rows to index")));
+        return Err(Error::Shape(format!(
+            "{name}: a scalar has no rows to index"
+        )));
     }
     if index.dtype != DType::I64 {
-        return Err(Error::DType(format!("{name}: the index must be int64, not {}", index.dtype)));
+        return Err(Error::DType(format!(
+            "{name}: the index must be int64, not {}",
+            index.dtype
+        )));
     }
     Ok(())
 }

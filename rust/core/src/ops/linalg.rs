@@ -3,7 +3,9 @@
 use crate::aval::{Aval, Shape, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::matmul;
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl};
+use crate::prim::{
+    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
+};
 
 primitives! {
     /// The matrix product of the last two axes; the axes before them broadcast.
@@ -44,7 +46,10 @@ impl<'e> V<'e> {
 }
 
 fn product(x: &[usize], y: &[usize]) -> Sample {
-    Sample { inputs: vec![(x.to_vec(), -2.0, 2.0), (y.to_vec(), -2.0, 2.0)], params: Params::None }
+    Sample {
+        inputs: vec![(x.to_vec(), -2.0, 2.0), (y.to_vec(), -2.0, 2.0)],
+        params: Params::None,
+    }
 }
 
 fn infer_matmul(name: &str, _: &Params, x: &[&Aval]) -> Result<Aval> {
@@ -61,7 +66,10 @@ fn infer_matmul(name: &str, _: &Params, x: &[&Aval]) -> Result<Aval> {
         return Err(misfit());
     }
     if a.dtype != b.dtype {
-        return Err(Error::DType(format!("{name}: arguments of different dtypes {} and {}", a.dtype, b.dtype)));
+        return Err(Error::DType(format!(
+            "{name}: arguments of different dtypes {} and {}",
+            a.dtype, b.dtype
+        )));
     }
     let (batch_a, batch_b) = (&a.shape[..a.rank() - 2], &b.shape[..b.rank() - 2]);
     if a.shape[a.rank() - 1] != b.shape[b.rank() - 2] {
@@ -76,7 +84,10 @@ fn infer_matmul(name: &str, _: &Params, x: &[&Aval]) -> Result<Aval> {
     })?;
     shape.push(a.shape[a.rank() - 2]);
     shape.push(b.shape[b.rank() - 1]);
-    Ok(Aval { dtype: a.dtype, shape })
+    Ok(Aval {
+        dtype: a.dtype,
+        shape,
+    })
 }
 
 /// `ct @ yᴴ` and `xᴴ @ ct`, summed over the axes along which an argument was repeated.

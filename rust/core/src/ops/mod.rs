@@ -31,7 +31,14 @@ pub fn table() -> &'static [Prim] {
     static ALL: OnceLock<Vec<Prim>> = OnceLock::new();
     #[allow(unused_qualifications)] // Every file has its own `entries`.
     ALL.get_or_init(|| {
-        let tables = [elementwise::entries(), reduce::entries(), movement::entries(), index::entries(), linalg::entries(), control::entries()];
+        let tables = [
+            elementwise::entries(),
+            reduce::entries(),
+            movement::entries(),
+            index::entries(),
+            linalg::entries(),
+            control::entries(),
+        ];
         tables.concat()
     })
 }
@@ -44,5 +51,8 @@ pub fn by_name(name: &str) -> Option<Prim> {
         all.sort_by_key(|p| p.name());
         all
     });
-    sorted.binary_search_by_key(&name, |p| p.name()).ok().map(|i| sorted[i])
+    sorted
+        .binary_search_by_key(&name, |p| p.name())
+        .ok()
+        .map(|i| sorted[i])
 }

@@ -3,9 +3,7 @@
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, size_of, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{LaneOp, Value, concatenate, pad};
-use crate::prim::{
-    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl,
-};
+use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
 
 primitives! {
     /// A known number.
@@ -369,7 +367,10 @@ primitives! {
 }
 
 fn sample(shape: &[usize], params: Params) -> Sample {
-    Sample { inputs: vec![(shape.to_vec(), -2.0, 2.0)], params }
+    Sample {
+        inputs: vec![(shape.to_vec(), -2.0, 2.0)],
+        params,
+    }
 }
 
 fn dim(start: usize, len: usize, step: isize) -> SliceDim {
@@ -384,7 +385,10 @@ fn part(name: &str, x: &Aval) -> Result<Aval> {
     if x.dtype.is_complex() {
         return Ok(x.with_dtype(x.dtype.real()));
     }
-    Err(Error::DType(format!("{name}: takes complex numbers, not {}", x.dtype.numpy_name())))
+    Err(Error::DType(format!(
+        "{name}: takes complex numbers, not {}",
+        x.dtype.numpy_name()
+    )))
 }
 
 /// Whether a strided region lies inside a shape.
@@ -395,8 +399,16 @@ pub(super) fn check_region(name: &str, dims: &[SliceDim], shape: &[usize]) -> Re
             .and_then(|s| s.checked_add_unsigned(d.start));
         d.len == 0 || (d.start < n && last.is_some_and(|l| l >= 0 && (l as usize) < n))
     };
-    if dims.len() == shape.len() && dims.iter().zip(shape).all(|(d, &n)| d.step != 0 && inside(d, n)) {
+    if dims.len() == shape.len()
+        && dims
+            .iter()
+            .zip(shape)
+            .all(|(d, &n)| d.step != 0 && inside(d, n))
+    {
         return Ok(());
     }
-    Err(Error::Shape(format!("{name}: the region {dims:?} does not lie inside shape {}", tuple(shape))))
+    Err(Error::Shape(format!(
+        "{name}: the region {dims:?} does not lie inside shape {}",
+        tuple(shape)
+    )))
 }

@@ -208,7 +208,10 @@ primitives! {
 }
 
 fn sample(shape: &[usize], params: Params) -> Sample {
-    Sample { inputs: vec![(shape.to_vec(), -2.0, 2.0)], params }
+    Sample {
+        inputs: vec![(shape.to_vec(), -2.0, 2.0)],
+        params,
+    }
 }
 
 fn reduce_samples() -> Vec<Sample> {
@@ -231,40 +234,62 @@ fn check_axis(name: &str, axis: usize, x: &Aval) -> Result<()> {
     if axis < x.rank() {
         return Ok(());
     }
-    Err(Error::Shape(format!("{name}: axis {axis} is out of bounds for shape {}", tuple(&x.shape))))
+    Err(Error::Shape(format!(
+        "{name}: axis {axis} is out of bounds for shape {}",
+        tuple(&x.shape)
+    )))
 }
 
 fn float_only(name: &str, x: &Aval) -> Result<()> {
     if x.dtype.is_inexact() && !x.dtype.is_complex() {
         return Ok(());
     }
-    Err(Error::DType(format!("{name}: takes floats, not {}", x.dtype.numpy_name())))
+    Err(Error::DType(format!(
+        "{name}: takes floats, not {}",
+        x.dtype.numpy_name()
+    )))
 }
 
 fn infer_reduce(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
-    let Params::Axes(axes) = params else { return Err(missing(name, "axes")) };
+    let Params::Axes(axes) = params else {
+        return Err(missing(name, "axes"));
+    };
     for (i, &axis) in axes.iter().enumerate() {
         check_axis(name, axis, x[0])?;
         if axes[..i].contains(&axis) {
-            return Err(Error::Shape(format!("{name}: axis {axis} stands twice in the axes")));
+            return Err(Error::Shape(format!(
+                "{name}: axis {axis} stands twice in the axes"
+            )));
         }
     }
     if x[0].dtype == DType::Bool && !matches!(name, "max" | "min") {
-        return Err(Error::DType(format!("{name}: takes numbers, not bool; cast to int64 first")));
+        return Err(Error::DType(format!(
+            "{name}: takes numbers, not bool; cast to int64 first"
+        )));
     }
-    if matches!(name, "max" | "min") && axes.iter().any(|&a| x[0].shape[a] == 0) && x[0].dtype != DType::Bool {
+    if matches!(name, "max" | "min")
+        && axes.iter().any(|&a| x[0].shape[a] == 0)
+        && x[0].dtype != DType::Bool
+    {
         return Err(Error::Shape(format!(
             "{name}: no element to choose from: axes {} of shape {}",
             tuple(axes),
             tuple(&x[0].shape)
         )));
     }
-    let kept = (0..x[0].rank()).filter(|i| !axes.contains(i)).map(|i| x[0].shape[i]);
-    Ok(Aval { dtype: x[0].dtype, shape: kept.collect() })
+    let kept = (0..x[0].rank())
+        .filter(|i| !axes.contains(i))
+        .map(|i| x[0].shape[i]);
+    Ok(Aval {
+        dtype: x[0].dtype,
+        shape: kept.collect(),
+    })
 }
 
 fn infer_arg(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
-    let Params::Axis(axis) = params else { return Err(missing(name, "axis")) };
+    let Params::Axis(axis) = params else {
+        return Err(missing(name, "axis"));
+    };
     check_axis(name, *axis, x[0])?;
     if x[0].shape[*axis] == 0 {
         return Err(Error::Shape(format!(
@@ -274,11 +299,16 @@ fn infer_arg(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
     }
     let mut shape = x[0].shape.clone();
     shape.remove(*axis);
-    Ok(Aval { dtype: DType::I64, shape })
+    Ok(Aval {
+        dtype: DType::I64,
+        shape,
+    })
 }
 
 fn arg(max: bool, params: &Params, x: &[Value], ctx: &Ctx) -> Result<Value> {
-    let Params::Axis(axis) = params else { return Err(missing("argmax", "axis")) };
+    let Params::Axis(axis) = params else {
+        return Err(missing("argmax", "axis"));
+    };
     argreduce(max, &x[0], Some(*axis), ctx)
 }
 
@@ -328,8 +358,16 @@ fn other_factors<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
     }
     let every_second = |v: V<'e>, start: usize, len: usize| {
         v.slice(&[
-            SliceDim { start: 0, len: rows, step: 1 },
-            SliceDim { start, len, step: 2 },
+            SliceDim {
+                start: 0,
+                len: rows,
+                step: 1,
+            },
+            SliceDim {
+                start,
+                len,
+                step: 2,
+            },
         ])
     };
     // Each level: both halves of the pairs, and the length before it was made even.
@@ -354,14 +392,30 @@ fn other_factors<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
             v.pad(
                 &[rows, 2 * half],
                 &[
-                    SliceDim { start: 0, len: rows, step: 1 },
-                    SliceDim { start, len: half, step: 2 },
+                    SliceDim {
+                        start: 0,
+                        len: rows,
+                        step: 1,
+                    },
+                    SliceDim {
+                        start,
+                        len: half,
+                        step: 2,
+                    },
                 ],
             )
         };
         others = (place(others * right, 0) + place(others * left, 1)).slice(&[
-            SliceDim { start: 0, len: rows, step: 1 },
-            SliceDim { start: 0, len, step: 1 },
+            SliceDim {
+                start: 0,
+                len: rows,
+                step: 1,
+            },
+            SliceDim {
+                start: 0,
+                len,
+                step: 1,
+            },
         ]);
     }
     let moved: Vec<usize> = perm.iter().map(|&i| shape[i]).collect();

@@ -26,7 +26,12 @@ pub fn lower(program: Program) -> Result<Program> {
                 write(&x, params).var
             }
             (_, Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
-            _ => builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(program.result(k))),
+            _ => builder.push_inferred(
+                eqn.prim,
+                params.clone(),
+                &args,
+                program.aval(program.result(k)),
+            ),
         };
         map.push(var);
     }

@@ -28,8 +28,7 @@ pub(super) fn rewrite(
     // An argument can stand for the result only if it has its dtype and shape.
     let keep = |v: Var| (p.aval(v) == aval).then_some(Rewritten::Var(v));
     let unary = |prim: Prim, x: Var| {
-        (p.aval(x) == aval)
-            .then(|| Rewritten::Eqn(prim, Params::None, SmallVec::from_slice(&[x])))
+        (p.aval(x) == aval).then(|| Rewritten::Eqn(prim, Params::None, SmallVec::from_slice(&[x])))
     };
     // The equation that defines an argument, when it applies this primitive.
     let inner = |v: Var, prim: Prim| p.definition(v).filter(|e| e.prim == prim);
@@ -44,20 +43,35 @@ pub(super) fn rewrite(
         () if prim == MUL && is(y, -1.0) && !aval.dtype.is_complex() => unary(NEG, x),
         () if prim == MUL && is(x, -1.0) && !aval.dtype.is_complex() => unary(NEG, y),
         () if prim == DIV && is(y, 1.0) => keep(x),
-        () if prim == SUB && is(y, 0.0) && p.literal(y).is_some_and(|(_, z)| z.re.is_sign_positive()) => keep(x),
+        () if prim == SUB
+            && is(y, 0.0)
+            && p.literal(y).is_some_and(|(_, z)| z.re.is_sign_positive()) =>
+        {
+            keep(x)
+        }
         () if prim == POW && is(y, 1.0) => keep(x),
         () if prim == POW && is(y, 2.0) => unary(SQUARE, x),
         () if prim == NEG => inner(x, NEG).and_then(|e| keep(p.args(e)[0])),
         () if prim == CONJ => inner(x, CONJ).and_then(|e| keep(p.args(e)[0])),
         () if prim == LOGICAL_NOT => inner(x, LOGICAL_NOT).and_then(|e| keep(p.args(e)[0])),
-        () if (prim == CAST || prim == RESHAPE || prim == BROADCAST) && p.aval(x) == aval => keep(x),
+        () if (prim == CAST || prim == RESHAPE || prim == BROADCAST) && p.aval(x) == aval => {
+            keep(x)
+        }
         () if prim == RESHAPE => {
             let e = inner(x, RESHAPE)?;
-            Some(Rewritten::Eqn(RESHAPE, params.clone(), SmallVec::from_slice(p.args(e))))
+            Some(Rewritten::Eqn(
+                RESHAPE,
+                params.clone(),
+                SmallVec::from_slice(p.args(e)),
+            ))
         }
         () if prim == BROADCAST => {
             let e = inner(x, BROADCAST)?;
-            Some(Rewritten::Eqn(BROADCAST, params.clone(), SmallVec::from_slice(p.args(e))))
+            Some(Rewritten::Eqn(
+                BROADCAST,
+                params.clone(),
+                SmallVec::from_slice(p.args(e)),
+            ))
         }
         () if prim == TRANSPOSE => {
             let perm = params.axes();
@@ -67,7 +81,11 @@ pub(super) fn rewrite(
             let e = inner(x, TRANSPOSE)?;
             let first = p.params(e).axes();
             let both = perm.iter().map(|&a| first[a]).collect();
-            Some(Rewritten::Eqn(TRANSPOSE, Params::Axes(both), SmallVec::from_slice(p.args(e))))
+            Some(Rewritten::Eqn(
+                TRANSPOSE,
+                Params::Axes(both),
+                SmallVec::from_slice(p.args(e)),
+            ))
         }
         () => None,
     }

@@ -23,7 +23,11 @@ pub struct Passes {
 
 impl Passes {
     /// All of them.
-    pub const ALL: Passes = Passes { cse: true, rewrite: true, dce: true };
+    pub const ALL: Passes = Passes {
+        cse: true,
+        rewrite: true,
+        dce: true,
+    };
 }
 
 /// Runs passes over a program.
@@ -107,9 +111,8 @@ impl Seen {
         let candidates = self.by_hash.entry(hasher.finish()).or_default();
         let found = builder.with(|p| {
             candidates.iter().copied().find(|&v| {
-                p.definition(v).is_some_and(|e| {
-                    e.prim == prim && p.args(e) == args && p.params(e) == params
-                })
+                p.definition(v)
+                    .is_some_and(|e| e.prim == prim && p.args(e) == args && p.params(e) == params)
             })
         });
         found.unwrap_or_else(|| {

@@ -15,6 +15,8 @@ pub trait Emit {
     fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var;
     /// Dtype and shape of a variable.
     fn aval(&self, var: Var) -> Aval;
+    /// Whether a variable has this dtype and shape.
+    fn is_like(&self, var: Var, aval: &Aval) -> bool;
     /// Dtype of a variable.
     fn dtype(&self, var: Var) -> DType;
     /// The known value of a literal.
@@ -55,7 +57,10 @@ impl<'e> V<'e> {
 
     /// Another variable of the same program.
     pub fn with(self, var: Var) -> V<'e> {
-        V { var, emit: self.emit }
+        V {
+            var,
+            emit: self.emit,
+        }
     }
 
     /// Dtype and shape.

@@ -59,7 +59,11 @@ pub(super) fn check_arity(def: &PrimDef, n: usize) -> Result<()> {
     if n == def.args.len() || (variadic && n >= def.args.len()) {
         return Ok(());
     }
-    Err(Error::Program(format!("{}: takes {} arguments, {n} given", def.name, def.args.len())))
+    Err(Error::Program(format!(
+        "{}: takes {} arguments, {n} given",
+        def.name,
+        def.args.len()
+    )))
 }
 
 pub(super) fn infer_elementwise(
@@ -73,7 +77,10 @@ pub(super) fn infer_elementwise(
     let numbers = if lane == LaneOp::Where { &x[1..] } else { x };
     let dtype = numbers[0].dtype;
     if lane == LaneOp::Where && x[0].dtype != DType::Bool {
-        return Err(Error::DType(format!("{}: the condition must be bool, not {}", def.name, x[0].dtype)));
+        return Err(Error::DType(format!(
+            "{}: the condition must be bool, not {}",
+            def.name, x[0].dtype
+        )));
     }
     if let Some(other) = numbers.iter().find(|a| a.dtype != dtype) {
         return Err(Error::DType(format!(
@@ -89,7 +96,10 @@ pub(super) fn infer_elementwise(
             dtype.numpy_name()
         )));
     }
-    Ok(Aval { dtype: result_dtype(lane, dtype), shape: broadcast_all(def.name, x)? })
+    Ok(Aval {
+        dtype: result_dtype(lane, dtype),
+        shape: broadcast_all(def.name, x)?,
+    })
 }
 
 /// The common shape of all arguments, or an error that names them.
@@ -101,7 +111,10 @@ fn broadcast_all(name: &str, x: &[&Aval]) -> Result<Shape> {
         }
         shape = broadcast(&shape, &a.shape).ok_or_else(|| {
             let shapes: Vec<_> = x.iter().map(|a| tuple(&a.shape)).collect();
-            Error::Shape(format!("{name}: shapes {} do not broadcast together", shapes.join(" and ")))
+            Error::Shape(format!(
+                "{name}: shapes {} do not broadcast together",
+                shapes.join(" and ")
+            ))
         })?;
     }
     Ok(shape)

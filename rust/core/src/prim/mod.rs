@@ -256,8 +256,14 @@ impl Prim {
     pub fn lane(self) -> Option<LaneOp> {
         match &self.0.class {
             Class::Elementwise { lane, .. } => Some(*lane),
-            Class::Linear { kernel: Kernel::Lane(lane), .. }
-            | Class::General { kernel: Kernel::Lane(lane), .. } => Some(*lane),
+            Class::Linear {
+                kernel: Kernel::Lane(lane),
+                ..
+            }
+            | Class::General {
+                kernel: Kernel::Lane(lane),
+                ..
+            } => Some(*lane),
             _ => None,
         }
     }

@@ -78,12 +78,19 @@ pub enum Params {
 impl Params {
     /// The axes of a reduction, a flip or a permutation.
     pub fn axes(&self) -> &[usize] {
-        if let Params::Axes(axes) = self { axes } else { &[] }
+        if let Params::Axes(axes) = self {
+            axes
+        } else {
+            &[]
+        }
     }
 
     /// A literal of this dtype.
     pub fn literal(dtype: DType, value: f64) -> Params {
-        Params::Literal { dtype, value: Complex::new(value, 0.0) }
+        Params::Literal {
+            dtype,
+            value: Complex::new(value, 0.0),
+        }
     }
 
     /// The parameters as they are printed: names and texts.
@@ -111,7 +118,10 @@ impl Params {
                 out
             }
             Params::Literal { dtype, value } => {
-                let mut out = vec![("dtype", dtype.to_string()), ("value", format!("{:?}", value.re))];
+                let mut out = vec![
+                    ("dtype", dtype.to_string()),
+                    ("value", format!("{:?}", value.re)),
+                ];
                 if dtype.is_complex() {
                     out.push(("imag", format!("{:?}", value.im)));
                 }
@@ -124,7 +134,12 @@ impl Params {
 
     /// The inverse of [`Params::attributes`].
     pub fn from_attributes(attributes: &[(String, String)]) -> Result<Params> {
-        let get = |key: &str| attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let get = |key: &str| {
+            attributes
+                .iter()
+                .find(|(k, _)| k == key)
+                .map(|(_, v)| v.as_str())
+        };
         let bad = |what: &str| Error::Program(format!("cannot read the parameter {what}"));
         let ints = |key: &str| -> Result<Vec<i64>> {
             let text = get(key).ok_or_else(|| bad(key))?;
@@ -138,13 +153,20 @@ impl Params {
                 .collect()
         };
         let sizes = |key: &str| -> Result<Vec<usize>> {
-            ints(key)?.into_iter().map(|i| usize::try_from(i).map_err(|_| bad(key))).collect()
+            ints(key)?
+                .into_iter()
+                .map(|i| usize::try_from(i).map_err(|_| bad(key)))
+                .collect()
         };
         let number = |key: &str| -> Result<f64> {
-            get(key).and_then(|t| t.parse().ok()).ok_or_else(|| bad(key))
+            get(key)
+                .and_then(|t| t.parse().ok())
+                .ok_or_else(|| bad(key))
         };
         let size = |key: &str| -> Result<usize> {
-            get(key).and_then(|t| t.parse().ok()).ok_or_else(|| bad(key))
+            get(key)
+                .and_then(|t| t.parse().ok())
+                .ok_or_else(|| bad(key))
         };
         let region = || -> Result<Box<[SliceDim]>> {
             let (starts, lens, steps) = (sizes("start")?, sizes("len")?, ints("step")?);
@@ -153,32 +175,53 @@ impl Params {
             }
             let steps = steps.into_iter().map(|s| s as isize);
             let dims = starts.into_iter().zip(lens).zip(steps);
-            Ok(dims.map(|((start, len), step)| SliceDim { start, len, step }).collect())
+            Ok(dims
+                .map(|((start, len), step)| SliceDim { start, len, step })
+                .collect())
         };
-        let dtype = || get("dtype").and_then(DType::from_name).ok_or_else(|| bad("dtype"));
+        let dtype = || {
+            get("dtype")
+                .and_then(DType::from_name)
+                .ok_or_else(|| bad("dtype"))
+        };
         Ok(if attributes.is_empty() {
             Params::None
         } else if let Some(name) = get("name") {
-            let message = format!("the custom rule {name} cannot be read back from text; trace its function anew");
+            let message = format!(
+                "the custom rule {name} cannot be read back from text; trace its function anew"
+            );
             return Err(Error::Program(message));
         } else if get("axes").is_some() {
             Params::Axes(sizes("axes")?.into())
         } else if let Some(reverse) = get("reverse") {
             let reverse = reverse.parse().map_err(|_| bad("reverse"))?;
-            Params::Scan { axis: size("axis")?, reverse }
+            Params::Scan {
+                axis: size("axis")?,
+                reverse,
+            }
         } else if get("axis").is_some() {
             Params::Axis(size("axis")?)
         } else if get("start").is_some() {
             let dims = region()?;
             match get("shape") {
-                Some(_) => Params::Region { shape: sizes("shape")?.into(), dims },
+                Some(_) => Params::Region {
+                    shape: sizes("shape")?.into(),
+                    dims,
+                },
                 None => Params::Slice(dims),
             }
         } else if get("shape").is_some() {
             Params::Shape(sizes("shape")?.into())
         } else if get("value").is_some() {
-            let imag = if get("imag").is_some() { number("imag")? } else { 0.0 };
-            Params::Literal { dtype: dtype()?, value: Complex::new(number("value")?, imag) }
+            let imag = if get("imag").is_some() {
+                number("imag")?
+            } else {
+                0.0
+            };
+            Params::Literal {
+                dtype: dtype()?,
+                value: Complex::new(number("value")?, imag),
+            }
         } else if get("size").is_some() {
             Params::Size(size("size")?)
         } else {
@@ -189,7 +232,11 @@ impl Params {
 
 fn list(items: impl Iterator<Item = impl ToString>) -> String {
     let items: Vec<_> = items.map(|i| i.to_string()).collect();
-    if items.len() == 1 { format!("({},)", items[0]) } else { format!("({})", items.join(", ")) }
+    if items.len() == 1 {
+        format!("({},)", items[0])
+    } else {
+        format!("({})", items.join(", "))
+    }
 }
 
 impl PartialEq for Params {
@@ -199,7 +246,16 @@ impl PartialEq for Params {
             (None, None) => true,
             (Axes(a), Axes(b)) => a == b,
             (Axis(a), Axis(b)) | (Size(a), Size(b)) => a == b,
-            (Scan { axis: a, reverse: r }, Scan { axis: b, reverse: s }) => a == b && r == s,
+            (
+                Scan {
+                    axis: a,
+                    reverse: r,
+                },
+                Scan {
+                    axis: b,
+                    reverse: s,
+                },
+            ) => a == b && r == s,
             (Shape(a), Shape(b)) => a == b,
             (DType(a), DType(b)) => a == b,
             (Slice(a), Slice(b)) => a == b,

@@ -11,7 +11,7 @@ use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::kernels::result_dtype;
 use crate::ops;
-use crate::prim::{Emit, Params, Prim, V, Var};
+use crate::prim::{Class, Emit, Params, Prim, V, Var};
 
 /// A program under construction. Rules write to it through [`V`] handles, several of which are
 /// alive at once; that is why it can be written to through a shared reference.
@@ -57,10 +57,17 @@ impl Builder {
     /// # Panics
     /// When an equation is there already.
     pub fn input(&self, name: &str, aval: &Aval) -> Var {
-        assert!(self.program.borrow().eqns.is_empty(), "inputs come before equations");
+        assert!(
+            self.program.borrow().eqns.is_empty(),
+            "inputs come before equations"
+        );
         let aval = self.intern(aval);
         let mut program = self.program.borrow_mut();
-        program.inputs.push(if name.is_empty() { empty_name() } else { name.into() });
+        program.inputs.push(if name.is_empty() {
+            empty_name()
+        } else {
+            name.into()
+        });
         program.var_avals.push(aval);
         (program.var_avals.len() - 1) as Var
     }
@@ -116,7 +123,8 @@ impl Builder {
             };
         }
         let outs = other.outs.iter().zip(wanted);
-        outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize])).collect()
+        outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize]))
+            .collect()
     }
 
     /// Copies all equations of a program whose inputs are the first of this one's; variables behind
@@ -125,12 +133,19 @@ impl Builder {
         let inputs = other.num_inputs() as Var;
         let base: Vec<u32> = other.avals.iter().map(|a| self.intern(a)).collect();
         let mut program = self.program.borrow_mut();
+        // A reverse pass writes two or three equations for each.
+        let more = 4 * other.eqns.len();
+        program.eqns.reserve(more);
+        program.args.reserve(2 * more);
+        program.var_avals.reserve(more);
         program.eqns.extend_from_slice(&other.eqns);
         program.params.clone_from(&other.params);
         let moved = |&v: &Var| if v < inputs { v } else { v + shift };
         program.args.extend(other.args.iter().map(moved));
         let results = &other.var_avals[inputs as usize..];
-        program.var_avals.extend(results.iter().map(|&a| base[a as usize]));
+        program
+            .var_avals
+            .extend(results.iter().map(|&a| base[a as usize]));
         for k in 0..other.eqns.len() {
             let var = other.result(k);
             if let Some((dtype, value)) = other.literal(var) {
@@ -176,11 +191,15 @@ impl Builder {
         let aval = {
             let program = self.program.borrow();
             // Most equations combine arrays of one dtype and shape into another such.
-            if let (Some(lane), [first, rest @ ..]) = (prim.lane(), args) {
+            if let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) =
+                (&prim.0.class, args)
+                && prim.0.args.len() == args.len()
+            {
                 let aval = program.var_avals[*first as usize];
                 let same = rest.iter().all(|&a| program.var_avals[a as usize] == aval);
                 let dtype = program.avals[aval as usize].dtype;
-                if same && result_dtype(lane, dtype) == dtype && dtype.is_inexact() {
+                let fits = types.accept(dtype) && result_dtype(*lane, dtype) == dtype;
+                if same && fits && dtype.is_inexact() {
                     return Ok(aval);
                 }
             }
@@ -200,7 +219,12 @@ impl Builder {
             program.params.push(params);
             (program.params.len() - 1) as u32
         };
-        program.eqns.push(Eqn { prim, params, start, len: args.len() as u32 });
+        program.eqns.push(Eqn {
+            prim,
+            params,
+            start,
+            len: args.len() as u32,
+        });
         program.var_avals.push(aval);
         (program.var_avals.len() - 1) as Var
     }
@@ -223,6 +247,10 @@ impl Emit for Builder {
 
     fn aval(&self, var: Var) -> Aval {
         self.program.borrow().aval(var).clone()
+    }
+
+    fn is_like(&self, var: Var, aval: &Aval) -> bool {
+        self.program.borrow().aval(var) == aval
     }
 
     fn dtype(&self, var: Var) -> DType {

@@ -80,7 +80,12 @@ impl Program {
                 }
             }
         }
-        let name = |v: Var| self.inputs.get(v as usize).cloned().unwrap_or_else(empty_name);
+        let name = |v: Var| {
+            self.inputs
+                .get(v as usize)
+                .cloned()
+                .unwrap_or_else(empty_name)
+        };
         let mut new = Program {
             inputs: inputs.iter().map(|&v| name(v)).collect(),
             avals: self.avals.clone(),
@@ -93,8 +98,12 @@ impl Program {
                 continue;
             }
             map[var] = new.var_avals.len() as Var;
-            let args: SmallVec<[Var; 4]> = self.args(eqn).iter().map(|&a| map[a as usize]).collect();
-            assert!(!args.contains(&Var::MAX), "an input that is needed was cut off");
+            let args: SmallVec<[Var; 4]> =
+                self.args(eqn).iter().map(|&a| map[a as usize]).collect();
+            assert!(
+                !args.contains(&Var::MAX),
+                "an input that is needed was cut off"
+            );
             let start = new.args.len() as u32;
             new.args.extend(args);
             let params = if eqn.params == 0 {
@@ -103,11 +112,19 @@ impl Program {
                 new.params.push(self.params[eqn.params as usize].clone());
                 (new.params.len() - 1) as u32
             };
-            new.eqns.push(Eqn { prim: eqn.prim, params, start, len: eqn.len });
+            new.eqns.push(Eqn {
+                prim: eqn.prim,
+                params,
+                start,
+                len: eqn.len,
+            });
             new.var_avals.push(self.var_avals[var]);
         }
         new.outs = outs.iter().map(|&v| map[v as usize]).collect();
-        assert!(!new.outs.contains(&Var::MAX), "an input that is an output was cut off");
+        assert!(
+            !new.outs.contains(&Var::MAX),
+            "an input that is an output was cut off"
+        );
         new.outputs = vec![empty_name(); outs.len()];
         if outs == self.outs {
             new.outputs.clone_from(&self.outputs);

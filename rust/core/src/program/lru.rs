@@ -29,7 +29,13 @@ pub struct Lru<T> {
 
 impl<T> Default for Lru<T> {
     fn default() -> Lru<T> {
-        Lru { by_hash: FastMap::default(), recent: VecDeque::new(), clock: 0, entries: 0, weight: 0 }
+        Lru {
+            by_hash: FastMap::default(),
+            recent: VecDeque::new(),
+            clock: 0,
+            entries: 0,
+            weight: 0,
+        }
     }
 }
 
@@ -44,14 +50,20 @@ impl<T> Lru<T> {
     pub fn get(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         self.clock += 1;
         let clock = self.clock;
-        let entry = self.by_hash.get_mut(&hash)?.iter_mut().find(|e| is_it(&e.item))?;
+        let entry = self
+            .by_hash
+            .get_mut(&hash)?
+            .iter_mut()
+            .find(|e| is_it(&e.item))?;
         entry.used = clock;
         let item = Arc::clone(&entry.item);
         self.recent.push_back((hash, clock));
         if self.recent.len() > 8 * MAX_ENTRIES {
             let by_hash = &self.by_hash;
             self.recent.retain(|(hash, used)| {
-                by_hash.get(hash).is_some_and(|entries| entries.iter().any(|e| e.used == *used))
+                by_hash
+                    .get(hash)
+                    .is_some_and(|entries| entries.iter().any(|e| e.used == *used))
             });
         }
         Some(item)
@@ -67,11 +79,18 @@ impl<T> Lru<T> {
         self.weight += weight;
         self.clock += 1;
         let used = self.clock;
-        self.by_hash.entry(hash).or_default().push(Entry { item, weight, used });
+        self.by_hash
+            .entry(hash)
+            .or_default()
+            .push(Entry { item, weight, used });
         self.recent.push_back((hash, used));
         while self.entries > MAX_ENTRIES || self.weight > MAX_WEIGHT {
-            let Some((hash, used)) = self.recent.pop_front() else { break };
-            let Some(entries) = self.by_hash.get_mut(&hash) else { continue };
+            let Some((hash, used)) = self.recent.pop_front() else {
+                break;
+            };
+            let Some(entries) = self.by_hash.get_mut(&hash) else {
+                continue;
+            };
             if let Some(i) = entries.iter().position(|e| e.used == used) {
                 self.entries -= 1;
                 self.weight -= entries[i].weight;

@@ -112,7 +112,8 @@ impl Program {
 
     /// The equation that defines a variable, unless it is an input.
     pub fn definition(&self, var: Var) -> Option<&Eqn> {
-        self.eqns.get((var as usize).checked_sub(self.inputs.len())?)
+        self.eqns
+            .get((var as usize).checked_sub(self.inputs.len())?)
     }
 
     /// The known number and dtype of a variable that a literal defines.

@@ -30,7 +30,13 @@ impl fmt::Display for Program {
         f.write_str(") {\n")?;
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k);
-            write!(f, "  %{var}: {} = {}{:?}(", self.aval(var), eqn.prim.name(), self.params(eqn))?;
+            write!(
+                f,
+                "  %{var}: {} = {}{:?}(",
+                self.aval(var),
+                eqn.prim.name(),
+                self.params(eqn)
+            )?;
             for (i, a) in self.args(eqn).iter().enumerate() {
                 let comma = if i > 0 { ", " } else { "" };
                 write!(f, "{comma}%{a}")?;
@@ -114,13 +120,19 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, token: &str) -> Result<()> {
-        if self.eat(token) { Ok(()) } else { Err(self.error(&format!("expected `{token}`"))) }
+        if self.eat(token) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("expected `{token}`")))
+        }
     }
 
     fn word(&mut self) -> Result<&'a str> {
         self.space();
         let rest = self.rest();
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
         if end == 0 {
             return Err(self.error("expected a name"));
         }
@@ -131,8 +143,12 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Result<usize> {
         self.space();
         let rest = self.rest();
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let number = rest[..end].parse().map_err(|_| self.error("expected a number"))?;
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let number = rest[..end]
+            .parse()
+            .map_err(|_| self.error("expected a number"))?;
         self.at += end;
         Ok(number)
     }
@@ -155,19 +171,26 @@ impl<'a> Parser<'a> {
         let mut name = String::new();
         loop {
             let mut chars = self.rest().chars();
-            let Some(c) = chars.next() else { return Err(self.error("the name does not end")) };
+            let Some(c) = chars.next() else {
+                return Err(self.error("the name does not end"));
+            };
             self.at += c.len_utf8();
             match c {
                 '"' => return Ok(name),
                 '\\' => {
-                    let Some(c) = chars.next() else { return Err(self.error("the name does not end")) };
+                    let Some(c) = chars.next() else {
+                        return Err(self.error("the name does not end"));
+                    };
                     self.at += c.len_utf8();
                     match c {
                         'n' => name.push('\n'),
                         't' => name.push('\t'),
                         'r' => name.push('\r'),
                         'u' => {
-                            let end = self.rest().find('}').ok_or_else(|| self.error("expected `}`"))?;
+                            let end = self
+                                .rest()
+                                .find('}')
+                                .ok_or_else(|| self.error("expected `}`"))?;
                             let code = self.rest()[..end].trim_start_matches('{');
                             let code = u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
                             name.push(code.ok_or_else(|| self.error("no such character"))?);

@@ -15,17 +15,25 @@ impl Program {
         if self.outputs.len() != self.outs.len() {
             return bad("the number of output names is not that of outputs".into());
         }
-        if self.var_avals.iter().any(|&a| a as usize >= self.avals.len()) {
+        if self
+            .var_avals
+            .iter()
+            .any(|&a| a as usize >= self.avals.len())
+        {
             return bad("a variable has no dtype and shape".into());
         }
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k);
             let end = u64::from(eqn.start) + u64::from(eqn.len);
             if end > self.args.len() as u64 || eqn.params as usize >= self.params.len() {
-                return bad(format!("equation %{var} refers to arguments that are not there"));
+                return bad(format!(
+                    "equation %{var} refers to arguments that are not there"
+                ));
             }
             if let Some(late) = self.args(eqn).iter().find(|&&a| a >= var) {
-                return bad(format!("equation %{var} uses %{late}, which is defined after it"));
+                return bad(format!(
+                    "equation %{var} uses %{late}, which is defined after it"
+                ));
             }
             let avals: Vec<&Aval> = self.args(eqn).iter().map(|&a| self.aval(a)).collect();
             let aval = eqn.prim.infer(self.params(eqn), &avals)?;

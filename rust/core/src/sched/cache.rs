@@ -30,13 +30,17 @@ pub fn clear_plans() {
 /// The plan of a program: an earlier one, or a new one.
 pub fn plan(program: &Program) -> Result<Arc<Plan>> {
     let hash = program.structural_hash();
-    let found = plans().get_or_insert_default().get(hash, |(p, _)| p.same_structure(program));
+    let found = plans()
+        .get_or_insert_default()
+        .get(hash, |(p, _)| p.same_structure(program));
     if let Some(found) = found {
         return Ok(Arc::clone(&found.1));
     }
     // Planning may take long: not under the lock.
     let plan = Arc::new(Plan::new(program)?);
     let entry = Arc::new((program.clone(), Arc::clone(&plan)));
-    plans().get_or_insert_default().insert(hash, entry, plan.weight);
+    plans()
+        .get_or_insert_default()
+        .insert(hash, entry, plan.weight);
     Ok(plan)
 }

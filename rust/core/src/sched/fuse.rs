@@ -79,7 +79,11 @@ pub(super) fn fuse(program: &Program) -> Fusion {
                 Role::Reduction => &program.aval(program.args(eqn)[0]).shape,
             };
             let group = *index.entry((level, shape.clone())).or_insert_with(|| {
-                groups.push(Group { level, shape: shape.clone(), eqns: Vec::new() });
+                groups.push(Group {
+                    level,
+                    shape: shape.clone(),
+                    eqns: Vec::new(),
+                });
                 (groups.len() - 1) as u32
             });
             groups[group as usize].eqns.push(k);
@@ -108,8 +112,14 @@ fn assign_levels(program: &Program) -> Levels {
         };
         let level = (program.args(eqn).iter())
             .map(|&a| {
-                let joins = same_pass && is_elementwise(program, a) && program.aval(a).shape.as_slice() == shape;
-                if joins { start[a as usize - program.num_inputs()] } else { ready[a as usize] }
+                let joins = same_pass
+                    && is_elementwise(program, a)
+                    && program.aval(a).shape.as_slice() == shape;
+                if joins {
+                    start[a as usize - program.num_inputs()]
+                } else {
+                    ready[a as usize]
+                }
             })
             .max()
             .unwrap_or(0);
@@ -123,7 +133,9 @@ fn assign_levels(program: &Program) -> Levels {
 }
 
 fn is_elementwise(program: &Program, var: Var) -> bool {
-    program.definition(var).is_some_and(|e| e.prim.is_elementwise())
+    program
+        .definition(var)
+        .is_some_and(|e| e.prim.is_elementwise())
 }
 
 /// Moves elementwise equations to the group that reads them, when it is a single one that runs later
@@ -139,7 +151,10 @@ fn sink(program: &Program, levels: &mut Levels) {
     }
     for (k, eqn) in program.eqns().iter().enumerate().rev() {
         let out = program.result(k);
-        if eqn.prim.is_elementwise() && reader[out as usize] < NONE && reader[out as usize] > levels.start[k] {
+        if eqn.prim.is_elementwise()
+            && reader[out as usize] < NONE
+            && reader[out as usize] > levels.start[k]
+        {
             let own = program.aval(out).nbytes();
             let external: usize = (program.args(eqn).iter())
                 .filter(|&&a| (a as usize) >= inputs)

@@ -74,7 +74,10 @@ impl Plan {
 
     /// How many passes over memory a run makes.
     pub fn num_passes(&self) -> usize {
-        self.steps.iter().filter(|s| !matches!(s.work, Work::View)).count()
+        self.steps
+            .iter()
+            .filter(|s| !matches!(s.work, Work::View))
+            .count()
     }
 }
 
@@ -127,8 +130,15 @@ impl<'p> Planner<'p> {
             }
             let eqn = &self.program.eqns()[k];
             let var = self.program.result(k);
-            let Some(Kernel::Call(call)) = eqn.prim.kernel_ref() else { continue };
-            let value = call(self.program.params(eqn), &mut [], self.program.aval(var), &ctx)?;
+            let Some(Kernel::Call(call)) = eqn.prim.kernel_ref() else {
+                continue;
+            };
+            let value = call(
+                self.program.params(eqn),
+                &mut [],
+                self.program.aval(var),
+                &ctx,
+            )?;
             let slot = self.slot(var);
             self.constants.push((slot, value));
         }
@@ -154,7 +164,8 @@ impl<'p> Planner<'p> {
         // Views of what a level has produced belong to the next level, in program order, because a
         // view of a view comes after it; groups and calls of one level are independent.
         order.sort_by_key(|(level, at, item)| {
-            let view = matches!(item, Item::Eqn(k) if matches!(self.fusion.places[*k], Place::View(_)));
+            let view =
+                matches!(item, Item::Eqn(k) if matches!(self.fusion.places[*k], Place::View(_)));
             (*level, !view, *at)
         });
         for (_, _, item) in order {
@@ -175,10 +186,14 @@ impl<'p> Planner<'p> {
         }
         for (k, eqn) in program.eqns().iter().enumerate() {
             for &a in program.args(eqn) {
-                let Some(source) = (a as usize).checked_sub(program.num_inputs()) else { continue };
+                let Some(source) = (a as usize).checked_sub(program.num_inputs()) else {
+                    continue;
+                };
                 let here = match (self.fusion.places[k], self.fusion.places[source]) {
                     // A reduction's result is complete only after its group has run.
-                    (Place::Group(a), Place::Group(b)) => a == b && program.eqns()[source].prim.is_elementwise(),
+                    (Place::Group(a), Place::Group(b)) => {
+                        a == b && program.eqns()[source].prim.is_elementwise()
+                    }
                     _ => false,
                 };
                 outside[a as usize] |= !here;
@@ -191,24 +206,50 @@ impl<'p> Planner<'p> {
         let eqn = &self.program.eqns()[k];
         let out = self.program.result(k);
         let aval = self.program.aval(out).clone();
-        let inputs = self.program.args(eqn).iter().map(|&a| self.slot(a)).collect();
-        let work = if eqn.prim.is_view() { Work::View } else { Work::Call };
+        let inputs = self
+            .program
+            .args(eqn)
+            .iter()
+            .map(|&a| self.slot(a))
+            .collect();
+        let work = if eqn.prim.is_view() {
+            Work::View
+        } else {
+            Work::Call
+        };
         if matches!(work, Work::Call) {
             self.cost += self.call_cost(k);
         }
         let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
         let params = self.program.params(eqn).clone();
-        self.steps.push(Step { work, prim: eqn.prim, params, inputs, outputs, dying: SmallVec::new(), unread: SmallVec::new() });
+        self.steps.push(Step {
+            work,
+            prim: eqn.prim,
+            params,
+            inputs,
+            outputs,
+            dying: SmallVec::new(),
+            unread: SmallVec::new(),
+        });
     }
 
     /// A rough guess: bytes at 10 GB/s, and 2 n^3 operations of a product at 50 GFLOP/s.
     fn call_cost(&self, k: usize) -> f64 {
         let eqn = &self.program.eqns()[k];
         let out = self.program.aval(self.program.result(k));
-        let bytes: usize = self.program.args(eqn).iter().map(|&a| self.program.aval(a).nbytes()).sum();
+        let bytes: usize = self
+            .program
+            .args(eqn)
+            .iter()
+            .map(|&a| self.program.aval(a).nbytes())
+            .sum();
         let mut cost = (bytes + out.nbytes()) as f64 * 0.1;
         if eqn.prim.0.cost == Cost::Heavy
-            && let Some(inner) = self.program.args(eqn).first().and_then(|&a| self.program.aval(a).shape.last())
+            && let Some(inner) = self
+                .program
+                .args(eqn)
+                .first()
+                .and_then(|&a| self.program.aval(a).shape.last())
         {
             cost += 2.0 * out.size() as f64 * *inner as f64 / 50.0;
         }
@@ -267,7 +308,9 @@ impl<'p> Planner<'p> {
         for &k in &refused {
             let source = program.args(&program.eqns()[k])[0];
             let slot = self.slot(source);
-            let made_here = program.definition(source).is_some_and(|e| e.prim.is_elementwise())
+            let made_here = program
+                .definition(source)
+                .is_some_and(|e| e.prim.is_elementwise())
                 && !inputs.contains(&slot);
             if made_here && !outputs.iter().any(|(s, _)| *s == slot) {
                 fused.output(regs[&source]);
@@ -281,7 +324,15 @@ impl<'p> Planner<'p> {
             let work = Work::Fused(Box::new(fused));
             let (dying, unread) = (SmallVec::new(), SmallVec::new());
             let params = Params::None;
-            self.steps.push(Step { work, prim: first, params, inputs, outputs, dying, unread });
+            self.steps.push(Step {
+                work,
+                prim: first,
+                params,
+                inputs,
+                outputs,
+                dying,
+                unread,
+            });
         }
         for k in refused {
             self.single(k);
@@ -291,7 +342,13 @@ impl<'p> Planner<'p> {
 
     /// Fills in where buffers die.
     fn finish(mut self) -> Plan {
-        let outs: Vec<Slot> = self.program.outs().to_vec().iter().map(|&v| self.slot(v)).collect();
+        let outs: Vec<Slot> = self
+            .program
+            .outs()
+            .to_vec()
+            .iter()
+            .map(|&v| self.slot(v))
+            .collect();
         let num_slots = self.next as usize;
         let mut kept = vec![false; num_slots];
         for &out in &outs {

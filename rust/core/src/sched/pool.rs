@@ -10,10 +10,15 @@ struct State {
     threads: usize,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { pool: None, threads: 0 });
+static STATE: Mutex<State> = Mutex::new(State {
+    pool: None,
+    threads: 0,
+});
 
 fn default_threads() -> usize {
-    let wanted = std::env::var("COTAN_NUM_THREADS").ok().and_then(|t| t.parse().ok());
+    let wanted = std::env::var("COTAN_NUM_THREADS")
+        .ok()
+        .and_then(|t| t.parse().ok());
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     wanted.filter(|&n| n > 0).unwrap_or_else(cores)
 }
@@ -31,7 +36,11 @@ pub fn num_threads() -> usize {
 /// variable `COTAN_NUM_THREADS`, else the number of cores).
 pub fn set_num_threads(threads: usize) {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    state.threads = if threads == 0 { default_threads() } else { threads };
+    state.threads = if threads == 0 {
+        default_threads()
+    } else {
+        threads
+    };
     state.pool = None;
 }
 

@@ -23,7 +23,11 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs a plan on these inputs. `interrupted` is asked now and then, on the calling thread, whether
 /// to stop.
-pub fn run(plan: &Plan, inputs: Vec<Value>, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
+pub fn run(
+    plan: &Plan,
+    inputs: Vec<Value>,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Value>> {
     note(|counts| {
         counts.runs += 1;
         counts.add_equations(&plan.counts);
@@ -32,7 +36,9 @@ pub fn run(plan: &Plan, inputs: Vec<Value>, interrupted: &mut dyn FnMut() -> boo
     if plan.cost < WORTH_THREADS {
         return execute(plan, inputs, &Ctx::new(&cancel, 1));
     }
-    let Some(pool) = pool() else { return execute(plan, inputs, &Ctx::new(&cancel, 1)) };
+    let Some(pool) = pool() else {
+        return execute(plan, inputs, &Ctx::new(&cancel, 1));
+    };
     let done: (Mutex<Option<Result<Vec<Value>>>>, Condvar) = (Mutex::new(None), Condvar::new());
     pool.in_place_scope(|scope| {
         scope.spawn(|_| {
@@ -45,14 +51,21 @@ pub fn run(plan: &Plan, inputs: Vec<Value>, interrupted: &mut dyn FnMut() -> boo
         });
         let mut guard = done.0.lock().unwrap_or_else(PoisonError::into_inner);
         while guard.is_none() {
-            guard = done.1.wait_timeout(guard, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            guard = done
+                .1
+                .wait_timeout(guard, PATIENCE)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if guard.is_none() && interrupted() {
                 cancel.store(true, Ordering::Relaxed);
                 break;
             }
         }
     });
-    done.0.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(Err(Error::Interrupted))
+    done.0
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .unwrap_or(Err(Error::Interrupted))
 }
 
 fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
@@ -69,8 +82,11 @@ fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>>
             Work::Call => call(step, &mut slots, ctx)?,
             Work::Fused(fused) => {
                 let outputs = allocate(step, &mut slots)?;
-                let inputs: SmallVec<[Value; 4]> =
-                    step.inputs.iter().map(|&s| get(&slots, s).clone()).collect();
+                let inputs: SmallVec<[Value; 4]> = step
+                    .inputs
+                    .iter()
+                    .map(|&s| get(&slots, s).clone())
+                    .collect();
                 for slot in &step.dying {
                     slots[*slot as usize] = None;
                 }
@@ -89,7 +105,9 @@ fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>>
 }
 
 fn get(slots: &[Option<Value>], slot: u32) -> &Value {
-    slots[slot as usize].as_ref().expect("a step runs after what it reads")
+    slots[slot as usize]
+        .as_ref()
+        .expect("a step runs after what it reads")
 }
 
 fn view(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
@@ -122,7 +140,12 @@ fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
     let value = match step.prim.kernel_ref() {
         Some(Kernel::Call(call)) => call(&step.params, &mut args, aval, ctx)?,
         Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx)?,
-        _ => return Err(Error::Program(format!("{}: has no kernel", step.prim.name()))),
+        _ => {
+            return Err(Error::Program(format!(
+                "{}: has no kernel",
+                step.prim.name()
+            )));
+        }
     };
     slots[*out as usize] = Some(value);
     Ok(())
@@ -134,7 +157,12 @@ fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value;
     // Among very many inputs the search would cost more than it saves.
     let mut donors: SmallVec<[u32; 8]> = step.dying.iter().copied().take(MANY).collect();
     let mut outputs = SmallVec::new();
-    let full = step.inputs.iter().map(|&s| get(slots, s).aval().size()).max().unwrap_or(0);
+    let full = step
+        .inputs
+        .iter()
+        .map(|&s| get(slots, s).aval().size())
+        .max()
+        .unwrap_or(0);
     for (_, aval) in &step.outputs {
         // Reductions write elsewhere than they read.
         let fits = |value: &mut Value| {
@@ -145,7 +173,9 @@ fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value;
                 && value.is_contiguous()
                 && value.is_unique()
         };
-        let donor = donors.iter().position(|&s| slots[s as usize].as_mut().is_some_and(fits));
+        let donor = donors
+            .iter()
+            .position(|&s| slots[s as usize].as_mut().is_some_and(fits));
         outputs.push(match donor {
             Some(i) => {
                 let slot = donors.swap_remove(i);

@@ -50,31 +50,46 @@ impl<'e> Ct<'e> {
             Ct::Dense(v) => Ct::Dense(apply(v)),
             Ct::Masked(v, mask) => Ct::Masked(apply(v), mask),
         };
-        let Partial::Where(cond, flag) = *partial else { return out };
+        let Partial::Where(cond, flag) = *partial else {
+            return out;
+        };
         let cond = if flag { cond } else { cond.not() };
         match out {
             Ct::Dense(v) => Ct::Masked(v, cond),
-            Ct::Masked(v, mask) => Ct::Masked(v, mask.apply(ops::LOGICAL_AND, crate::prim::Params::None, &[cond])),
+            Ct::Masked(v, mask) => Ct::Masked(
+                v,
+                mask.apply(ops::LOGICAL_AND, crate::prim::Params::None, &[cond]),
+            ),
             Ct::Zero => Ct::Zero,
         }
     }
 
     /// In the space of a primal of this dtype and shape.
     pub fn project(self, primal: &Aval) -> Ct<'e> {
+        // Nothing was repeated and nothing cast: the common case.
+        if let Ct::Dense(v) = self
+            && v.emit.is_like(v.var, primal)
+        {
+            return self;
+        }
         let fit = |v: V<'e>| {
-            let v = if v.dtype().is_complex() && !primal.dtype.is_complex() { v.real() } else { v };
+            let v = if v.dtype().is_complex() && !primal.dtype.is_complex() {
+                v.real()
+            } else {
+                v
+            };
             v.cast(primal.dtype)
         };
         match self {
             Ct::Zero => Ct::Zero,
-            Ct::Masked(v, mask)
-                if v.shape() == primal.shape && mask.shape() == primal.shape =>
-            {
+            Ct::Masked(v, mask) if v.shape() == primal.shape && mask.shape() == primal.shape => {
                 Ct::Masked(fit(v), mask)
             }
             other => {
                 // The sum over repeated axes has to see the zeros of the mask.
-                let Some(v) = other.dense() else { return Ct::Zero };
+                let Some(v) = other.dense() else {
+                    return Ct::Zero;
+                };
                 let v = fit(v);
                 // Most contributions have the shape of the result, which the argument was repeated to;
                 // a rule may also give a smaller one, which stands for its repetition.

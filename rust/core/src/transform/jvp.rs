@@ -42,7 +42,13 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
     }
     let shift = (next - primal.num_inputs()) as Var;
     builder.copy_equations(primal, shift);
-    let moved = |v: Var| if (v as usize) < primal.num_inputs() { v } else { v + shift };
+    let moved = |v: Var| {
+        if (v as usize) < primal.num_inputs() {
+            v
+        } else {
+            v + shift
+        }
+    };
     let mut ts: Vec<Option<V<'_>>> = vec![None; primal.num_vars()];
     for (t, slot) in ts.iter_mut().zip(&tangents) {
         *t = slot.map(|s| builder.handle(s as Var));
@@ -56,7 +62,11 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
             continue;
         }
         let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
-        let rule = Rule { x: &x, out: builder.handle(moved(out)), params: primal.params(eqn) };
+        let rule = Rule {
+            x: &x,
+            out: builder.handle(moved(out)),
+            params: primal.params(eqn),
+        };
         ts[out as usize] = push(eqn.prim, &rule, &t)?.map(|v| {
             let aval = primal.aval(out);
             let real = v.dtype().is_complex() && !aval.dtype.is_complex();
@@ -75,13 +85,20 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
     drop(ts);
     let program = builder.finish(outs)?;
     program.debug_verify();
-    Ok(Jvp { program, tangents, results })
+    Ok(Jvp {
+        program,
+        tangents,
+        results,
+    })
 }
 
 /// The tangent of one equation's result.
 fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Option<V<'e>>> {
     match &prim.0.class {
-        Class::Elementwise { partials: Some(partials), .. } => {
+        Class::Elementwise {
+            partials: Some(partials),
+            ..
+        } => {
             let mut sum: Option<V<'e>> = None;
             for (i, t) in t.iter().enumerate() {
                 let Some(t) = *t else { continue };
@@ -117,9 +134,9 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
             Ok(Some(rule.out.with(out)))
         }
         Class::General { jvp: Some(jvp), .. } => Ok(Some(jvp(rule, t))),
-        Class::Elementwise { partials: None, .. } | Class::General { jvp: None, .. } => {
-            Err(Error::NotDifferentiable(format!("{}: has no derivative rule", prim.name())))
-        }
+        Class::Elementwise { partials: None, .. } | Class::General { jvp: None, .. } => Err(
+            Error::NotDifferentiable(format!("{}: has no derivative rule", prim.name())),
+        ),
     }
 }
 

@@ -47,8 +47,9 @@ pub fn split(program: &Program, is_late: &[bool], wanted: usize) -> Split {
     reads.dedup();
 
     let residuals = choose(program, &reads);
-    let mut late_inputs: Vec<Var> =
-        (0..program.num_inputs() as Var).filter(|&v| is_late[v as usize]).collect();
+    let mut late_inputs: Vec<Var> = (0..program.num_inputs() as Var)
+        .filter(|&v| is_late[v as usize])
+        .collect();
     let early_inputs: Vec<usize> = (0..program.num_inputs()).filter(|&i| !is_late[i]).collect();
     let inputs: Vec<Var> = early_inputs.iter().map(|&i| i as Var).collect();
     let mut early_outs = program.outs[..wanted].to_vec();
@@ -58,7 +59,11 @@ pub fn split(program: &Program, is_late: &[bool], wanted: usize) -> Split {
     let late = program.extract(&late_inputs, outs);
     early.debug_verify();
     late.debug_verify();
-    Split { early, late, early_inputs }
+    Split {
+        early,
+        late,
+        early_inputs,
+    }
 }
 
 /// Which variables to keep so that all of `reads` can be had again. Sorted.
@@ -75,8 +80,12 @@ fn choose(program: &Program, reads: &[Var]) -> Vec<Var> {
             None => kept[v as usize] = true,
             // A layout costs nothing and may be smaller where it comes from.
             Some(eqn) if eqn.prim.0.cost == Cost::Free => {
-                let source: usize = program.args(eqn).iter().map(|&a| program.aval(a).size()).sum();
-                if source <= program.aval(v).size() || eqn.prim.is_view() {
+                let source: usize = program
+                    .args(eqn)
+                    .iter()
+                    .map(|&a| program.aval(a).size())
+                    .sum();
+                if source <= program.aval(v).size() {
                     work.extend(program.args(eqn));
                 } else {
                     kept[v as usize] = true;
@@ -86,27 +95,50 @@ fn choose(program: &Program, reads: &[Var]) -> Vec<Var> {
             Some(_) => kept[v as usize] = true,
         }
     }
-    // A cheap result is made again where all that it is made of is kept, or free to make.
+    // A cheap result is made again when what it is made of, shared with the others that are made of
+    // it, needs no more memory.
     cheap.sort_unstable();
-    for v in cheap {
-        let again = recomputable(program, v, &kept);
-        kept[v as usize] = !again;
+    let sources: Vec<Option<Vec<Var>>> =
+        cheap.iter().map(|&v| sources(program, v, &kept)).collect();
+    let mut users = vec![0usize; program.num_vars()];
+    for &source in sources.iter().flatten().flatten() {
+        users[source as usize] += 1;
     }
-    (0..program.num_vars() as Var).filter(|&v| kept[v as usize]).collect()
+    for (&v, sources) in cheap.iter().zip(&sources) {
+        let fits = |sources: &&Vec<Var>| {
+            let missing = sources.iter().filter(|&&s| !kept[s as usize]);
+            let share = missing.map(|&s| program.aval(s).nbytes() / users[s as usize]);
+            share.sum::<usize>() <= program.aval(v).nbytes()
+        };
+        match sources.as_ref().filter(fits) {
+            Some(sources) => sources.iter().for_each(|&s| kept[s as usize] = true),
+            None => kept[v as usize] = true,
+        }
+    }
+    (0..program.num_vars() as Var)
+        .filter(|&v| kept[v as usize])
+        .collect()
 }
 
-/// Whether a variable follows from kept ones through a few free and cheap equations.
-fn recomputable(program: &Program, v: Var, kept: &[bool]) -> bool {
+/// What a variable is made of through a few free and cheap equations: kept variables, inputs and the
+/// results of dear ones. `None` when it takes more equations.
+fn sources(program: &Program, v: Var, kept: &[bool]) -> Option<Vec<Var>> {
     const FEW: usize = 8;
+    let mut sources = Vec::new();
     let mut work = vec![v];
     let mut steps = 0;
     while let Some(v) = work.pop() {
-        let Some(eqn) = program.definition(v) else { return false };
-        steps += 1;
-        if eqn.prim.0.cost > Cost::Cheap || steps > FEW {
-            return false;
+        match program.definition(v) {
+            Some(eqn) if eqn.prim.0.cost <= Cost::Cheap && !kept[v as usize] => {
+                steps += 1;
+                if steps > FEW {
+                    return None;
+                }
+                work.extend(program.args(eqn));
+            }
+            _ if sources.contains(&v) => {}
+            _ => sources.push(v),
         }
-        work.extend(program.args(eqn).iter().filter(|&&a| !kept[a as usize]));
     }
-    true
+    Some(sources)
 }

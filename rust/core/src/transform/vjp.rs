@@ -34,8 +34,11 @@ pub struct Vjp {
 /// Differentiates a program with respect to the marked inputs.
 pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let inexact = |v: Var| primal.aval(v).dtype.is_inexact();
-    let asked: Vec<bool> =
-        wrt.iter().enumerate().map(|(i, &w)| w && inexact(i as Var)).collect();
+    let asked: Vec<bool> = wrt
+        .iter()
+        .enumerate()
+        .map(|(i, &w)| w && inexact(i as Var))
+        .collect();
     let active = primal.varies_with(&asked);
 
     let cotangents: Vec<Option<usize>> = (primal.outs.iter())
@@ -48,7 +51,13 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let builder = start(primal, &cotangents);
     let shift = cotangents.iter().flatten().count() as Var;
     // Variables of the primal program, as they are numbered behind the new inputs.
-    let moved = |v: Var| if (v as usize) < primal.num_inputs() { v } else { v + shift };
+    let moved = |v: Var| {
+        if (v as usize) < primal.num_inputs() {
+            v
+        } else {
+            v + shift
+        }
+    };
 
     let mut cts: Vec<Ct<'_>> = vec![Ct::Zero; primal.num_vars()];
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
@@ -69,7 +78,11 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         let args = primal.args(eqn);
         x.clear();
         x.extend(args.iter().map(|&a| builder.handle(moved(a))));
-        let rule = Rule { x: &x, out: builder.handle(moved(out)), params: primal.params(eqn) };
+        let rule = Rule {
+            x: &x,
+            out: builder.handle(moved(out)),
+            params: primal.params(eqn),
+        };
         for (i, &a) in args.iter().enumerate() {
             if !active[a as usize] {
                 if inexact(a) && primal.literal(a).is_none() {
@@ -85,12 +98,13 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                     }
                     _ => Ct::Zero,
                 },
-                Class::Elementwise { partials: Some(partials), .. } => {
-                    ct.through(&partials(&x, rule.out, i))
-                }
-                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
-                    ct.dense().map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i)))
-                }
+                Class::Elementwise {
+                    partials: Some(partials),
+                    ..
+                } => ct.through(&partials(&x, rule.out, i)),
+                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => ct
+                    .dense()
+                    .map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i))),
                 Class::Elementwise { partials: None, .. } | Class::General { vjp: None, .. } => {
                     return Err(no_derivative(eqn.prim.name()));
                 }
@@ -115,7 +129,12 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     drop(cts);
     let program = builder.finish(outs)?;
     program.debug_verify();
-    Ok(Vjp { program, cotangents, gradients, skipped })
+    Ok(Vjp {
+        program,
+        cotangents,
+        gradients,
+        skipped,
+    })
 }
 
 fn count(list: &mut Vec<(Prim, u64)>, prim: Prim) {

@@ -27,7 +27,11 @@ pub(super) unsafe fn product<T: Number>(
         // SAFETY: indices stay below the lengths of the axes.
         let get = |i: usize| unsafe { b.from(i / n, i % n).at.at(0).read() };
         dense = (0..k * n).map(get).collect();
-        Mat { at: Shared::new(dense.as_ptr().cast_mut()), rs: n as isize, cs: 1 }
+        Mat {
+            at: Shared::new(dense.as_ptr().cast_mut()),
+            rs: n as isize,
+            cs: 1,
+        }
     };
     // A dense `b` with rows, for one row of `a`, is cut into columns; otherwise `a` into rows.
     let (across, len) = if m == 1 { (true, n) } else { (false, m) };

@@ -4,6 +4,8 @@
 //! others. A reduction cuts its axes into blocks of fixed size, folds each block, and combines the
 //! blocks pairwise; blocks are a matter of shape and strides only, so the result has the same bits on
 //! any number of threads, and the error of a sum grows with the logarithm of its length.
+// Elements are read and written unaligned wherever they may be foreign.
+#![allow(clippy::cast_ptr_alignment)]
 
 mod number;
 mod order;
@@ -17,7 +19,7 @@ use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
 pub(crate) use number::{BLOCK, Number, with_number};
 pub use order::{argreduce, argsort};
-pub use scan::{cumprod, cumsum};
+pub use scan::cumsum;
 
 /// Elements that one unit of work folds before units are combined.
 const CHUNK: usize = 1 << 16;
@@ -289,7 +291,9 @@ unsafe fn fold_along<T: Number>(
                 .write(fold_chunk::<T>(base.at(s), reduced, c * CHUNK, n, f));
         })?;
         let mut tree = Pairwise::new();
-        partial.iter().for_each(|&x| tree.push(x, f));
+        for &x in &partial {
+            tree.push(x, f);
+        }
         if let Some(x) = tree.finish(f) {
             // SAFETY: as above.
             unsafe { out.at(o).write_unaligned(T::narrow(x)) };
@@ -351,7 +355,10 @@ unsafe fn fold_block<W: Copy>(p: *const W, n: usize, f: impl Fn(W, W) -> W + Cop
         if n == BLOCK {
             let mut lanes = [at(0); LANES];
             for (i, x) in lanes.iter_mut().enumerate() {
-                let (low, high) = (f(at(i), at(i + LANES)), f(at(i + 2 * LANES), at(i + 3 * LANES)));
+                let (low, high) = (
+                    f(at(i), at(i + LANES)),
+                    f(at(i + 2 * LANES), at(i + 3 * LANES)),
+                );
                 *x = f(low, high);
             }
             let mut sixteen = [lanes[0]; 16];
@@ -438,9 +445,9 @@ unsafe fn fold_across<T: Number>(
             to.at(c as isize).write(Tile(x));
         })?;
         let mut tree = Pairwise::new();
-        partial
-            .iter()
-            .for_each(|x| tree.push(x.0, |a, b| zip(a, &b, n, f)));
+        for x in &partial {
+            tree.push(x.0, |a, b| zip(a, &b, n, f));
+        }
         if let Some(x) = tree.finish(|a, b| zip(a, &b, n, f)) {
             store(o, &x[..n]);
         }

@@ -1,4 +1,6 @@
 //! Positions of extremes, and sorting.
+// Elements are read and written unaligned wherever they may be foreign.
+#![allow(clippy::cast_ptr_alignment)]
 
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -118,7 +120,7 @@ unsafe fn positions<T: Number>(
             unsafe {
                 slots
                     .at(c as isize)
-                    .write(best(from.at(first as isize), 1, n, first, f))
+                    .write(best(from.at(first as isize), 1, n, first, f));
             };
         })?;
         let first = found[0];

@@ -1,4 +1,6 @@
-//! Running sums and products, added up from the first element to the last as NumPy does it.
+//! Running sums, added up from the first element to the last as NumPy does it.
+// Elements are read and written unaligned wherever they may be foreign.
+#![allow(clippy::cast_ptr_alignment)]
 
 use super::super::strided::{Shared, contiguous};
 use super::super::{Ctx, Value};
@@ -9,12 +11,6 @@ use crate::error::Result;
 pub fn cumsum(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
     // SAFETY: `T` is the type of the dtype.
     with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::plus) })
-}
-
-/// Running products along `axis`, from its end when `reverse`.
-pub fn cumprod(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
-    // SAFETY: `T` is the type of the dtype.
-    with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::times) })
 }
 
 unsafe fn scan<T: Number>(

@@ -355,8 +355,7 @@ fn scans_follow_the_axis() {
         let v = layout(&mut random, Random::float);
         for axis in 0..v.shape().len() {
             for reverse in [false, true] {
-                let sum = cumsum(&v, axis, reverse, &ctx()).unwrap();
-                let prod = wide(|ctx| cumprod(&v, axis, reverse, ctx)).unwrap();
+                let sum = wide(|ctx| cumsum(&v, axis, reverse, ctx)).unwrap();
                 let steps = row_major(v.shape());
                 for index in indices(v.shape()) {
                     let range: Vec<usize> = if reverse {
@@ -372,18 +371,13 @@ fn scans_follow_the_axis() {
                         index[axis] = i;
                         at::<f64>(&v, &index)
                     };
-                    let (s, p) = range[1..]
-                        .iter()
-                        .fold((get(range[0]), get(range[0])), |(s, p), &i| {
-                            (s + get(i), p * get(i))
-                        });
+                    let s = range[1..].iter().fold(get(range[0]), |s, &i| s + get(i));
                     let flat: usize = index
                         .iter()
                         .zip(&steps)
                         .map(|(&i, &s)| i * s as usize)
                         .sum();
                     assert_eq!(sum.as_slice::<f64>().unwrap()[flat], s);
-                    assert_eq!(prod.as_slice::<f64>().unwrap()[flat], p);
                 }
             }
         }

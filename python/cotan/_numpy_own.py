@@ -1,0 +1,265 @@
+"""NumPy's own Python code, run on `Array`s.
+
+Half of NumPy's functions are Python code over the other half: padding, statistics, differences,
+polynomials, set operations. That code runs on arrays of ours as it stands, except where it calls
+one of the few functions that make an ndarray of whatever they get (`asarray`, `empty`, ...). So it
+is run with a copy of its module's names in which those few are ours. Signatures, corner cases and
+messages are NumPy's, of the version that is installed; what would lose a derivative on the way is
+refused by `Array` itself.
+"""
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array
+
+
+class Flat:
+    """All elements of an array along one axis, in row-major order: reads and writes go through."""
+
+    def __init__(self, array: Any) -> None:
+        self.base = array
+
+    def _positions(self, key: Any) -> tuple[Any, Any]:
+        positions = np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
+        return positions, np.unravel_index(positions, self.base.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.base.reshape(-1)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        positions, where = self._positions(key)
+        values = _core.asarray(value)
+        count = np.size(positions)
+        if count == 0:
+            return
+        if values.size != count:
+            # Values that are too few are repeated, those that are too many left over.
+            values = _core.reshape(values, -1)[np.arange(count) % values.size]
+        if self.base.ndim == 0:
+            where = ()
+        self.base[where] = _core.reshape(values, np.shape(positions))
+
+    def __len__(self) -> int:
+        return int(self.base.size)
+
+    def __iter__(self) -> Any:
+        return iter(self.base.reshape(-1))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.copy(), dtype)
+
+    def copy(self) -> Any:
+        """Give the elements as an array of their own."""
+        return self.base.flatten()
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
+    if isinstance(a, Flat):
+        a = a.copy()
+    if is_array(a):
+        a = a if a._rank == "array" else a.copy()
+        return a if dtype is None else a.astype(dtype, copy=bool(options.get("copy")))
+    if isinstance(a, (list, tuple)) and _holds_array(a):
+        return _core.array(a, dtype)
+    return np.asarray(a, dtype, order, **options)
+
+
+def _holds_array(items: Any) -> bool:
+    return any(is_array(x) or (isinstance(x, (list, tuple)) and _holds_array(x)) for x in items)
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: Any = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Any = None,
+) -> Any:
+    """Give an array of its own, as `numpy.array`."""
+    del subok, like
+    result = asarray(object, dtype, None if order == "K" else order)
+    if copy and result is object:
+        result = result.copy()
+    if result.ndim < ndmin:
+        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
+    return result
+
+
+def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that makes arrays of numbers make ours, which traced values can be put into."""
+
+    def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        result = make(*args, **kwargs)
+        return _core.array(result) if result.dtype.kind in "fc" else result
+
+    return made
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any
+) -> Any:
+    """Give an array with one value everywhere, or with one that broadcasts."""
+    del options
+    if not is_array(fill_value):
+        return _makes_array(np.full)(shape, fill_value, dtype, order)
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    value = fill_value if dtype is None else fill_value.astype(dtype)
+    return _core.broadcast_to(value, shape).copy()
+
+
+class Converter:
+    """What NumPy's code uses to turn arguments into arrays and to find their common dtype."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._given = arguments
+        self._arrays = tuple(asarray(a) for a in arguments)
+        self.scalar_input = tuple(
+            np.ndim(a) == 0 and not isinstance(a, np.ndarray) for a in arguments
+        )
+
+    def __getitem__(self, at: int) -> Any:
+        return self._arrays[at]
+
+    def as_arrays(
+        self, /, subok: bool = True, pyscalars: str = "convert_if_no_array"
+    ) -> tuple[Any, ...]:
+        del subok
+        keep = pyscalars == "preserve" or (
+            pyscalars == "convert_if_no_array" and not all(map(self._is_number, self._given))
+        )
+        pairs = zip(self._given, self._arrays, strict=True)
+        return tuple(g if keep and self._is_number(g) else a for g, a in pairs)
+
+    @staticmethod
+    def _is_number(x: Any) -> bool:
+        return type(x) in {int, float, complex}
+
+    def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
+        parts: list[Any] = [
+            g if self._is_number(g) else a
+            for g, a in zip(self._given, self._arrays, strict=True)
+        ]
+        if extra_dtype is not None:
+            parts.append(extra_dtype)
+        if ensure_inexact:
+            parts.append(0.0)
+        return np.result_type(*parts)
+
+    def wrap(self, value: Any, /, to_scalar: bool | None = None) -> Any:
+        scalar = all(self.scalar_input) if to_scalar is None else to_scalar
+        return value[()] if scalar else value
+
+
+def _names(text: str) -> list[Any]:
+    return [found for found in map(in_numpy, text.split()) if found is not None]
+
+
+_SUBSTITUTES: dict[int, Any] = {
+    **{id(f): asarray for f in _names("asarray asanyarray ascontiguousarray asfortranarray")},
+    **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
+    id(np.array): array,
+    id(np.full): full,
+}
+_INTERNAL = {"_array_converter": Converter, "_unique_hash": lambda *_, **__: NotImplemented}
+
+
+def ours(value: Any) -> Any:
+    """Give what stands for a value of NumPy's in code that runs on our arrays."""
+    found = _SUBSTITUTES.get(id(value))
+    if found is not None:
+        return found
+    if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
+        return _Namespace(value)
+    if isinstance(value, FunctionType) and (value.__module__ or "").startswith("numpy"):
+        return bound(value)
+    return value
+
+
+class _Namespace:
+    """A module of NumPy's, as that code sees it."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = ours(getattr(self._module, name))
+        setattr(self, name, value)
+        return value
+
+
+class _Globals(dict[str, Any]):
+    """The names of one of NumPy's modules, as that code sees them; filled as they are used."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(__builtins__=names["__builtins__"])
+        self._names = names
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = _INTERNAL.get(name) or ours(self._names[name])
+        return value
+
+
+_GLOBALS: dict[int, _Globals] = {}
+_BOUND: dict[int, tuple[FunctionType, FunctionType]] = {}
+
+
+def bound(function: FunctionType) -> Callable[..., Any]:
+    """Give a function of NumPy's with our names in place of its own."""
+    if id(function) not in _BOUND:
+        names = function.__globals__
+        copy = FunctionType(
+            function.__code__,
+            _GLOBALS.setdefault(id(names), _Globals(names)),
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        _BOUND[id(function)] = function, copy
+    return _BOUND[id(function)][1]
+
+
+def own(function: Any) -> Callable[..., Any]:
+    """Give what a public function of NumPy's does, for our arrays."""
+    return bound(inspect.unwrap(function))
+
+
+# The functions that are run like this. Where a rule of our own gives fewer equations, or is right at
+# a kink, it is in another file.
+_FUNCTIONS = """
+    angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
+    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff digitize
+    dsplit dstack ediff1d expand_dims extract fill_diagonal flatnonzero fliplr flipud fft.fftshift
+    fft.ifftshift geomspace gradient histogram histogram2d histogramdd hsplit hstack i0 imag insert
+    intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron linalg.matrix_power
+    linalg.multi_dot linspace logspace median meshgrid nan_to_num nancumprod nancumsum nanmax nanmean
+    nanmin nanpercentile nanprod nanquantile nansum nanvar percentile piecewise poly polyadd polyder
+    polydiv polyint polymul polysub polyval put_along_axis quantile real real_if_close rollaxis rot90
+    select setdiff1d setxor1d sort_complex split take_along_axis tril_indices_from trim_zeros
+    triu_indices_from union1d unique unique_all unique_counts unique_inverse unique_values unstack
+    unwrap vander vsplit vstack
+    lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
+    lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
+"""
+
+
+def _enter(function: Any) -> None:
+    def first(*args: Any, **kwargs: Any) -> Any:
+        FUNCTIONS[function] = own(function)
+        return FUNCTIONS[function](*args, **kwargs)
+
+    implements(function)(first)
+
+
+for _function in _names(_FUNCTIONS):
+    _enter(_function)

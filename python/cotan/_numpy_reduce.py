@@ -1,0 +1,260 @@
+"""NumPy's reductions, running sums, and sorting, on `Array`s."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import (
+    FUNCTIONS,
+    axes_of,
+    either,
+    flat,
+    flat_if_none,
+    implements,
+    in_numpy,
+    plain,
+    written,
+)
+from cotan._numpy_own import own
+from cotan._ufunc import reduced, scanned
+
+# --------------------------------------------------------------------------------------------------
+# Sums, products, extrema
+
+
+@implements(np.sum)
+def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
+    plain_call = dtype is None and out is None and keepdims is False and where is True
+    if plain_call and type(initial) is int and initial == 0:
+        return _core.sum(a, axis)  # the common case, without looking at what was not given
+    result = reduced(np.add, a, axis, dtype, either(keepdims, False), initial, either(where, True))
+    return written("sum", out, result)
+
+
+@implements(np.prod)
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
+    keepdims, where = either(keepdims, False), either(where, True)
+    return written("prod", out, reduced(np.multiply, a, axis, dtype, keepdims, initial, where))
+
+
+def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
+                 initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
+        keepdims, where = either(keepdims, False), either(where, True)
+        return written(name, out, reduced(ufunc, a, axis, None, keepdims, initial, where))
+
+    return function
+
+
+implements(np.max, np.amax)(_fold("max", np.maximum))
+implements(np.min, np.amin)(_fold("min", np.minimum))
+
+
+def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
+                 where: Any = True) -> Any:  # fmt: skip
+        keepdims, where = either(keepdims, False), either(where, True)
+        result = reduced(ufunc, a, axis, None, keepdims, np._NoValue, where)
+        return written(name, out, result)
+
+    return function
+
+
+implements(np.all)(_logical("all", np.logical_and))
+implements(np.any)(_logical("any", np.logical_or))
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    keepdims = either(keepdims, False)
+    return written("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return np.count_nonzero(plain(a), axis=axis, keepdims=keepdims)
+
+
+def _arg(name: str) -> Callable[..., Any]:
+    find = getattr(_core, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        return written(name, out, find(a, axis, either(keepdims, False)))
+
+    return function
+
+
+implements(np.argmax)(_arg("argmax"))
+implements(np.argmin)(_arg("argmin"))
+
+
+# --------------------------------------------------------------------------------------------------
+# Moments
+
+
+def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
+    """Give how many elements each entry of a reduction combines."""
+    axes = axes_of(axis, x.ndim)
+    if where is True:
+        return math.prod(x.shape[a] for a in axes)
+    mask = np.broadcast_to(plain(where), x.shape)
+    return mask.sum(axis=axes, keepdims=keepdims)
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         *, where: Any = True) -> Any:  # fmt: skip
+    if dtype is None and out is None and keepdims is False and where is True:
+        return _core.mean(a, axis)
+    keepdims, where = either(keepdims, False), either(where, True)
+    x = _core.asarray(a, dtype)
+    if where is True:
+        return written("mean", out, _core.mean(x, axis, keepdims))
+    total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
+    return written("mean", out, _per(total, _count(x, axis, where, keepdims)))
+
+
+def _per(total: Any, count: Any) -> Any:
+    """Divide by a number of elements without changing the dtype of floats."""
+    if isinstance(count, (int, float)) or total.dtype.kind not in "fc":
+        return _core.div(total, count)
+    return _core.div(total, np.asarray(count, total.dtype))
+
+
+@implements(np.var)
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+        keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue,
+        correction: Any = np._NoValue) -> Any:  # fmt: skip
+    if correction is not np._NoValue and ddof != 0:
+        raise ValueError("var: ddof and correction can't be provided simultaneously")
+    x = _core.asarray(a, dtype)
+    keepdims, where, ddof = either(keepdims, False), either(where, True), either(correction, ddof)
+    center = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
+    deviation = x - (center if mean is np._NoValue else mean)
+    if deviation.dtype.kind == "c":
+        square = _core.square(deviation.real) + _core.square(deviation.imag)
+    else:
+        square = _core.square(deviation)
+    total = reduced(np.add, square, axis, None, keepdims, np._NoValue, where)
+    count = np.maximum(np.subtract(_count(x, axis, where, keepdims), ddof), 0)
+    return written("var", out, _per(total, count if np.ndim(count) else float(count)))
+
+
+@implements(np.std)
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+        **kwargs: Any) -> Any:  # fmt: skip
+    return written("std", out, safe_sqrt(var(a, axis, dtype, None, *args, **kwargs)))
+
+
+def safe_sqrt(x: Any) -> Any:
+    """Give the square root, with the derivative 0 at 0 (a kink: the documented choice)."""
+    zero = _core.eq(x, 0)
+    return _core.where(zero, x, _core.sqrt(_core.where(zero, 1, x)))
+
+
+@implements(np.nanstd)
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+           **kwargs: Any) -> Any:  # fmt: skip
+    return written("nanstd", out, safe_sqrt(own(np.nanvar)(a, axis, dtype, None, *args, **kwargs)))
+
+
+@implements(np.nanmedian)
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+              keepdims: Any = False) -> Any:  # fmt: skip
+    del overwrite_input
+    result = own(np.nanquantile)(a, 0.5, axis, keepdims=either(keepdims, False))
+    return written("nanmedian", out, result)
+
+
+# --------------------------------------------------------------------------------------------------
+# Running sums and products
+
+
+@implements(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    return written("cumsum", out, _core.cumsum(_core.asarray(a, dtype), axis))
+
+
+@implements(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    x, at = flat_if_none(a, axis)
+    return written("cumprod", out, scanned(np.multiply, x, at, dtype))
+
+
+def _cumulative(name: str, ufunc: Any) -> None:
+    function = in_numpy(name)
+
+    @implements(function)
+    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
+                   include_initial: bool = False) -> Any:  # fmt: skip
+        x = _core.asarray(x)
+        if axis is None and x.ndim != 1:
+            raise ValueError(f"For arrays which have more than one dimension ``axis`` of {name} "
+                             "argument is required.")  # fmt: skip
+        (at,) = axes_of(0 if axis is None else axis, x.ndim)
+        result = scanned(ufunc, x, at, dtype)
+        if include_initial:
+            shape = [1 if i == at else n for i, n in enumerate(x.shape)]
+            first = np.full(shape, ufunc.identity, result.dtype)
+            result = _core.concatenate([first, result], at)
+        return written(name, out, result)
+
+
+_cumulative("cumulative_sum", np.add)
+_cumulative("cumulative_prod", np.multiply)
+
+# --------------------------------------------------------------------------------------------------
+# Sorting: positions are constants, values follow them
+
+
+def _checked(name: str, kth: Any, n: int) -> None:
+    for k in np.ravel(plain(kth)):
+        if not -n <= k < n:
+            raise ValueError(f"{name}: kth(={k}) out of bounds ({n})")
+
+
+@implements(np.argsort)
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+            stable: Any = None) -> Any:  # fmt: skip
+    del kind, order, stable
+    return _core.argsort(*flat_if_none(a, axis))
+
+
+@implements(np.sort)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+         stable: Any = None) -> Any:  # fmt: skip
+    del kind, order, stable
+    x, at = flat_if_none(a, axis)
+    perm = [i for i in range(x.ndim) if i != at] + [at]
+    moved = _core.transpose(x, perm)
+    n = x.shape[at]
+    if x.size == 0:
+        return x.copy()
+    rows = _core.reshape(moved, (-1, n))
+    index = _core.add(_core.argsort(rows, 1), np.arange(rows.shape[0])[:, None] * n)
+    ranked = _core.reshape(_core.gather(flat(rows), index), moved.shape)
+    return _core.transpose(ranked, list(np.argsort(perm))).copy()
+
+
+# What is sorted is partitioned around every element.
+
+
+@implements(np.partition)
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    del kind, order
+    x, at = flat_if_none(a, axis)
+    _checked("partition", kth, x.shape[at])
+    return sort(x, at)
+
+
+@implements(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    del kind, order
+    x, at = flat_if_none(a, axis)
+    _checked("argpartition", kth, x.shape[at])
+    return argsort(x, at)

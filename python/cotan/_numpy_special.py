@@ -1,0 +1,264 @@
+"""Ufuncs that are said in terms of primitives: NumPy's, and those of `scipy.special`, by their names.
+
+Where the textbook formula divides by zero or overflows on one side, `where` picks another one, and
+its unused branch gets a harmless argument.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import plain
+
+
+def _float(x: Any) -> Any:
+    """Give whole numbers as floats, as most ufuncs take them."""
+    x = _core.asarray(x) if isinstance(x, (list, tuple)) else x
+    return _core.div(x, 1)
+
+
+def _scaled(factor: float) -> Callable[[Any], Any]:
+    return lambda x: _core.mul(_float(x), factor)
+
+
+# --------------------------------------------------------------------------------------------------
+# NumPy's
+
+
+def _modf(x: Any) -> tuple[Any, Any]:
+    x = _float(x)
+    whole = _core.trunc(x)
+    # An infinite number has no fraction; NumPy gives zero.
+    fraction = _core.where(_core.isinf(x), 0, _core.sub(x, whole))
+    return _core.copysign(fraction, x), whole
+
+
+def _frexp(x: Any) -> tuple[Any, Any]:
+    exponent = np.asarray(np.frexp(plain(x))[1])
+    x = _float(x)
+    # In two steps, since 2 to the power of a large exponent is infinite.
+    half = exponent // 2
+    mantissa = _ldexp(_ldexp(x, -half), half - exponent)
+    return mantissa, _core.asarray(exponent)[()]
+
+
+def _ldexp(x: Any, n: Any) -> Any:
+    x = _float(x)
+    return _core.mul(x, _core.exp2(_core.cast(n, x.dtype)))
+
+
+def _heaviside(x: Any, at_zero: Any) -> Any:
+    x, at_zero = _float(x), _float(at_zero)
+    step = _core.where(_core.lt(x, 0), 0.0, _core.where(_core.eq(x, 0), at_zero, 1.0))
+    return _core.where(_core.isnan(x), x, step)
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    return _core.div(
+        _core.logaddexp(_core.mul(x, math.log(2)), _core.mul(y, math.log(2))), math.log(2)
+    )
+
+
+def _float_power(x: Any, y: Any) -> Any:
+    dtype = np.complex128 if "c" in {np.result_type(v).kind for v in (x, y)} else np.float64
+    return _core.pow(_core.cast(x, dtype), _core.cast(y, dtype))
+
+
+def _conjugate(x: Any) -> Any:
+    x = _core.asarray(x)
+    return x.conj() if x.dtype.kind == "c" else _core.pow(x, 1)
+
+
+def _positive(x: Any) -> Any:
+    x = _core.asarray(x)
+    if x.dtype == np.bool_:
+        raise TypeError("positive: not defined for dtype bool")
+    return +x
+
+
+def _fabs(x: Any) -> Any:
+    x = _float(x)
+    if x.dtype.kind == "c":
+        raise TypeError("fabs: not defined for complex numbers; use abs")
+    return _core.abs(x)
+
+
+def _row(x: Any) -> Any:
+    x = _core.asarray(x)
+    return _core.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def _column(x: Any) -> Any:
+    x = _core.asarray(x)
+    return _core.reshape(x, (*x.shape, 1))
+
+
+def _vecdot(x: Any, y: Any) -> Any:
+    x, y = _core.asarray(x), _core.asarray(y)
+    for v in (x, y):
+        if v.ndim == 0:
+            raise ValueError(f"vecdot: shapes {x.shape} and {y.shape} do not fit: no vectors")
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"vecdot: shapes {x.shape} and {y.shape} do not fit in the last axis")
+    return _core.sum(_core.mul(x.conj(), y), -1)
+
+
+def _matvec(x: Any, y: Any) -> Any:
+    return _core.matmul(x, _column(y))[..., 0]
+
+
+def _vecmat(x: Any, y: Any) -> Any:
+    return _core.matmul(_row(_core.asarray(x).conj()), y)[..., 0, :]
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "fabs": _fabs,
+    "positive": _positive,
+    "conjugate": _conjugate,
+    "deg2rad": _scaled(math.pi / 180),
+    "radians": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi),
+    "degrees": _scaled(180 / math.pi),
+    "heaviside": _heaviside,
+    "float_power": _float_power,
+    "divmod": lambda x, y: (_core.floor_divide(x, y), _core.remainder(x, y)),
+    "modf": _modf,
+    "frexp": _frexp,
+    "ldexp": _ldexp,
+    "logaddexp2": _logaddexp2,
+    "signbit": lambda x: _core.lt(_core.copysign(1.0, x), 0),
+    "matmul": _core.matmul,
+    "vecdot": _vecdot,
+    "matvec": _matvec,
+    "vecmat": _vecmat,
+}
+
+# --------------------------------------------------------------------------------------------------
+# Those of scipy.special
+
+
+def _at(zero: Any, value: Any, function: Callable[[Any], Any], x: Any, harmless: Any = 1) -> Any:
+    """Give `value` where `zero` holds, and a function of `x`, which is harmless there, elsewhere."""
+    return _core.where(zero, value, function(_core.where(zero, harmless, x)))
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    zero = _core.logical_and(_core.eq(x, 0), _core.logical_not(_core.isnan(y)))
+    return _core.where(zero, _float(x), _core.mul(x, _core.log(_core.where(zero, 1, y))))
+
+
+def _xlog1py(x: Any, y: Any) -> Any:
+    zero = _core.logical_and(_core.eq(x, 0), _core.logical_not(_core.isnan(y)))
+    return _core.where(zero, _float(x), _core.mul(x, _core.log1p(_core.where(zero, 0, y))))
+
+
+def _entr(x: Any) -> Any:
+    inside = _core.where(_core.lt(x, 0), -math.inf, _core.neg(_xlogy(x, _core.maximum(x, 0))))
+    return _core.where(_core.isnan(x), x, inside)
+
+
+def _rel_entr(x: Any, y: Any) -> Any:
+    inside = _core.logical_and(_core.gt(x, 0), _core.gt(y, 0))
+    ratio = _core.div(_core.where(inside, x, 1), _core.where(inside, y, 1))
+    edge = _core.where(_core.logical_and(_core.eq(x, 0), _core.ge(y, 0)), 0.0, math.inf)
+    edge = _core.where(_core.isnan(_core.add(x, y)), math.nan, edge)
+    return _core.where(inside, _core.mul(x, _core.log(ratio)), edge)
+
+
+def _logit(x: Any) -> Any:
+    return _core.sub(_core.log(x), _core.log1p(_core.neg(x)))
+
+
+def _log_ndtr(x: Any) -> Any:
+    """Give the logarithm of the normal distribution; far left by its continued fraction."""
+    far = _core.lt(x, -20)
+    t = _core.where(far, x, -20)
+    square = _core.mul(t, t)
+    fraction = _core.div(1, square)
+    series = 1 - fraction * (1 - 3 * fraction * (1 - 5 * fraction * (1 - 7 * fraction)))
+    tail = _core.log(series) - _core.log(_core.neg(t)) - square / 2 - 0.5 * math.log(2 * math.pi)
+    return _core.where(far, tail, _core.log(_ndtr(_core.where(far, 0, x))))
+
+
+def _ndtr(x: Any) -> Any:
+    return _core.mul(0.5, _core.erfc(_core.mul(x, -math.sqrt(0.5))))
+
+
+def _huber(delta: Any, r: Any) -> Any:
+    size = _core.abs(r)
+    near = _core.le(size, delta)
+    loss = _core.where(near, 0.5 * _core.square(r), _core.mul(delta, size - 0.5 * _float(delta)))
+    return _core.where(_core.lt(delta, 0), math.inf, loss)
+
+
+def _pseudo_huber(delta: Any, r: Any) -> Any:
+    zero = _core.eq(delta, 0)
+    d = _core.where(zero, 1, delta)
+    u = _core.square(_core.div(r, d))
+    # sqrt(1 + u) - 1 without cancellation
+    loss = _core.square(d) * u / (1 + _core.sqrt(1 + u))
+    return _core.where(_core.lt(delta, 0), math.inf, _core.where(zero, 0.0, loss))
+
+
+def _cosm1(x: Any) -> Any:
+    return _core.mul(-2, _core.square(_core.sin(_core.div(x, 2))))
+
+
+def _boxcox(x: Any, power: Any) -> Any:
+    return _boxcox_of(_core.log(x), power)
+
+
+def _boxcox_of(log: Any, power: Any) -> Any:
+    zero = _core.eq(power, 0)
+    p = _core.where(zero, 1, power)
+    # At 0 two terms of the series carry the derivative with respect to the power.
+    series = log + power * _core.square(log) / 2
+    return _core.where(zero, series, _core.expm1(p * log) / p)
+
+
+def _inv_boxcox1p(x: Any, power: Any) -> Any:
+    zero = _core.eq(power, 0)
+    p = _core.where(zero, 1, power)
+    limit = _core.expm1(x - power * _core.square(x) / 2)
+    return _core.where(zero, limit, _core.expm1(_core.log1p(p * x) / p))
+
+
+def _exprel(x: Any) -> Any:
+    zero = _core.eq(x, 0)
+    return _at(zero, 1 + _float(x) / 2, lambda t: _core.expm1(t) / t, x)
+
+
+SCIPY: dict[str, Callable[..., Any]] = {
+    "expit": _core.sigmoid,
+    "log_expit": lambda x: _core.neg(_core.softplus(_core.neg(x))),
+    "logit": _logit,
+    "erf": _core.erf,
+    "erfc": _core.erfc,
+    "ndtr": _ndtr,
+    "log_ndtr": _log_ndtr,
+    "exp10": lambda x: _core.pow(10.0, x),
+    "exprel": _exprel,
+    "round": _core.round,
+    "cosm1": _cosm1,
+    "sindg": lambda x: _core.sin(_NUMPY["radians"](x)),
+    "cosdg": lambda x: _core.cos(_NUMPY["radians"](x)),
+    "tandg": lambda x: _core.tan(_NUMPY["radians"](x)),
+    "cotdg": lambda x: _core.reciprocal(_core.tan(_NUMPY["radians"](x))),
+    "powm1": lambda x, y: _core.expm1(_core.mul(y, _core.log(x))),
+    "xlogy": _xlogy,
+    "xlog1py": _xlog1py,
+    "entr": _entr,
+    "rel_entr": _rel_entr,
+    "kl_div": lambda x, y: _core.add(_core.sub(_rel_entr(x, y), x), y),
+    "huber": _huber,
+    "pseudo_huber": _pseudo_huber,
+    "boxcox": _boxcox,
+    "boxcox1p": lambda x, p: _boxcox_of(_core.log1p(x), p),
+    "inv_boxcox": lambda x, p: 1 + _inv_boxcox1p(x, p),
+    "inv_boxcox1p": _inv_boxcox1p,
+}
+
+COMPOSITES: dict[str, Callable[..., Any]] = {**_NUMPY, **SCIPY}
