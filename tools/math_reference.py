@@ -27,17 +27,17 @@ MIN_NORMAL = 2.0**-1022
 
 
 def bits(x):
-    """The bit pattern of a float as an integer."""
+    """Give the bit pattern of a float as an integer."""
     return struct.unpack("<q", struct.pack("<d", x))[0]
 
 
 def from_bits(n):
-    """The float with a bit pattern."""
+    """Give the float with a bit pattern."""
     return struct.unpack("<d", struct.pack("<q", n))[0]
 
 
 def series(f, cubic):
-    """f, replaced near zero by x + cubic x^3 (exact to far more than a double there)."""
+    """Replace f near zero by x + cubic x^3 (exact to far more than a double there)."""
 
     def g(x):
         return f(x) if abs(x) > 1e-25 else x + cubic * x**3
@@ -46,7 +46,7 @@ def series(f, cubic):
 
 
 def exp_like(f, low, high):
-    """f between two arguments, and None (0) or infinity outside, where mpmath would not finish."""
+    """Give f between two arguments, and 0 or infinity outside, where mpmath would not finish."""
 
     def g(x):
         if x > high:
@@ -57,37 +57,35 @@ def exp_like(f, low, high):
 
 
 def power(x, y):
-    """x^y for the arguments the reference uses (x < 0 only with integer y)."""
+    """Give x^y for the arguments the reference uses (x < 0 only with integer y)."""
     size = y * mp.log(abs(x), 2)
-    if abs(size) > 1200:
-        r = mp.inf if size > 0 else mp.mpf(0)
-    else:
-        r = mp.exp(y * mp.log(abs(x)))
+    huge = mp.inf if size > 0 else mp.mpf(0)
+    r = huge if abs(size) > 1200 else mp.exp(y * mp.log(abs(x)))
     return -r if x < 0 and y % 2 == 1 else r
 
 
 def logaddexp(x, y):
-    """log(e^x + e^y)."""
+    """Give log(e^x + e^y)."""
     d = abs(x - y)
     return max(x, y) + (mp.log1p(mp.exp(-d)) if d < 2000 else 0)
 
 
 def softplus(x):
-    """log(1 + e^x)."""
+    """Give log(1 + e^x)."""
     if x > 1000:
         return x
     return mp.mpf(0) if x < -800 else mp.log1p(mp.exp(x))
 
 
 def erfc(x):
-    """erfc, without evaluating what underflows anyway."""
+    """Give erfc(x), without evaluating what underflows anyway."""
     if x > 40:
         return mp.mpf(0)
     return mp.mpf(2) if x < -30 else mp.erfc(x)
 
 
 def saturating(f, limit):
-    """An odd f that is +-1 to the last bit beyond a limit."""
+    """Replace an odd f that is +-1 to the last bit beyond a limit by that."""
 
     def g(x):
         return f(x) if abs(x) < limit else mp.sign(x)
@@ -100,30 +98,105 @@ THIRD = 1 / mp.mpf(3)
 # name: (function, intervals sampled uniformly in bits, intervals sampled uniformly, centres
 # approached from both sides). Intervals in bits are mirrored where the domain is.
 UNARY = {
-    "exp": (exp_like(mp.exp, -760, 711), (1e-320, 745.1), [(-745.2, 709.7), (-2, 2)], [0.34657, 709.78, -708.4, -745.13]),
-    "exp2": (exp_like(lambda x: mp.mpf(2) ** x, -1100, 1025), (1e-320, 1075), [(-1075, 1024), (-2, 2)], [0.5, -0.5, 1024, -1022, -1074]),
-    "expm1": (exp_like(mp.expm1, -1000, 711), (1e-320, 709.7), [(-50, 709.7), (-2, 2)], [0.34657, -0.34657, 709.78, -37]),
+    "exp": (
+        exp_like(mp.exp, -760, 711),
+        (1e-320, 745.1),
+        [(-745.2, 709.7), (-2, 2)],
+        [0.34657, 709.78, -708.4, -745.13],
+    ),
+    "exp2": (
+        exp_like(lambda x: mp.mpf(2) ** x, -1100, 1025),
+        (1e-320, 1075),
+        [(-1075, 1024), (-2, 2)],
+        [0.5, -0.5, 1024, -1022, -1074],
+    ),
+    "expm1": (
+        exp_like(mp.expm1, -1000, 711),
+        (1e-320, 709.7),
+        [(-50, 709.7), (-2, 2)],
+        [0.34657, -0.34657, 709.78, -37],
+    ),
     "log": (mp.log, (5e-324, 1.7e308, "+"), [(0.5, 2)], [1, math.sqrt(2), math.sqrt(0.5), 2]),
-    "log2": (lambda x: mp.log(x) / mp.log(2), (5e-324, 1.7e308, "+"), [(0.5, 2)], [1, math.sqrt(2), math.sqrt(0.5), 2]),
-    "log10": (lambda x: mp.log(x) / mp.log(10), (5e-324, 1.7e308, "+"), [(0.5, 2)], [1, math.sqrt(2), math.sqrt(0.5), 10, 1000]),
-    "log1p": (mp.log1p, (1e-320, 1.7e308, "log1p"), [(-0.999, 2)], [-0.2929, 0.4142, 1, -0.9999999999]),
+    "log2": (
+        lambda x: mp.log(x) / mp.log(2),
+        (5e-324, 1.7e308, "+"),
+        [(0.5, 2)],
+        [1, math.sqrt(2), math.sqrt(0.5), 2],
+    ),
+    "log10": (
+        lambda x: mp.log(x) / mp.log(10),
+        (5e-324, 1.7e308, "+"),
+        [(0.5, 2)],
+        [1, math.sqrt(2), math.sqrt(0.5), 10, 1000],
+    ),
+    "log1p": (
+        mp.log1p,
+        (1e-320, 1.7e308, "log1p"),
+        [(-0.999, 2)],
+        [-0.2929, 0.4142, 1, -0.9999999999],
+    ),
     "sqrt": (mp.sqrt, (5e-324, 1.7e308, "+"), [(0.5, 2)], [1, 2]),
     "cbrt": (lambda x: mp.sign(x) * mp.cbrt(abs(x)), (5e-324, 1.7e308), [(-9, 9)], [1, 2, 4, 8]),
-    "sin": (series(mp.sin, -mp.mpf(1) / 6), (1e-320, 1.7e308), [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)], [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15]),
-    "cos": (mp.cos, (1e-320, 1.7e308), [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)], [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15]),
-    "tan": (series(mp.tan, THIRD), (1e-320, 1.7e308), [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)], [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15]),
+    "sin": (
+        series(mp.sin, -mp.mpf(1) / 6),
+        (1e-320, 1.7e308),
+        [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)],
+        [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15],
+    ),
+    "cos": (
+        mp.cos,
+        (1e-320, 1.7e308),
+        [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)],
+        [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15],
+    ),
+    "tan": (
+        series(mp.tan, THIRD),
+        (1e-320, 1.7e308),
+        [(-10, 10), (-1e5, 1e5), (-1e9, 1e9)],
+        [math.pi / 4, math.pi / 2, math.pi, 2 * math.pi, 2.0**30, 1e15],
+    ),
     "asin": (series(mp.asin, mp.mpf(1) / 6), (1e-320, 1), [(-1, 1)], [0.5, 1, -1, -0.5]),
     "acos": (mp.acos, (1e-320, 1), [(-1, 1)], [0.5, 1, -1, -0.5]),
-    "atan": (series(mp.atan, -THIRD), (1e-320, 1.7e308), [(-3, 3), (-100, 100)], [0.41421356, 1, 2.41421356]),
-    "sinh": (series(lambda x: mp.sinh(x) if abs(x) < 720 else mp.sign(x) * mp.inf, mp.mpf(1) / 6), (1e-320, 710.4), [(-710.4, 710.4), (-3, 3)], [0.34657, 1.0397, 710.4758]),
-    "cosh": (lambda x: mp.cosh(x) if abs(x) < 720 else mp.inf, (1e-320, 710.4), [(-710.4, 710.4), (-3, 3)], [0.34657, 1.0397, 710.4758]),
-    "tanh": (saturating(series(mp.tanh, -THIRD), 40), (1e-320, 30), [(-20, 20), (-2, 2)], [0.1733, 0.34657, 19.06]),
+    "atan": (
+        series(mp.atan, -THIRD),
+        (1e-320, 1.7e308),
+        [(-3, 3), (-100, 100)],
+        [0.41421356, 1, 2.41421356],
+    ),
+    "sinh": (
+        series(lambda x: mp.sinh(x) if abs(x) < 720 else mp.sign(x) * mp.inf, mp.mpf(1) / 6),
+        (1e-320, 710.4),
+        [(-710.4, 710.4), (-3, 3)],
+        [0.34657, 1.0397, 710.4758],
+    ),
+    "cosh": (
+        lambda x: mp.cosh(x) if abs(x) < 720 else mp.inf,
+        (1e-320, 710.4),
+        [(-710.4, 710.4), (-3, 3)],
+        [0.34657, 1.0397, 710.4758],
+    ),
+    "tanh": (
+        saturating(series(mp.tanh, -THIRD), 40),
+        (1e-320, 30),
+        [(-20, 20), (-2, 2)],
+        [0.1733, 0.34657, 19.06],
+    ),
     "asinh": (series(mp.asinh, -mp.mpf(1) / 6), (1e-320, 1.7e308), [(-3, 3)], [0.5, 2.0**30, 1]),
     "acosh": (mp.acosh, (1.0, 1.7e308, "+"), [(1, 1.1), (1, 10)], [1, 1.25, 2, 2.0**30]),
     "atanh": (series(mp.atanh, THIRD), (1e-320, 0.9999999), [(-1, 1)], [1, -1, 0.17157, 0.5]),
-    "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)) if x > -760 else mp.mpf(0), (1e-320, 746), [(-745, 40), (-3, 3)], [0, -708.4, 36.7, -36.7]),
+    "sigmoid": (
+        lambda x: 1 / (1 + mp.exp(-x)) if x > -760 else mp.mpf(0),
+        (1e-320, 746),
+        [(-745, 40), (-3, 3)],
+        [0, -708.4, 36.7, -36.7],
+    ),
     "softplus": (softplus, (1e-320, 1.7e308), [(-745, 40), (-3, 3)], [-708.4, 36.7, -36.7, 0.5]),
-    "erf": (saturating(lambda x: mp.erf(x) if abs(x) > 1e-25 else x * 2 / mp.sqrt(mp.pi), 30), (1e-320, 7), [(-6, 6), (-1, 1)], [0.5, 1, 5.9]),
+    "erf": (
+        saturating(lambda x: mp.erf(x) if abs(x) > 1e-25 else x * 2 / mp.sqrt(mp.pi), 30),
+        (1e-320, 7),
+        [(-6, 6), (-1, 1)],
+        [0.5, 1, 5.9],
+    ),
     "erfc": (erfc, (1e-320, 28), [(-6, 27.3), (-1, 1), (20, 27.3)], [0.5, 1, 26.54, 27.2, -5.8]),
 }
 
@@ -135,7 +208,9 @@ def unary_points(name, count, rng):
     mode = spread[2] if len(spread) > 2 else "+-"
     points = []
     for i in range(count // 3):
-        x = from_bits(low + (high - low) * i // (count // 3) + rng.randrange((high - low) // count + 1))
+        x = from_bits(
+            low + (high - low) * i // (count // 3) + rng.randrange((high - low) // count + 1)
+        )
         x = min(x, spread[1])
         negative = mode == "+-" or (mode == "log1p" and x < 0.999)
         points.append(-x if negative and rng.random() < 0.5 else x)
@@ -146,7 +221,9 @@ def unary_points(name, count, rng):
     for c in centres:
         for k in range(max(4, count // (12 * len(centres)))):
             d = rng.uniform(0.5, 1) * 2.0 ** -(k % 54)
-            points += [x for x in (c * (1 - d), c * (1 + d), c + d * 1e-3) if low_ok <= x <= high_ok]
+            points += [
+                x for x in (c * (1 - d), c * (1 + d), c + d * 1e-3) if low_ok <= x <= high_ok
+            ]
     return points
 
 
@@ -178,7 +255,7 @@ def binary_points(name, count, rng):
                 y = x * (1 + sign(2.0 ** -rng.randrange(1, 53)))
             else:
                 y = rng.uniform(0, 4)
-            x, y = sign(x), sign(y if y < 1.7e308 else 1.7e308)
+            x, y = sign(x), sign(min(y, 1.7e308))
         else:
             x = sign(wide(1e-5, 1e5)) if kind == 0 else rng.uniform(0, 40)
             y = x - sign(rng.uniform(0, 40) if kind < 3 else wide(1e-10, 800))
@@ -188,14 +265,14 @@ def binary_points(name, count, rng):
 
 BINARY = {
     "pow": power,
-    "atan2": lambda y, x: mp.atan2(y, x),
+    "atan2": mp.atan2,
     "hypot": lambda x, y: mp.sqrt(x * x + y * y),
     "logaddexp": logaddexp,
 }
 
 
 def unit(value):
-    """The unit in the last place of a double near `value` (an mpf)."""
+    """Give the unit in the last place of a double near `value` (an mpf)."""
     if value == 0:
         return mp.mpf(2) ** -1074
     exponent = max(int(mp.floor(mp.log(abs(value), 2))), -1022)
@@ -206,7 +283,7 @@ def unit(value):
 
 
 def rounded(value):
-    """The double nearest to an mpf, and the remainder in units of its last place."""
+    """Give the double nearest to an mpf, and the remainder in units of its last place."""
     if abs(value) >= mp.mpf(2) ** 1024 * (1 - mp.mpf(2) ** -54):
         return math.copysign(math.inf, value), 0.0
     u = unit(value)
@@ -215,19 +292,17 @@ def rounded(value):
 
 
 def cases(name, count, rng):
-    """Arguments, rounded value and remainder, for one function."""
-    rows = []
+    """Give arguments, rounded value and remainder, for one function."""
     if name in BINARY:
-        for x, y in binary_points(name, count, rng):
-            rows.append(((x, y), *rounded(BINARY[name](mp.mpf(x), mp.mpf(y)))))
-    else:
-        for x in unary_points(name, count, rng):
-            rows.append(((x,), *rounded(UNARY[name][0](mp.mpf(x)))))
-    return rows
+        f = BINARY[name]
+        points = binary_points(name, count, rng)
+        return [((x, y), *rounded(f(mp.mpf(x), mp.mpf(y)))) for x, y in points]
+    f = UNARY[name][0]
+    return [((x,), *rounded(f(mp.mpf(x)))) for x in unary_points(name, count, rng)]
 
 
 def encode(rows):
-    """The records of one section."""
+    """Give the records of one section."""
     out = bytearray()
     for args, value, rest in rows:
         out += struct.pack(f"<{len(args) + 1}df", *args, value, rest)
@@ -235,7 +310,7 @@ def encode(rows):
 
 
 def write_reference(path, count, seed):
-    """Writes every section to `path`."""
+    """Write every section to `path`."""
     mp.mp.dps = DIGITS
     rng = random.Random(seed)
     out = bytearray()
@@ -248,7 +323,7 @@ def write_reference(path, count, seed):
 
 
 def remez(g, weight, low, high, degree, grid=700, rounds=12):
-    """Minimises max |weight (P - g)| over polynomials of a degree, by exchange on a fine grid."""
+    """Minimise max |weight (P - g)| over polynomials of a degree, by exchange on a fine grid."""
     low, high = mp.mpf(low), mp.mpf(high)
     centre, radius = (low + high) / 2, (high - low) / 2
     xs = [centre - radius * mp.cos(mp.pi * (i + mp.mpf(1) / 2) / grid) for i in range(grid)]
@@ -266,7 +341,7 @@ def remez(g, weight, low, high, degree, grid=700, rounds=12):
             right[row] = gs[i]
         solution = mp.lu_solve(system, right)
         c = [solution[j] for j in range(n - 1)]
-        err = [w * (mp.polyval(c[::-1], x) - v) for x, v, w in zip(xs, gs, ws)]
+        err = [w * (mp.polyval(c[::-1], x) - v) for x, v, w in zip(xs, gs, ws, strict=True)]
         extrema = []
         for i, e in enumerate(err):
             if extrema and (err[extrema[-1]] > 0) == (e > 0):
@@ -286,13 +361,13 @@ def remez(g, weight, low, high, degree, grid=700, rounds=12):
 
 
 def odd_rest(f):
-    """(f(x) - x) / x^3 as a function of z = x^2."""
+    """Give (f(x) - x) / x^3 as a function of z = x^2."""
     return lambda z: (f(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3
 
 
 def fits():
-    """name, meaning, function, weight, interval, degree, type, of every table."""
-    one = lambda x: mp.mpf(1)
+    """Give name, meaning, function, weight, interval, degree, type, of every table."""
+    one = lambda _: mp.mpf(1)
     itself = abs
     square = lambda x: x * x
     r = mp.mpf("0.3468")
@@ -378,8 +453,8 @@ HEADER = """\
 
 
 def print_coefficients():
-    """Prints coeffs.rs."""
-    import numpy as np
+    """Print coeffs.rs."""
+    import numpy as np  # noqa: PLC0415 (only here; the reference is written without it)
 
     mp.mp.dps = DIGITS
     print(HEADER, end="")

@@ -17,6 +17,7 @@ from cotan._api import (
     nograd,
     value_and_grad,
 )
+from cotan._array import attach as _attach_array
 from cotan._core import (
     Array,
     Program,
@@ -40,7 +41,6 @@ from cotan._core import (
 )
 from cotan._functions import *  # noqa: F403
 from cotan._functions import __all__ as _functions
-from cotan._array import attach as _attach_array
 from cotan._methods import attach as _attach_methods
 from cotan._structures import Tangent
 

@@ -1,4 +1,4 @@
-"""What is said in terms of `gradient` and `pullback`: constants, gradients as functions, second order."""
+"""Constants, gradients as functions, second order: what `gradient` and `pullback` can say."""
 
 import functools
 from collections.abc import Callable

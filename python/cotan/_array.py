@@ -44,7 +44,7 @@ def _extremum(name: str, doc: str) -> Callable[..., Any]:
 
 
 def cumsum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Sums of all elements up to each one."""
+    """Give the sums of all elements up to each one."""
     x = self if dtype is None else _core.cast(self, dtype)
     return _written(out, _core.cumsum(x, axis))
 
@@ -97,8 +97,8 @@ def squeeze(self: Any, axis: Any = None) -> Any:
         for i in drop:
             if self.shape[i] != 1:
                 raise ValueError(
-                    "squeeze: cannot select an axis to squeeze out which has size not equal to one: "
-                    f"axis {i} of shape {self.shape}"
+                    "squeeze: cannot select an axis to squeeze out which has size not equal to "
+                    f"one: axis {i} of shape {self.shape}"
                 )
     return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
 

@@ -1,11 +1,12 @@
 """Index arrays and masks: `x[key]` and `x[key] = value` where NumPy copies instead of viewing.
 
-Every such key comes down to one gather, or one scatter, of rows: the axes that index arrays stand at
-are brought to the front and taken as one, and the index arrays are combined to one array of positions
-along it. Keys are values, not variables: they count as they are when they are used.
+Every such key comes down to one gather, or one scatter, of rows: the axes that index arrays stand
+at are brought to the front and taken as one, and the index arrays are combined to one array of
+positions along it. Keys are values, not variables: they count as they are when they are used.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
             axis += 1
             out += 1
     rows = _positions(arrays, _basic_shape(shape, basic), axes)
-    adjacent = all(b - a <= 1 for a, b in zip(groups, groups[1:], strict=False))
+    adjacent = all(b - a <= 1 for a, b in pairwise(groups))
     return _Plan(tuple(basic), axes, rows, axes[0] if adjacent else 0)
 
 
@@ -136,9 +137,7 @@ def _normalized(index: np.ndarray[Any, Any], size: int, axis: int) -> np.ndarray
 def _basic_shape(shape: tuple[int, ...], basic: list[Any]) -> list[int]:
     """Give the shape behind the basic part of a key; axes under index arrays are whole."""
     lengths = iter(shape)
-    return [
-        1 if item is None else len(range(*item.indices(next(lengths)))) for item in basic
-    ]
+    return [1 if item is None else len(range(*item.indices(next(lengths)))) for item in basic]
 
 
 def _positions(

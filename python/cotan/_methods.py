@@ -1,25 +1,29 @@
-"""The ndarray methods that are NumPy functions by another name."""
+"""The methods of ndarray that `Array` has not got in Rust: NumPy functions by another name."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cotan import _core
+from cotan._numpy import FUNCTIONS
+from cotan._numpy_own import Flat
 
 # Methods whose NumPy function takes the array first and then the same arguments.
 _FUNCTIONS = (
-    "all", "any", "argsort", "clip", "compress", "cumprod", "diagonal", "nonzero", "ptp", "put",
-    "repeat", "round", "searchsorted", "std", "take", "trace", "var",
+    "all", "any", "argpartition", "argsort", "choose", "cumprod", "diagonal", "nonzero", "ptp",
+    "put", "repeat", "round", "searchsorted", "std", "take", "trace", "var",
 )  # fmt: skip
 
 _REFUSED = {
-    "resize": "an Array does not change its shape; use np.resize or np.concatenate",
-    "setflags": "an Array has no memory of its own to protect",
-    "tofile": "convert it first: np.asarray(x).tofile(...)",
-    "tobytes": "convert it first: np.asarray(x).tobytes()",
-    "dump": "convert it first: np.asarray(x).dump(...)",
     "byteswap": "an Array is always in the byte order of the machine",
+    "dump": "convert it first: np.asarray(x).dump(...)",
+    "dumps": "convert it first: np.asarray(x).dumps()",
+    "getfield": "an Array has no memory to see as another dtype; use astype",
+    "resize": "an Array does not change its shape; use np.resize or np.concatenate",
+    "setfield": "an Array has no memory to see as another dtype; use astype",
+    "setflags": "an Array has no memory of its own to protect",
+    "tobytes": "convert it first: np.asarray(x).tobytes()",
+    "tofile": "convert it first: np.asarray(x).tofile(...)",
     "view": "an Array has no memory to see as another dtype; use astype",
 }
 
@@ -28,7 +32,7 @@ def _delegate(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
+        return FUNCTIONS[function](self, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = f"Do what `numpy.{name}` does, with this array first."
@@ -44,14 +48,85 @@ def _refuse(name: str, instead: str) -> Callable[..., Any]:
     return method
 
 
-def sort(self: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
-    """Sort in place along an axis."""
-    self._assign(np.sort(self, axis=axis, kind=kind, order=order))
+def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Give the array with what lies outside of two bounds replaced by them."""
+    return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
+
+
+def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Give the slices along an axis where a condition holds."""
+    return FUNCTIONS[np.compress](condition, self, axis, out)
 
 
 def fill(self: Any, value: Any) -> None:
     """Write one value everywhere."""
     self[...] = value
+
+
+def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Partition in place along an axis."""
+    self[...] = FUNCTIONS[np.partition](self, kth, axis, kind, order)
+
+
+def sort(
+    self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> None:
+    """Sort in place along an axis."""
+    self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
+
+
+def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
+    """Give the array itself: all arrays are on the CPU."""
+    if device != "cpu":
+        raise ValueError(f"to_device: arrays are on the device 'cpu', not {device!r}")
+    if stream is not None:
+        raise ValueError("to_device: the CPU has no streams")
+    return self
+
+
+class Flags:
+    """What `x.flags` says of an array: that of a row-major ndarray with memory of its own."""
+
+    def __init__(self, array: Any) -> None:
+        order = np.empty(array.shape, np.bool_).flags
+        self.c_contiguous = self.contiguous = bool(array._contiguous)
+        self.f_contiguous = self.fortran = order.f_contiguous and self.c_contiguous
+        self.fnc = self.f_contiguous and not self.c_contiguous
+        self.forc = self.c_contiguous or self.f_contiguous
+        self.farray = self.f_contiguous
+        self.carray = self.behaved = self.aligned = True
+        self.writeable = array._rank == "array"
+        self.owndata = array.base is None
+        self.writebackifcopy = False
+
+    def __getitem__(self, name: str) -> bool:
+        if name.lower() not in vars(self):
+            raise KeyError("Unknown flag")
+        return bool(vars(self)[name.lower()])
+
+    def __repr__(self) -> str:
+        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
+        return "\n".join(f"  {name.upper()} : {self[name]}" for name in names)
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    steps = [int(x.itemsize)]
+    for n in reversed(x.shape[1:]):
+        steps.append(steps[-1] * n)
+    return tuple(reversed(steps[: x.ndim]))
+
+
+def _no_memory(self: Any) -> Any:
+    raise AttributeError("an Array has no memory to point to; convert it first: np.asarray(x)")
+
+
+_PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "device": (lambda _: "cpu", "Where the values are."),
+    "flags": (Flags, "What NumPy says of an array's memory."),
+    "flat": (Flat, "All elements along one axis, to read and to write."),
+    "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
+    "strides": (_strides, "Bytes between neighbours along each axis, as of a row-major array."),
+}
 
 
 def attach(cls: Any) -> None:
@@ -60,19 +135,9 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _delegate(name))
     for name, instead in _REFUSED.items():
         setattr(cls, name, _refuse(name, instead))
-    cls.sort = sort
-    cls.fill = fill
-    cls.flat = property(lambda self: _core.reshape(self, -1), doc="All elements along one axis.")
-    cls.mT = property(lambda self: self.swapaxes(-1, -2), doc="The last two axes exchanged.")
-    cls.device = property(lambda _: "cpu", doc="Where the values are.")
-    cls.strides = property(
-        _strides,
-        doc="Bytes between neighbours along each axis, as of a row-major array.",
-    )
-
-
-def _strides(x: Any) -> tuple[int, ...]:
-    steps = [x.itemsize]
-    for n in reversed(x.shape[1:]):
-        steps.append(steps[-1] * n)
-    return tuple(reversed(steps[: x.ndim]))
+    for method in (clip, compress, fill, partition, sort, to_device):
+        setattr(cls, method.__name__, method)
+    for name, (get, doc) in _PROPERTIES.items():
+        setattr(cls, name, property(get, doc=doc))
+    for name in ("ctypes", "data"):
+        setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))

@@ -124,8 +124,8 @@ def assigned(name: str, target: Any, value: Any) -> Any:
 def refuse(what: str) -> TypeError:
     """Make the error for what has no derivative rule."""
     return TypeError(
-        f"{what} has no derivative rule in cotan yet; hold its arguments constant with ct.dropgrad, "
-        "or write it in terms of functions that have one"
+        f"{what} has no derivative rule in cotan yet; hold its arguments constant with "
+        "ct.dropgrad, or write it in terms of functions that have one"
     )
 
 

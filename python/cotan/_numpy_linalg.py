@@ -1,5 +1,6 @@
-"""NumPy's products of vectors and matrices, norms, and what is made of them."""
+"""NumPy's products of vectors and matrices, sums over indices, and norms, on `Array`s."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,144 +8,234 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
-from cotan._numpy_core import implements, plain, refuse, written
+from cotan._numpy_core import (
+    check_cast,
+    either,
+    flat,
+    implements,
+    in_numpy,
+    refuse,
+    written,
+)
+from cotan._numpy_own import asarray as host_asarray
+from cotan._numpy_reduce import safe_sqrt
+from cotan._numpy_shape import diagonal, moveaxis, stack
+
+# --------------------------------------------------------------------------------------------------
+# Products
+
+
+def _misfit(name: str, x: Any, y: Any) -> ValueError:
+    return ValueError(f"{name}: shapes {x.shape} and {y.shape} not aligned: they do not fit")
 
 
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    x, y = _core.asarray(a), _core.asarray(b)
+    x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
-        return written(out, x * y)
+        return written("dot", out, _core.mul(x, y))
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise _misfit("dot", x, y)
     if y.ndim <= 2:
-        _check_inner("dot", x, y, y.ndim - 2 if y.ndim == 2 else 0)
-        return written(out, _core.matmul(x, y))
-    return written(out, np.tensordot(x, y, axes=(-1, -2)))
-
-
-def _check_inner(name: str, x: Any, y: Any, axis: int) -> None:
-    if x.shape[-1] != y.shape[axis]:
-        raise ValueError(f"{name}: shapes {x.shape} and {y.shape} do not fit")
+        return written("dot", out, _core.matmul(x, y))
+    return written("dot", out, tensordot(x, y, (-1, -2)))
 
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    x, y = _core.reshape(_core.asarray(a), -1), _core.reshape(_core.asarray(b), -1)
+    x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
+    if x.shape != y.shape:
+        raise _misfit("vdot", x, y)
     return _core.matmul(x.conj(), y)
 
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    x, y = _core.asarray(a), _core.asarray(b)
+    x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
-        return x * y
-    return np.tensordot(x, y, axes=(-1, -1))
+        return _core.mul(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise _misfit("inner", x, y)
+    return tensordot(x, y, (-1, -1))
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    x, y = _core.reshape(_core.asarray(a), (-1, 1)), _core.reshape(_core.asarray(b), (1, -1))
-    return written(out, x * y)
+    x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
+    return written("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
 
 
-@implements(np.tensordot, np.linalg.tensordot)
+@implements(in_numpy("linalg.outer"))
+def vector_outer(x1: Any, x2: Any, /) -> Any:
+    x, y = host_asarray(x1), host_asarray(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(
+            "Input arrays must be one-dimensional, but they are "
+            f"x1.ndim={x.ndim} and x2.ndim={y.ndim}."
+        )
+    return outer(x, y)
+
+
+@implements(in_numpy("linalg.matmul"))
+def matmul(x1: Any, x2: Any, /) -> Any:
+    return _core.matmul(x1, x2)
+
+
+@implements(in_numpy("linalg.vecdot"))
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return getattr(np, "vecdot")(x1, x2, axis=axis)  # noqa: B009 - its stub has no axis=
+
+
+@implements(np.tensordot, in_numpy("linalg.tensordot"))
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    x, y = _core.asarray(a), _core.asarray(b)
+    x, y = host_asarray(a), host_asarray(b)
     if isinstance(axes, (int, np.integer)):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         pair = [[i] if np.ndim(i) == 0 else list(i) for i in axes]
         left = [normalize_axis_index(i, x.ndim) for i in pair[0]]
         right = [normalize_axis_index(i, y.ndim) for i in pair[1]]
-    summed = [x.shape[i] for i in left]
-    if summed != [y.shape[i] for i in right]:
-        raise ValueError(f"tensordot: shapes {x.shape} and {y.shape} do not fit over axes {axes}")
+    summed = [x.shape[i] for i in left] if min([0, *left]) >= 0 else None
+    if summed is None or len(right) > y.ndim or summed != [y.shape[i] for i in right]:
+        raise ValueError(
+            f"tensordot: shape-mismatch for sum: shapes {x.shape} and {y.shape} over axes {axes}"
+        )
     rows = [i for i in range(x.ndim) if i not in left]
     columns = [i for i in range(y.ndim) if i not in right]
-    k = int(np.prod(summed))
     m, n = [x.shape[i] for i in rows], [y.shape[i] for i in columns]
-    flat_x = _core.reshape(_core.transpose(x, rows + left), (int(np.prod(m)), k))
-    flat_y = _core.reshape(_core.transpose(y, right + columns), (k, int(np.prod(n))))
-    return _core.reshape(_core.matmul(flat_x, flat_y), m + n)
-
-
-@implements(np.kron)
-def kron(a: Any, b: Any) -> Any:
-    x, y = _core.asarray(a), _core.asarray(b)
-    ndim = max(x.ndim, y.ndim)
-    m = (1,) * (ndim - x.ndim) + tuple(x.shape)
-    n = (1,) * (ndim - y.ndim) + tuple(y.shape)
-    wide = _core.reshape(x, [length for i in m for length in (i, 1)])
-    tall = _core.reshape(y, [length for j in n for length in (1, j)])
-    return _core.reshape(wide * tall, [i * j for i, j in zip(m, n, strict=True)])
+    wide = _core.reshape(_core.transpose(x, rows + left), (math.prod(m), math.prod(summed)))
+    tall = _core.reshape(_core.transpose(y, right + columns), (math.prod(summed), math.prod(n)))
+    return _core.reshape(_core.matmul(wide, tall), m + n)
 
 
 @implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
+          axis: Any = None) -> Any:  # fmt: skip
     if axis is not None:
         axisa = axisb = axisc = axis
-    x = np.moveaxis(_core.asarray(a), axisa, -1)
-    y = np.moveaxis(_core.asarray(b), axisb, -1)
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise ValueError(f"cross: both vectors need 3 components, not {x.shape[-1]} and {y.shape[-1]}")
-    parts = [
-        x[..., i] * y[..., j] - x[..., j] * y[..., i] for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    return np.moveaxis(np.stack(parts, -1), -1, axisc)
+    x, y = moveaxis(host_asarray(a), axisa, -1), moveaxis(host_asarray(b), axisb, -1)
+    for v in (x, y):
+        if v.shape[-1] not in {2, 3}:
+            raise ValueError(
+                "incompatible dimensions for cross product\n"
+                f"(dimension must be 2 or 3), got {x.shape} and {y.shape}"
+            )
+    u = [x[..., i] for i in range(x.shape[-1])]
+    v = [y[..., i] for i in range(y.shape[-1])]
+    if len(u) == len(v) == 2:
+        return u[0] * v[1] - u[1] * v[0]
+    # A vector of two components has a third one that is zero.
+    u, v = [*u, *[0.0 * u[0]] * (3 - len(u))], [*v, *[0.0 * v[0]] * (3 - len(v))]
+    parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return moveaxis(stack(parts, -1), -1, axisc)
+
+
+@implements(in_numpy("linalg.cross"))
+def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    x, y = host_asarray(x1), host_asarray(x2)
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
+            f"{x.shape[axis]} and {y.shape[axis]} dimensional instead."
+        )
+    return cross(x, y, axis=axis)
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums over indices
+
+# An operand of an einsum, and the labels of its axes.
+_Term = tuple[Any, list[str]]
 
 
 @implements(np.einsum)
-def einsum(subscripts: Any, *operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
-    if not isinstance(subscripts, str):
-        raise refuse("numpy.einsum with lists of axes")
-    arrays = [_core.asarray(o) for o in operands]
-    inputs, output = _subscripts(subscripts, arrays)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    text, arrays = _operands(operands)
+    dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "safe")
+    kwargs.pop("order", None)
+    if kwargs:
+        raise TypeError(f"einsum() got an unexpected keyword argument {min(kwargs)!r}")
+    if dtype is not None:
+        for x in arrays:
+            check_cast("einsum", x.dtype, dtype, casting)
+        arrays = [_core.asarray(x, dtype) for x in arrays]
+    inputs, output = _subscripts(text, arrays)
     terms = [_single(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
-    while len(terms) > 1:
-        x, y, *rest = terms
-        needed = set(output).union(*(labels for _, labels in rest))
-        terms = [_pair(x, y, needed), *rest]
-    x, labels = terms[0]
-    x = _core.sum(x, tuple(i for i, s in enumerate(labels) if s not in output)) if set(labels) - set(output) else x
-    labels = [s for s in labels if s in output]
-    return written(out, _core.transpose(x, [labels.index(s) for s in output]))
+    for pair in _order(text, arrays, optimize):
+        chosen = [terms[i] for i in sorted(pair)]
+        terms = [t for i, t in enumerate(terms) if i not in pair]
+        needed = set(output).union(*(labels for _, labels in terms))
+        while len(chosen) > 1:
+            x, y, *rest = chosen
+            later = needed.union(*(labels for _, labels in rest))
+            chosen = [_contracted(x, y, later), *rest]
+        terms.append(chosen[0])
+    x, labels = _summed(*terms[0], set(output))
+    result = _core.transpose(x, [labels.index(s) for s in output])
+    return written("einsum", out, result if result.ndim else result[()])
+
+
+def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Give the subscripts as a text, and the operands; lists of axes become letters."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), list(map(host_asarray, operands[1:]))
+    arrays, sublists = operands[:-1:2] if len(operands) % 2 else operands[::2], operands[1::2]
+
+    def letters(axes: Any) -> str:
+        return "".join(
+            "..." if i is Ellipsis else chr(ord("A") + int(i) + 6 * (i > 25)) for i in axes
+        )
+
+    text = ",".join(map(letters, sublists))
+    if len(operands) % 2:
+        text += "->" + letters(operands[-1])
+    return text, list(map(host_asarray, arrays))
+
+
+def _order(text: str, arrays: Sequence[Any], optimize: Any) -> list[tuple[int, ...]]:
+    """Give which operands are contracted, step by step, as `numpy.einsum_path` does."""
+    if len(arrays) < 3 or optimize is False:
+        return [tuple(range(len(arrays)))]
+    shapes = (np.broadcast_to(np.float64(0), x.shape) for x in arrays)
+    path, _ = np.einsum_path(text, *shapes, optimize=optimize)
+    return path[1:]
 
 
 def _subscripts(text: str, arrays: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
     """Read the subscripts; axes under an ellipsis get labels of their own."""
-    text = text.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
     if len(parts) != len(arrays):
         raise ValueError(f"einsum: {len(parts)} subscripts for {len(arrays)} operands in {text!r}")
-    hidden = max(
-        (x.ndim - len(p.replace("...", "")) for p, x in zip(parts, arrays, strict=True) if "..." in p),
-        default=0,
-    )
+    named = [part.replace("...", "") for part in parts]
+    for part in [*named, right.replace("...", "")]:
+        if part and not (part.isascii() and part.isalpha()):
+            raise ValueError(f"einsum: subscripts must be letters, '...', ',' and '->': {text!r}")
+    covered = [x.ndim - len(n) for x, n in zip(arrays, named, strict=True)]
+    hidden = max((c for c, p in zip(covered, parts, strict=True) if "..." in p), default=0)
 
     def labels(part: str, count: int) -> list[str]:
         head, dots, tail = part.partition("...")
         middle = [f"...{i}" for i in range(hidden - count, hidden)] if dots else []
         return [*head, *middle, *tail]
 
-    inputs = []
-    for part, x in zip(parts, arrays, strict=True):
-        names = labels(part, x.ndim - len(part.replace("...", "")))
+    inputs = [labels(part, count) for part, count in zip(parts, covered, strict=True)]
+    for part, names, x in zip(parts, inputs, arrays, strict=True):
         if len(names) != x.ndim:
             raise ValueError(f"einsum: subscripts {part!r} for an operand of shape {x.shape}")
-        inputs.append(names)
+    every = [s for names in inputs for s in names]
     if arrow:
         output = labels(right, hidden)
     else:
-        every = [s for names in inputs for s in names]
         once = sorted(s for s in set(every) if every.count(s) == 1 and not s.startswith("."))
         output = [f"...{i}" for i in range(hidden)] + once
-    unknown = set(output) - {s for names in inputs for s in names}
-    if unknown:
-        raise ValueError(f"einsum: output subscripts {sorted(unknown)} stand in no operand of {text!r}")
+    for s in output:
+        if s not in every or output.count(s) > 1:
+            raise ValueError(f"einsum: output subscript {s!r} must stand in an operand: {text!r}")
     return inputs, output
 
 
-def _single(x: Any, labels: list[str]) -> tuple[Any, list[str]]:
+def _single(x: Any, labels: list[str]) -> _Term:
     """Take diagonals of labels that stand twice at one operand."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -152,165 +243,112 @@ def _single(x: Any, labels: list[str]) -> tuple[Any, list[str]]:
             j = labels.index(label, i + 1)
             if x.shape[i] != x.shape[j]:
                 raise ValueError(f"einsum: axes {label!r} of shape {x.shape} differ in length")
-            x = np.diagonal(x, 0, i, j)
+            x = diagonal(x, 0, i, j)
             labels = [s for k, s in enumerate(labels) if k not in {i, j}] + [label]
     return x, labels
 
 
-def _pair(a: tuple[Any, list[str]], b: tuple[Any, list[str]], needed: set[str]) -> tuple[Any, list[str]]:
+def _summed(x: Any, labels: list[str], needed: set[str]) -> _Term:
+    """Sum over the axes that nobody needs."""
+    alone = tuple(i for i, s in enumerate(labels) if s not in needed)
+    return (_core.sum(x, alone) if alone else x), [s for s in labels if s in needed]
+
+
+def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
     """Contract two operands over what nobody needs any more, as one product of matrices."""
-    (x, xs), (y, ys) = a, b
-    alone = tuple(i for i, s in enumerate(xs) if s not in ys and s not in needed)
-    if alone:
-        x, xs = _core.sum(x, alone), [s for s in xs if s in ys or s in needed]
-    alone = tuple(i for i, s in enumerate(ys) if s not in xs and s not in needed)
-    if alone:
-        y, ys = _core.sum(y, alone), [s for s in ys if s in xs or s in needed]
+    x, xs = _summed(*a, needed | set(b[1]))
+    y, ys = _summed(*b, needed | set(xs))
+    sizes: dict[str, int] = {}
+    for array, names in ((x, xs), (y, ys)):
+        for s, n in zip(names, array.shape, strict=True):
+            if 1 not in {sizes.setdefault(s, n), n} and sizes[s] != n:
+                raise ValueError(f"einsum: axes {s!r} of shapes {x.shape} and {y.shape} do not fit")
+            sizes[s] = n if sizes[s] == 1 else sizes[s]
     batch = [s for s in xs if s in ys and s in needed]
     inner = [s for s in xs if s in ys and s not in needed]
     left, right = [s for s in xs if s not in ys], [s for s in ys if s not in xs]
-    x = _core.transpose(x, [xs.index(s) for s in batch + left + inner])
-    y = _core.transpose(y, [ys.index(s) for s in batch + inner + right])
-    sizes: dict[str, int] = {}
-    for array, names in ((x, batch + left + inner), (y, batch + inner + right)):
-        for s, n in zip(names, array.shape, strict=True):
-            if sizes.setdefault(s, n) != n and n != 1:
-                if sizes[s] != 1:
-                    raise ValueError(f"einsum: axes {s!r} have lengths {sizes[s]} and {n}")
-                sizes[s] = n
 
-    def shaped(array: Any, names: list[str], groups: list[list[str]]) -> Any:
+    def shaped(array: Any, labels: list[str], *groups: list[str]) -> Any:
+        names = [*batch, *groups[0], *groups[1]]
+        array = _core.transpose(array, [labels.index(s) for s in names])
         array = _core.broadcast_to(array, [sizes[s] for s in names])
-        return _core.reshape(array, [int(np.prod([sizes[s] for s in g], dtype=int)) for g in groups])
+        lengths = [math.prod(sizes[s] for s in group) for group in groups]
+        return _core.reshape(array, [*(sizes[s] for s in batch), *lengths])
 
-    x = shaped(x, batch + left + inner, [[s] for s in batch] + [left, inner])
-    y = shaped(y, batch + inner + right, [[s] for s in batch] + [inner, right])
+    product = _core.matmul(shaped(x, xs, left, inner), shaped(y, ys, inner, right))
     names = batch + left + right
-    return _core.reshape(_core.matmul(x, y), [sizes[s] for s in names]), names
+    return _core.reshape(product, [sizes[s] for s in names]), names
+
+
+# --------------------------------------------------------------------------------------------------
+# Norms: where they have a kink, at 0, the derivative is 0
 
 
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x = _core.mul(_core.asarray(x), 1.0) if x.dtype.kind in "biu" else _core.asarray(x)
-    if axis is None:
-        axes = tuple(range(x.ndim))
-        if ord is not None and x.ndim > 2:
-            raise ValueError("norm: improper number of dimensions to norm")
-    else:
+    x = host_asarray(x)
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+    if axis is not None:
         axes = normalize_axis_tuple(axis, x.ndim)
-    if ord is None or (len(axes) == 2 and ord in {"fro", "f"}) or (len(axes) == 1 and ord == 2):
+    else:
+        axes = tuple(range(x.ndim))
+        if ord is None:
+            return _root_of_squares(x, axes, keepdims)
+    if len(axes) == 1:
+        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdims)
+    raise ValueError("Improper number of dimensions to norm.")
+
+
+def _root_of_squares(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype.kind == "c":
+        squares = _core.square(x.real) + _core.square(x.imag)
+    else:
+        squares = _core.square(x)
+    return safe_sqrt(_core.sum(squares, axes, keepdims))
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    if ord == 2:
         return _root_of_squares(x, axes, keepdims)
     size = _core.abs(x)
-    if len(axes) == 2:
-        rows, columns = axes
-        if ord in {1, -1, np.inf, -np.inf}:
-            summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
-            total = _core.sum(size, summed, True)
-            result = (_core.max if ord > 0 else _core.min)(total, kept, True)
-            return result if keepdims else np.squeeze(result, axes)
-        raise refuse(f"numpy.linalg.norm of a matrix with ord={ord!r}")
-    if ord == np.inf:
-        return _core.max(size, axes, keepdims)
-    if ord == -np.inf:
-        return _core.min(size, axes, keepdims)
+    if ord in {math.inf, -math.inf}:
+        return (_core.max if ord > 0 else _core.min)(size, axes, keepdims)
     if ord == 0:
         return _core.sum(_core.cast(_core.ne(x, 0), size.dtype), axes, keepdims)
     if ord == 1:
         return _core.sum(size, axes, keepdims)
-    if isinstance(ord, str):
-        raise ValueError(f"norm: invalid norm order {ord!r} for vectors")
-    return _core.pow(_core.sum(_core.pow(size, ord), axes, keepdims), 1 / ord)
-
-
-def _root_of_squares(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else _core.square(x)
-    total = _core.sum(squares, axes, keepdims)
-    # At 0 the norm has a kink; its derivative there is 0.
+    total = _core.sum(_core.pow(size, ord), axes, keepdims)
     zero = _core.eq(total, 0)
-    return _core.where(zero, 0.0, _core.sqrt(_core.where(zero, 1.0, total)))
+    return _core.where(zero, total, _core.pow(_core.where(zero, 1, total), 1 / ord))
 
 
-@implements(np.linalg.vector_norm)
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    if ord in {None, "fro", "f"}:
+        return _root_of_squares(x, axes, keepdims)
+    if ord in {2, -2, "nuc"}:
+        raise refuse(f"numpy.linalg.norm of a matrix with ord={ord!r} (singular values)")
+    if ord not in {1, -1, math.inf, -math.inf}:
+        raise ValueError("Invalid norm order for matrices.")
+    summed, kept = axes if abs(ord) == 1 else axes[::-1]
+    fold = _core.max if ord > 0 else _core.min
+    result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
+    return result if keepdims else result.squeeze(axes)
+
+
+@implements(in_numpy("linalg.matrix_norm"))
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+@implements(in_numpy("linalg.vector_norm"))
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    if axis is None:
-        flat = norm(_core.reshape(_core.asarray(x), -1), ord)
-        return _core.reshape(flat, (1,) * x.ndim) if keepdims else flat
-    if isinstance(axis, tuple) and len(axis) > 1 and ord == 2:
-        return _root_of_squares(x, normalize_axis_tuple(axis, x.ndim), keepdims)
-    return norm(x, ord, axis, keepdims)
-
-
-@implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: int) -> Any:
-    if n < 0:
-        raise refuse("numpy.linalg.matrix_power with a negative exponent")
-    if n == 0:
-        return _core.asarray(np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
-    result, square = None, a
-    while n:
-        if n & 1:
-            result = square if result is None else _core.matmul(result, square)
-        n >>= 1
-        if n:
-            square = _core.matmul(square, square)
-    return result
-
-
-@implements(np.linalg.multi_dot)
-def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
-    result = arrays[0]
-    for array in arrays[1:]:
-        result = _core.matmul(result, array)
-    return written(out, result)
-
-
-@implements(np.cov)
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
-        fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
-    if fweights is not None or aweights is not None:
-        raise refuse("numpy.cov with weights")
-    x = np.atleast_2d(_core.asarray(m, dtype))
-    x = x if rowvar or x.shape[0] == 1 else _core.transpose(x)
-    if y is not None:
-        other = np.atleast_2d(_core.asarray(y, dtype))
-        other = other if rowvar or other.shape[0] == 1 else _core.transpose(other)
-        x = _core.concatenate([x, other], 0)
-    ddof = (0 if bias else 1) if ddof is None else ddof
-    centered = x - _core.mean(x, 1, True)
-    product = _core.matmul(centered, _core.transpose(centered).conj()) / (x.shape[1] - ddof)
-    return np.squeeze(product)
-
-
-@implements(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    c = cov(x, y, rowvar, dtype=dtype)
-    if c.ndim == 0:
-        return c / c
-    scale = _core.sqrt(np.diagonal(c))
-    return c / scale[:, None] / scale[None, :]
-
-
-@implements(np.convolve)
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    x, kernel = _core.asarray(a), _core.asarray(v)
-    if x.shape[0] < kernel.shape[0]:
-        x, kernel = kernel, x
-    n, k = x.shape[0], kernel.shape[0]
-    padded = _core.pad(x, [n + 2 * (k - 1)], [k - 1], [1])
-    index = np.arange(n + k - 1)[:, None] + np.arange(k)[None, :]
-    full = _core.matmul(padded[index], _core.flip(kernel))
-    if mode == "full":
-        return full
-    if mode == "same":
-        start = (k - 1) // 2
-        return full[start : start + n]
-    if mode == "valid":
-        return full[k - 1 : n]
-    raise ValueError(f"convolve: mode must be 'full', 'same' or 'valid', not {mode!r}")
-
-
-@implements(np.correlate)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    x, y = _core.asarray(a), _core.asarray(v)
-    result = convolve(x, _core.flip(y.conj()), mode)
-    return _core.flip(result) if plain(x).shape[0] < y.shape[0] else result
+    x = host_asarray(x)
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    return _vector_norm(x, either(ord, 2), axes, keepdims)

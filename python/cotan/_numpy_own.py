@@ -96,7 +96,7 @@ def array(
 
 
 def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that makes arrays of numbers make ours, which traced values can be put into."""
+    """Let a function that makes arrays of numbers make ours, to put traced values into."""
 
     def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         result = make(*args, **kwargs)
@@ -105,9 +105,7 @@ def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any
-) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
     """Give an array with one value everywhere, or with one that broadcasts."""
     del options
     if not is_array(fill_value):
@@ -146,8 +144,7 @@ class Converter:
 
     def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
         parts: list[Any] = [
-            g if self._is_number(g) else a
-            for g, a in zip(self._given, self._arrays, strict=True)
+            g if self._is_number(g) else a for g, a in zip(self._given, self._arrays, strict=True)
         ]
         if extra_dtype is not None:
             parts.append(extra_dtype)
@@ -234,22 +231,22 @@ def own(function: Any) -> Callable[..., Any]:
     return bound(inspect.unwrap(function))
 
 
-# The functions that are run like this. Where a rule of our own gives fewer equations, or is right at
-# a kink, it is in another file.
+# The functions that are run like this. Where a rule of our own gives fewer equations, or is right
+# at a kink, it is in another file.
 _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff digitize
-    dsplit dstack ediff1d expand_dims extract fill_diagonal flatnonzero fliplr flipud fft.fftshift
-    fft.ifftshift geomspace gradient histogram histogram2d histogramdd hsplit hstack i0 imag insert
-    intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron linalg.matrix_power
-    linalg.multi_dot linspace logspace median meshgrid nan_to_num nancumprod nancumsum nanmax nanmean
-    nanmin nanpercentile nanprod nanquantile nansum nanvar percentile piecewise poly polyadd polyder
-    polydiv polyint polymul polysub polyval put_along_axis quantile real real_if_close rollaxis rot90
-    select setdiff1d setxor1d sort_complex split take_along_axis tril_indices_from trim_zeros
-    triu_indices_from union1d unique unique_all unique_counts unique_inverse unique_values unstack
-    unwrap vander vsplit vstack
-    lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
-    lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
+    dsplit dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal
+    flatnonzero fliplr flipud geomspace gradient histogram histogram2d histogramdd hsplit hstack
+    i0 imag insert intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_
+    kron lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log
+    lib.scimath.log10 lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
+    linalg.matrix_power linalg.multi_dot linspace logspace median meshgrid nan_to_num nancumprod
+    nancumsum nanmax nanmean nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
+    piecewise poly polyadd polyder polydiv polyint polymul polysub polyval put_along_axis
+    quantile real real_if_close rollaxis rot90 select setdiff1d setxor1d sort_complex split
+    take_along_axis tril_indices_from trim_zeros triu_indices_from union1d unique unique_all
+    unique_counts unique_inverse unique_values unstack unwrap vander vsplit vstack
 """
 
 

@@ -1,4 +1,4 @@
-"""Ufuncs that are said in terms of primitives: NumPy's, and those of `scipy.special`, by their names.
+"""Ufuncs that are said in terms of primitives: NumPy's and those of `scipy.special`, by name.
 
 Where the textbook formula divides by zero or overflows on one side, `where` picks another one, and
 its unused branch gets a harmless argument.
@@ -141,17 +141,17 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def _at(zero: Any, value: Any, function: Callable[[Any], Any], x: Any, harmless: Any = 1) -> Any:
-    """Give `value` where `zero` holds, and a function of `x`, which is harmless there, elsewhere."""
+    """Give `value` where `zero` holds, elsewhere a function of `x`, which is harmless there."""
     return _core.where(zero, value, function(_core.where(zero, harmless, x)))
 
 
 def _xlogy(x: Any, y: Any) -> Any:
-    zero = _core.logical_and(_core.eq(x, 0), _core.logical_not(_core.isnan(y)))
+    zero = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
     return _core.where(zero, _float(x), _core.mul(x, _core.log(_core.where(zero, 1, y))))
 
 
 def _xlog1py(x: Any, y: Any) -> Any:
-    zero = _core.logical_and(_core.eq(x, 0), _core.logical_not(_core.isnan(y)))
+    zero = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
     return _core.where(zero, _float(x), _core.mul(x, _core.log1p(_core.where(zero, 0, y))))
 
 
@@ -173,7 +173,7 @@ def _logit(x: Any) -> Any:
 
 
 def _log_ndtr(x: Any) -> Any:
-    """Give the logarithm of the normal distribution; far left by its continued fraction."""
+    """Give the log of the normal distribution; far left by its continued fraction."""
     far = _core.lt(x, -20)
     t = _core.where(far, x, -20)
     square = _core.mul(t, t)

@@ -1,4 +1,4 @@
-"""Structures of arrays on the Python side: cotangents of objects, masks, putting objects together."""
+"""Structures of arrays: cotangents of objects, masks, putting objects together again."""
 
 import functools
 import inspect
@@ -89,7 +89,7 @@ def rebuilt(original: Any, fields: Mapping[str, Any]) -> Any:
 
     No initialiser runs: it may check or convert what it is given.
     """
-    cls = type(original)
+    cls: Any = type(original)
     new = cls.__new__(cls)
     attributes = getattr(new, "__dict__", None)
     for name, value in fields.items():
@@ -235,7 +235,8 @@ def _children(value: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(value, Tangent):
         yield from value._fields.items()
     else:
-        for name in slot_names(type(value)) or ():
+        cls: type = type(value)
+        for name in slot_names(cls) or ():
             if hasattr(value, name):
                 yield name, getattr(value, name)
         yield from getattr(value, "__dict__", {}).items()

@@ -1,5 +1,4 @@
-"""NumPy's ufuncs on `Array`s: composites, keywords, and the methods `reduce`, `accumulate`, `outer`,
-`reduceat` and `at`.
+"""NumPy's ufuncs on `Array`s: their keywords, `reduce`, `accumulate`, `outer`, `reduceat` and `at`.
 
 What is a primitive and has no keyword is recorded in Rust without coming here.
 """
@@ -116,9 +115,8 @@ def _in_dtypes(
 ) -> Any:
     """Compute in the dtypes of the loop that NumPy would choose."""
     if signature is None:
-        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
-    elif isinstance(signature, (str, type, np.dtype)):
-        signature = (None,) * ufunc.nin + (np.dtype(signature),) * ufunc.nout
+        loop = dtype if isinstance(dtype, type(np.dtype)) else np.dtype(dtype)
+        signature = (None,) * ufunc.nin + (loop,) * ufunc.nout
     given = [type(x) if type(x) in {int, float, complex} else np.result_type(x) for x in inputs]
     dtypes = ufunc.resolve_dtypes(
         (*given, *[None] * ufunc.nout), signature=signature, casting=casting
@@ -156,6 +154,10 @@ def _along_axes(
     return np.expand_dims(result, axes[0]) if keepdims else result
 
 
+def _moved(x: Any, source: int, destination: int) -> Any:
+    return np.moveaxis(x, source, destination)
+
+
 def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str) -> Any:
     """Write results to where `out=` wants them."""
     if all(o is None for o in out):
@@ -164,16 +166,17 @@ def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str) -> Any:
     name = ufunc.__name__
     written = []
     for target, value in zip(out, results, strict=True):
-        if target is not None:
-            value = _core.asarray(value)
-            check_cast(name, value.dtype, target.dtype, casting)
-            if np.broadcast_shapes(value.shape, target.shape) != target.shape:
-                raise ValueError(
-                    f"{name}: non-broadcastable output operand with shape {target.shape} doesn't "
-                    f"match the broadcast shape {value.shape}"
-                )
-            value = assigned(name, target, value)
-        written.append(value)
+        if target is None:
+            written.append(value)
+            continue
+        new = _core.asarray(value)
+        check_cast(name, new.dtype, target.dtype, casting)
+        if np.broadcast_shapes(new.shape, target.shape) != target.shape:
+            raise ValueError(
+                f"{name}: non-broadcastable output operand with shape {target.shape} doesn't "
+                f"match the broadcast shape {new.shape}"
+            )
+        written.append(assigned(name, target, new))
     return tuple(written) if isinstance(result, tuple) else written[0]
 
 
@@ -213,7 +216,9 @@ def reduced(
             )
         x = _core.where(where, x, np.asarray(start, x.dtype) if neutral is None else neutral)
     if start is not None and neutral is None and any(x.shape[i] == 0 for i in axes):
-        shape = [n if i not in axes else 1 for i, n in enumerate(x.shape) if i not in axes or keepdims]
+        shape = [
+            n if i not in axes else 1 for i, n in enumerate(x.shape) if i not in axes or keepdims
+        ]
         return _core.broadcast_to(_core.asarray(start, x.dtype), shape)
     if neutral is None and start is None and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
@@ -359,12 +364,12 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: Any = 0, dtype: Any = N
         lengths = ends - starts
         part = np.repeat(np.arange(len(starts)), lengths)
         rows = np.concatenate([np.arange(s, e) for s, e in zip(starts, ends, strict=True)])
-        moved = np.moveaxis(x, at, 0)
+        moved = _moved(x, at, 0)
         taken = moved[rows] if dtype is None else moved[rows].astype(dtype)
         if taken.dtype.kind in "biu" and dtype is None:
             taken = taken.astype(np.int64)
         zeros = np.zeros((len(starts), *taken.shape[1:]), taken.dtype)
-        return np.moveaxis(_core.scatter_add(zeros, part, taken), 0, at)
+        return _moved(_core.scatter_add(zeros, part, taken), 0, at)
     parts = [
         reduced(ufunc, _part(x, at, slice(int(s), int(e))), at, dtype, True, np._NoValue, True)
         for s, e in zip(starts, ends, strict=True)
@@ -390,7 +395,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
         return
     key = tuple(map(plain, key)) if isinstance(key, tuple) else plain(key)
     positions = np.arange(x.size).reshape(x.shape)[key]
-    operands = [np.broadcast_to(v, positions.shape).reshape(-1) for v in operands]
+    operands = [_core.reshape(_core.broadcast_to(v, positions.shape), -1) for v in operands]
     flat = x.flatten()
     for turn in _turns(positions.reshape(-1)):
         where = positions.reshape(-1)[turn]

@@ -235,3 +235,24 @@ program(%0: f64[1000], %1: f64[1000]) {
     let steps: u64 = plan.counts().iter().map(|(_, n)| n).sum();
     assert_eq!(steps, 4);
 }
+
+/// A step that reads an array twice must not put its first result in that array's place.
+#[test]
+fn an_input_is_not_overwritten_before_its_last_use() {
+    let text = "\
+program(%0: f64[3,4]) {
+  %1: f64[4] = sum[axes=(0,)](%0)
+  %2: f64[4] = square(%1)
+  %3: f64[4] = sin(%1)
+  %4: f64[] = sum[axes=(0,)](%1)
+  return %2, %3, %4
+}
+";
+    let program = Program::parse(text).unwrap();
+    let x = Rng::new(1).array(DType::F64, &[3, 4], 1.0, 2.0).unwrap();
+    let plain = testing::run_stepwise(&program, std::slice::from_ref(&x)).unwrap();
+    let fused = testing::run(&program, &[x]).unwrap();
+    for (a, b) in plain.iter().zip(&fused) {
+        close(a, b, &program, 1e-14);
+    }
+}

@@ -225,6 +225,8 @@ impl<'a> Parser<'a> {
     }
 
     fn params(&mut self) -> Result<Params> {
+        self.space();
+        let start = self.at;
         let mut attributes = Vec::new();
         if self.eat("[") {
             while !self.eat("]") {
@@ -245,7 +247,10 @@ impl<'a> Parser<'a> {
                 self.at += end;
             }
         }
-        Params::from_attributes(&attributes).map_err(|e| self.error(&e.to_string()))
+        Params::from_attributes(&attributes).map_err(|e| {
+            self.at = start;
+            self.error(&e.to_string())
+        })
     }
 
     fn program(&mut self) -> Result<Program> {

@@ -38,6 +38,10 @@ pub(super) struct Step {
     pub dying: SmallVec<[Slot; 4]>,
     /// Outputs that nothing reads at all.
     pub unread: SmallVec<[Slot; 1]>,
+    /// Whether the result may be written over an input that dies here. Fused steps read and write
+    /// where the arrays lie, so only the last thing written may overwrite, and no reduction, which
+    /// has another shape than what it reads.
+    pub in_place: bool,
 }
 
 /// How to run a program.
@@ -230,6 +234,7 @@ impl<'p> Planner<'p> {
             outputs,
             dying: SmallVec::new(),
             unread: SmallVec::new(),
+            in_place: false,
         });
     }
 
@@ -324,6 +329,7 @@ impl<'p> Planner<'p> {
             let work = Work::Fused(Box::new(fused));
             let (dying, unread) = (SmallVec::new(), SmallVec::new());
             let params = Params::None;
+            let in_place = outputs.len() == 1 && outputs[0].1.shape == group.shape;
             self.steps.push(Step {
                 work,
                 prim: first,
@@ -332,6 +338,7 @@ impl<'p> Planner<'p> {
                 outputs,
                 dying,
                 unread,
+                in_place,
             });
         }
         for k in refused {

@@ -152,23 +152,17 @@ fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
 }
 
 /// Memory for the results of a fused step: that of an input which dies here and that nobody else
-/// refers to, else fresh. A tile is read before it is written, so equal offsets may coincide.
+/// refers to, where the step allows it, else fresh.
 fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value; 2]>> {
     // Among very many inputs the search would cost more than it saves.
     let mut donors: SmallVec<[u32; 8]> = step.dying.iter().copied().take(MANY).collect();
+    if !step.in_place {
+        donors.clear();
+    }
     let mut outputs = SmallVec::new();
-    let full = step
-        .inputs
-        .iter()
-        .map(|&s| get(slots, s).aval().size())
-        .max()
-        .unwrap_or(0);
     for (_, aval) in &step.outputs {
-        // Reductions write elsewhere than they read.
         let fits = |value: &mut Value| {
-            aval.size() == full
-                && value.aval().size() == full
-                && value.aval().shape == aval.shape
+            value.aval().shape == aval.shape
                 && value.dtype().size() == aval.dtype.size()
                 && value.is_contiguous()
                 && value.is_unique()
