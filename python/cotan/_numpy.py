@@ -28,7 +28,6 @@ from . import _numpy_linalg as _linalg  # noqa: F401
 from . import _numpy_reduce as _reduce  # noqa: F401
 from . import _numpy_shape as _shape  # noqa: F401
 
-
 __all__ = ["FUNCTIONS", "array_function"]
 
 
