@@ -167,7 +167,24 @@ _SUBSTITUTES: dict[int, Any] = {
     id(np.array): array,
     id(np.full): full,
 }
-_INTERNAL = {"_array_converter": Converter, "_unique_hash": lambda *_, **__: NotImplemented}
+
+
+def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
+    """Interpolate from the nearer end, so that both ends are met exactly."""
+    width = b - a
+    result = _core.where(_core.ge(t, 0.5), b - width * (1 - t), a + width * t)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+# What is written in C, or takes for granted that a result is an ndarray.
+_INTERNAL = {
+    "_array_converter": Converter,
+    "_lerp": _lerp,
+    "_unique_hash": lambda *_, **__: NotImplemented,
+}
 
 
 def ours(value: Any) -> Any:

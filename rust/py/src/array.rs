@@ -8,15 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cotan::Array;
 use cotan::kernels::Value;
 use cotan::ops;
-use cotan::prim::{Class, Prim};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::{OrRaise, enter};
-use crate::scalar::{Operand, elementwise};
-use crate::view::{View, ViewOp};
+use crate::operators::{binary, bits, unary};
+use crate::scalar::Operand;
+use crate::view::{View, ViewOp, part, transpose_view};
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,69 +181,6 @@ impl PyArray {
         }
         Ok(())
     }
-}
-
-fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
-    let operand = Operand::expect(prim.name(), slf.as_any())?;
-    let (array, rank) = elementwise(prim, vec![operand], true)?;
-    Ok(wrap(slf.py(), array, rank)?.unbind())
-}
-
-/// Arrays of one inexact dtype, or such an array and a Python float, meet without any promotion.
-fn fast(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<Option<(Array, Array)>> {
-    let own = slf.get();
-    if own.rank == Rank::Number {
-        return Ok(None);
-    }
-    let x = own.read()?;
-    if !x.dtype().is_inexact() {
-        return Ok(None);
-    }
-    if other.is_exact_instance_of::<PyFloat>() {
-        let y = Array::float(x.dtype(), other.extract()?);
-        return Ok(Some((x, y)));
-    }
-    let Ok(other) = other.cast_exact::<PyArray>() else {
-        return Ok(None);
-    };
-    let y = other.get().read()?;
-    let fits = other.get().rank != Rank::Number && y.dtype() == x.dtype();
-    Ok(fits.then_some((x, y)))
-}
-
-fn binary(
-    slf: &Bound<'_, PyArray>,
-    other: &Bound<'_, PyAny>,
-    prim: Prim,
-    swapped: bool,
-) -> PyResult<Py<PyAny>> {
-    let py = slf.py();
-    if let Some((x, y)) = fast(slf, other)? {
-        let (x, y) = if swapped { (y, x) } else { (x, y) };
-        let out = Array::apply2(prim, x, y).or_raise()?;
-        let rank = if out.shape().is_empty() {
-            Rank::Scalar
-        } else {
-            Rank::Array
-        };
-        return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
-    }
-    let Some(y) = Operand::of(other)? else {
-        // A text would otherwise try to repeat itself, or to be concatenated.
-        if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
-            Operand::expect(prim.name(), other)?;
-        }
-        return Ok(py.NotImplemented());
-    };
-    let x = Operand::expect(prim.name(), slf.as_any())?;
-    let operands = if swapped { vec![y, x] } else { vec![x, y] };
-    let (array, rank) = elementwise(prim, operands, true)?;
-    Ok(wrap(py, array, rank)?.unbind())
-}
-
-/// Logical on bools, bitwise on integers.
-fn bits(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim) -> PyResult<Py<PyAny>> {
-    binary(slf, other, prim, false)
 }
 
 #[pymethods]
@@ -789,73 +726,4 @@ pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> 
         )));
     }
     to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
-}
-
-fn transpose_view<'py>(slf: &Bound<'py, PyArray>, perm: &[usize]) -> PyResult<Bound<'py, PyAny>> {
-    let py = slf.py();
-    if slf.get().rank != Rank::Array {
-        return wrap(py, slf.get().read()?, slf.get().rank);
-    }
-    let op = ViewOp::Transpose(perm.into());
-    Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
-}
-
-fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny>> {
-    let py = slf.py();
-    let array = slf.get().read()?;
-    if array.dtype().is_complex() {
-        if slf.get().rank == Rank::Array {
-            let op = if real { ViewOp::Real } else { ViewOp::Imag };
-            return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
-        }
-        let prim = if real { ops::REAL } else { ops::IMAG };
-        let part = Array::apply(prim, cotan::prim::Params::None, &[&array]).or_raise()?;
-        return wrap(py, part, slf.get().rank);
-    }
-    if real {
-        return Ok(slf.clone().into_any());
-    }
-    let dtype = array.dtype();
-    let zero = Array::number(dtype, cotan::Number::Float(0.0))
-        .broadcast_to(array.shape())
-        .or_raise()?;
-    wrap(py, zero, slf.get().rank)
-}
-
-/// Whether an array of this inexact dtype needs no promotion for a primitive.
-fn accepts(prim: Prim, x: &Array) -> bool {
-    let dtype = x.dtype();
-    dtype.is_inexact()
-        && matches!(&prim.0.class, Class::Elementwise { types, .. } if types.accept(dtype))
-}
-
-/// Operands of an elementwise primitive given as Python objects.
-pub fn apply_elementwise<'py>(
-    py: Python<'py>,
-    prim: Prim,
-    arguments: &[&Bound<'py, PyAny>],
-) -> PyResult<Bound<'py, PyAny>> {
-    // The commonest call: one array of an inexact dtype.
-    if let [x] = arguments
-        && let Ok(array) = x.cast_exact::<PyArray>()
-    {
-        let rank = array.get().rank;
-        let array = array.get().read()?;
-        if rank != Rank::Number && accepts(prim, &array) {
-            return wrap_result(py, Array::apply1(prim, array).or_raise()?);
-        }
-    }
-    if let [x, y] = arguments
-        && let Ok(x) = x.cast_exact::<PyArray>()
-        && let Some((x, y)) = fast(x, y)?
-        && accepts(prim, &x)
-    {
-        return wrap_result(py, Array::apply2(prim, x, y).or_raise()?);
-    }
-    let mut operands = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        operands.push(Operand::expect(prim.name(), argument)?);
-    }
-    let (array, rank) = elementwise(prim, operands, false)?;
-    wrap(py, array, rank)
 }

@@ -8,6 +8,7 @@ mod error;
 mod fork;
 mod index;
 mod make;
+mod operators;
 mod ops;
 mod profile;
 mod program;

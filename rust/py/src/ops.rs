@@ -8,9 +8,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 
-use crate::array::{PyArray, Rank, apply_elementwise, wrap, wrap_result};
+use crate::array::{PyArray, Rank, wrap, wrap_result};
 use crate::convert::dtype_from;
 use crate::error::OrRaise;
+use crate::operators::apply_elementwise;
 use crate::scalar::{Operand, common_dtype};
 
 /// Stamps one Python function for each elementwise entry.

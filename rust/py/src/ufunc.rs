@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::array::{PyArray, apply_elementwise};
+use crate::array::PyArray;
+use crate::operators::apply_elementwise;
 
 /// The ufuncs that are primitives, by address; each is kept alive.
 struct Table {

@@ -6,7 +6,7 @@ use cotan::ops;
 use cotan::prim::Params;
 use pyo3::prelude::*;
 
-use crate::array::PyArray;
+use crate::array::{PyArray, Rank, wrap};
 use crate::error::OrRaise;
 
 /// A view: its base, and what it shows of it.
@@ -120,4 +120,40 @@ impl ViewOp {
             ViewOp::Real | ViewOp::Imag => false,
         }
     }
+}
+
+/// A view with axes in another order.
+pub fn transpose_view<'py>(
+    slf: &Bound<'py, PyArray>,
+    perm: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    if slf.get().rank() != Rank::Array {
+        return wrap(py, slf.get().read()?, slf.get().rank());
+    }
+    let op = ViewOp::Transpose(perm.into());
+    Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
+}
+
+/// The real or the imaginary part: a view of a complex array.
+pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    if array.dtype().is_complex() {
+        if slf.get().rank() == Rank::Array {
+            let op = if real { ViewOp::Real } else { ViewOp::Imag };
+            return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
+        }
+        let prim = if real { ops::REAL } else { ops::IMAG };
+        let part = Array::apply(prim, Params::None, &[&array]).or_raise()?;
+        return wrap(py, part, slf.get().rank());
+    }
+    if real {
+        return Ok(slf.clone().into_any());
+    }
+    let dtype = array.dtype();
+    let zero = Array::number(dtype, cotan::Number::Float(0.0))
+        .broadcast_to(array.shape())
+        .or_raise()?;
+    wrap(py, zero, slf.get().rank())
 }
