@@ -116,6 +116,10 @@ def _strides(x: Any) -> tuple[int, ...]:
     return tuple(reversed(steps[: x.ndim]))
 
 
+def _set_flat(self: Any, values: Any) -> None:
+    Flat(self)[:] = values
+
+
 def _no_memory(self: Any) -> Any:
     raise AttributeError("an Array has no memory to point to; convert it first: np.asarray(x)")
 
@@ -123,7 +127,6 @@ def _no_memory(self: Any) -> Any:
 _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "device": (lambda _: "cpu", "Where the values are."),
     "flags": (Flags, "What NumPy says of an array's memory."),
-    "flat": (Flat, "All elements along one axis, to read and to write."),
     "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
     "strides": (_strides, "Bytes between neighbours along each axis, as of a row-major array."),
 }
@@ -139,5 +142,6 @@ def attach(cls: Any) -> None:
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))
+    cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
     for name in ("ctypes", "data"):
         setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))

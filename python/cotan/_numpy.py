@@ -1,8 +1,8 @@
 """NumPy's functions on `Array`s, by the `__array_function__` protocol.
 
-The table has three kinds of entries: rules of our own, said in terms of primitives (here and in
-`_numpy_shape`, `_numpy_reduce`, `_numpy_linalg`); NumPy's own Python code, run on our arrays
-(`_numpy_own`); and functions of values, whose results have no derivative.
+The table has three kinds of entries: rules of our own, said in terms of primitives (here, in
+`_numpy_shape`, `_numpy_index`, `_numpy_reduce` and `_numpy_linalg`); NumPy's own Python code, run
+on our arrays (`_numpy_own`); and functions of values, whose results have no derivative.
 """
 
 import math
@@ -14,6 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._numpy_core import (
     FUNCTIONS,
+    flat,
     implements,
     in_numpy,
     is_array,
@@ -24,6 +25,7 @@ from cotan._numpy_core import (
 from cotan._numpy_own import array as host_array
 from cotan._numpy_own import asarray as host_asarray
 
+from . import _numpy_index as _index  # noqa: F401
 from . import _numpy_linalg as _linalg  # noqa: F401
 from . import _numpy_reduce as _reduce  # noqa: F401
 from . import _numpy_shape as _shape  # noqa: F401
@@ -49,10 +51,12 @@ def array_function(
 @implements(np.round, np.around)
 def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     x = _core.asarray(a)
-    if x.dtype.kind == "c":
+    if x.dtype == np.bool_:
+        result = _core.cast(x, np.float16)
+    elif x.dtype.kind == "c":
         parts = round(x.real, decimals), round(x.imag, decimals)
         result = _core.apply("complex", *parts)
-    elif x.dtype.kind in "bi" and decimals < 0:
+    elif x.dtype.kind in "iu" and decimals < 0:
         result = _core.asarray(np.round(plain(x), decimals))
     elif x.dtype.kind != "f":
         result = x.copy()
@@ -168,6 +172,14 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
     return _core.matmul(padded[rows[:, None] + np.arange(k)], kernel)
 
 
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d):
+        raise TypeError("polymul: a poly1d has plain coefficients; use arrays of coefficients")
+    factors = [np.trim_zeros(host_array(a, ndmin=1), "f") for a in (a1, a2)]
+    return convolve(*(f if f.size else np.zeros(1, f.dtype) for f in factors))
+
+
 # --------------------------------------------------------------------------------------------------
 # Functions of values
 
@@ -183,6 +195,38 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise ValueError("The weights and list don't have the same length.")
     zeros = np.zeros(counts.size)
     return _core.scatter_add(zeros, index.astype(np.int64), _core.cast(values, np.float64))
+
+
+def _unique(name: str, **chosen: bool) -> None:
+    function = in_numpy(name)
+
+    @implements(function)
+    def unique(ar: Any, *args: Any, **kwargs: Any) -> Any:
+        """NumPy says where the values are, and which they are; they follow from that."""
+        x = host_asarray(ar)
+        given = dict(zip(_UNIQUE, args, strict=False)) | kwargs | chosen
+        axis = given.get("axis")
+        found = np.unique(plain(x), **{**given, "return_index": True})
+        values = flat(x)[found[1]] if axis is None else _taken(x, found[1], axis)
+        rest = found[1:] if given.get("return_index") else found[2:]
+        if not chosen:
+            return (values, *rest) if rest else values
+        return type(function(np.zeros(0)))(values, *rest) if rest else values
+
+
+_UNIQUE = ("return_index", "return_inverse", "return_counts", "axis")
+
+
+def _taken(x: Any, index: Any, axis: int) -> Any:
+    return x[(slice(None),) * (axis % x.ndim) + (index,)]
+
+
+_unique("unique")
+_EACH = {"equal_nan": False}
+_unique("unique_all", return_index=True, return_inverse=True, return_counts=True, **_EACH)
+_unique("unique_counts", return_counts=True, **_EACH)
+_unique("unique_inverse", return_inverse=True, **_EACH)
+_unique("unique_values", **_EACH)
 
 
 @implements(np.einsum_path)

@@ -107,7 +107,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
 def assigned(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
-        if _core.is_active(value):
+        if is_followed(value):
             raise TypeError(
                 f"{name}: writing into a plain ndarray would drop the gradient; write into an "
                 "Array (one made by np.zeros_like of an Array), or use the result that is "
@@ -129,10 +129,15 @@ def refuse(what: str) -> TypeError:
     )
 
 
+def is_followed(x: Any) -> bool:
+    """Say whether a gradient follows something; whole numbers and truth values carry none."""
+    return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
+
+
 def any_active(tree: Any) -> bool:
     """Say whether a gradient follows something in nested arguments."""
     if is_array(tree):
-        return bool(_core.is_active(tree))
+        return is_followed(tree)
     if isinstance(tree, dict):
         return any(map(any_active, tree.values()))
     return isinstance(tree, (list, tuple)) and any(map(any_active, tree))

@@ -17,9 +17,10 @@ from cotan._numpy_core import (
     refuse,
     written,
 )
+from cotan._numpy_index import diagonal
 from cotan._numpy_own import asarray as host_asarray
 from cotan._numpy_reduce import safe_sqrt
-from cotan._numpy_shape import diagonal, moveaxis, stack
+from cotan._numpy_shape import moveaxis, stack
 
 # --------------------------------------------------------------------------------------------------
 # Products
@@ -56,7 +57,7 @@ def inner(a: Any, b: Any, /) -> Any:
         return _core.mul(x, y)
     if x.shape[-1] != y.shape[-1]:
         raise _misfit("inner", x, y)
-    return tensordot(x, y, (-1, -1))
+    return tensordot(x, y, (-1, -1))[()]
 
 
 @implements(np.outer)
@@ -338,7 +339,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     fold = _core.max if ord > 0 else _core.min
     result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
-    return result if keepdims else result.squeeze(axes)
+    return result if keepdims else result.squeeze(axes)[()]
 
 
 @implements(in_numpy("linalg.matrix_norm"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array
+from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, plain
 
 
 class Flat:
@@ -96,11 +96,11 @@ def array(
 
 
 def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that makes arrays of numbers make ours, to put traced values into."""
+    """Let a function that makes arrays make ours, to put traced values into; but for indices."""
 
     def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         result = make(*args, **kwargs)
-        return _core.array(result) if result.dtype.kind in "fc" else result
+        return _core.array(result) if result.dtype.kind in "bfc" else result
 
     return made
 
@@ -166,6 +166,12 @@ _SUBSTITUTES: dict[int, Any] = {
     **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
     id(np.array): array,
     id(np.full): full,
+    # NumPy calls some of its functions past the protocol.
+    **{
+        id(f.__wrapped__): f
+        for f in vars(np).values()
+        if inspect.isbuiltin(getattr(f, "__wrapped__", None))
+    },
 }
 
 
@@ -179,11 +185,20 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
     return out
 
 
+def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
+    """Give means of what is a number, too, as an array or scalar of ours."""
+    result = _core.asarray(_core.div(a, plain(b)), a.dtype)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
 # What is written in C, or takes for granted that a result is an ndarray.
 _INTERNAL = {
     "_array_converter": Converter,
+    "_divide_by_count": _divide_by_count,
     "_lerp": _lerp,
-    "_unique_hash": lambda *_, **__: NotImplemented,
 }
 
 
@@ -192,11 +207,24 @@ def ours(value: Any) -> Any:
     found = _SUBSTITUTES.get(id(value))
     if found is not None:
         return found
+    if isinstance(value, type(np.sum)):
+        return _asking(value)
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         return _Namespace(value)
     if isinstance(value, FunctionType) and (value.__module__ or "").startswith("numpy"):
         return bound(value)
     return value
+
+
+def _asking(function: Any) -> Callable[..., Any]:
+    """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, (list, tuple)) and _holds_array(a) for a in args):
+            return FUNCTIONS.get(function, function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 class _Namespace:
@@ -252,18 +280,18 @@ def own(function: Any) -> Callable[..., Any]:
 # at a kink, it is in another file.
 _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
-    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff digitize
+    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff
     dsplit dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal
     flatnonzero fliplr flipud geomspace gradient histogram histogram2d histogramdd hsplit hstack
     i0 imag insert intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_
     kron lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log
     lib.scimath.log10 lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
-    linalg.matrix_power linalg.multi_dot linspace logspace median meshgrid nan_to_num nancumprod
+    linalg.matrix_power linalg.multi_dot linspace logspace median nan_to_num nancumprod
     nancumsum nanmax nanmean nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
-    piecewise poly polyadd polyder polydiv polyint polymul polysub polyval put_along_axis
-    quantile real real_if_close rollaxis rot90 select setdiff1d setxor1d sort_complex split
-    take_along_axis tril_indices_from trim_zeros triu_indices_from union1d unique unique_all
-    unique_counts unique_inverse unique_values unstack unwrap vander vsplit vstack
+    piecewise poly polyadd polyder polydiv polyint polysub polyval put_along_axis quantile real
+    real_if_close rollaxis rot90 select setdiff1d setxor1d sort_complex split take_along_axis
+    trapezoid trapz tril_indices_from trim_zeros triu_indices_from union1d unstack unwrap vander
+    vsplit vstack
 """
 
 

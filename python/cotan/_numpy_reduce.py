@@ -31,14 +31,20 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     plain_call = dtype is None and out is None and keepdims is False and where is True
     if plain_call and type(initial) is int and initial == 0:
         return _core.sum(a, axis)  # the common case, without looking at what was not given
-    result = reduced(np.add, a, axis, dtype, either(keepdims, False), initial, either(where, True))
-    return written("sum", out, result)
+    keepdims, where, dtype = either(keepdims, False), either(where, True), _loop(dtype, out)
+    return written("sum", out, reduced(np.add, a, axis, dtype, keepdims, initial, where))
+
+
+def _loop(dtype: Any, out: Any) -> Any:
+    """Sum up in the dtype of `out=` when none is given."""
+    given = isinstance(out, np.ndarray)
+    return out.dtype if dtype is None and given and out.dtype.kind in "fc" else dtype
 
 
 @implements(np.prod)
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
-    keepdims, where = either(keepdims, False), either(where, True)
+    keepdims, where, dtype = either(keepdims, False), either(where, True), _loop(dtype, out)
     return written("prod", out, reduced(np.multiply, a, axis, dtype, keepdims, initial, where))
 
 
@@ -177,13 +183,13 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 @implements(np.cumsum)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return written("cumsum", out, _core.cumsum(_core.asarray(a, dtype), axis))
+    return written("cumsum", out, _core.cumsum(_core.asarray(a, _loop(dtype, out)), axis))
 
 
 @implements(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
-    return written("cumprod", out, scanned(np.multiply, x, at, dtype))
+    return written("cumprod", out, scanned(np.multiply, x, at, _loop(dtype, out)))
 
 
 def _cumulative(name: str, ufunc: Any) -> None:

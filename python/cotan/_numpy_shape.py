@@ -1,4 +1,4 @@
-"""NumPy's functions that move elements: shapes, joining, indexing, padding, making."""
+"""NumPy's functions of shapes: reshaping, joining, repeating, and making arrays."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -9,14 +9,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
 from cotan._numpy_core import (
-    any_active,
-    assigned,
     axes_of,
     check_cast,
-    either,
     flat,
-    flat_if_none,
-    given,
     implements,
     in_numpy,
     is_array,
@@ -24,7 +19,6 @@ from cotan._numpy_core import (
     written,
 )
 from cotan._numpy_own import asarray as host_asarray
-from cotan._numpy_own import own
 
 # --------------------------------------------------------------------------------------------------
 # What arrays are
@@ -32,17 +26,17 @@ from cotan._numpy_own import own
 
 @implements(np.shape)
 def shape(a: Any) -> tuple[int, ...]:
-    return tuple(a.shape)
+    return tuple(host_asarray(a).shape)
 
 
 @implements(np.ndim)
 def ndim(a: Any) -> int:
-    return int(a.ndim)
+    return int(host_asarray(a).ndim)
 
 
 @implements(np.size)
 def size(a: Any, axis: Any = None) -> int:
-    return int(np.size(np.broadcast_to(0, a.shape), axis))
+    return int(np.size(np.broadcast_to(0, host_asarray(a).shape), axis))
 
 
 def _stand_in(x: Any) -> Any:
@@ -91,16 +85,21 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
-    return a.ravel(order)
+    x = host_asarray(a)
+    if order == "K":
+        if not x._contiguous:
+            raise TypeError("ravel: an Array has no order in memory; choose order='C' or 'F'")
+        order = "C"
+    return x.ravel(order)
 
 
 @implements(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
     x = flat(_core.asarray(a))
-    return _rearranged(np.resize(np.arange(x.size), new_shape), x)
+    return rearranged(np.resize(np.arange(x.size), new_shape), x)
 
 
-def _rearranged(positions: Any, x: Any) -> Any:
+def rearranged(positions: Any, x: Any) -> Any:
     """Give the elements of a flat array at positions; zeros when it has none."""
     return x[positions] if x.size else _core.asarray(np.zeros(positions.shape, x.dtype))
 
@@ -223,11 +222,6 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
     return written("stack", out, _core.concatenate(wide, at))
 
 
-@implements(np.hstack)
-def hstack(tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return own(np.hstack)(tuple(tup), dtype=dtype, casting=casting)
-
-
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> Any:
     x = _core.asarray(A)
@@ -241,148 +235,19 @@ def tile(A: Any, reps: Any) -> Any:
     return _core.reshape(full, [c * n for c, n in pairs])
 
 
-@implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    x, at = flat_if_none(a, axis)
-    return take(x, np.repeat(np.arange(x.shape[at]), plain(repeats)), at)
-
-
-@implements(np.delete)
-def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    x, at = flat_if_none(arr, axis)
-    return take(x, np.delete(np.arange(x.shape[at]), plain(obj)), at)
-
-
-# --------------------------------------------------------------------------------------------------
-# Taking and putting
-
-
-@implements(np.take)
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    x, at = flat_if_none(a, axis)
-    index = np.asarray(plain(indices))
-    if index.dtype.kind not in "biu" and index.size:
-        raise TypeError(f"take: indices must be integers, not {index.dtype}")
-    n = x.shape[at]
-    if index.size and not n:
-        raise IndexError("cannot do a non-empty take from an empty axes.")
-    if mode == "wrap" and n:
-        index = index % n
-    elif mode == "clip" and n:
-        index = np.clip(index, 0, n - 1)
-    taken = x[(slice(None),) * at + (index.astype(np.intp),)]
-    # A single index gives a view; what is taken is a copy.
-    return written("take", out, taken.copy() if taken._rank == "array" else taken)
-
-
-@implements(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    condition = np.asarray(plain(condition))
-    if condition.ndim != 1:
-        raise ValueError("compress: condition must be a 1-d array")
-    return take(a, np.flatnonzero(condition), axis, out)
-
-
-@implements(np.diagonal)
-def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    x = moveaxis(a, (axis1, axis2), (-2, -1))
-    index = np.arange(max(min(x.shape[-2] + min(offset, 0), x.shape[-1] - max(offset, 0)), 0))
-    return x[..., index - min(offset, 0), index + max(offset, 0)]
-
-
-@implements(in_numpy("linalg.diagonal"))
-def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return diagonal(x, offset, -2, -1)
-
-
-@implements(np.trace)
-def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
-          out: Any = None) -> Any:  # fmt: skip
-    on_diagonal = _core.asarray(diagonal(a, offset, axis1, axis2), dtype)
-    return written("trace", out, _core.sum(on_diagonal, -1))
-
-
-@implements(in_numpy("linalg.trace"))
-def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return trace(x, offset, -2, -1, dtype)
-
-
-@implements(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
-    x = _core.asarray(v)
-    if x.ndim == 2:
-        return diagonal(x, k)
-    if x.ndim != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    n = x.shape[0] + abs(k)
-    rows = np.arange(x.shape[0])
-    return _core.index_update(np.zeros((n, n), x.dtype), (rows - min(k, 0), rows + max(k, 0)), x)
-
-
-def _triangle(lower: bool) -> Callable[..., Any]:
-    def function(m: Any, k: int = 0) -> Any:
-        x = _core.asarray(m)
-        mask = np.tri(
-            x.shape[-2] if x.ndim > 1 else x.shape[-1], x.shape[-1], k if lower else k - 1, bool
-        )
-        return _core.where(mask if lower else ~mask, x, x.dtype.type(0))
-
-    return function
-
-
-implements(np.tril)(_triangle(True))
-implements(np.triu)(_triangle(False))
-
-
-@implements(np.lib.stride_tricks.sliding_window_view)
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
-                        writeable: bool = False) -> Any:  # fmt: skip
-    del subok
-    if writeable:
-        raise TypeError("sliding_window_view: windows of an Array are copies; leave out writeable=")
-    positions = np.arange(x.size).reshape(x.shape)
-    windows = np.lib.stride_tricks.sliding_window_view(positions, window_shape, axis)
-    return flat(x)[windows]
-
-
-_INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}
-
-
-@implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    x = host_asarray(array)
-    if kwargs.get("reflect_type") == "even":
-        del kwargs["reflect_type"]
-    if mode == "empty":
-        mode = "constant"
-    simple = mode in _INDEX_MODES and not kwargs and x.size
-    if not simple and (
-        mode != "constant" or any_active(kwargs) or set(kwargs) - {"constant_values"}
-    ):
-        return own(np.pad)(x, pad_width, mode, **kwargs)
-    if mode != "constant":
-        # NumPy pads the positions, and the elements follow them.
-        return _rearranged(np.pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
-    widths = _pad_widths(pad_width, x.ndim)
-    lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]
-    padded = _core.pad(x, lengths, [low for low, _ in widths], [1] * x.ndim)
-    values = plain(kwargs.get("constant_values", 0))
-    if not np.any(values):
-        return padded
-    inside = np.pad(np.ones(x.shape, bool), widths)
-    outside = np.pad(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
-    return _core.where(inside, padded, outside)
-
-
-def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    if isinstance(pad_width, dict):
-        by_axis = {normalize_axis_index(k, ndim): v for k, v in pad_width.items()}
-        pad_width = [np.broadcast_to(by_axis.get(i, 0), 2) for i in range(ndim)]
-    pairs = np.broadcast_to(np.asarray(plain(pad_width)), (ndim, 2)).tolist()
-    for low, high in pairs:
-        if low < 0 or high < 0:
-            raise ValueError("index can't contain negative values")
-    return [(operator.index(low), operator.index(high)) for low, high in pairs]
+@implements(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    del copy
+    if indexing not in {"xy", "ij"}:
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    places = list(range(len(xi)))
+    if indexing == "xy" and len(xi) > 1:
+        places[:2] = 1, 0
+    grids = [
+        _core.reshape(host_asarray(x), [-1 if i == place else 1 for i in range(len(xi))])
+        for x, place in zip(xi, places, strict=True)
+    ]
+    return tuple(grids) if sparse else broadcast_arrays(*grids)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -458,141 +323,3 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     del device
     return x.astype(dtype, copy=copy)
-
-
-# --------------------------------------------------------------------------------------------------
-# Writing in place
-
-
-def _writable(name: str, target: Any, *values: Any) -> bool:
-    """Say whether a target is ours to write to; a plain one takes constants only."""
-    if is_array(target):
-        return True
-    for value in values:
-        if _core.is_active(value):
-            assigned(name, target, value)
-    return False
-
-
-@implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    if not _writable("copyto", dst, src):
-        np.copyto(dst, plain(src), casting, plain(where))
-        return
-    if type(src) not in {int, float, complex}:
-        check_cast("copyto", np.result_type(host_asarray(src)), dst.dtype, casting)
-    if where is True:
-        dst[...] = src
-        return
-    value = _core.cast(src, dst.dtype)
-    shape = np.broadcast_shapes(value.shape, np.shape(where), dst.shape)
-    if shape != dst.shape:
-        raise ValueError(
-            f"copyto: could not broadcast input array from shape {value.shape} into shape "
-            f"{dst.shape}"
-        )
-    dst[...] = _core.where(where, value, dst)
-
-
-@implements(np.put)
-def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
-    if not _writable("put", a, v):
-        np.put(a, plain(ind), plain(v), mode)
-        return
-    index = np.ravel(plain(ind))
-    n = a.size
-    if mode == "wrap" and n:
-        index = index % n
-    elif mode == "clip":
-        index = np.clip(index, 0, n - 1)
-    if index.size and np.size(v):
-        a.flat[index] = v
-
-
-@implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    if not _writable("place", arr, vals):
-        np.place(arr, plain(mask), plain(vals))
-        return
-    index = np.flatnonzero(plain(mask))
-    if index.size and not np.size(vals):
-        raise ValueError("Cannot insert from an empty array!")
-    arr.flat[index] = vals
-
-
-@implements(np.putmask)
-def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    if not _writable("putmask", a, values):
-        np.putmask(a, plain(mask), plain(values))
-        return
-    index = np.flatnonzero(plain(mask))
-    source = flat(host_asarray(values))
-    if index.size and source.size:
-        a.flat[index] = source[index % source.size]
-
-
-# --------------------------------------------------------------------------------------------------
-# Choosing
-
-
-@implements(np.where)
-def where(condition: Any, /, *branches: Any) -> Any:
-    if not branches:
-        return np.nonzero(plain(condition))
-    if len(branches) != 2:
-        raise ValueError("either both or neither of x and y should be given")
-    return _core.where(condition, *branches)
-
-
-@implements(np.clip)
-def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *,
-         min: Any = np._NoValue, max: Any = np._NoValue, **kwargs: Any) -> Any:  # fmt: skip
-    if given(min) or given(max):
-        if given(a_min) or given(a_max):
-            raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are "
-                             "provided is forbidden.")  # fmt: skip
-        a_min, a_max = min, max
-    low, high = either(a_min, None), either(a_max, None)
-    x = _core.asarray(a, kwargs.pop("dtype", None))
-    unknown = set(kwargs) - {"casting", "order", "subok", "where"}
-    if unknown:
-        raise TypeError(f"clip: got an unexpected keyword argument {min(unknown)!r}")
-    result = x
-    # At a bound the value is still inside: its derivative is 1, as elsewhere inside.
-    if low is not None:
-        result = _core.where(_beyond(_core.lt, result, low), low, result)
-    if high is not None:
-        result = _core.where(_beyond(_core.gt, result, high), high, result)
-    if result is x:
-        result = x.copy()
-    mask = kwargs.get("where", True)
-    if mask is not True:
-        result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
-    return written("clip", out, result)
-
-
-def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
-    beyond = compare(x, bound)
-    if type(bound) in {int, float} and bound == bound:
-        return beyond
-    # A bound that is not a number is no bound; the result is none either.
-    return _core.logical_or(beyond, _core.ne(bound, bound))
-
-
-@implements(np.choose)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    index = np.asarray(plain(a))
-    items = [host_asarray(c) for c in choices]
-    n = len(items)
-    if mode == "wrap":
-        index = index % n
-    elif mode == "clip":
-        index = np.clip(index, 0, n - 1)
-    elif np.any((index < 0) | (index >= n)):
-        raise ValueError("invalid entry in choice array")
-    shape = np.broadcast_shapes(index.shape, *(c.shape for c in items))
-    dtype = np.result_type(*items)
-    result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
-    for i, choice in enumerate(items[1:], 1):
-        result = _core.where(index == i, _core.asarray(choice, dtype), result)
-    return written("choose", out, result)

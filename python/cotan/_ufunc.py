@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import assigned, axes_of, check_cast, plain
+from cotan._numpy_core import assigned, axes_of, check_cast, is_followed, plain, refuse
 from cotan._numpy_special import COMPOSITES
 
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
@@ -24,9 +24,23 @@ def rule(ufunc: Any) -> Callable[..., Any] | None:
     return _PRIMITIVES.get(name) or COMPOSITES.get(name)
 
 
+def _needed(ufunc: Any) -> Callable[..., Any]:
+    compute = rule(ufunc)
+    if compute is None:
+        raise refuse(_name(ufunc))
+    return compute
+
+
+def _name(ufunc: Any) -> str:
+    name = str(ufunc.__name__)
+    return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
+
+
 def _known(operand: Any) -> bool:
     if isinstance(operand, _core.Array):
         return True
+    if isinstance(operand, np.ma.MaskedArray):
+        raise TypeError("a masked array would lose its mask; use np.where with the mask instead")
     own = getattr(type(operand), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return own is np.ndarray.__array_ufunc__
 
@@ -49,11 +63,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
-    if any(map(_core.is_active, inputs)):
-        raise TypeError(
-            f"numpy.{ufunc.__name__} has no derivative rule in cotan yet; hold its arguments "
-            "constant with ct.dropgrad, or write it in terms of functions that have one"
-        )
+    if any(map(is_followed, inputs)):
+        raise refuse(_name(ufunc))
     out = kwargs.get("out") or ()
     options = {k: plain(v) for k, v in kwargs.items() if k != "out"}
     if method == "at":
@@ -93,7 +104,7 @@ def called(
         result = compute(*inputs)
     else:
         result = _in_dtypes(ufunc, compute, inputs, dtype, signature, casting)
-    if where is True:
+    if where is True or where is np._NoValue:
         return result
     # Where nothing is computed NumPy leaves the memory of out=, or zeros for want of any.
     results = result if isinstance(result, tuple) else (result,)
@@ -207,27 +218,28 @@ def reduced(
         x = _core.ne(x, 0)
     axes = axes_of(axis, x.ndim)
     fold, neutral = _fold(ufunc, x)
-    start = neutral if initial is np._NoValue or initial is None else initial
-    if where is not True:
-        if start is None:
-            raise ValueError(
-                f"reduction operation '{name}' does not have an identity, so to use a where mask "
-                "one has to specify 'initial'"
-            )
-        x = _core.where(where, x, np.asarray(start, x.dtype) if neutral is None else neutral)
-    if start is not None and neutral is None and any(x.shape[i] == 0 for i in axes):
-        shape = [
-            n if i not in axes else 1 for i, n in enumerate(x.shape) if i not in axes or keepdims
-        ]
-        return _core.broadcast_to(_core.asarray(start, x.dtype), shape)
-    if neutral is None and start is None and any(x.shape[i] == 0 for i in axes):
+    given = initial is not np._NoValue and initial is not None
+    start = initial if given else neutral
+    empty = any(x.shape[i] == 0 for i in axes)
+    if start is None and where is not True:
+        raise ValueError(
+            f"reduction operation '{name}' does not have an identity, so to use a where mask "
+            "one has to specify 'initial'"
+        )
+    if start is None and empty:
         raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    if where is not True:
+        x = _core.where(where, x, np.asarray(start, x.dtype) if neutral is None else neutral)
+    if name in {"add", "multiply"} and dtype is None and x.dtype.kind in "biu":
+        x = _core.cast(x, np.int64)
+    if empty:
+        kept = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+        result = _core.broadcast_to(_core.asarray(start, x.dtype), kept)
+        return result if kept else result[()]
     result = fold(x, axes, keepdims)
-    if initial is np._NoValue or initial is None or (type(initial) is int and initial == neutral):
+    if not given or (type(initial) is int and initial == neutral):
         return result
-    compute = rule(ufunc)
-    assert compute is not None  # noqa: S101
-    return compute(result, _core.asarray(initial, result.dtype))
+    return _needed(ufunc)(result, _core.asarray(initial, result.dtype))
 
 
 def _fold(ufunc: Any, x: Any) -> tuple[Callable[..., Any], Any]:
@@ -242,16 +254,19 @@ def _fold(ufunc: Any, x: Any) -> tuple[Callable[..., Any], Any]:
     return _REDUCTIONS.get(name) or (_pairwise(ufunc), ufunc.identity)
 
 
+def _binary(ufunc: Any, method: str) -> Callable[..., Any]:
+    if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
+        raise ValueError(f"{ufunc.__name__}.{method}: only supported for binary functions")
+    return _needed(ufunc)
+
+
 def _part(x: Any, at: int, part: Any) -> Any:
     return x[(slice(None),) * at + (part,)]
 
 
 def _pairwise(ufunc: Any) -> Callable[..., Any]:
     """Fold a ufunc that has no reduction of its own: halves with halves, or one after the other."""
-    compute = rule(ufunc)
-    name = ufunc.__name__
-    if compute is None or ufunc.nin != 2 or ufunc.nout != 1:
-        raise TypeError(f"numpy.{name}.reduce: only binary ufuncs with a rule can be reduced")
+    compute, name = _binary(ufunc, "reduce"), ufunc.__name__
 
     def along(x: Any, at: int) -> Any:
         n = x.shape[at]
@@ -276,10 +291,6 @@ def _pairwise(ufunc: Any) -> Callable[..., Any]:
             )
         shape = x.shape
         for at in sorted(axes, reverse=True):
-            if shape[at] == 0:
-                kept = [n for i, n in enumerate(shape) if i not in axes]
-                result = np.full(kept, ufunc.identity, x.dtype)
-                return np.expand_dims(result, axes) if keepdims else result
             x = along(x, at)
         kept = [1 if i in axes else n for i, n in enumerate(shape)]
         return _core.reshape(x, kept) if keepdims else x
@@ -318,10 +329,7 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None) -> Any:
     (at,) = axes_of(axis, x.ndim)
     if name == "add":
         return _core.cumsum(x, at)
-    compute = rule(ufunc)
-    if compute is None or ufunc.nin != 2 or ufunc.nout != 1:
-        raise TypeError(f"numpy.{name}.accumulate: only binary ufuncs with a rule can accumulate")
-    n = x.shape[at]
+    compute, n = _binary(ufunc, "accumulate"), x.shape[at]
     if name in _ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.
         shift = 1
@@ -344,9 +352,7 @@ def accumulate(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None) -> Any:
 def outer(ufunc: Any, x: Any, y: Any, **options: Any) -> Any:
     """Apply a binary ufunc to all pairs of elements."""
     x, y = _core.asarray(x), _core.asarray(y)
-    compute = rule(ufunc)
-    assert compute is not None  # noqa: S101
-    return called(ufunc, compute, (_core.reshape(x, x.shape + (1,) * y.ndim), y), **options)
+    return called(ufunc, _needed(ufunc), (_core.reshape(x, x.shape + (1,) * y.ndim), y), **options)
 
 
 def reduceat(ufunc: Any, array: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
@@ -381,12 +387,11 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     """Apply a ufunc in place at indices, as often as each occurs."""
     name = f"{ufunc.__name__}.at"
     if not isinstance(x, _core.Array):
-        if any(map(_core.is_active, values)):
+        if any(map(is_followed, values)):
             assigned(name, x, values[0])
         ufunc.at(x, *map(plain, (key, *values)))
         return
-    compute = rule(ufunc)
-    assert compute is not None  # noqa: S101
+    compute = _needed(ufunc)
     operands = [_core.asarray(v) for v in values]
     check_cast(name, compute(*(np.zeros((), o.dtype) for o in (x, *operands))).dtype, x.dtype)
     if ufunc.__name__ in {"add", "subtract"}:

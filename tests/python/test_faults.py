@@ -23,9 +23,12 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/sta
 
 # What every script below starts with: a gradient that is large enough for the thread pool.
 PRELUDE = """
-import os, sys, threading, time
+import os, signal, sys, threading, time
 import numpy as np
 import cotan as ct
+
+# Whoever starts the tests in the background makes its children ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 N = 1_000_000
 X = np.linspace(0.0, 1.0, N)

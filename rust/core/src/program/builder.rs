@@ -7,7 +7,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::{Eqn, FastMap, Program};
-use crate::aval::{Aval, DType};
+use crate::aval::{Aval, DType, Kind};
 use crate::error::{Error, Result};
 use crate::kernels::result_dtype;
 use crate::ops;
@@ -79,6 +79,13 @@ impl Builder {
 
     /// Adds an equation, checking its arguments.
     pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
+        if matches!(params, Params::None) {
+            // Most equations combine arrays of one dtype and shape into another such.
+            let mut program = self.program.borrow_mut();
+            if let Some(aval) = program.like_arguments(prim, args) {
+                return Ok(program.append(prim, 0, args, aval));
+            }
+        }
         let aval = self.infer(prim, &params, args)?;
         Ok(self.append(prim, params, args, aval))
     }
@@ -190,19 +197,6 @@ impl Builder {
     fn infer(&self, prim: Prim, params: &Params, args: &[Var]) -> Result<u32> {
         let aval = {
             let program = self.program.borrow();
-            // Most equations combine arrays of one dtype and shape into another such.
-            if let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) =
-                (&prim.0.class, args)
-                && prim.0.args.len() == args.len()
-            {
-                let aval = program.var_avals[*first as usize];
-                let same = rest.iter().all(|&a| program.var_avals[a as usize] == aval);
-                let dtype = program.avals[aval as usize].dtype;
-                let fits = types.accept(dtype) && result_dtype(*lane, dtype) == dtype;
-                if same && fits && dtype.is_inexact() {
-                    return Ok(aval);
-                }
-            }
             let avals: SmallVec<[&Aval; 4]> = args.iter().map(|&a| program.aval(a)).collect();
             prim.infer(params, &avals)?
         };
@@ -211,22 +205,42 @@ impl Builder {
 
     fn append(&self, prim: Prim, params: Params, args: &[Var], aval: u32) -> Var {
         let mut program = self.program.borrow_mut();
-        let start = program.args.len() as u32;
-        program.args.extend_from_slice(args);
         let params = if matches!(params, Params::None) {
             0
         } else {
             program.params.push(params);
             (program.params.len() - 1) as u32
         };
-        program.eqns.push(Eqn {
-            prim,
-            params,
-            start,
-            len: args.len() as u32,
-        });
-        program.var_avals.push(aval);
-        (program.var_avals.len() - 1) as Var
+        program.append(prim, params, args, aval)
+    }
+}
+
+impl Program {
+    /// Adds an equation whose aval and parameters are there already.
+    #[inline]
+    fn append(&mut self, prim: Prim, params: u32, args: &[Var], aval: u32) -> Var {
+        let start = self.args.len() as u32;
+        self.args.extend_from_slice(args);
+        let len = args.len() as u32;
+        self.eqns.push(Eqn { prim, params, start, len });
+        self.var_avals.push(aval);
+        (self.var_avals.len() - 1) as Var
+    }
+
+    /// The aval of an elementwise primitive's result, when it is that of all its arguments.
+    #[inline]
+    fn like_arguments(&self, prim: Prim, args: &[Var]) -> Option<u32> {
+        let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) = (&prim.0.class, args) else {
+            return None;
+        };
+        let aval = self.var_avals[*first as usize];
+        let dtype = self.avals[aval as usize].dtype;
+        let same = rest.iter().all(|&a| self.var_avals[a as usize] == aval);
+        let fits = prim.0.args.len() == args.len()
+            && dtype.is_inexact()
+            && types.accept(dtype)
+            && result_dtype(*lane, dtype) == dtype;
+        (same && fits).then_some(aval)
     }
 }
 
@@ -247,6 +261,13 @@ impl Emit for Builder {
 
     fn aval(&self, var: Var) -> Aval {
         self.program.borrow().aval(var).clone()
+    }
+
+    fn combine(&self, prim: Prim, x: Var, y: Var) -> Option<Var> {
+        let mut program = self.program.borrow_mut();
+        let aval = program.var_avals[x as usize];
+        let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
+        (real && program.var_avals[y as usize] == aval).then(|| program.append(prim, 0, &[x, y], aval))
     }
 
     fn is_like(&self, var: Var, aval: &Aval) -> bool {

@@ -33,10 +33,13 @@ impl<'e> Ct<'e> {
         let apply = |v: V<'e>| match *partial {
             Partial::One | Partial::Where(..) | Partial::Zero => v,
             Partial::MinusOne => -v,
-            Partial::Times(p) => {
-                let (v, p) = meet(v, p);
-                v * p.conj_if_complex()
-            }
+            Partial::Times(p) => match v.emit.combine(ops::MUL, v.var, p.var) {
+                Some(product) => v.with(product),
+                None => {
+                    let (v, p) = meet(v, p);
+                    v * p.conj_if_complex()
+                }
+            },
             Partial::Over(p) => {
                 let (v, p) = meet(v, p);
                 v / p.conj_if_complex()
@@ -104,6 +107,9 @@ impl<'e> Ct<'e> {
     pub fn plus(self, other: Ct<'e>) -> Ct<'e> {
         match (self, other) {
             (Ct::Zero, ct) | (ct, Ct::Zero) => ct,
+            (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(
+                a.emit.combine(ops::ADD, a.var, b.var).map_or_else(|| a + b, |sum| a.with(sum)),
+            ),
             (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var == n.var => Ct::Masked(a + b, m),
             (a, b) => match (a.dense(), b.dense()) {
                 (Some(a), Some(b)) => Ct::Dense(a + b),

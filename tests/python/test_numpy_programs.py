@@ -1,0 +1,734 @@
+"""Programs over NumPy's protocols: writes, `out=`, second order, kinks, and what is refused.
+
+A case is a little program: statements, then an expression, over the variables below. It runs in
+NumPy on plain arrays, which gives the values and, by central differences, the derivatives; and
+under `value_and_gradient`, where values, dtypes, kinds of results and gradients have to agree.
+"""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import scipy.special
+
+import cotan as ct
+from cotan import _core, _numpy
+from cotan._numpy_special import COMPOSITES
+
+X = np.array([0.7, -1.3, 0.4, 2.1, -0.6])
+VALUES = {
+    "x": X,
+    "y": np.array([1.9, 0.8, -2.2, 0.37, 1.1]),
+    "p": np.array([0.3, 1.7, 0.9, 2.6, 0.5]),  # positive
+    "u": np.array([0.15, 0.8, 0.35, 0.62, 0.41]),  # between 0 and 1
+    "m": np.array([[0.5, -1.2, 0.3, 2.0], [1.1, 0.7, -0.4, -1.6], [-2.3, 0.9, 1.4, 0.2]]),
+    "w": np.array([[1.3, 0.6], [-0.7, 0.1], [0.4, -1.9], [2.2, 0.8]]),
+    "q": np.array([[1.2, -0.3, 0.8], [0.1, 0.9, -1.1], [0.6, 1.5, 0.4]]),
+    "c": np.linspace(-1.7, 2.3, 24).reshape(2, 3, 4) ** 2 - 0.9,
+    "v": np.array([0.8, -0.5, 1.6]),
+    "s": 0.7,
+    "z": np.array([0.4 + 0.9j, -1.1 + 0.2j, 0.7 - 1.5j]),
+    "zm": np.array([[0.4 + 0.9j, 1.1 - 0.3j], [-0.2 + 0.5j, 0.7 - 1.5j]]),
+    "f": np.array([0.75, -1.5, 0.25], np.float32),
+}
+CONSTANTS = {
+    "np": np,
+    "special": scipy.special,
+    "i": np.array([3, 0, 0, 2]),
+    "k": np.array([True, False, True, True, False]),
+    "km": np.array([[True, False, True, True], [False, True, False, True], [True] * 4]),
+}
+
+
+def run(program, env):
+    """Run the statements, give the value of the expression at the end."""
+    *statements, expression = program.split(";")
+    env = {**CONSTANTS, **env}
+    for statement in statements:
+        exec(statement.strip(), env)
+    return eval(expression.strip(), env)
+
+
+def variables(program):
+    words = set(re.findall(r"[A-Za-z_]\w*", program))
+    return [name for name in VALUES if name in words]
+
+
+def leaves(result):
+    if isinstance(result, (tuple, list)):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [result]
+
+
+def weights(shape, seed):
+    return np.cos(1.0 + seed + np.arange(np.prod(shape, dtype=int)).reshape(shape))
+
+
+def loss(result):
+    """A number that depends on every element of every result."""
+    total = 0.0
+    for seed, leaf in enumerate(leaves(result)):
+        dtype = np.result_type(leaf)
+        if dtype.kind in "fc":
+            total = total + np.sum(np.real(leaf) * weights(np.shape(leaf), seed))
+        if dtype.kind == "c":
+            total = total + np.sum(np.imag(leaf) * weights(np.shape(leaf), seed + 0.5))
+    return total
+
+
+def slopes(f, args, h=1e-6):
+    """Central differences of a function of arrays and numbers."""
+    gradients = []
+    for at, given in enumerate(args):
+        dtype = complex if np.iscomplexobj(given) else float
+        g = np.zeros(np.shape(given), dtype)
+        for index in np.ndindex(g.shape):
+            for step in (h, 1j * h) if dtype is complex else (h,):
+                ends = []
+                for sign in (1, -1):
+                    moved = np.array(given, dtype)
+                    moved[index] += sign * step
+                    ends.append(f(*args[:at], moved if g.ndim else moved[()], *args[at + 1 :]))
+                g[index] += (step / h) * (ends[0] - ends[1]) / (2 * h)
+        gradients.append(g)
+    return gradients
+
+
+def value_of(x):
+    return np.asarray(ct.dropgrad(x)) if isinstance(x, ct.Array) else x
+
+
+def assert_same_values(actual, expected, rtol):
+    actual, expected = leaves(actual), leaves(expected)
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
+        if isinstance(ours, ct.Array):
+            assert (ours._rank == "array") == isinstance(theirs, np.ndarray)
+        assert np.shape(ours) == np.shape(theirs)
+        if isinstance(theirs, (str, type, np.dtype)):
+            assert ours == theirs
+            continue
+        assert np.result_type(ours) == np.result_type(theirs)
+        np.testing.assert_allclose(value_of(ours), theirs, rtol=rtol, atol=rtol)
+
+
+def fresh(x):
+    """A copy, because programs may write to it; numbers stay numbers."""
+    return np.copy(x) if np.ndim(x) else x
+
+
+def check(program):
+    names = variables(program)
+    args = [VALUES[name] for name in names]
+    single = "f" in names
+
+    def f(*args):
+        return run(program, dict(zip(names, args, strict=True)))
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        expected = f(*map(fresh, args))
+        numeric = slopes(lambda *args: loss(f(*map(fresh, args))), args)
+    seen = []
+
+    def traced(*args):
+        seen.append(f(*args))
+        return loss(seen[0])
+
+    value, gradients = ct.value_and_gradient(traced, *args)
+    assert_same_values(seen[0], expected, 1e-5 if single else 1e-12)
+    np.testing.assert_allclose(value, loss(expected), rtol=1e-5 if single else 1e-10, atol=1e-10)
+    for name, gradient, theirs in zip(names, gradients, numeric, strict=True):
+        ours = np.zeros(theirs.shape) if gradient is None else gradient
+        rtol = 1e-4 if single else 1e-6
+        atol = rtol * (1 + np.abs(theirs).max(initial=0))
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=name)
+
+
+def programs(text):
+    return pytest.mark.parametrize("program", text.strip().splitlines())
+
+
+# --------------------------------------------------------------------------------------------------
+# Writes in place, and `out=`
+
+
+@programs("""
+b = np.zeros_like(x); np.copyto(b, x); b
+b = np.ones_like(x); np.copyto(b, y, where=k); b
+b = np.zeros_like(m); np.copyto(b, v[:, None]); b
+b = x * 1.0; np.put(b, [0, 2], y[:2]); b
+b = m * 1.0; np.put(b, [-1, 5, 1], s); b
+b = x * 1.0; np.put(b, [0, 1, 2], [s, 2.0]); b
+b = x * 1.0; np.put(b, [9, -7], y[:2], mode="wrap"); b
+b = x * 1.0; np.place(b, k, y[:2]); b
+b = m * 1.0; np.putmask(b, km, m * 2); b
+b = x * 1.0; np.putmask(b, k, v); b
+b = q * 1.0; np.fill_diagonal(b, v); b
+b = q * 1.0; np.fill_diagonal(b, s); b
+b = m * 1.0; np.fill_diagonal(b.T, 2.0); b
+b = m * 1.0; np.put_along_axis(b, np.array([[0], [2], [1]]), v[:, None], axis=1); b
+b = m * 1.0; b.flat[3:7] = x[:4]; b
+b = (m * 1.0).T; b.flat[[0, 1]] = v[:2]; b
+b = m * 1.0; b.flat = s; b
+b = m * 1.0; b.fill(s); b
+b = m * 1.0; b.sort(); b
+b = m * 1.0; b[:, ::-1].sort(axis=0); b
+b = x * 1.0; b.partition(2); b[2]
+b = m * 1.0; b.put([0, 1], [s, s * s]); b
+b = np.empty_like(x); b[:] = x * 2; b
+b = np.full_like(x, s); b[0] = x[1]; b
+b = np.full_like(m, v[0]); b
+b = np.ones_like(m, shape=(2, 2)); b * s
+b = np.zeros(2, like=x); b[0] = s; b
+b = np.array([s, 1.0, s * s], like=x); b
+b = np.full((2, 3), v, like=x); b
+b = np.asarray([x, y], like=x); b
+b = np.zeros_like(v); np.sum(m, axis=1, out=b); b
+b = np.zeros_like(v); np.sum(m, axis=1, out=b[::-1]); b
+b = np.zeros_like(v); np.std(m, 1, out=b); b
+b = np.zeros_like(m); np.cumsum(m, axis=0, out=b); b
+b = np.zeros_like(x); np.clip(x, 0, 1, out=b); b
+b = np.zeros_like(v); np.take(x, [0, 1, 1], out=b); b
+b = np.zeros((3, 2), like=m); np.dot(m, w, out=b); b
+b = np.zeros((3, 2), like=m); np.matmul(m, w, out=b); b
+b = np.zeros((3, 2), like=m); np.einsum("ij,jk", m, w, out=b); b
+b = np.zeros_like(x); np.sin(x, out=b); b
+b = np.zeros_like(x); np.sin(x, b); b
+b = np.zeros_like(x); np.multiply(x, y, out=(b,)); b
+b = np.zeros_like(m); np.add(m, 1.0, out=b[:, ::-1]); b
+b = np.zeros_like(m); np.multiply(v[:, None], 2.0, out=b); b
+b = x * 1.0; np.add(b, b[::-1], out=b); b
+b = np.zeros_like(x); np.modf(x, out=(b, None))[1] + b
+b = np.zeros_like(x); d = np.zeros_like(x); np.divmod(x, y, out=(b, d)); b + d
+b = np.zeros_like(v); np.add.reduce(m, axis=1, out=b); b
+b = np.zeros_like(m); np.add.accumulate(m, axis=1, out=b); b
+b = x * 1.0; b += y; b *= 2; b
+b = m * 1.0; b[0] += m[1]; b[:, 1] **= 2; b
+b = x * 1.0; np.add.at(b, i, 1.0); b
+b = x * 1.0; np.add.at(b, i, y[:4]); b
+b = x * 1.0; np.subtract.at(b, [0, 0, 1], v); b
+b = x * 1.0; np.multiply.at(b, [0, 0, 1], v); b
+b = m * 1.0; np.maximum.at(b, ([0, 1, 1], [2, 2, 2]), v); b
+b = m * 1.0; np.add.at(b, (slice(None), [1, 1]), v[:, None]); b
+b = x * 1.0; np.negative.at(b, [0, 1, 1]); b
+b = x * 1.0; np.divide.at(b, k, 2.0); b
+""")
+def test_writes(program):
+    check(program)
+
+
+@programs("""
+np.log(p, where=p > 1, out=np.zeros_like(p))
+np.log(x, where=x > 0, out=x * 2.0)
+np.sqrt(x, where=x > 0, out=np.ones_like(x)) * y
+np.add(x, y, where=k, out=y * 3.0)
+np.add(v, 1.0, where=[[True, False, True], [False, True, True]], out=np.zeros_like(q[:2]))
+np.add(f, f, dtype=np.float64)
+np.multiply(f, 2.0, dtype=float)
+np.sqrt([1, 4, 9], dtype=np.float64) * s
+np.add(x, y, dtype=np.complex128)
+np.add(x, y, casting="safe")
+np.add(x, y, order="C", subok=False)
+np.add(f, f, signature="dd->d")
+np.subtract(x, y, dtype=np.dtypes.Float64DType)
+np.greater(x, y, dtype=bool)
+np.multiply(x, 2.0, where=True)
+np.matmul(np.moveaxis(m, 0, 1), w, axes=[(1, 0), (0, 1), (0, 1)])
+np.vecdot(m, v[:, None], axis=0)
+np.vecdot(m, m, keepdims=True)
+np.add.reduce(m, axis=1, initial=s, where=km)
+np.add.reduce(f, dtype=np.float64)
+np.add.reduce(s)
+np.maximum.reduce(m, axis=None, initial=0.5)
+np.logaddexp.reduce(m, axis=None)
+np.logaddexp2.reduce(m, axis=1)
+np.hypot.reduce(m, axis=1)
+np.subtract.reduce(m, axis=1)
+np.divide.reduce(m)
+np.logical_xor.reduce(x > 0), np.bitwise_or.reduce(i), np.bitwise_and.reduce(x > 0)
+np.maximum.accumulate(x)
+np.logaddexp.accumulate(x)
+np.divide.accumulate(m, axis=1)
+np.subtract.outer(s, v)
+np.power.outer(p, v)
+np.add.reduceat(x, [3, 0, 1])
+np.add.reduceat(m, [0, 2], axis=1)
+np.maximum.reduceat(m, [0, 1, 3], axis=1)
+""")
+def test_keywords_and_methods_of_ufuncs(program):
+    check(program)
+
+
+# --------------------------------------------------------------------------------------------------
+# Ufuncs, by what they are called with
+
+UFUNCS = {
+    "x": """sin cos tan sinh cosh tanh arctan arcsinh exp exp2 expm1 absolute fabs negative positive
+        square reciprocal cbrt sign floor ceil rint trunc conjugate deg2rad rad2deg degrees radians
+        modf frexp signbit isnan isinf isfinite logical_not special.expit special.log_expit
+        special.erf special.erfc special.ndtr special.log_ndtr special.exp10 special.cosm1
+        special.exprel special.round special.sindg special.cosdg special.tandg special.cotdg""",
+    "10 * x": "special.log_ndtr special.expit special.log_expit",
+    "p": "log log2 log10 log1p sqrt special.entr",
+    "u": "arcsin arccos arctanh special.logit special.entr",
+    "1 + p": "arccosh",
+    "z": "sin cos exp log sqrt square reciprocal absolute negative conjugate tanh",
+    "f": "sin exp fabs modf deg2rad special.expit special.erf special.ndtr special.log_expit",
+    "x[0]": "sin modf frexp fabs",
+    "m.T": "sin exp",
+    "np.argsort(x)": "invert sin sqrt deg2rad fabs negative",
+    "x, y": """add subtract multiply divide maximum minimum fmax fmin arctan2 hypot logaddexp
+        logaddexp2 floor_divide remainder fmod copysign heaviside greater greater_equal less
+        less_equal equal not_equal logical_and logical_or logical_xor divmod vecdot""",
+    "p, y": "power float_power",
+    "v, q": "add subtract multiply divide maximum",
+    "q, v": "vecdot matvec",
+    "v[:2], zm": "vecmat",
+    "q, v[:, None]": "add multiply divide hypot matmul",
+    "x, 2": "add multiply power divide ldexp",
+    "2.0, p": "subtract power divide arctan2",
+    "f, 2.0": "add divide power maximum",
+    "f, x[:3]": "add multiply divide",
+    "z, z[::-1]": "add subtract multiply divide power vecdot",
+    "z, v": "add multiply divide",
+    "s, x": "add multiply maximum",
+    "x[0], 1": "add divide",
+    "np.argsort(x), 3": "bitwise_and bitwise_or bitwise_xor left_shift right_shift",
+    "x, p": "special.xlogy special.xlog1py",
+    "0.0, p": "special.xlogy special.xlog1py",
+    "p, u": """special.rel_entr special.kl_div special.boxcox special.boxcox1p special.inv_boxcox
+        special.inv_boxcox1p special.powm1""",
+    "p, 0.0": "special.boxcox special.boxcox1p special.inv_boxcox special.inv_boxcox1p",
+    "p, x": "special.huber special.pseudo_huber",
+    "1.2, x": "special.huber special.pseudo_huber",
+}
+CALLS = [
+    (name if "." in name else f"np.{name}", operands)
+    for operands, names in UFUNCS.items()
+    for name in names.split()
+]
+
+
+@pytest.mark.parametrize("program", [f"{name}({operands})" for name, operands in CALLS])
+def test_ufuncs(program):
+    if not hasattr(np, "matvec") and re.search("matvec|vecmat", program):
+        pytest.skip("not in this NumPy")
+    check(program)
+
+
+def test_every_ufunc_with_a_rule_is_called():
+    called = {name.rpartition(".")[2] for name, _ in CALLS}
+    ruled = {name for name in _core.ufuncs() if isinstance(getattr(np, name), np.ufunc)}
+    assert (ruled | set(COMPOSITES)) - called <= {"conj"}  # another name of conjugate
+
+
+# --------------------------------------------------------------------------------------------------
+# Second order
+
+
+@programs("""
+np.prod(x)
+np.prod(x * [1, 0, 1, 1, 1])
+np.var(x)
+np.std(m, axis=1)
+np.cumprod(x)
+np.linalg.norm(x)
+np.linalg.norm(x, 3)
+np.einsum("i,j,k->", x, v * v, x[:3] ** 2)
+np.dot(q @ q, v)
+np.linalg.matrix_power(q, 3)
+np.logaddexp.reduce(x)
+np.multiply.accumulate(x)
+np.hypot.reduce(x)
+np.sinc(x)
+np.convolve(x, x)
+np.interp(u**2, [0.0, 0.5, 1.0], v**3)
+np.trapezoid(x**3, y**2)
+np.cov(x, y)
+np.polyval(v, x)
+np.sort(x) ** 3
+np.percentile(x, 30) ** 3
+np.where(x > 0, x**3, np.exp(x))
+np.pad(x**2, 2, mode="reflect") ** 2
+np.take(x**3, i)
+b = np.zeros_like(x); np.put(b, [0, 1], x[:2] ** 3); b * x
+b = x * 1.0; np.multiply.at(b, [0, 0, 1], v); b * b
+special.xlogy(p, p)
+special.huber(1.0, x)
+special.log_ndtr(x)
+np.linspace(s**3, v, 3)
+np.geomspace(s, p, 3)
+""")
+def test_second_order(program):
+    names = variables(program)
+    args = [VALUES[name] for name in names]
+
+    def f(*args):
+        return loss(run(program, dict(zip(names, args, strict=True))))
+
+    def along(*args):
+        gradients = ct.gradient(f, *args)
+        return sum(np.sum(g * weights(np.shape(g), 7)) for g in gradients if g is not None)
+
+    numeric = slopes(along, args, h=1e-5)
+    for ours, theirs in zip(ct.gradient(along, *args), numeric, strict=True):
+        gradient = np.zeros(theirs.shape) if ours is None else ours
+        scale = 1 + np.abs(theirs).max(initial=0)
+        np.testing.assert_allclose(gradient, theirs, rtol=1e-5, atol=1e-6 * scale)
+
+
+# --------------------------------------------------------------------------------------------------
+# Kinks
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "slope"),
+    [
+        (np.std, np.ones(3), 0.0),
+        (lambda x: np.std(x, ddof=1), np.full(3, 2.0), 0.0),
+        (np.nanstd, np.ones(3), 0.0),
+        (np.linalg.norm, np.zeros(3), 0.0),
+        (lambda x: np.linalg.norm(x, 3), np.zeros(3), 0.0),
+        (lambda x: np.linalg.norm(x[None], "fro"), np.zeros(3), 0.0),
+        (lambda x: np.linalg.norm(x, 1), np.zeros(3), 0.0),
+        (np.hypot.reduce, np.zeros(3), 0.0),
+        (np.max, np.ones(4), 0.25),
+        (np.sinc, 0.0, 0.0),
+        (lambda x: np.sum(np.clip(x, -1, 1)), np.array([-1.0, 1.0]), 1.0),
+        (lambda x: np.sum(np.clip(x, -1, 1)), np.array([-2.0, 2.0]), 0.0),
+        (lambda x: scipy.special.xlogy(0.0, x), 0.0, 0.0),
+        (lambda x: scipy.special.exprel(x), 0.0, 0.5),
+        (lambda x: np.sum(np.log(x, where=x > 0, out=np.zeros_like(x))), np.zeros(2), 0.0),
+    ],
+)
+def test_kinks(f, x, slope):
+    (g,) = ct.gradient(f, x)
+    np.testing.assert_allclose(np.zeros_like(x) if g is None else g, np.full(np.shape(x), slope))
+
+
+def test_second_derivative_of_sinc_at_zero():
+    assert ct.grad(ct.grad(np.sinc))(0.0) == pytest.approx(-(np.pi**2) / 3)
+
+
+def test_zeros_among_factors():
+    x = np.array([2.0, 0.0, 3.0, 0.0])
+    (g,) = ct.gradient(lambda x: np.sum(np.cumprod(x)), x)
+    np.testing.assert_array_equal(g, [1.0, 8.0, 0.0, 0.0])
+
+
+# --------------------------------------------------------------------------------------------------
+# What is refused
+
+
+def gradient(f, *args):
+    return ct.gradient(lambda *a: loss(f(*a)), *args)
+
+
+@programs("""
+np.sin(x, out=b)
+np.add(x, 1.0, out=b)
+np.add.reduce(x[None], out=b)
+np.cumsum(x, out=b)
+np.sum(x[None], axis=0, out=b)
+np.copyto(b, x)
+np.put(b, [0], x[:1])
+np.putmask(b, b > 0, x)
+np.place(b, b == 0, x)
+np.add.at(b, [0], x[0])
+x.cumsum(out=b)
+""")
+def test_a_plain_buffer_never_takes_a_traced_value_in_silence(program):
+    b = np.zeros(5)
+    with pytest.raises(TypeError, match=r"drop the gradient|must be an Array"):
+        gradient(lambda x: run(program, {"x": x, "b": b}), X)
+    assert not b.any()
+
+
+def test_a_plain_buffer_takes_constants():
+    b = np.zeros(5)
+    c = ct.array(X)
+    np.sin(c, out=b)
+    np.testing.assert_allclose(b, np.sin(X))
+    np.add.at(b, [0, 0], ct.array([1.0, 1.0]))
+    assert b[0] == pytest.approx(np.sin(X[0]) + 2)
+    np.copyto(b, c)
+    np.put(b, [1], ct.array([7.0]))
+    np.putmask(b, b > 5, ct.array(2.0))
+    np.testing.assert_array_equal(b, [0.7, 2.0, 0.4, 2.1, -0.6])
+    np.cumsum(c, out=b)
+    np.testing.assert_array_equal(b, np.cumsum(X))
+
+
+REFUSED = {
+    "busday_count", "busday_offset", "datetime_as_string", "is_busday", "polyfit", "roots",
+    "save", "savetxt", "savez", "savez_compressed", "linalg.cholesky", "linalg.cond",
+    "linalg.det", "linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
+    "linalg.inv", "linalg.lstsq", "linalg.pinv", "linalg.qr", "linalg.slogdet", "linalg.solve",
+    "linalg.svd", "linalg.svdvals", "linalg.tensorinv", "linalg.tensorsolve", "fft.fft",
+    "fft.fft2", "fft.fftn", "fft.hfft", "fft.ifft", "fft.ifft2", "fft.ifftn", "fft.ihfft",
+    "fft.irfft", "fft.irfft2", "fft.irfftn", "fft.rfft", "fft.rfft2", "fft.rfftn",
+}  # fmt: skip
+
+
+def dispatched():
+    """Every function of NumPy's that asks its arguments what to do."""
+    modules = {"": np, "linalg.": np.linalg, "fft.": np.fft, "lib.scimath.": np.lib.scimath}
+    modules["lib.stride_tricks."] = np.lib.stride_tricks
+    found = {}
+    for prefix, module in modules.items():
+        for name, value in vars(module).items():
+            if isinstance(value, type(np.sum)):
+                found.setdefault(value, prefix + name)
+    return found
+
+
+def test_every_function_is_there_or_refused():
+    missing = {name for f, name in dispatched().items() if f not in _numpy.FUNCTIONS}
+    assert missing <= REFUSED
+
+
+@programs("""
+np.linalg.inv(q)
+np.linalg.solve(q, q[0])
+np.linalg.det(q)
+np.linalg.svd(q)
+np.linalg.cholesky(q @ q.T)
+np.linalg.eigh(q)
+np.linalg.qr(q)
+np.fft.fft(q)
+np.fft.rfft(q)
+np.polyfit(q[0], q[1], 1)
+np.roots(q[0])
+np.nextafter(q, 1.0)
+np.spacing(q)
+special.gammaln(q)
+special.j0(q)
+""")
+def test_functions_without_a_rule_are_refused_by_name(program):
+    name = re.match(r"(\w+\.)+(\w+)", program)[2]
+    with pytest.raises(TypeError, match=rf"{name}.*dropgrad"):
+        gradient(lambda q: run(program, {"q": q}), VALUES["q"])
+    # Of constants they are computed.
+    actual, expected = (run(program, {"q": q}) for q in (ct.array(VALUES["q"]), VALUES["q"]))
+    for ours, theirs in zip(leaves(actual), leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(ours), theirs)
+
+
+ERRORS = [
+    ("np.sum(m, axis=2)", np.exceptions.AxisError, "axis 2"),
+    ("np.var(m, axis=-3)", np.exceptions.AxisError, "axis -3"),
+    ("np.add.reduce(m, axis=2)", np.exceptions.AxisError, "axis 2"),
+    ("np.cumprod(m, axis=5)", np.exceptions.AxisError, "axis 5"),
+    ("np.sort(m, axis=2)", np.exceptions.AxisError, "axis 2"),
+    ("np.take(m, [0], axis=2)", np.exceptions.AxisError, "axis 2"),
+    ("np.roll(m, 1, axis=2)", np.exceptions.AxisError, "axis 2"),
+    ("np.stack([m, m], axis=4)", np.exceptions.AxisError, "axis 4"),
+    ("np.swapaxes(m, 0, 2)", np.exceptions.AxisError, "axis"),
+    ("np.expand_dims(m, 5)", np.exceptions.AxisError, "axis 5"),
+    ("np.max(m[:0])", ValueError, "max"),
+    ("np.max(m[:, :0], axis=1)", ValueError, "max"),
+    ("np.max(m, where=m > 0)", ValueError, "maximum.*initial"),
+    ("np.maximum.reduce(m[:0])", ValueError, "max"),
+    ("np.subtract.reduce(m, axis=(0, 1))", ValueError, "subtract.*not reorderable"),
+    ("np.dot(m, m)", ValueError, r"dot.*\(3, 4\).*\(3, 4\)"),
+    ("np.vdot(m, m[0])", ValueError, r"vdot.*\(12,\).*\(4,\)"),
+    ("np.inner(m, m.T)", ValueError, r"inner.*\(3, 4\).*\(4, 3\)"),
+    ("np.tensordot(m, m, 1)", ValueError, r"tensordot.*\(3, 4\).*\(3, 4\)"),
+    ("np.vecdot(m, m.T)", ValueError, r"vecdot.*\(3, 4\).*\(4, 3\)"),
+    ("np.einsum('ij,jk', m, m)", ValueError, "einsum.*'j'"),
+    ("np.einsum('ijk', m)", ValueError, r"einsum.*ijk.*\(3, 4\)"),
+    ("np.einsum('ij,jk', m)", ValueError, "einsum.*2 subscripts for 1"),
+    ("np.einsum('ij->ik', m)", ValueError, "einsum.*'k'"),
+    ("np.einsum('i1', m)", ValueError, "einsum.*letters"),
+    ("np.stack([m, m.T])", ValueError, r"stack.*\(3, 4\) and \(4, 3\)"),
+    ("np.take(m, [19])", IndexError, "19.*size 12"),
+    ("np.take(m, np.array([0.5]))", TypeError, "take.*integers"),
+    ("np.choose([0, 3], [m[0, :2], 1.0])", ValueError, "invalid entry in choice array"),
+    ("np.partition(m, 7)", ValueError, "partition.*7"),
+    ("np.cross(m, m)", ValueError, r"cross.*\n.*\(3, 4\)"),
+    ("np.convolve(m[0], m)", ValueError, "too deep"),
+    ("np.convolve(m[0], m[0, :0])", ValueError, "cannot be empty"),
+    ("np.convolve(m[0], m[1], mode='wide')", ValueError, "wide"),
+    ("np.interp(m, m[0], m[1, :2])", ValueError, "not of the same length"),
+    ("np.diag(m[None])", ValueError, "1- or 2-d"),
+    ("np.linalg.norm(m[None], 1)", ValueError, "norm"),
+    ("np.linalg.norm(m[0], 'fro')", ValueError, "fro"),
+    ("np.linalg.norm(m, 7)", ValueError, "norm order"),
+    ("np.sum(m, axis=0, out=np.zeros_like(m))", ValueError, r"sum.*\(3, 4\).*\(4,\)"),
+    ("np.sin(m, out=np.zeros_like(m[0]))", ValueError, r"sin.*\(4,\).*\(3, 4\)"),
+    ("np.sin(m, out=np.zeros_like(m, dtype=int))", TypeError, "sin.*int64"),
+    ("np.sin(m, colour='red')", TypeError, "colour"),
+    ("np.add(m, 1.0, axis=0)", TypeError, "axis"),
+    ("np.sin.reduce(m)", ValueError, "reduce"),
+    ("np.add.reduceat(m, [7])", IndexError, "7.*reduceat"),
+    ("np.copyto(np.zeros_like(m, dtype=int), m)", TypeError, "copyto.*int64"),
+    ("np.copyto(np.zeros_like(m[0]), m, where=m > 0)", ValueError, r"copyto.*\(3, 4\)"),
+    ("np.clip(m, 0, 1, colour='red')", TypeError, "colour"),
+    ("np.pad(m, -1)", ValueError, "negative"),
+    ("np.pad(m, 1, mode='funny')", ValueError, "funny"),
+    ("np.positive(m > 0)", TypeError, "positive"),
+    ("np.matrix_transpose(m[0])", ValueError, "matrix_transpose"),
+    ("np.meshgrid(m[0], indexing='zz')", ValueError, "indexing"),
+]
+
+
+@pytest.mark.parametrize(("program", "error", "message"), ERRORS, ids=[e[0] for e in ERRORS])
+def test_errors_are_numpys_and_name_the_function(program, error, message):
+    with pytest.raises(error):
+        run(program, {"m": VALUES["m"].copy()})
+    with pytest.raises(error, match=message):
+        gradient(lambda m: run(program, {"m": m}), VALUES["m"])
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("np.sum(m, axis=0, out=np.zeros_like(m[0], dtype=int))", "sum.*int64"),
+        ("np.add.at(np.zeros_like(m, dtype=int), 0, 0.5)", "add.at.*int64"),
+        ("np.ravel(m.T, order='K')", "ravel: .* order"),
+    ],
+)
+def test_what_numpy_does_and_we_refuse(program, message):
+    with pytest.raises(TypeError, match=message):
+        gradient(lambda m: run(program, {"m": m}), VALUES["m"])
+
+
+@pytest.mark.parametrize("ord", [2, -2, "nuc"])
+def test_norms_by_singular_values_are_refused(ord):
+    with pytest.raises(TypeError, match="norm.*singular values"):
+        gradient(lambda q: np.linalg.norm(q, ord), VALUES["q"])
+
+
+# --------------------------------------------------------------------------------------------------
+# The protocols themselves
+
+
+class Duck:
+    """Answers for itself."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return ufunc.__name__, method
+
+
+def test_foreign_types_get_their_turn():
+    x = ct.array(X)
+    assert np.add(x, Duck()) == ("add", "__call__")
+    assert np.add(Duck(), x, where=True) == ("add", "__call__")
+    assert np.add.outer(x, Duck()) == ("add", "outer")
+    assert np.sin(x, out=(Duck(),)) == ("sin", "__call__")
+
+
+def test_masked_arrays_do_not_lose_their_mask():
+    x, masked = ct.array(X), np.ma.masked_array(X, X > 0)
+    with pytest.raises(TypeError, match="mask"):
+        np.add(x, masked)
+
+
+def test_masked_elements_without_out_are_zero():
+    x = ct.array(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        masked = np.exp(x, where=x > 0)
+    np.testing.assert_allclose(np.asarray(masked), np.where(X > 0, np.exp(X), 0.0))
+
+
+def test_results_of_constants_are_arrays():
+    c = ct.array(X)
+    for y in (np.sin(c), np.sum(c), np.sort(c), np.pad(c, 1), np.cov(c), np.add.outer(c, c)):
+        assert type(y) is ct.Array
+
+
+def test_nothing_is_computed_before_it_is_read():
+    _, back = ct.pullback(lambda x: np.einsum("i,i->", np.pad(np.exp(x), 2), np.ones(9)), X)
+    (dx,) = back(1.0)
+    assert not dx.is_forced
+    np.testing.assert_allclose(np.asarray(dx), np.exp(X))
+
+
+def test_what_says_where_elements_go_needs_no_gradient():
+    """Truth values and whole numbers of followed arrays are plain data."""
+
+    def f(x):
+        mask = np.zeros(5, bool)
+        mask[:] = x > 0
+        order = np.empty(5, int)
+        order[np.argsort(x)] = np.arange(5)
+        np.testing.assert_array_equal(np.asarray(x > 0), X > 0)
+        return np.sum(x[mask] * x[order[:3]])
+
+    ct.gradient(f, X)
+
+
+# --------------------------------------------------------------------------------------------------
+# Methods
+
+METHODS = [
+    "all()", "any(axis=1)", "argmax()", "argmin(1)", "argpartition(1)", "argsort(axis=0)",
+    "astype(np.float32)", "clip(-1, 1)", "clip(min=0)", "compress([True, False, True], axis=0)",
+    "conj()", "conjugate()", "copy()", "cumprod()", "cumsum(axis=1)", "diagonal()", "diagonal(1)",
+    "dot(w)", "flatten()", "flatten('F')", "max()", "max(axis=0)", "mean()",
+    "mean(1, keepdims=True)", "min()", "nonzero()", "prod()", "prod(axis=1)", "ravel()",
+    "repeat(2)", "repeat(2, axis=0)", "reshape(4, 3)", "reshape((2, -1))",
+    "reshape(4, 3, order='F')", "round(1)", "squeeze()", "std()", "std(axis=1, ddof=1)", "sum()",
+    "sum(axis=0, dtype=float)", "swapaxes(0, 1)", "take([1, 2])", "take([1, 2], axis=1)",
+    "to_device('cpu')", "trace()", "transpose()", "transpose(1, 0)", "var()", "var(0)", "T", "mT",
+    "real", "imag", "flat[3]", "shape", "ndim", "size", "itemsize", "nbytes", "strides", "dtype",
+    "device", "flags['C_CONTIGUOUS']", "flags.f_contiguous", "flags.writeable",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods(method):
+    env = {"np": np, "w": VALUES["w"]}
+    expected = eval(f"a.{method}", env, {"a": VALUES["m"]})
+    actual = eval(f"a.{method}", env, {"a": ct.array(VALUES["m"])})
+    assert_same_values(actual, expected, 1e-13)
+
+
+def test_methods_of_other_arrays():
+    choices = ct.array([[0, 1], [1, 0]])
+    np.testing.assert_array_equal(np.asarray(choices.choose([1.0, 2.0])), [[1, 2], [2, 1]])
+    assert ct.array(np.sort(X)).searchsorted(0.5) == 3
+    assert float(ct.array(X).ptp()) == np.ptp(X)
+
+
+def test_an_array_has_what_an_ndarray_has():
+    """Every public attribute, be it to say that there is no memory to look at."""
+    hidden = {"ctypes", "data"}
+    x = ct.array(VALUES["m"])
+    for name in dir(np.ndarray):
+        if not name.startswith("_") and name not in {"itemset", "newbyteorder"}:
+            assert hasattr(ct.Array, name), name
+            assert hasattr(x, name) != (name in hidden), name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "tobytes",
+        "tofile", "view",
+    ],
+)  # fmt: skip
+def test_methods_that_need_memory_are_refused_by_name(name):
+    with pytest.raises(TypeError, match=f"^{name}: "):
+        getattr(ct.array(X), name)(1)
+
+
+def test_methods_that_write():
+    x = ct.array(X)
+    x.sort()
+    np.testing.assert_array_equal(np.asarray(x), np.sort(X))
+    x.fill(2.0)
+    np.testing.assert_array_equal(np.asarray(x), np.full(5, 2.0))
+    x.flat[1:3] = [5.0, 6.0]
+    x.flat[0] = 4.0
+    np.testing.assert_array_equal(np.asarray(x), [4.0, 5.0, 6.0, 2.0, 2.0])
+    y = ct.array(VALUES["m"])
+    y.T.flat[1] = 9.0
+    assert float(y[1, 0]) == 9.0
+    assert len(y.flat) == 12
+    assert [float(e) for e in y.T.flat] == list(np.asarray(y).T.flat)
+    with pytest.raises(ValueError, match="device"):
+        x.to_device("cuda")
