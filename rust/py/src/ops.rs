@@ -619,7 +619,7 @@ pub fn fit<'py>(
 pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let out = PyDict::new(py);
     for prim in ops::table() {
-        if prim.lane().is_some()
+        if matches!(prim.0.class, cotan::prim::Class::Elementwise { .. })
             && let Some(name) = prim
                 .0
                 .numpy

@@ -1,7 +1,7 @@
 //! NumPy's ufunc protocol: the short way for `np.sin(x)`, all else in `cotan._ufunc`.
 
 use cotan::ops;
-use cotan::prim::Prim;
+use cotan::prim::{Class, Prim};
 use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -34,7 +34,7 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
             else {
                 continue;
             };
-            if prim.lane().is_none() {
+            if !matches!(prim.0.class, Class::Elementwise { .. }) {
                 continue;
             }
             let ufunc = numpy.getattr(name)?;

@@ -237,9 +237,10 @@ impl Array {
         Array(Node::detached(ops::DROPGRAD, self))
     }
 
-    /// Whether a recording that is still going on may depend on it.
+    /// Whether a recording that is still going on may differentiate it. Truth values and whole numbers
+    /// are piecewise constant, so nothing does.
     pub fn is_active(&self) -> bool {
-        self.0.tag != 0 && recording::depends_on_live(self)
+        self.0.tag != 0 && self.dtype().is_inexact() && recording::depends_on_live(self)
     }
 
     /// The newest recording it may depend on; 0 for none.

@@ -222,7 +222,12 @@ impl Program {
         let start = self.args.len() as u32;
         self.args.extend_from_slice(args);
         let len = args.len() as u32;
-        self.eqns.push(Eqn { prim, params, start, len });
+        self.eqns.push(Eqn {
+            prim,
+            params,
+            start,
+            len,
+        });
         self.var_avals.push(aval);
         (self.var_avals.len() - 1) as Var
     }
@@ -230,7 +235,8 @@ impl Program {
     /// The aval of an elementwise primitive's result, when it is that of all its arguments.
     #[inline]
     fn like_arguments(&self, prim: Prim, args: &[Var]) -> Option<u32> {
-        let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) = (&prim.0.class, args) else {
+        let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) = (&prim.0.class, args)
+        else {
             return None;
         };
         let aval = self.var_avals[*first as usize];
@@ -267,7 +273,8 @@ impl Emit for Builder {
         let mut program = self.program.borrow_mut();
         let aval = program.var_avals[x as usize];
         let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
-        (real && program.var_avals[y as usize] == aval).then(|| program.append(prim, 0, &[x, y], aval))
+        (real && program.var_avals[y as usize] == aval)
+            .then(|| program.append(prim, 0, &[x, y], aval))
     }
 
     fn is_like(&self, var: Var, aval: &Aval) -> bool {

@@ -90,7 +90,10 @@ fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>>
                 for slot in &step.dying {
                     slots[*slot as usize] = None;
                 }
-                fused.run(&inputs, &outputs, ctx)?;
+                // Nothing to write is nothing to do.
+                if outputs.iter().any(|o| o.aval().size() > 0) {
+                    fused.run(&inputs, &outputs, ctx)?;
+                }
                 drop(inputs);
                 for ((slot, _), value) in step.outputs.iter().zip(outputs) {
                     slots[*slot as usize] = Some(value);
@@ -139,6 +142,7 @@ fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
     let (out, aval) = &step.outputs[0];
     let value = match step.prim.kernel_ref() {
         Some(Kernel::Call(call)) => call(&step.params, &mut args, aval, ctx)?,
+        Some(Kernel::Reduce(_)) if aval.size() == 0 => Value::empty(aval.clone())?,
         Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx)?,
         _ => {
             return Err(Error::Program(format!(

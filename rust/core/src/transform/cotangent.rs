@@ -108,7 +108,9 @@ impl<'e> Ct<'e> {
         match (self, other) {
             (Ct::Zero, ct) | (ct, Ct::Zero) => ct,
             (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(
-                a.emit.combine(ops::ADD, a.var, b.var).map_or_else(|| a + b, |sum| a.with(sum)),
+                a.emit
+                    .combine(ops::ADD, a.var, b.var)
+                    .map_or_else(|| a + b, |sum| a.with(sum)),
             ),
             (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var == n.var => Ct::Masked(a + b, m),
             (a, b) => match (a.dense(), b.dense()) {

@@ -42,6 +42,8 @@ pub(super) struct Plan {
 impl Plan {
     /// Divides `size` elements that take `cost` nanoseconds each.
     pub(super) fn new(size: usize, split: Option<Split>, tile: usize, cost: f64) -> Plan {
+        // Nothing is to be divided where there is nothing.
+        let split = split.filter(|_| size > 0);
         let (walk, units, unit_elements) = match split {
             None => (Walk::Flat, size.div_ceil(tile), tile),
             Some(split) if split.reduced * split.inner <= tile => {
