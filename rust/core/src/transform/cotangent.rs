@@ -33,13 +33,13 @@ impl<'e> Ct<'e> {
         let apply = |v: V<'e>| match *partial {
             Partial::One | Partial::Where(..) | Partial::Zero => v,
             Partial::MinusOne => -v,
-            Partial::Times(p) => match v.emit.combine(ops::MUL, v.var, p.var) {
-                Some(product) => v.with(product),
-                None => {
-                    let (v, p) = meet(v, p);
-                    v * p.conj_if_complex()
+            Partial::Times(p) => {
+                if let Some(product) = v.emit.combine(ops::MUL, v.var, p.var) {
+                    return v.with(product);
                 }
-            },
+                let (v, p) = meet(v, p);
+                v * p.conj_if_complex()
+            }
             Partial::Over(p) => {
                 let (v, p) = meet(v, p);
                 v / p.conj_if_complex()
