@@ -15,11 +15,6 @@ pub trait Emit {
     fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var;
     /// Dtype and shape of a variable.
     fn aval(&self, var: Var) -> Aval;
-    /// Whether a variable has this dtype and shape.
-    fn is_like(&self, var: Var, aval: &Aval) -> bool;
-    /// `prim(x, y)` for real variables of one dtype and shape, which the result has too; `None` when they
-    /// are not such. The short way for what a reverse pass writes most: products and sums.
-    fn combine(&self, prim: Prim, x: Var, y: Var) -> Option<Var>;
     /// Dtype of a variable.
     fn dtype(&self, var: Var) -> DType;
     /// The known value of a literal.

@@ -135,8 +135,8 @@ impl Builder {
     }
 
     /// Copies all equations of a program whose inputs are the first of this one's; variables behind
-    /// them move up by `shift`.
-    pub(crate) fn copy_equations(&self, other: &Program, shift: Var) {
+    /// them move up by `shift`. Says which of the avals here each one of the other program's is.
+    pub(crate) fn copy_equations(&self, other: &Program, shift: Var) -> Vec<u32> {
         let inputs = other.num_inputs() as Var;
         let base: Vec<u32> = other.avals.iter().map(|a| self.intern(a)).collect();
         let mut program = self.program.borrow_mut();
@@ -160,6 +160,28 @@ impl Builder {
                 self.literals.borrow_mut().insert(key, var + shift);
             }
         }
+        base
+    }
+
+    /// `sum + term`, `sum + term * factor`, or these without a sum, for real variables that all have
+    /// this aval; `None` when they are not such. What a reverse pass writes most, in one step.
+    #[inline]
+    pub(crate) fn add_product(
+        &self,
+        sum: Option<Var>,
+        term: Var,
+        factor: Option<Var>,
+        aval: u32,
+    ) -> Option<Var> {
+        let mut guard = self.program.borrow_mut();
+        let program = &mut *guard;
+        let has = |v: Option<Var>| v.is_none_or(|v| program.var_avals[v as usize] == aval);
+        let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
+        if !(real && has(Some(term)) && has(factor) && has(sum)) {
+            return None;
+        }
+        let term = factor.map_or(term, |f| program.append(ops::MUL, 0, &[term, f], aval));
+        Some(sum.map_or(term, |sum| program.append(ops::ADD, 0, &[sum, term], aval)))
     }
 
     /// The program, with these outputs; or the error that a rule met.
@@ -267,18 +289,6 @@ impl Emit for Builder {
 
     fn aval(&self, var: Var) -> Aval {
         self.program.borrow().aval(var).clone()
-    }
-
-    fn combine(&self, prim: Prim, x: Var, y: Var) -> Option<Var> {
-        let mut program = self.program.borrow_mut();
-        let aval = program.var_avals[x as usize];
-        let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
-        (real && program.var_avals[y as usize] == aval)
-            .then(|| program.append(prim, 0, &[x, y], aval))
-    }
-
-    fn is_like(&self, var: Var, aval: &Aval) -> bool {
-        self.program.borrow().aval(var) == aval
     }
 
     fn dtype(&self, var: Var) -> DType {

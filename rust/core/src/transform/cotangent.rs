@@ -5,7 +5,8 @@
 
 use crate::aval::{Aval, broadcast};
 use crate::ops;
-use crate::prim::{Partial, V};
+use crate::prim::{Params, Partial, V, Var};
+use crate::program::Builder;
 
 /// The cotangent of one variable so far.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +35,6 @@ impl<'e> Ct<'e> {
             Partial::One | Partial::Where(..) | Partial::Zero => v,
             Partial::MinusOne => -v,
             Partial::Times(p) => {
-                if let Some(product) = v.emit.combine(ops::MUL, v.var, p.var) {
-                    return v.with(product);
-                }
                 let (v, p) = meet(v, p);
                 v * p.conj_if_complex()
             }
@@ -59,22 +57,15 @@ impl<'e> Ct<'e> {
         let cond = if flag { cond } else { cond.not() };
         match out {
             Ct::Dense(v) => Ct::Masked(v, cond),
-            Ct::Masked(v, mask) => Ct::Masked(
-                v,
-                mask.apply(ops::LOGICAL_AND, crate::prim::Params::None, &[cond]),
-            ),
+            Ct::Masked(v, mask) => {
+                Ct::Masked(v, mask.apply(ops::LOGICAL_AND, Params::None, &[cond]))
+            }
             Ct::Zero => Ct::Zero,
         }
     }
 
     /// In the space of a primal of this dtype and shape.
     pub fn project(self, primal: &Aval) -> Ct<'e> {
-        // Nothing was repeated and nothing cast: the common case.
-        if let Ct::Dense(v) = self
-            && v.emit.is_like(v.var, primal)
-        {
-            return self;
-        }
         let fit = |v: V<'e>| {
             let v = if v.dtype().is_complex() && !primal.dtype.is_complex() {
                 v.real()
@@ -107,11 +98,7 @@ impl<'e> Ct<'e> {
     pub fn plus(self, other: Ct<'e>) -> Ct<'e> {
         match (self, other) {
             (Ct::Zero, ct) | (ct, Ct::Zero) => ct,
-            (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(
-                a.emit
-                    .combine(ops::ADD, a.var, b.var)
-                    .map_or_else(|| a + b, |sum| a.with(sum)),
-            ),
+            (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(a + b),
             (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var == n.var => Ct::Masked(a + b, m),
             (a, b) => match (a.dense(), b.dense()) {
                 (Some(a), Some(b)) => Ct::Dense(a + b),
@@ -119,6 +106,95 @@ impl<'e> Ct<'e> {
                 (None, None) => Ct::Zero,
             },
         }
+    }
+}
+
+/// The cotangents of all variables of a primal program, as far as they have arrived.
+pub(super) struct Cotangents<'e> {
+    builder: &'e Builder,
+    slots: Vec<Slot>,
+}
+
+/// A [`Ct`], packed: a long chain has many of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    /// `NONE` for a structural zero.
+    var: Var,
+    /// `NONE` where there is no mask.
+    mask: Var,
+}
+
+/// No variable has this number.
+const NONE: Var = Var::MAX;
+
+impl Slot {
+    const ZERO: Slot = Slot {
+        var: NONE,
+        mask: NONE,
+    };
+
+    fn pack(ct: Ct<'_>) -> Slot {
+        let (var, mask) = match ct {
+            Ct::Zero => (NONE, NONE),
+            Ct::Dense(v) => (v.var, NONE),
+            Ct::Masked(v, mask) => (v.var, mask.var),
+        };
+        Slot { var, mask }
+    }
+
+    /// Whether nothing has arrived.
+    pub fn is_zero(self) -> bool {
+        self.var == NONE
+    }
+}
+
+impl<'e> Cotangents<'e> {
+    /// Structural zeros.
+    pub fn new(builder: &'e Builder, count: usize) -> Cotangents<'e> {
+        let slots = vec![Slot::ZERO; count];
+        Cotangents { builder, slots }
+    }
+
+    /// What has arrived for a variable.
+    pub fn of(&self, var: Var) -> Slot {
+        self.slots[var as usize]
+    }
+
+    /// The same, unpacked.
+    pub fn unpack(&self, slot: Slot) -> Ct<'e> {
+        let handle = |var| self.builder.handle(var);
+        match (slot.var, slot.mask) {
+            (NONE, _) => Ct::Zero,
+            (v, NONE) => Ct::Dense(handle(v)),
+            (v, mask) => Ct::Masked(handle(v), handle(mask)),
+        }
+    }
+
+    /// Adds a contribution to the cotangent of a variable like `primal`.
+    pub fn add(&mut self, var: Var, contribution: Ct<'e>, primal: &Aval) {
+        let sum = self.unpack(self.of(var));
+        self.slots[var as usize] = Slot::pack(sum.plus(contribution.project(primal)));
+    }
+
+    /// The short way for what is met most, real arrays of one dtype and shape; false when they are not
+    /// such, and nothing is added.
+    #[inline]
+    pub fn add_alike(&mut self, var: Var, ct: Slot, partial: &Partial<'e>, aval: u32) -> bool {
+        let slot = &mut self.slots[var as usize];
+        if ct.mask != NONE || slot.mask != NONE {
+            return false;
+        }
+        let factor = match partial {
+            Partial::One => None,
+            Partial::Times(factor) => Some(factor.var),
+            _ => return false,
+        };
+        let sum = (slot.var != NONE).then_some(slot.var);
+        match self.builder.add_product(sum, ct.var, factor, aval) {
+            Some(sum) => slot.var = sum,
+            None => return false,
+        }
+        true
     }
 }
 

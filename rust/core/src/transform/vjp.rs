@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::cotangent::Ct;
+use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Class, Params, Prim, Rule, V, Var};
@@ -48,7 +48,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             Some(slot)
         })
         .collect();
-    let builder = start(primal, &cotangents);
+    let (builder, avals) = start(primal, &cotangents);
     let shift = cotangents.iter().flatten().count() as Var;
     // Variables of the primal program, as they are numbered behind the new inputs.
     let moved = |v: Var| {
@@ -58,28 +58,38 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             v + shift
         }
     };
+    let aval_of = |v: Var| avals[primal.var_avals[v as usize] as usize];
 
-    let mut cts: Vec<Ct<'_>> = vec![Ct::Zero; primal.num_vars()];
+    let mut cts = Cotangents::new(&builder, primal.num_vars());
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
         if let Some(slot) = *slot {
-            let ct = Ct::Dense(builder.handle(slot as Var));
-            cts[out as usize] = cts[out as usize].plus(ct);
+            cts.add(
+                out,
+                Ct::Dense(builder.handle(slot as Var)),
+                primal.aval(out),
+            );
         }
     }
-    let mut x: SmallVec<[V<'_>; 4]> = SmallVec::new();
+    let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
     for k in (0..primal.eqns.len()).rev() {
         let out = primal.result(k);
-        let ct = std::mem::replace(&mut cts[out as usize], Ct::Zero);
-        if matches!(ct, Ct::Zero) || !active[out as usize] {
+        let ct = cts.of(out);
+        if !active[out as usize] || ct.is_zero() {
             continue;
         }
         let eqn = &primal.eqns[k];
         let args = primal.args(eqn);
-        x.clear();
-        x.extend(args.iter().map(|&a| builder.handle(moved(a))));
+        if args.len() > handles.len() {
+            handles.resize(args.len(), builder.handle(0));
+        }
+        let x = &mut handles[..args.len()];
+        for (handle, &a) in x.iter_mut().zip(args) {
+            handle.var = moved(a);
+        }
+        let x = &*x;
         let rule = Rule {
-            x: &x,
+            x,
             out: builder.handle(moved(out)),
             params: primal.params(eqn),
         };
@@ -92,25 +102,31 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             }
             let contribution = match &eqn.prim.0.class {
                 // A rule from outside may say that an argument has no influence.
-                _ if eqn.prim == ops::CUSTOM => match (rule.params, ct.dense()) {
+                _ if eqn.prim == ops::CUSTOM => match (rule.params, cts.unpack(ct).dense()) {
                     (Params::Custom(f), Some(ct)) => {
-                        f.vjp(&x, rule.out, ct, i).map_or(Ct::Zero, Ct::Dense)
+                        f.vjp(x, rule.out, ct, i).map_or(Ct::Zero, Ct::Dense)
                     }
                     _ => Ct::Zero,
                 },
                 Class::Elementwise {
                     partials: Some(partials),
                     ..
-                } => ct.through(&partials(&x, rule.out, i)),
-                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => ct
+                } => {
+                    let partial = partials(x, rule.out, i);
+                    if cts.add_alike(a, ct, &partial, aval_of(a)) {
+                        continue;
+                    }
+                    cts.unpack(ct).through(&partial)
+                }
+                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => cts
+                    .unpack(ct)
                     .dense()
                     .map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i))),
                 Class::Elementwise { partials: None, .. } | Class::General { vjp: None, .. } => {
                     return Err(no_derivative(eqn.prim.name()));
                 }
             };
-            let slot = &mut cts[a as usize];
-            *slot = slot.plus(contribution.project(primal.aval(a)));
+            cts.add(a, contribution, primal.aval(a));
         }
     }
 
@@ -120,13 +136,12 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             if !asked[i] {
                 return None;
             }
-            let ct = cts[i].dense()?;
+            let ct = cts.unpack(cts.of(i as Var)).dense()?;
             outs.push(ct.var);
             Some(outs.len() - 1)
         })
         .collect();
-    drop(x);
-    drop(cts);
+    drop(handles);
     let program = builder.finish(outs)?;
     program.debug_verify();
     Ok(Vjp {
@@ -150,8 +165,9 @@ fn no_derivative(name: &str) -> Error {
     ))
 }
 
-/// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs.
-fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
+/// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs, and
+/// which of its avals each one of the primal's is.
+fn start(primal: &Program, cotangents: &[Option<usize>]) -> (Builder, Vec<u32>) {
     let builder = Builder::new();
     for (i, name) in primal.inputs.iter().enumerate() {
         builder.input(name, primal.aval(i as Var));
@@ -166,6 +182,6 @@ fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
             builder.input(&name, primal.aval(out));
         }
     }
-    builder.copy_equations(primal, cotangents.iter().flatten().count() as Var);
-    builder
+    let avals = builder.copy_equations(primal, cotangents.iter().flatten().count() as Var);
+    (builder, avals)
 }
