@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-/// A folder or file of the source, and what it may import besides itself, `error` and `aval`.
-const MAY_IMPORT: [(&str, &[&str]); 11] = [
+/// A folder or file of the source, and what it may import besides itself, `error`, `interrupt` and `aval`.
+const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("error", &[]),
+    ("interrupt", &[]),
     ("aval", &[]),
     ("kernels", &[]),
     // Entries of the table name kernels; nothing else here does.
@@ -95,7 +96,7 @@ fn imports_follow_the_layers() {
         };
         for import in imports(text) {
             let fine = import == own
-                || matches!(import.as_str(), "error" | "aval")
+                || matches!(import.as_str(), "error" | "interrupt" | "aval")
                 || allowed.contains(&import.as_str())
                 // The macro that stamps functions from the table.
                 || import == "for_each_elementwise";

@@ -65,6 +65,7 @@ mod api;
 pub mod array;
 pub mod aval;
 pub mod error;
+pub mod interrupt;
 pub mod kernels;
 pub mod opt;
 pub mod prim;

@@ -1,9 +1,12 @@
 //! Errors of the core as Python exceptions, and the one way into long computations.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cotan::Error;
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 
 /// The Python exception for an error of the core.
@@ -14,7 +17,7 @@ pub fn to_py(error: Error) -> PyErr {
         Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
         Error::Index(_) => PyIndexError::new_err(message),
         Error::Memory(_) => PyMemoryError::new_err(message),
-        Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(message),
+        Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(message)),
         Error::Foreign(_) => PyRuntimeError::new_err(message),
     }
 }
@@ -31,6 +34,28 @@ impl<T> OrRaise<T> for cotan::Result<T> {
     }
 }
 
+thread_local! {
+    /// What a signal handler raised while the core worked.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+fn raised() -> Option<PyErr> {
+    RAISED.with(|raised| raised.borrow_mut().take())
+}
+
+/// Whether a signal handler wants the work of this thread to stop.
+pub fn interrupted() -> bool {
+    let stop = Python::try_attach(|py| match py.check_signals() {
+        Ok(()) => false,
+        Err(error) => {
+            RAISED.with(|raised| *raised.borrow_mut() = Some(error));
+            true
+        }
+    });
+    // An interpreter that is shutting down has no use for the result.
+    stop.unwrap_or(true)
+}
+
 /// Runs a computation with the interpreter lock released. It is handed a question to ask now and then:
 /// whether a signal handler wants it to stop, which is how Ctrl-C gets through. A bug that panics
 /// becomes a `RuntimeError`.
@@ -38,22 +63,8 @@ pub fn enter<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T> + Send,
 ) -> PyResult<T> {
-    let mut raised: Option<PyErr> = None;
-    let outcome = py.detach(|| {
-        let mut interrupted = || {
-            let stop = Python::try_attach(|py| match py.check_signals() {
-                Ok(()) => false,
-                Err(error) => {
-                    raised = Some(error);
-                    true
-                }
-            });
-            // An interpreter that is shutting down has no use for the result.
-            stop.unwrap_or(true)
-        };
-        catch_unwind(AssertUnwindSafe(|| work(&mut interrupted)))
-    });
-    match (outcome, raised) {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&mut interrupted))));
+    match (outcome, raised()) {
         (_, Some(error)) => Err(error),
         (Ok(result), None) => result.or_raise(),
         (Err(panic), None) => {

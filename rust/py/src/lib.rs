@@ -25,6 +25,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    cotan::interrupt::set_hook(error::interrupted);
     module.add_class::<array::PyArray>()?;
     module.add_class::<tree::Const>()?;
     module.add_class::<transforms::PyPullback>()?;

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::Array;
 use super::node::Op;
 use crate::error::{Error, Result};
+use crate::interrupt::Steps;
 use crate::kernels::Value;
 use crate::prim::{Params, Var};
 use crate::program::{Builder, FastMap, Program};
@@ -90,7 +91,9 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     for &output in outputs {
         reach(std::slice::from_ref(output), &mut work);
     }
+    let mut steps = Steps::default();
     while let Some(array) = work.pop() {
+        steps.count()?;
         let next = if role(&array) == Role::Input {
             SmallVec::new()
         } else {
@@ -127,6 +130,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     for (array, next) in &reached {
+        steps.count()?;
         if vars.contains(array.id()) {
             continue;
         }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::error::Result;
+use crate::interrupt::Steps;
 use crate::prim::{Kernel, Params, V, Var};
 use crate::program::{Builder, Program};
 
@@ -17,7 +18,9 @@ pub fn lower(program: Program) -> Result<Program> {
     for (i, name) in program.inputs.iter().enumerate() {
         map.push(builder.input(name, program.aval(i as Var)));
     }
+    let mut steps = Steps::default();
     for (k, eqn) in program.eqns.iter().enumerate() {
+        steps.count()?;
         let args: SmallVec<[Var; 4]> = program.args(eqn).iter().map(|&a| map[a as usize]).collect();
         let params = program.params(eqn);
         let var = match (eqn.prim.kernel_ref(), params) {

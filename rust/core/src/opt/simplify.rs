@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::rewrite::{Rewritten, rewrite};
 use crate::error::Result;
+use crate::interrupt::Steps;
 use crate::prim::{Params, Prim, Var};
 use crate::program::{Builder, FastHasher, FastMap, Program};
 
@@ -44,7 +45,9 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
     }
     let mut seen = Seen::default();
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+    let mut steps = Steps::default();
     for (k, eqn) in program.eqns.iter().enumerate() {
+        steps.count()?;
         let var = program.result(k);
         if !needed[var as usize] {
             continue;

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::fuse::{Fusion, Place, fuse};
 use crate::aval::Aval;
 use crate::error::Result;
+use crate::interrupt::Steps;
 use crate::kernels::{Ctx, Fused, FusedBuilder, Reg, Value};
 use crate::opt;
 use crate::prim::{Cost, Kernel, Params, Prim, Var};
@@ -93,6 +94,7 @@ struct Planner<'p> {
     steps: Vec<Step>,
     constants: Vec<(Slot, Value)>,
     cost: f64,
+    progress: Steps,
 }
 
 const NO_SLOT: Slot = Slot::MAX;
@@ -112,6 +114,7 @@ impl<'p> Planner<'p> {
             steps: Vec::new(),
             constants: Vec::new(),
             cost: 0.0,
+            progress: Steps::default(),
         }
     }
 
@@ -174,7 +177,10 @@ impl<'p> Planner<'p> {
         });
         for (_, _, item) in order {
             match item {
-                Item::Eqn(k) => self.single(k),
+                Item::Eqn(k) => {
+                    self.progress.count()?;
+                    self.single(k);
+                }
                 Item::Group(g) => self.group(g, &read_outside)?,
             }
         }
@@ -270,6 +276,7 @@ impl<'p> Planner<'p> {
         let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
         let mut refused: Vec<usize> = Vec::new();
         for &k in &group.eqns {
+            self.progress.count()?;
             let eqn = &program.eqns()[k];
             let out = program.result(k);
             let mut args: SmallVec<[Reg; 4]> = SmallVec::new();

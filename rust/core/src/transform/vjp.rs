@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
+use crate::interrupt::Steps;
 use crate::ops;
 use crate::prim::{Class, Params, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
@@ -72,7 +73,9 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     }
     let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
+    let mut steps = Steps::default();
     for k in (0..primal.eqns.len()).rev() {
+        steps.count()?;
         let out = primal.result(k);
         let ct = cts.of(out);
         if !active[out as usize] || ct.is_zero() {
