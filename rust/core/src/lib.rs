@@ -47,7 +47,7 @@
 //! # }
 //! ```
 //!
-//! [`custom`] gives a function a derivative rule of its own; [`trace`] shows what a function records;
+//! [`custom`] and [`custom_jvp`] give a function a derivative rule of its own; [`trace`] shows what a function records;
 //! [`Array::dropgrad`] holds a value constant from there on.
 //!
 //! # What is where
@@ -75,7 +75,7 @@ pub mod testing;
 pub mod transform;
 
 pub use api::{Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient};
-pub use array::{Array, Number, Operand, Recording, custom};
+pub use array::{Array, Number, Operand, Recording, custom, custom_jvp, custom_many};
 pub use aval::{Aval, DType};
 pub use error::{Error, Result};
 pub use program::Program;

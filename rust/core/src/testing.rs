@@ -276,7 +276,7 @@ fn forward(
     wrt[i] = true;
     let jvp = match transform::jvp(program, &wrt) {
         Ok(jvp) => jvp,
-        // A custom rule has no forward direction.
+        // What calls back into another language may have no forward direction.
         Err(Error::NotDifferentiable(_)) => return Ok(()),
         Err(error) => return Err(error),
     };

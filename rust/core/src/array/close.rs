@@ -113,8 +113,9 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     for (array, next) in &reached {
         if role(array) == Role::Alias && next.is_empty() {
             return Err(Error::Program(format!(
-                "the value of a traced argument ({}) is not known while its function is traced; \
-                 choose with where() instead of branching on it",
+                "the value of a cotangent ({}) is not known while its rule is traced, so it cannot be printed, \
+                 branched on or handed to other libraries; choose with where(), or use a rule that is called \
+                 with values: adjoint(opaque=True), or hook",
                 array.aval()
             )));
         }

@@ -1,21 +1,13 @@
 //! Functions with a derivative rule of their own.
 //!
-//! The function and the pullback that it returns are traced once, into one program: from the
-//! arguments and the cotangent to the result and the cotangents of the arguments. An equation
-//! `custom` refers to it. Running it writes the first half in its place, differentiating it the
+//! The function and its rule are traced once, into one program: from the arguments and the cotangents
+//! of the results to the results and the cotangents of the arguments. Equations `custom`, one for each
+//! result, refer to it. Running them writes the first half in their place, differentiating them the
 //! second; common subexpressions then make what both share one computation.
 
-use std::any::Any;
-use std::fmt;
-use std::sync::Arc;
-
-use super::close::close;
-use super::{Array, Recording};
-use crate::aval::{Aval, tuple};
+use super::Array;
+use super::rule::Tracer;
 use crate::error::{Error, Result};
-use crate::ops;
-use crate::prim::{Custom, Params, V, Var};
-use crate::program::Program;
 
 /// Applies a function that brings its own derivative rule.
 ///
@@ -47,196 +39,83 @@ where
     F: Fn(&[Array]) -> Result<(Array, B)>,
     B: FnOnce(&Array) -> Result<Vec<Option<Array>>>,
 {
-    if args.is_empty() {
-        return Err(Error::Program(format!(
-            "custom rule {name}: it has no argument to differentiate"
-        )));
-    }
-    let (traced, captured) = Traced::new(name, rule, args)?;
-    let mut inputs = args.to_vec();
-    inputs.extend(&captured);
-    Array::apply(ops::CUSTOM, Params::Custom(Arc::new(traced)), &inputs)
+    let rule = |x: &[Array]| {
+        let (y, back) = rule(x)?;
+        Ok((vec![y], move |cts: &[Option<Array>]| match &cts[0] {
+            Some(ct) => back(ct),
+            // Truth values and whole numbers have no cotangent.
+            None => Ok(vec![None; args.len()]),
+        }))
+    };
+    let outs = custom_many(name, rule, args)?;
+    (outs.into_iter().next())
+        .ok_or_else(|| Error::Program(format!("custom rule {name}: no result")))
 }
 
-/// A traced function and its traced pullback.
-struct Traced {
-    name: String,
-    /// Number of the arguments proper; captured arrays follow behind the cotangent.
-    args: usize,
-    /// Inputs: arguments, cotangent, captured arrays. Outputs: the result, then cotangents.
-    program: Program,
-    /// For each argument, which output is its cotangent.
-    gradients: Vec<Option<usize>>,
+/// [`custom`] for a function with several results. Its pullback gets the cotangents of all of them at
+/// once, `None` for results that cannot have one; those that nothing depends on are zero.
+///
+/// ```
+/// use cotan::{Arg, Array, custom_many, gradient};
+///
+/// /// The two halves of a number; only the sum of their cotangents is clipped.
+/// fn halves(x: &Array) -> cotan::Result<Vec<Array>> {
+///     custom_many("halves", |x| {
+///         let half = x[0].mul(0.5)?;
+///         Ok((vec![half.clone(), half], |ct: &[Option<Array>]| {
+///             let sum = ct[0].as_ref().unwrap().add(ct[1].as_ref().unwrap())?;
+///             Ok(vec![Some(sum.minimum(1.0)?)])
+///         }))
+///     }, &[x])
+/// }
+///
+/// let f = |x: &[Array]| {
+///     let h = halves(&x[0])?;
+///     h[0].add(&h[1].mul(3.0)?)
+/// };
+/// let g = gradient(f, &[Arg::from(Array::from(2.0))])?;
+/// assert_eq!(g[0].as_ref().unwrap().item()?, 1.0);
+/// # Ok::<(), cotan::Error>(())
+/// ```
+pub fn custom_many<F, B>(name: &str, rule: F, args: &[&Array]) -> Result<Vec<Array>>
+where
+    F: FnOnce(&[Array]) -> Result<(Vec<Array>, B)>,
+    B: FnOnce(&[Option<Array>]) -> Result<Vec<Option<Array>>>,
+{
+    let mut tracer = Tracer::new(name, args)?;
+    let (outs, back) = rule(tracer.args())?;
+    let cts = tracer.cotangents(outs);
+    let found = back(&cts)?;
+    tracer.reverse(&found)
 }
 
-impl Traced {
-    fn new<F, B>(name: &str, rule: F, args: &[&Array]) -> Result<(Traced, Vec<Array>)>
-    where
-        F: Fn(&[Array]) -> Result<(Array, B)>,
-        B: FnOnce(&Array) -> Result<Vec<Option<Array>>>,
-    {
-        let recording = Recording::new();
-        let mut leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
-        let (y, back) = rule(&leaves)?;
-        let ct = recording.placeholder(y.aval());
-        let cts = if y.dtype().is_inexact() {
-            back(&ct)?
-        } else {
-            vec![None; args.len()]
-        };
-        check(name, &cts, args)?;
-        leaves.push(ct);
-        let mut outputs = vec![&y];
-        let gradients = (cts.iter())
-            .map(|ct| {
-                outputs.push(ct.as_ref()?);
-                Some(outputs.len() - 1)
-            })
-            .collect();
-        let closed = close(&outputs, Some((&leaves, recording.tag())))?;
-        let captured = closed.inputs[leaves.len()..].to_vec();
-        drop(recording);
-        if let Some(active) = captured.iter().find(|a| a.is_active()) {
-            return Err(Error::NotDifferentiable(format!(
-                "custom rule {name}: it uses an array ({}) that is being differentiated but is not among \
-                 its arguments; pass it as one, or hold it constant with dropgrad()",
-                active.aval()
-            )));
-        }
-        let program = closed.program;
-        Ok((
-            Traced {
-                name: name.into(),
-                args: args.len(),
-                program,
-                gradients,
-            },
-            captured,
-        ))
-    }
-
-    /// The program's inputs, given the equation's arguments and the cotangent.
-    fn inputs(&self, x: &[V<'_>], ct: Option<V<'_>>) -> Vec<Var> {
-        let (args, captured) = x.split_at(self.args);
-        let mut inputs: Vec<Var> = args.iter().map(|v| v.var).collect();
-        inputs.push(ct.map_or(Var::MAX, |ct| ct.var));
-        inputs.extend(captured.iter().map(|v| v.var));
-        inputs
-    }
-
-    /// Writes what output `i` needs.
-    fn write<'e>(&self, to: V<'e>, inputs: &[Var], i: usize) -> V<'e> {
-        let program = &self.program;
-        let mut wanted = vec![false; program.outs().len()];
-        wanted[i] = true;
-        let needed = program.needed(&wanted);
-        let mut map = inputs.to_vec();
-        for (k, eqn) in program.eqns().iter().enumerate() {
-            let var = if !needed[program.result(k) as usize] {
-                Var::MAX
-            } else if let Params::Literal { dtype, value } = program.params(eqn)
-                && value.im == 0.0
-            {
-                to.emit.number(*dtype, value.re)
-            } else {
-                let args: Vec<Var> = program.args(eqn).iter().map(|&a| map[a as usize]).collect();
-                to.emit.emit(eqn.prim, program.params(eqn).clone(), &args)
-            };
-            map.push(var);
-        }
-        to.with(map[program.outs()[i] as usize])
-    }
-}
-
-/// Whether a rule gave what it has to give.
-fn check(name: &str, cts: &[Option<Array>], args: &[&Array]) -> Result<()> {
-    if cts.len() != args.len() {
-        return Err(Error::Program(format!(
-            "custom rule {name}: its pullback gave {} cotangents for {} arguments; give one for each, \
-             None for those without influence",
-            cts.len(),
-            args.len()
-        )));
-    }
-    for (i, (ct, x)) in cts.iter().zip(args).enumerate() {
-        let Some(ct) = ct else { continue };
-        if !x.dtype().is_inexact() {
-            return Err(Error::DType(format!(
-                "custom rule {name}: argument {i} is {} and has no cotangent; give None for it",
-                x.dtype().numpy_name()
-            )));
-        }
-        if ct.shape() != x.shape() {
-            return Err(Error::Shape(format!(
-                "custom rule {name}: the cotangent of argument {i} has shape {}, but the argument has {}",
-                tuple(ct.shape()),
-                tuple(x.shape())
-            )));
-        }
-        if ct.dtype() != x.dtype() {
-            return Err(Error::DType(format!(
-                "custom rule {name}: the cotangent of argument {i} is {}, but the argument is {}; cast it",
-                ct.dtype().numpy_name(),
-                x.dtype().numpy_name()
-            )));
-        }
-    }
-    Ok(())
-}
-
-impl Custom for Traced {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn infer(&self, x: &[&Aval]) -> Result<Aval> {
-        let program = &self.program;
-        if x.len() + 1 != program.num_inputs() {
-            let wanted = program.num_inputs() - 1;
-            return Err(Error::Program(format!(
-                "custom rule {}: takes {wanted} arguments, {} given",
-                self.name,
-                x.len()
-            )));
-        }
-        for (i, aval) in x.iter().enumerate() {
-            let wanted = program.aval((i + usize::from(i >= self.args)) as Var);
-            if *aval != wanted {
-                return Err(Error::Shape(format!(
-                    "custom rule {}: argument {i} was {wanted} when it was traced, not {aval}; trace it anew",
-                    self.name
-                )));
-            }
-        }
-        Ok(program.aval(program.outs()[0]).clone())
-    }
-
-    fn lower<'e>(&self, x: &[V<'e>]) -> V<'e> {
-        self.write(x[0], &self.inputs(x, None), 0)
-    }
-
-    fn vjp<'e>(&self, x: &[V<'e>], _: V<'e>, ct: V<'e>, i: usize) -> Option<V<'e>> {
-        let out = (*self.gradients.get(i)?)?;
-        Some(self.write(ct, &self.inputs(x, Some(ct)), out))
-    }
-
-    fn key(&self) -> u64 {
-        self.program.structural_hash()
-    }
-
-    fn same(&self, other: &dyn Custom) -> bool {
-        let other: &dyn Any = other;
-        other.downcast_ref::<Traced>().is_some_and(|o| {
-            self.name == o.name
-                && self.args == o.args
-                && self.gradients == o.gradients
-                && self.program.same_structure(&o.program)
-        })
-    }
-}
-
-impl fmt::Debug for Traced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "custom rule {}:\n{}", self.name, self.program)
-    }
+/// Applies a function that brings its own forward rule: from its arguments and their tangents to its
+/// results and their tangents (`None` for zero). The reverse direction is the transpose of that map,
+/// which has to be linear in the tangents.
+///
+/// Arguments that have no tangents (whole numbers) get `None`.
+///
+/// ```
+/// use cotan::{Arg, Array, custom_jvp, gradient};
+///
+/// fn sine(x: &Array) -> cotan::Result<Array> {
+///     let outs = custom_jvp("sine", |x, t| {
+///         let dy = t[0].as_ref().map(|t| t.mul(&x[0].cos()?)).transpose()?;
+///         Ok((vec![x[0].sin()?], vec![dy]))
+///     }, &[x])?;
+///     Ok(outs[0].clone())
+/// }
+///
+/// let g = gradient(|x| sine(&x[0]), &[Arg::from(Array::from(0.5))])?;
+/// assert_eq!(g[0].as_ref().unwrap().item()?, 0.5f64.cos());
+/// # Ok::<(), cotan::Error>(())
+/// ```
+pub fn custom_jvp<F>(name: &str, rule: F, args: &[&Array]) -> Result<Vec<Array>>
+where
+    F: FnOnce(&[Array], &[Option<Array>]) -> Result<(Vec<Array>, Vec<Option<Array>>)>,
+{
+    let mut tracer = Tracer::new(name, args)?;
+    let tangents = tracer.tangents();
+    let (outs, found) = rule(tracer.args(), &tangents)?;
+    tracer.forward(outs, &found)
 }

@@ -11,6 +11,7 @@ mod ndarray;
 mod node;
 mod pullback;
 mod recording;
+mod rule;
 mod stamped;
 
 use std::cell::RefCell;
@@ -18,12 +19,13 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use close::Closed;
-pub use custom::custom;
+pub use custom::{custom, custom_jvp, custom_many};
 pub use methods::Over;
 pub use node::Number;
 use node::{Inputs, Node, Op};
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
+pub use rule::Tracer;
 pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};

@@ -24,21 +24,21 @@ primitives! {
     CUSTOM custom("x...") {
         class: Class::General {
             infer: |name, params, x| match params {
-                Params::Custom(f) => f.infer(x),
+                Params::Custom { rule, output } => rule.infer(x, *output),
                 _ => Err(Error::Program(format!("{name}: the parameter name is missing"))),
             },
+            // Outputs of one call are lowered together (`opt::lower`) and differentiated together
+            // (`transform::calls`), so there are no rules for a single one.
             kernel: Kernel::Lower(|x, params| match params {
-                Params::Custom(f) => f.lower(x),
+                Params::Custom { rule, output } => {
+                    let mut wanted = vec![false; rule.num_outputs()];
+                    wanted[*output] = true;
+                    rule.lower(x, &wanted).swap_remove(*output).unwrap_or(x[0])
+                }
                 _ => x[0],
             }),
-            // The forward direction would need the transposed rule.
             jvp: None,
-            vjp: Some(|r, ct, i| match r.params {
-                Params::Custom(f) => {
-                    f.vjp(r.x, r.out, ct, i).unwrap_or_else(|| r.x[i].full_like(0.0))
-                }
-                _ => ct,
-            }),
+            vjp: None,
         },
         cost: Dear,
         onnx: Onnx::Recipe("custom"),

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::prim::{Kernel, Params, V, Var};
 use crate::program::{Builder, Program};
@@ -14,29 +14,43 @@ pub fn lower(program: Program) -> Result<Program> {
         return Ok(program);
     }
     let builder = Builder::new();
-    let mut map: Vec<Var> = Vec::with_capacity(program.num_vars());
+    let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
     for (i, name) in program.inputs.iter().enumerate() {
-        map.push(builder.input(name, program.aval(i as Var)));
+        map[i] = builder.input(name, program.aval(i as Var));
     }
+    let calls = program.calls();
     let mut steps = Steps::default();
     for (k, eqn) in program.eqns.iter().enumerate() {
         steps.count()?;
+        let var = program.result(k) as usize;
+        if map[var] != Var::MAX {
+            // Written together with an earlier output of its call.
+            continue;
+        }
         let args: SmallVec<[Var; 4]> = program.args(eqn).iter().map(|&a| map[a as usize]).collect();
+        let x = || -> SmallVec<[V<'_>; 4]> { args.iter().map(|&a| builder.handle(a)).collect() };
         let params = program.params(eqn);
-        let var = match (eqn.prim.kernel_ref(), params) {
-            (Some(Kernel::Lower(write)), _) => {
-                let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(a)).collect();
-                write(&x, params).var
+        map[var] = match (eqn.prim.kernel_ref(), params) {
+            (_, Params::Custom { rule, .. }) => {
+                let members = calls.members(k);
+                let mut wanted = vec![false; rule.num_outputs()];
+                for &(_, output) in members {
+                    wanted[output] = true;
+                }
+                let outs = rule.lower(&x(), &wanted);
+                for &(k, output) in members {
+                    let out = outs[output].ok_or_else(|| {
+                        let name = rule.name();
+                        Error::Program(format!("custom rule {name}: output {output} is missing"))
+                    })?;
+                    map[program.result(k) as usize] = out.var;
+                }
+                continue;
             }
+            (Some(Kernel::Lower(write)), _) => write(&x(), params).var,
             (_, Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
-            _ => builder.push_inferred(
-                eqn.prim,
-                params.clone(),
-                &args,
-                program.aval(program.result(k)),
-            ),
+            _ => builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(var as Var)),
         };
-        map.push(var);
     }
     let outs = program.outs.iter().map(|&v| map[v as usize]).collect();
     let mut lowered = builder.finish(outs)?;

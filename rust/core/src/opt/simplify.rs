@@ -75,9 +75,12 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
         }
         map[var as usize] = match result {
             Some(v) => v,
-            None if passes.cse => seen.find(&builder, prim, &params, &args, |args| {
-                builder.push_inferred(prim, params.clone(), args, aval)
-            }),
+            // Two calls are two, until they are lowered: a rule may treat each one's cotangent by itself.
+            None if passes.cse && params.call().is_none() => {
+                seen.find(&builder, prim, &params, &args, |args| {
+                    builder.push_inferred(prim, params.clone(), args, aval)
+                })
+            }
             None => builder.push_inferred(prim, params, &args, aval),
         };
     }

@@ -12,17 +12,41 @@ use super::V;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
 
-/// A function with a derivative rule of its own, given as the equations that it and its rule write.
-/// It is lowered before a program is planned, so it is fused and differentiated again like any other.
+/// One call of a function with a derivative rule of its own, given as the equations that it and its rule
+/// write. It is lowered before a program is planned, so it is fused and differentiated again like any
+/// other.
+///
+/// A call with several outputs is one object, which an equation for each output refers to. These are
+/// differentiated together: what a pullback does may depend on all cotangents at once, as clipping by
+/// their joint norm does.
 pub trait Custom: Any + Send + Sync {
     /// The name to show.
     fn name(&self) -> &str;
-    /// What the result looks like.
-    fn infer(&self, x: &[&Aval]) -> Result<Aval>;
-    /// Writes the function.
-    fn lower<'e>(&self, x: &[V<'e>]) -> V<'e>;
-    /// Writes the cotangent of argument `i`; `None` when that argument has no influence.
-    fn vjp<'e>(&self, x: &[V<'e>], out: V<'e>, ct: V<'e>, i: usize) -> Option<V<'e>>;
+    /// How many outputs it has.
+    fn num_outputs(&self) -> usize;
+    /// What an output looks like.
+    fn infer(&self, x: &[&Aval], output: usize) -> Result<Aval>;
+    /// Writes the function: its wanted outputs.
+    fn lower<'e>(&self, x: &[V<'e>], wanted: &[bool]) -> Vec<Option<V<'e>>>;
+    /// Writes the cotangents of the wanted arguments, given those of the outputs (`None` where none
+    /// arrives); `None` for arguments without influence.
+    fn vjp<'e>(
+        &self,
+        x: &[V<'e>],
+        cts: &[Option<V<'e>>],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<V<'e>>>>;
+    /// Writes the tangents of the wanted outputs, given those of the arguments (`None` for zero).
+    fn jvp<'e>(
+        &self,
+        x: &[V<'e>],
+        t: &[Option<V<'e>>],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<V<'e>>>>;
+    /// The names of what its equations call back.
+    fn host_calls(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// A number that is the same for equal functions.
     fn key(&self) -> u64 {
         std::ptr::from_ref(self).cast::<()>() as u64
@@ -71,8 +95,13 @@ pub enum Params {
     },
     /// A length.
     Size(usize),
-    /// A function with a rule of its own.
-    Custom(Arc<dyn Custom>),
+    /// An output of a function with a rule of its own.
+    Custom {
+        /// The call: one object for all of its outputs.
+        rule: Arc<dyn Custom>,
+        /// Which output this is.
+        output: usize,
+    },
 }
 
 impl Params {
@@ -90,6 +119,16 @@ impl Params {
         Params::Literal {
             dtype,
             value: Complex::new(value, 0.0),
+        }
+    }
+
+    /// Which call an equation is an output of, by the address of what is called, and which output.
+    pub fn call(&self) -> Option<(usize, usize)> {
+        match self {
+            Params::Custom { rule, output } => {
+                Some((Arc::as_ptr(rule).cast::<()>() as usize, *output))
+            }
+            _ => None,
         }
     }
 
@@ -128,7 +167,7 @@ impl Params {
                 out
             }
             Params::Size(n) => vec![("size", n.to_string())],
-            Params::Custom(f) => vec![("name", f.name().to_string())],
+            Params::Custom { rule, output } => named(rule.name(), *output, rule.num_outputs()),
         }
     }
 
@@ -230,6 +269,15 @@ impl Params {
     }
 }
 
+/// How a call is printed: the output is named when there are several.
+fn named(name: &str, output: usize, outputs: usize) -> Vec<(&'static str, String)> {
+    let mut out = vec![("name", name.to_string())];
+    if outputs > 1 {
+        out.push(("output", output.to_string()));
+    }
+    out
+}
+
 fn list(items: impl Iterator<Item = impl ToString>) -> String {
     let items: Vec<_> = items.map(|i| i.to_string()).collect();
     if items.len() == 1 {
@@ -264,7 +312,9 @@ impl PartialEq for Params {
             (Literal { dtype: a, value: v }, Literal { dtype: b, value: w }) => {
                 a == b && v.re.to_bits() == w.re.to_bits() && v.im.to_bits() == w.im.to_bits()
             }
-            (Custom(a), Custom(b)) => Arc::ptr_eq(a, b) || a.same(&**b),
+            (Custom { rule: a, output: i }, Custom { rule: b, output: j }) => {
+                i == j && (Arc::ptr_eq(a, b) || a.same(&**b))
+            }
             _ => false,
         }
     }
@@ -287,7 +337,7 @@ impl Hash for Params {
             Params::Literal { dtype, value } => {
                 (dtype, value.re.to_bits(), value.im.to_bits()).hash(state);
             }
-            Params::Custom(f) => f.key().hash(state),
+            Params::Custom { rule, output } => (rule.key(), output).hash(state),
         }
     }
 }

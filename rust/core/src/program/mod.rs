@@ -6,6 +6,7 @@
 //! values.
 
 mod builder;
+mod calls;
 mod edit;
 mod hash;
 mod lru;
@@ -16,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builder::Builder;
+pub use calls::Calls;
 pub use hash::{FastHasher, FastMap};
 pub use lru::Lru;
 

@@ -3,7 +3,9 @@
 
 use smallvec::SmallVec;
 
+use super::calls;
 use super::cotangent::meet;
+use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::prim::{Class, Partial, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
@@ -54,25 +56,31 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         *t = slot.map(|s| builder.handle(s as Var));
     }
     let varies = primal.varies_with(wrt);
+    let calls = primal.calls();
     for (k, eqn) in primal.eqns.iter().enumerate() {
         let out = primal.result(k);
         let args = primal.args(eqn);
+        let members = calls.members(k);
+        if members.first().is_some_and(|&(first, _)| k > first) {
+            continue;
+        }
         let t: SmallVec<[Option<V<'_>>; 4]> = args.iter().map(|&a| ts[a as usize]).collect();
-        if t.iter().all(Option::is_none) || !varies[out as usize] {
+        if t.iter().all(Option::is_none) || members.is_empty() && !varies[out as usize] {
             continue;
         }
         let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
+        if !members.is_empty() {
+            for (out, t) in calls::push(primal, members, &x, &t)? {
+                ts[out as usize] = t.map(|t| fit(t, primal.aval(out)));
+            }
+            continue;
+        }
         let rule = Rule {
             x: &x,
             out: builder.handle(moved(out)),
             params: primal.params(eqn),
         };
-        ts[out as usize] = push(eqn.prim, &rule, &t)?.map(|v| {
-            let aval = primal.aval(out);
-            let real = v.dtype().is_complex() && !aval.dtype.is_complex();
-            let v = if real { v.real() } else { v };
-            v.cast(aval.dtype).broadcast_to(&aval.shape)
-        });
+        ts[out as usize] = push(eqn.prim, &rule, &t)?.map(|v| fit(v, primal.aval(out)));
     }
     let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved(v)).collect();
     let results = (primal.outs.iter())
@@ -90,6 +98,13 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         tangents,
         results,
     })
+}
+
+/// A tangent in the space of its primal.
+fn fit<'e>(t: V<'e>, primal: &Aval) -> V<'e> {
+    let real = t.dtype().is_complex() && !primal.dtype.is_complex();
+    let t = if real { t.real() } else { t };
+    t.cast(primal.dtype).broadcast_to(&primal.shape)
 }
 
 /// The tangent of one equation's result.

@@ -1,5 +1,6 @@
 //! Transforms: programs in, programs out. They know derivative rules, never values.
 
+mod calls;
 mod cotangent;
 mod jvp;
 mod partial;

@@ -6,11 +6,11 @@
 
 use smallvec::SmallVec;
 
+use super::calls;
 use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
-use crate::ops;
-use crate::prim::{Class, Params, Prim, Rule, V, Var};
+use crate::prim::{Class, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
 
 /// A program with its pullback behind it.
@@ -73,10 +73,20 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     }
     let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
+    let calls = primal.calls();
     let mut steps = Steps::default();
     for k in (0..primal.eqns.len()).rev() {
         steps.count()?;
         let out = primal.result(k);
+        if let Some(&(first, _)) = calls.members(k).first() {
+            // All outputs of a call together, once the cotangents of all are there.
+            if k == first {
+                let args = primal.args(&primal.eqns[k]);
+                let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(moved(a))).collect();
+                calls::pull(primal, calls.members(k), &x, &active, &mut cts)?;
+            }
+            continue;
+        }
         let ct = cts.of(out);
         if !active[out as usize] || ct.is_zero() {
             continue;
@@ -104,13 +114,6 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                 continue;
             }
             let contribution = match &eqn.prim.0.class {
-                // A rule from outside may say that an argument has no influence.
-                _ if eqn.prim == ops::CUSTOM => match (rule.params, cts.unpack(ct).dense()) {
-                    (Params::Custom(f), Some(ct)) => {
-                        f.vjp(x, rule.out, ct, i).map_or(Ct::Zero, Ct::Dense)
-                    }
-                    _ => Ct::Zero,
-                },
                 Class::Elementwise {
                     partials: Some(partials),
                     ..

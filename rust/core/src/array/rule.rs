@@ -1,0 +1,530 @@
+//! Tracing of rules, and what they become.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::close::close;
+use super::{Array, Recording};
+use crate::aval::{Aval, broadcast, tuple};
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::prim::{Custom, Emit, Params, V, Var};
+use crate::program::{Builder, Program};
+use crate::transform::vjp;
+
+/// Traces one call of a function with a rule of its own.
+///
+/// First the function is called with [`Tracer::args`]. For a reverse rule its results go to
+/// [`Tracer::cotangents`], which gives what the pullback is called with, and the pullback's results to
+/// [`Tracer::reverse`]. For a forward rule [`Tracer::tangents`] come first, and [`Tracer::forward`] last.
+#[derive(Debug)]
+pub struct Tracer {
+    name: String,
+    recording: Recording,
+    sources: Vec<Array>,
+    labels: Vec<String>,
+    /// Stand for the arguments; then the cotangents or tangents.
+    leaves: Vec<Array>,
+    outs: Vec<Array>,
+    /// For each output (reverse) or argument (forward), which leaf is its cotangent or tangent.
+    linear: Vec<Option<usize>>,
+}
+
+impl Tracer {
+    /// Starts with the arguments of the call.
+    pub fn new(name: &str, args: &[&Array]) -> Result<Tracer> {
+        if args.is_empty() {
+            return Err(Error::Program(format!(
+                "custom rule {name}: it has no argument to differentiate"
+            )));
+        }
+        let recording = Recording::new();
+        Ok(Tracer {
+            name: name.into(),
+            leaves: args.iter().map(|x| recording.leaf(x)).collect(),
+            recording,
+            sources: args.iter().map(|&x| x.clone()).collect(),
+            labels: (0..args.len()).map(|i| format!("argument {i}")).collect(),
+            outs: Vec::new(),
+            linear: Vec::new(),
+        })
+    }
+
+    /// What errors call the arguments.
+    #[must_use]
+    pub fn labelled(mut self, labels: Vec<String>) -> Tracer {
+        self.labels = labels;
+        self
+    }
+
+    /// What the function is called with: equal to the arguments.
+    pub fn args(&self) -> &[Array] {
+        &self.leaves[..self.sources.len()]
+    }
+
+    /// The tangents that a forward rule is called with; `None` for arguments that have none.
+    pub fn tangents(&mut self) -> Vec<Option<Array>> {
+        let avals: Vec<Aval> = self.sources.iter().map(|a| a.aval().clone()).collect();
+        self.placeholders(&avals)
+    }
+
+    /// The cotangents that the pullback is called with, given the results of the function; `None` for
+    /// results that have none.
+    pub fn cotangents(&mut self, outs: Vec<Array>) -> Vec<Option<Array>> {
+        let avals: Vec<Aval> = outs.iter().map(|a| a.aval().clone()).collect();
+        self.outs = outs;
+        self.placeholders(&avals)
+    }
+
+    fn placeholders(&mut self, avals: &[Aval]) -> Vec<Option<Array>> {
+        (avals.iter())
+            .map(|aval| {
+                let has = aval.dtype.is_inexact();
+                self.linear.push(has.then_some(self.leaves.len()));
+                let leaf = has.then(|| self.recording.placeholder(aval))?;
+                self.leaves.push(leaf.clone());
+                Some(leaf)
+            })
+            .collect()
+    }
+
+    /// Ends a reverse rule with the cotangents of the arguments; gives the results of the call.
+    pub fn reverse(self, cts: &[Option<Array>]) -> Result<Vec<Array>> {
+        let count = self.sources.len();
+        if cts.len() != count {
+            return Err(Error::Program(format!(
+                "custom rule {}: its pullback gave {} cotangents for {count} arguments; give one for each, \
+                 None for those without influence",
+                self.name,
+                cts.len(),
+            )));
+        }
+        let cts: Vec<Option<Array>> = (0..count)
+            .map(|i| {
+                self.projected(
+                    "cotangent",
+                    &self.labels[i],
+                    cts[i].as_ref(),
+                    &self.sources[i],
+                )
+            })
+            .collect::<Result<_>>()?;
+        let (program, captured) = self.close(&cts)?;
+        let traced = Traced {
+            name: self.name.clone(),
+            args: count,
+            outs: self.outs.len(),
+            cts: self.linear.clone(),
+            gradients: numbered(&cts, self.outs.len()),
+            program,
+            forward: OnceLock::new(),
+        };
+        self.applied(traced, &captured)
+    }
+
+    /// Ends a forward rule with the results of the function and their tangents; gives the results of
+    /// the call.
+    pub fn forward(mut self, outs: Vec<Array>, tangents: &[Option<Array>]) -> Result<Vec<Array>> {
+        let (name, count) = (self.name.clone(), self.sources.len());
+        if tangents.len() != outs.len() {
+            return Err(Error::Program(format!(
+                "custom rule {name}: it gave {} tangents for {} results; give one for each, None for zero",
+                tangents.len(),
+                outs.len(),
+            )));
+        }
+        self.outs = outs;
+        let tangents: Vec<Option<Array>> = (self.outs.iter().zip(tangents).enumerate())
+            .map(|(i, (out, t))| self.projected("tangent", &format!("result {i}"), t.as_ref(), out))
+            .collect::<Result<_>>()?;
+        let (program, captured) = self.close(&tangents)?;
+        let keep = self.outs.len();
+        let linear = self.leaves.len() - count;
+        let mut is_tangent = vec![false; program.num_inputs()];
+        is_tangent[count..count + linear].fill(true);
+        let late = program.depends_on(&is_tangent);
+        if let Some(i) = (0..keep).find(|&i| late[program.outs()[i] as usize]) {
+            return Err(Error::Program(format!(
+                "custom rule {name}: result {i} depends on the tangents; compute it from the arguments alone"
+            )));
+        }
+        let (reverse, found) = transpose(&program, count, linear, keep, true)?;
+        let mut next = count;
+        let cts = (tangents.iter())
+            .map(|t| {
+                next += usize::from(t.is_some());
+                t.is_some().then(|| next - 1)
+            })
+            .collect();
+        let gradients = (self.linear.iter())
+            .map(|slot| found[(*slot)? - count])
+            .collect();
+        let forward = Forward {
+            program,
+            tangents: self.linear.clone(),
+            results: numbered(&tangents, keep),
+        };
+        let traced = Traced {
+            name,
+            args: count,
+            outs: keep,
+            cts,
+            gradients,
+            program: reverse,
+            forward: OnceLock::from(Ok(forward)),
+        };
+        self.applied(traced, &captured)
+    }
+
+    /// In the space of what it belongs to, as the reverse pass would bring it there.
+    fn projected(
+        &self,
+        what: &str,
+        label: &str,
+        given: Option<&Array>,
+        of: &Array,
+    ) -> Result<Option<Array>> {
+        let Some(given) = given else { return Ok(None) };
+        let name = &self.name;
+        if !of.dtype().is_inexact() {
+            return Err(Error::DType(format!(
+                "custom rule {name}: {label} is {} and has no {what}; give None for it",
+                of.dtype().numpy_name()
+            )));
+        }
+        let misfit = || {
+            Error::Shape(format!(
+                "custom rule {name}: the {what} of {label} has shape {}, but {label} has {}",
+                tuple(given.shape()),
+                tuple(of.shape())
+            ))
+        };
+        let real = given.dtype().is_complex() && !of.dtype().is_complex();
+        let given = if real {
+            Array::apply(ops::REAL, Params::None, &[given])?
+        } else {
+            given.clone()
+        };
+        let given = given.cast(of.dtype())?;
+        if given.shape() == of.shape() {
+            return Ok(Some(given));
+        }
+        // One that is larger belongs to an argument that was repeated, a smaller one is repeated.
+        let both = broadcast(given.shape(), of.shape()).ok_or_else(misfit)?;
+        let given = given.broadcast_to(&both)?;
+        if both.as_slice() == of.shape() {
+            return Ok(Some(given));
+        }
+        if what == "tangent" {
+            return Err(misfit());
+        }
+        let extra = both.len() - of.shape().len();
+        let axes = (0..both.len())
+            .filter(|&i| i < extra || of.shape()[i - extra] == 1 && both[i] != 1)
+            .collect();
+        let sum = Array::apply(ops::SUM, Params::Axes(axes), &[&given])?;
+        Ok(Some(sum.reshape(of.shape())?))
+    }
+
+    /// The program from the leaves to the results and what belongs to them, and what it captured.
+    fn close(&self, behind: &[Option<Array>]) -> Result<(Program, Vec<Array>)> {
+        let outputs: Vec<&Array> = self.outs.iter().chain(behind.iter().flatten()).collect();
+        let closed = close(&outputs, Some((&self.leaves, self.recording.tag())))?;
+        let captured = closed.inputs[self.leaves.len()..].to_vec();
+        Ok((closed.program, captured))
+    }
+
+    /// The results of the call.
+    fn applied(self, traced: Traced, captured: &[Array]) -> Result<Vec<Array>> {
+        // From here on what depends on the traced leaves only is not active any more.
+        drop(self.recording);
+        if let Some(active) = captured.iter().find(|a| a.is_active()) {
+            return Err(Error::NotDifferentiable(format!(
+                "custom rule {}: it uses an array ({}) that is being differentiated but is not among \
+                 its arguments; pass it as one, or hold it constant with dropgrad()",
+                self.name,
+                active.aval()
+            )));
+        }
+        let mut inputs: Vec<&Array> = self.sources.iter().collect();
+        inputs.extend(captured);
+        let rule: Arc<dyn Custom> = Arc::new(traced);
+        (self.outs.iter().enumerate())
+            .map(|(output, known)| {
+                let rule = Arc::clone(&rule);
+                let out = Array::apply(ops::CUSTOM, Params::Custom { rule, output }, &inputs)?;
+                // What the rule has looked at need not be computed again.
+                if let Some(value) = known.value() {
+                    out.0.set_value(value.clone());
+                }
+                Ok(out)
+            })
+            .collect()
+    }
+}
+
+/// For each of a list, its position among those that are there, counted from `first`.
+fn numbered(list: &[Option<Array>], first: usize) -> Vec<Option<usize>> {
+    let mut next = first;
+    (list.iter())
+        .map(|item| {
+            next += usize::from(item.is_some());
+            item.is_some().then(|| next - 1)
+        })
+        .collect()
+}
+
+/// The transpose of the part of a program that is linear in the `linear` inputs behind the first `args`:
+/// from a cotangent for each output behind the first `keep` to cotangents of these inputs. Its inputs are
+/// the arguments, the cotangents, and what was captured; its outputs the kept ones, if they are asked
+/// for, and the cotangents. A map that is not linear is taken at zero.
+fn transpose(
+    program: &Program,
+    args: usize,
+    linear: usize,
+    keep: usize,
+    with_kept: bool,
+) -> Result<(Program, Vec<Option<usize>>)> {
+    let mut wrt = vec![false; program.num_inputs()];
+    wrt[args..args + linear].fill(true);
+    let both = vjp(program, &wrt)?;
+    let builder = Builder::new();
+    let mut inputs = vec![Var::MAX; both.program.num_inputs()];
+    for (i, slot) in inputs[..args].iter_mut().enumerate() {
+        *slot = builder.input("", program.aval(i as Var));
+    }
+    for (&out, slot) in program.outs()[keep..].iter().zip(&both.cotangents[keep..]) {
+        let ct = builder.input("", program.aval(out));
+        if let Some(slot) = *slot {
+            inputs[slot] = ct;
+        }
+    }
+    for i in args + linear..program.num_inputs() {
+        inputs[i] = builder.input("", program.aval(i as Var));
+    }
+    for (i, slot) in inputs[args..args + linear].iter_mut().enumerate() {
+        let aval = program.aval((args + i) as Var);
+        let zero = builder.number(aval.dtype, 0.0);
+        *slot = builder.handle(zero).broadcast_to(&aval.shape).var;
+    }
+    let mut wanted = vec![true; both.program.outs().len()];
+    wanted[..program.outs().len()].fill(false);
+    wanted[..keep].fill(with_kept);
+    let outs: Vec<Option<Var>> = builder.inline(&both.program, &inputs, &wanted);
+    let mut at = vec![None; outs.len()];
+    let mut vars = Vec::new();
+    for (slot, out) in at.iter_mut().zip(&outs) {
+        if let Some(out) = *out {
+            *slot = Some(vars.len());
+            vars.push(out);
+        }
+    }
+    let gradients = both.gradients[args..args + linear].iter();
+    let found = gradients.map(|g| at[(*g)?]).collect();
+    Ok((builder.finish(vars)?.pruned(), found))
+}
+
+/// A traced function and its traced pullback.
+struct Traced {
+    name: String,
+    /// Number of the arguments proper.
+    args: usize,
+    /// Number of the results.
+    outs: usize,
+    /// For each result, which input of the program is its cotangent.
+    cts: Vec<Option<usize>>,
+    /// Inputs: arguments, cotangents, captured arrays. Outputs: results, then cotangents.
+    program: Program,
+    /// For each argument, which output is its cotangent.
+    gradients: Vec<Option<usize>>,
+    /// The other direction, made when it is asked for.
+    forward: OnceLock<Result<Forward>>,
+}
+
+/// The forward direction.
+#[derive(Debug)]
+struct Forward {
+    /// Inputs: arguments, tangents, captured arrays.
+    program: Program,
+    /// For each argument, which input is its tangent.
+    tangents: Vec<Option<usize>>,
+    /// For each result, which output is its tangent.
+    results: Vec<Option<usize>>,
+}
+
+impl Traced {
+    fn forward(&self) -> Result<&Forward> {
+        let made = self.forward.get_or_init(|| {
+            let linear = self.cts.iter().flatten().count();
+            let (program, found) = transpose(&self.program, self.args, linear, self.outs, false)?;
+            let mut next = self.args;
+            let tangents = (self.gradients.iter())
+                .map(|g| {
+                    next += usize::from(g.is_some());
+                    g.is_some().then(|| next - 1)
+                })
+                .collect();
+            let results = self.cts.iter().map(|slot| found[(*slot)? - self.args]);
+            Ok(Forward {
+                results: results.collect(),
+                program,
+                tangents,
+            })
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Writes outputs of a program whose inputs are the arguments, those of `linear` (zero where there is
+    /// none) in the places that `slots` says, and what was captured.
+    fn write<'e>(
+        &self,
+        program: &Program,
+        x: &[V<'e>],
+        slots: &[Option<usize>],
+        linear: &[Option<V<'e>>],
+        outs: &[Option<usize>],
+    ) -> Vec<Option<V<'e>>> {
+        let to = x[0];
+        let (args, captured) = x.split_at(self.args);
+        let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
+        for (slot, v) in map.iter_mut().zip(args) {
+            *slot = v.var;
+        }
+        let first = program.num_inputs() - captured.len();
+        for (slot, v) in map[first..].iter_mut().zip(captured) {
+            *slot = v.var;
+        }
+        let mut wanted = vec![false; program.outs().len()];
+        for &out in outs.iter().flatten() {
+            wanted[out] = true;
+        }
+        let needed = program.needed(&wanted);
+        for (slot, v) in slots.iter().zip(linear) {
+            let Some(slot) = slot.filter(|&s| needed[s]) else {
+                continue;
+            };
+            let aval = program.aval(slot as Var);
+            let zero = || {
+                to.with(to.emit.number(aval.dtype, 0.0))
+                    .broadcast_to(&aval.shape)
+            };
+            map[slot] = v.unwrap_or_else(zero).var;
+        }
+        for (k, eqn) in program.eqns().iter().enumerate() {
+            let var = program.result(k) as usize;
+            if !needed[var] {
+                continue;
+            }
+            map[var] = match program.params(eqn) {
+                Params::Literal { dtype, value } if value.im == 0.0 => {
+                    to.emit.number(*dtype, value.re)
+                }
+                params => {
+                    let args: Vec<Var> =
+                        program.args(eqn).iter().map(|&a| map[a as usize]).collect();
+                    to.emit.emit(eqn.prim, params.clone(), &args)
+                }
+            };
+        }
+        (outs.iter())
+            .map(|out| Some(to.with(map[program.outs()[(*out)?] as usize])))
+            .collect()
+    }
+}
+
+/// Those that are wanted.
+fn only(list: &[Option<usize>], wanted: &[bool]) -> Vec<Option<usize>> {
+    let both = list.iter().zip(wanted);
+    both.map(|(item, &wanted)| item.filter(|_| wanted))
+        .collect()
+}
+
+impl Custom for Traced {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn num_outputs(&self) -> usize {
+        self.outs
+    }
+
+    fn infer(&self, x: &[&Aval], output: usize) -> Result<Aval> {
+        let program = &self.program;
+        let linear = self.cts.iter().flatten().count();
+        if x.len() + linear != program.num_inputs() || output >= self.outs {
+            let wanted = program.num_inputs() - linear;
+            return Err(Error::Program(format!(
+                "custom rule {}: takes {wanted} arguments and has {} results; {} given, for result {output}",
+                self.name,
+                self.outs,
+                x.len()
+            )));
+        }
+        for (i, aval) in x.iter().enumerate() {
+            let behind = if i >= self.args { linear } else { 0 };
+            let wanted = program.aval((i + behind) as Var);
+            if *aval != wanted {
+                return Err(Error::Shape(format!(
+                    "custom rule {}: argument {i} was {wanted} when it was traced, not {aval}; trace it anew",
+                    self.name
+                )));
+            }
+        }
+        Ok(program.aval(program.outs()[output]).clone())
+    }
+
+    fn lower<'e>(&self, x: &[V<'e>], wanted: &[bool]) -> Vec<Option<V<'e>>> {
+        let all: Vec<Option<usize>> = (0..self.outs).map(Some).collect();
+        self.write(&self.program, x, &[], &[], &only(&all, wanted))
+    }
+
+    fn vjp<'e>(
+        &self,
+        x: &[V<'e>],
+        cts: &[Option<V<'e>>],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<V<'e>>>> {
+        let outs = only(&self.gradients, wanted);
+        let mut found = self.write(&self.program, x, &self.cts, cts, &outs);
+        found.resize(x.len(), None);
+        Ok(found)
+    }
+
+    fn jvp<'e>(
+        &self,
+        x: &[V<'e>],
+        t: &[Option<V<'e>>],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<V<'e>>>> {
+        let forward = self.forward()?;
+        let outs = only(&forward.results, wanted);
+        Ok(self.write(&forward.program, x, &forward.tangents, t, &outs))
+    }
+
+    fn host_calls(&self) -> Vec<String> {
+        self.program.host_calls()
+    }
+
+    fn key(&self) -> u64 {
+        self.program.structural_hash()
+    }
+
+    fn same(&self, other: &dyn Custom) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Traced>().is_some_and(|o| {
+            self.name == o.name
+                && self.args == o.args
+                && self.outs == o.outs
+                && self.cts == o.cts
+                && self.gradients == o.gradients
+                && self.program.same_structure(&o.program)
+        })
+    }
+}
+
+impl fmt::Debug for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "custom rule {}:\n{}", self.name, self.program)
+    }
+}

@@ -1,0 +1,70 @@
+//! Equations that are outputs of one call: of a function with a rule of its own, say.
+
+use super::{FastMap, Program};
+use crate::prim::{Params, Var};
+
+/// The calls of a program. Outputs of one call are separate equations of the same object on the same
+/// arguments; the same output once more is another call.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    of: FastMap<usize, usize>,
+    members: Vec<Vec<(usize, usize)>>,
+}
+
+impl Calls {
+    /// The equations of the call that equation `k` belongs to, with the output that each one is, in the
+    /// order of the program; none when it is no call.
+    pub fn members(&self, k: usize) -> &[(usize, usize)] {
+        self.of.get(&k).map_or(&[], |&call| &self.members[call])
+    }
+}
+
+impl Program {
+    /// Which equations belong together.
+    pub fn calls(&self) -> Calls {
+        let mut calls = Calls::default();
+        if !self.has_calls() {
+            return calls;
+        }
+        let mut open: FastMap<(usize, &[Var]), usize> = FastMap::default();
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            let Some((callee, output)) = self.params(eqn).call() else {
+                continue;
+            };
+            let members = &mut calls.members;
+            let call = open.entry((callee, self.args(eqn))).or_insert(usize::MAX);
+            let again = members
+                .get(*call)
+                .is_none_or(|m: &Vec<_>| m.iter().any(|&(_, o)| o == output));
+            if again {
+                *call = members.len();
+                members.push(Vec::new());
+            }
+            members[*call].push((k, output));
+            calls.of.insert(k, *call);
+        }
+        calls
+    }
+
+    /// Whether an equation is an output of a call.
+    pub(super) fn has_calls(&self) -> bool {
+        self.params.iter().any(|p| p.call().is_some())
+    }
+
+    /// The names of what it calls back when it runs; such a program cannot leave this process.
+    pub fn host_calls(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for params in &self.params {
+            let found = match params {
+                Params::Custom { rule, .. } => rule.host_calls(),
+                _ => continue,
+            };
+            for name in found {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+}
