@@ -26,22 +26,36 @@ pub struct Pullback {
     skipped: Vec<(Prim, u64)>,
 }
 
-/// Joint programs of fewer equations are tidied up before they are used; larger ones would take longer
-/// to tidy than they save.
-const TIDY: usize = 1 << 16;
-
 /// All that follows from the structure of a recorded program.
 struct Derived {
     primal: Program,
     leaves: usize,
     known: Vec<Var>,
+    /// As the reverse pass wrote it. What is made of it is optimised once, when it is made.
     joint: Program,
     cotangents: Vec<Option<usize>>,
     gradients: Vec<Option<usize>>,
     skipped: Vec<(Prim, u64)>,
     split: OnceLock<(Split, Arc<Program>, Arc<Plan>)>,
-    value_and_gradient: OnceLock<(Arc<Program>, Arc<Plan>)>,
-    gradient: OnceLock<(Arc<Program>, Arc<Plan>)>,
+    value_and_gradient: OnceLock<Seeded>,
+    gradient: OnceLock<Seeded>,
+}
+
+/// Gradients as a function of the primal inputs: the cotangent of the only output is 1.
+struct Seeded {
+    program: Arc<Program>,
+    /// Made when it is run; a nested one only becomes a part of other programs.
+    plan: OnceLock<Arc<Plan>>,
+}
+
+impl Seeded {
+    fn plan(&self) -> Result<&Plan> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan);
+        }
+        let plan = sched::plan_optimized(&self.program)?;
+        Ok(self.plan.get_or_init(|| plan))
+    }
 }
 
 static DERIVED: Mutex<Option<Lru<Derived>>> = Mutex::new(None);
@@ -78,11 +92,7 @@ impl Derived {
         }
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         let derived = vjp(primal, &wrt)?;
-        let mut joint = cut(&derived.program, primal.num_inputs(), &known);
-        // Nested gradients differentiate this again: what is common now doubles with every level.
-        if joint.eqns().len() < TIDY {
-            joint = opt::optimize(&joint, Passes::ALL)?;
-        }
+        let joint = cut(&derived.program, primal.num_inputs(), &known);
         let derived = Arc::new(Derived {
             primal: primal.clone(),
             leaves,
@@ -102,16 +112,15 @@ impl Derived {
         Ok(derived)
     }
 
-    /// Value and gradients, or gradients only, as a function of the primal inputs: the cotangent of
-    /// the only output is 1.
-    fn seeded(&self, with_value: bool) -> Result<(Arc<Program>, Arc<Plan>)> {
+    /// Value and gradients, or gradients only.
+    fn seeded(&self, with_value: bool) -> Result<&Seeded> {
         let cell = if with_value {
             &self.value_and_gradient
         } else {
             &self.gradient
         };
         if let Some(found) = cell.get() {
-            return Ok(found.clone());
+            return Ok(found);
         }
         let joint = &self.joint;
         let builder = Builder::new();
@@ -136,9 +145,10 @@ impl Derived {
             .into_iter()
             .flatten()
             .collect();
-        let program = Arc::new(builder.finish(outs)?);
-        let plan = sched::plan(&program)?;
-        Ok(cell.get_or_init(|| (program, plan)).clone())
+        // Nested gradients differentiate this again: what is common now would double with every level.
+        let program = Arc::new(opt::optimize(&builder.finish(outs)?, Passes::ALL)?);
+        let plan = OnceLock::new();
+        Ok(cell.get_or_init(|| Seeded { program, plan }))
     }
 
     /// The forward half with its plan, and the backward half.
@@ -149,8 +159,9 @@ impl Derived {
         let is_late: Vec<bool> = (0..self.joint.num_inputs())
             .map(|i| self.cotangents.contains(&Some(i)))
             .collect();
-        let halves = split(&self.joint, &is_late, self.primal.outs().len());
-        let plan = sched::plan(&halves.early)?;
+        let joint = opt::optimize(&self.joint, Passes::ALL)?;
+        let halves = split(&joint, &is_late, self.primal.outs().len());
+        let plan = sched::plan_optimized(&halves.early)?;
         let late = Arc::new(halves.late.clone());
         Ok(self.split.get_or_init(|| (halves, late, plan)))
     }
@@ -267,12 +278,13 @@ fn seeded(
         )));
     }
     let recorded = differentiate(recording, &[output], leaves)?;
-    let (program, plan) = recorded.derived.seeded(with_value)?;
+    let seeded = recorded.derived.seeded(with_value)?;
     let slots = recorded.derived.gradients.clone();
     if recorded.nested {
-        return Ok((Array::call(&program, &recorded.inputs), slots));
+        return Ok((Array::call(&seeded.program, &recorded.inputs), slots));
     }
-    let results = sched::run(&plan, values(&recorded.inputs, interrupted)?, interrupted)?;
+    let inputs = values(&recorded.inputs, interrupted)?;
+    let results = sched::run(seeded.plan()?, inputs, interrupted)?;
     Ok((results.into_iter().map(Array::constant).collect(), slots))
 }
 

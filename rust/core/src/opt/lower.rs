@@ -5,12 +5,17 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::prim::{Kernel, Params, V, Var};
-use crate::program::{Builder, Program};
+use crate::program::{Builder, Eqn, Program};
+
+/// Whether there is something to lower.
+pub fn has_composites(program: &Program) -> bool {
+    let composite = |eqn: &Eqn| matches!(eqn.prim.kernel_ref(), Some(Kernel::Lower(_)));
+    program.eqns.iter().any(composite)
+}
 
 /// The program without composites; the same program when it has none.
 pub fn lower(program: Program) -> Result<Program> {
-    let composite = |k: usize| matches!(program.eqns[k].prim.kernel_ref(), Some(Kernel::Lower(_)));
-    if !(0..program.eqns.len()).any(composite) {
+    if !has_composites(&program) {
         return Ok(program);
     }
     let builder = Builder::new();

@@ -9,7 +9,7 @@ use super::rewrite::{Rewritten, rewrite};
 use crate::error::Result;
 use crate::interrupt::Steps;
 use crate::prim::{Params, Prim, Var};
-use crate::program::{Builder, FastHasher, FastMap, Program};
+use crate::program::{Builder, FastHasher, Program};
 
 /// Which passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
     for (i, name) in program.inputs.iter().enumerate() {
         map[i] = builder.input(name, program.aval(i as Var));
     }
-    let mut seen = Seen::default();
+    let mut seen = Seen::new(if passes.cse { program.eqns.len() } else { 0 });
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     let mut steps = Steps::default();
     for (k, eqn) in program.eqns.iter().enumerate() {
@@ -94,13 +94,21 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
     Ok(new)
 }
 
-/// The equations written so far, by hash.
-#[derive(Default)]
+/// The equations written so far, by hash: open addressing with linear probing. An entry is some bits of
+/// the hash and the variable plus one, so that the table of a huge program is as small as can be.
 struct Seen {
-    by_hash: FastMap<u64, SmallVec<[Var; 1]>>,
+    table: Vec<(u32, Var)>,
 }
 
 impl Seen {
+    /// A table for at most this many equations; at most half of it is ever taken.
+    fn new(count: usize) -> Seen {
+        let size = (2 * count).next_power_of_two().max(16);
+        Seen {
+            table: vec![(0, 0); size],
+        }
+    }
+
     /// The variable of an equal equation, or of a new one.
     fn find(
         &mut self,
@@ -114,17 +122,24 @@ impl Seen {
         prim.hash(&mut hasher);
         params.hash(&mut hasher);
         args.hash(&mut hasher);
-        let candidates = self.by_hash.entry(hasher.finish()).or_default();
-        let found = builder.with(|p| {
-            candidates.iter().copied().find(|&v| {
-                p.definition(v)
+        let hash = hasher.finish();
+        let tag = (hash >> 32) as u32;
+        let mut at = hash as usize & (self.table.len() - 1);
+        loop {
+            let (found, var) = self.table[at];
+            if var == 0 {
+                let var = new(args);
+                self.table[at] = (tag, var + 1);
+                return var;
+            }
+            let equal = |p: &Program| {
+                p.definition(var - 1)
                     .is_some_and(|e| e.prim == prim && p.args(e) == args && p.params(e) == params)
-            })
-        });
-        found.unwrap_or_else(|| {
-            let var = new(args);
-            candidates.push(var);
-            var
-        })
+            };
+            if found == tag && builder.with(equal) {
+                return var - 1;
+            }
+            at = (at + 1) & (self.table.len() - 1);
+        }
     }
 }

@@ -29,6 +29,15 @@ pub fn clear_plans() {
 
 /// The plan of a program: an earlier one, or a new one.
 pub fn plan(program: &Program) -> Result<Arc<Plan>> {
+    find(program, Plan::new)
+}
+
+/// The plan of a program that has been through the optimiser.
+pub fn plan_optimized(program: &Program) -> Result<Arc<Plan>> {
+    find(program, Plan::of_optimized)
+}
+
+fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Plan>> {
     let hash = program.structural_hash();
     let found = plans()
         .get_or_insert_default()
@@ -37,7 +46,7 @@ pub fn plan(program: &Program) -> Result<Arc<Plan>> {
         return Ok(Arc::clone(&found.1));
     }
     // Planning may take long: not under the lock.
-    let plan = Arc::new(Plan::new(program)?);
+    let plan = Arc::new(make(program)?);
     let entry = Arc::new((program.clone(), Arc::clone(&plan)));
     plans()
         .get_or_insert_default()

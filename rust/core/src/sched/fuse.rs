@@ -68,6 +68,7 @@ pub(super) fn fuse(program: &Program) -> Fusion {
     sink(program, &mut levels);
     let mut groups: Vec<Group> = Vec::new();
     let mut index: FastMap<(u32, Shape), u32> = FastMap::default();
+    let mut last = 0;
     let places = (program.eqns().iter().enumerate())
         .map(|(k, eqn)| {
             let level = levels.start[k];
@@ -78,16 +79,20 @@ pub(super) fn fuse(program: &Program) -> Fusion {
                 Role::Elementwise => &program.aval(program.result(k)).shape,
                 Role::Reduction => &program.aval(program.args(eqn)[0]).shape,
             };
-            let group = *index.entry((level, shape.clone())).or_insert_with(|| {
-                groups.push(Group {
-                    level,
-                    shape: shape.clone(),
-                    eqns: Vec::new(),
+            // Neighbours mostly share their group.
+            let same = |g: &Group| g.level == level && g.shape == *shape;
+            if !groups.get(last as usize).is_some_and(same) {
+                last = *index.entry((level, shape.clone())).or_insert_with(|| {
+                    groups.push(Group {
+                        level,
+                        shape: shape.clone(),
+                        eqns: Vec::new(),
+                    });
+                    (groups.len() - 1) as u32
                 });
-                (groups.len() - 1) as u32
-            });
-            groups[group as usize].eqns.push(k);
-            Place::Group(group)
+            }
+            groups[last as usize].eqns.push(k);
+            Place::Group(last)
         })
         .collect();
     Fusion { places, groups }

@@ -9,7 +9,7 @@ use crate::interrupt::Steps;
 use crate::kernels::{Ctx, Fused, FusedBuilder, Reg, Value};
 use crate::opt;
 use crate::prim::{Cost, Kernel, Params, Prim, Var};
-use crate::program::{FastMap, Program};
+use crate::program::Program;
 
 /// Number of a buffer: inputs first, then what steps produce.
 pub(super) type Slot = u32;
@@ -63,10 +63,21 @@ pub struct Plan {
 impl Plan {
     /// Plans a program.
     pub fn new(program: &Program) -> Result<Plan> {
-        let program = opt::lower(program.clone())?;
-        let program = opt::optimize(&program, opt::Passes::ALL)?;
-        let fusion = fuse(&program);
-        let mut planner = Planner::new(&program, &fusion);
+        Plan::of_optimized(&opt::optimize(program, opt::Passes::ALL)?)
+    }
+
+    /// Plans a program that has been through the optimiser.
+    pub fn of_optimized(program: &Program) -> Result<Plan> {
+        if opt::has_composites(program) {
+            let lowered = opt::lower(program.clone())?;
+            return Plan::of_lowered(&opt::optimize(&lowered, opt::Passes::ALL)?);
+        }
+        Plan::of_lowered(program)
+    }
+
+    fn of_lowered(program: &Program) -> Result<Plan> {
+        let fusion = fuse(program);
+        let mut planner = Planner::new(program, &fusion);
         planner.literals()?;
         planner.steps()?;
         Ok(planner.finish())
@@ -95,6 +106,8 @@ struct Planner<'p> {
     constants: Vec<(Slot, Value)>,
     cost: f64,
     progress: Steps,
+    /// For each variable the last group that has it, and its register there.
+    regs: Vec<Option<(usize, Reg)>>,
 }
 
 const NO_SLOT: Slot = Slot::MAX;
@@ -115,6 +128,7 @@ impl<'p> Planner<'p> {
             constants: Vec::new(),
             cost: 0.0,
             progress: Steps::default(),
+            regs: vec![None; program.num_vars()],
         }
     }
 
@@ -271,7 +285,6 @@ impl<'p> Planner<'p> {
         let program = self.program;
         let group = &self.fusion.groups[g];
         let mut fused = FusedBuilder::new(&group.shape);
-        let mut regs: FastMap<Var, Reg> = FastMap::default();
         let mut inputs: SmallVec<[Slot; 4]> = SmallVec::new();
         let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
         let mut refused: Vec<usize> = Vec::new();
@@ -281,26 +294,26 @@ impl<'p> Planner<'p> {
             let out = program.result(k);
             let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
             for &a in program.args(eqn) {
-                let reg = *regs.entry(a).or_insert_with(|| {
-                    let slot = &mut self.slots[a as usize];
-                    if *slot == NO_SLOT {
-                        *slot = self.next;
-                        self.next += 1;
-                    }
-                    inputs.push(*slot);
-                    fused.input(program.aval(a).dtype)
-                });
+                let known = self.regs[a as usize].filter(|(of, _)| *of == g);
+                let reg = known.map_or_else(
+                    || {
+                        let slot = &mut self.slots[a as usize];
+                        if *slot == NO_SLOT {
+                            *slot = self.next;
+                            self.next += 1;
+                        }
+                        inputs.push(*slot);
+                        let reg = fused.input(program.aval(a).dtype);
+                        self.regs[a as usize] = Some((g, reg));
+                        reg
+                    },
+                    |(_, reg)| reg,
+                );
                 args.push(reg);
             }
-            match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
-                (Some(lane), _) => {
-                    let reg = fused.op(lane, &args)?;
-                    regs.insert(out, reg);
-                }
-                (None, Some(Kernel::Cast)) => {
-                    let reg = fused.cast(args[0], program.aval(out).dtype);
-                    regs.insert(out, reg);
-                }
+            let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
+                (Some(lane), _) => fused.op(lane, &args)?,
+                (None, Some(Kernel::Cast)) => fused.cast(args[0], program.aval(out).dtype),
                 (None, Some(Kernel::Reduce(op))) => {
                     if fused.reduce(*op, args[0], program.params(eqn).axes()) {
                         outputs.push((self.slot(out), program.aval(out).clone()));
@@ -310,9 +323,10 @@ impl<'p> Planner<'p> {
                     continue;
                 }
                 _ => unreachable!("only elementwise equations and reductions form groups"),
-            }
+            };
+            self.regs[out as usize] = Some((g, reg));
             if read_outside[out as usize] {
-                fused.output(regs[&out]);
+                fused.output(reg);
                 outputs.push((self.slot(out), program.aval(out).clone()));
             }
         }
@@ -324,8 +338,11 @@ impl<'p> Planner<'p> {
                 .definition(source)
                 .is_some_and(|e| e.prim.is_elementwise())
                 && !inputs.contains(&slot);
-            if made_here && !outputs.iter().any(|(s, _)| *s == slot) {
-                fused.output(regs[&source]);
+            if let Some((_, reg)) = self.regs[source as usize]
+                && made_here
+                && !outputs.iter().any(|(s, _)| *s == slot)
+            {
+                fused.output(reg);
                 outputs.push((slot, program.aval(source).clone()));
             }
         }
