@@ -3,6 +3,7 @@
 mod api;
 mod custom;
 mod faults;
+mod host;
 mod layers;
 mod nested;
 mod ops;

@@ -27,7 +27,7 @@ fn every_primitive_has_a_test_instance() {
     let mut rng = Rng::new(1);
     for &prim in ops::table() {
         let found = [DType::F64, DType::C128].map(|d| instances(prim, d, &mut rng).len());
-        let spelled_out = ["real", "imag", "complex", "custom"].contains(&prim.name());
+        let spelled_out = ["real", "imag", "complex", "custom", "host"].contains(&prim.name());
         assert!(
             found[0] + found[1] > 0 || spelled_out,
             "{prim:?} has no sample"

@@ -2,6 +2,19 @@
 //! not fit, and what to write instead.
 
 use std::fmt;
+use std::sync::Arc;
+
+/// An error of foreign code, passed on as it is.
+#[derive(Debug, Clone)]
+pub struct Foreign(pub Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for Foreign {
+    fn eq(&self, other: &Foreign) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Foreign {}
 
 /// Why an operation, a transform or a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +33,8 @@ pub enum Error {
     Memory(usize),
     /// The user asked to stop.
     Interrupted,
-    /// Foreign code (a callback) failed; the bindings keep the original error under this key.
-    Foreign(String),
+    /// Foreign code that was called back failed.
+    Foreign(Foreign),
 }
 
 /// What nearly every function here returns.
@@ -34,8 +47,8 @@ impl fmt::Display for Error {
             | Error::DType(m)
             | Error::Index(m)
             | Error::NotDifferentiable(m)
-            | Error::Program(m)
-            | Error::Foreign(m) => f.write_str(m),
+            | Error::Program(m) => f.write_str(m),
+            Error::Foreign(Foreign(error)) => error.fmt(f),
             Error::Memory(bytes) => write!(f, "cannot allocate {bytes} bytes"),
             Error::Interrupted => f.write_str("interrupted"),
         }

@@ -77,5 +77,5 @@ pub mod transform;
 pub use api::{Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient};
 pub use array::{Array, Number, Operand, Recording, custom, custom_jvp, custom_many};
 pub use aval::{Aval, DType};
-pub use error::{Error, Result};
+pub use error::{Error, Foreign, Result};
 pub use program::Program;

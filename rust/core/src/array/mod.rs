@@ -9,6 +9,7 @@ mod custom;
 mod methods;
 mod ndarray;
 mod node;
+mod once;
 mod pullback;
 mod recording;
 mod rule;
@@ -25,7 +26,7 @@ pub use node::Number;
 use node::{Inputs, Node, Op};
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
-pub use rule::Tracer;
+pub use rule::{Tracer, project};
 pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
@@ -170,7 +171,16 @@ impl Array {
 
     /// A program applied to arrays: one array for each of its outputs, each computed only when it is
     /// read, and then without what only the others need.
+    ///
+    /// A function that the program calls back is called once for all of them, however many runs read them.
     pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Array> {
+        if program.has_host_calls() {
+            let program = Arc::new(once::with_fresh_memory(program));
+            return Node::call(&program, inputs)
+                .into_iter()
+                .map(Array)
+                .collect();
+        }
         Node::call(program, inputs).into_iter().map(Array).collect()
     }
 
@@ -229,6 +239,21 @@ impl Array {
             array.0.set_value(value);
         }
         Ok(())
+    }
+
+    /// What a program that calls back gives, where that is known already: the call is not made again.
+    ///
+    /// # Panics
+    /// When the value has another dtype or shape.
+    #[must_use]
+    pub fn known_as(self, value: Value) -> Array {
+        assert_eq!(
+            value.aval(),
+            self.aval(),
+            "a value of another dtype or shape"
+        );
+        self.0.set_value(value);
+        self
     }
 
     /// The same values, held constant for every derivative.

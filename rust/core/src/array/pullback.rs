@@ -87,7 +87,9 @@ impl Derived {
         let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
         let is_it =
             |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
-        if let Some(found) = table().get_or_insert_default().get(hash, is_it) {
+        // What calls back is not kept, nor looked for: nothing else is equal to it.
+        let keep = !primal.has_host_calls();
+        if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
             return Ok(found);
         }
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
@@ -105,10 +107,12 @@ impl Derived {
             value_and_gradient: OnceLock::new(),
             gradient: OnceLock::new(),
         });
-        let weight = derived.joint.eqns().len() + 16;
-        table()
-            .get_or_insert_default()
-            .insert(hash, Arc::clone(&derived), weight);
+        if keep {
+            let weight = derived.joint.eqns().len() + 16;
+            table()
+                .get_or_insert_default()
+                .insert(hash, Arc::clone(&derived), weight);
+        }
         Ok(derived)
     }
 

@@ -102,12 +102,10 @@ impl Tracer {
         }
         let cts: Vec<Option<Array>> = (0..count)
             .map(|i| {
-                self.projected(
-                    "cotangent",
-                    &self.labels[i],
-                    cts[i].as_ref(),
-                    &self.sources[i],
-                )
+                let (label, of) = (&self.labels[i], self.sources[i].aval());
+                let ct = cts[i].as_ref();
+                ct.map(|ct| project(&self.name, "cotangent", label, ct, of))
+                    .transpose()
             })
             .collect::<Result<_>>()?;
         let (program, captured) = self.close(&cts)?;
@@ -136,7 +134,12 @@ impl Tracer {
         }
         self.outs = outs;
         let tangents: Vec<Option<Array>> = (self.outs.iter().zip(tangents).enumerate())
-            .map(|(i, (out, t))| self.projected("tangent", &format!("result {i}"), t.as_ref(), out))
+            .map(|(i, (out, t))| {
+                let label = format!("result {i}");
+                let t = t.as_ref();
+                t.map(|t| project(&name, "tangent", &label, t, out.aval()))
+                    .transpose()
+            })
             .collect::<Result<_>>()?;
         let (program, captured) = self.close(&tangents)?;
         let keep = self.outs.len();
@@ -177,56 +180,6 @@ impl Tracer {
         self.applied(traced, &captured)
     }
 
-    /// In the space of what it belongs to, as the reverse pass would bring it there.
-    fn projected(
-        &self,
-        what: &str,
-        label: &str,
-        given: Option<&Array>,
-        of: &Array,
-    ) -> Result<Option<Array>> {
-        let Some(given) = given else { return Ok(None) };
-        let name = &self.name;
-        if !of.dtype().is_inexact() {
-            return Err(Error::DType(format!(
-                "custom rule {name}: {label} is {} and has no {what}; give None for it",
-                of.dtype().numpy_name()
-            )));
-        }
-        let misfit = || {
-            Error::Shape(format!(
-                "custom rule {name}: the {what} of {label} has shape {}, but {label} has {}",
-                tuple(given.shape()),
-                tuple(of.shape())
-            ))
-        };
-        let real = given.dtype().is_complex() && !of.dtype().is_complex();
-        let given = if real {
-            Array::apply(ops::REAL, Params::None, &[given])?
-        } else {
-            given.clone()
-        };
-        let given = given.cast(of.dtype())?;
-        if given.shape() == of.shape() {
-            return Ok(Some(given));
-        }
-        // One that is larger belongs to an argument that was repeated, a smaller one is repeated.
-        let both = broadcast(given.shape(), of.shape()).ok_or_else(misfit)?;
-        let given = given.broadcast_to(&both)?;
-        if both.as_slice() == of.shape() {
-            return Ok(Some(given));
-        }
-        if what == "tangent" {
-            return Err(misfit());
-        }
-        let extra = both.len() - of.shape().len();
-        let axes = (0..both.len())
-            .filter(|&i| i < extra || of.shape()[i - extra] == 1 && both[i] != 1)
-            .collect();
-        let sum = Array::apply(ops::SUM, Params::Axes(axes), &[&given])?;
-        Ok(Some(sum.reshape(of.shape())?))
-    }
-
     /// The program from the leaves to the results and what belongs to them, and what it captured.
     fn close(&self, behind: &[Option<Array>]) -> Result<(Program, Vec<Array>)> {
         let outputs: Vec<&Array> = self.outs.iter().chain(behind.iter().flatten()).collect();
@@ -262,6 +215,50 @@ impl Tracer {
             })
             .collect()
     }
+}
+
+/// A cotangent (or a tangent, as `what` says) in the space of what it belongs to, as the reverse pass would
+/// bring it there: real, of its dtype, summed over the axes along which that was repeated. Errors name
+/// the rule and the argument.
+pub fn project(rule: &str, what: &str, label: &str, given: &Array, of: &Aval) -> Result<Array> {
+    if !of.dtype.is_inexact() {
+        return Err(Error::DType(format!(
+            "custom rule {rule}: {label} is {} and has no {what}; give None for it",
+            of.dtype.numpy_name()
+        )));
+    }
+    let misfit = || {
+        Error::Shape(format!(
+            "custom rule {rule}: the {what} of {label} has shape {}, but {label} has {}",
+            tuple(given.shape()),
+            tuple(&of.shape)
+        ))
+    };
+    let real = given.dtype().is_complex() && !of.dtype.is_complex();
+    let fit = if real {
+        Array::apply(ops::REAL, Params::None, &[given])?
+    } else {
+        given.clone()
+    };
+    let fit = fit.cast(of.dtype)?;
+    if fit.shape() == of.shape.as_slice() {
+        return Ok(fit);
+    }
+    // One that is larger belongs to an argument that was repeated, a smaller one is repeated.
+    let both = broadcast(fit.shape(), &of.shape).ok_or_else(misfit)?;
+    let fit = fit.broadcast_to(&both)?;
+    if both == of.shape {
+        return Ok(fit);
+    }
+    if what == "tangent" {
+        return Err(misfit());
+    }
+    let extra = both.len() - of.shape.len();
+    let axes = (0..both.len())
+        .filter(|&i| i < extra || of.shape[i - extra] == 1 && both[i] != 1)
+        .collect();
+    let sum = Array::apply(ops::SUM, Params::Axes(axes), &[&fit])?;
+    sum.reshape(&of.shape)
 }
 
 /// For each of a list, its position among those that are there, counted from `first`.

@@ -410,6 +410,18 @@ impl Value {
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.aval.size()) })
     }
 
+    /// Whether both have the same dtype, shape and elements, bit by bit. Both have to be contiguous.
+    pub fn same_bits(&self, other: &Value) -> bool {
+        let bytes = |v: &Value| {
+            // SAFETY: a contiguous value has this many initialised bytes from its first element on.
+            unsafe { std::slice::from_raw_parts(v.as_ptr(), v.aval.nbytes()) }
+        };
+        self.aval == other.aval
+            && self.is_contiguous()
+            && other.is_contiguous()
+            && bytes(self) == bytes(other)
+    }
+
     /// The only element, as a number; `None` when there are more or none.
     pub fn item(&self) -> Option<num_complex::Complex<f64>> {
         if self.aval.size() != 1 {

@@ -46,4 +46,30 @@ primitives! {
         numpy: "",
         samples: Vec::new,
     }
+
+    /// A function that is called back with values while a program runs: a hook, or the pullback of an
+    /// opaque rule. A program with one cannot leave its process.
+    HOST host("x...") {
+        class: Class::General {
+            infer: |name, params, _| match params {
+                Params::Host { call, output } => {
+                    call.outputs().get(*output).cloned().ok_or_else(|| {
+                        Error::Program(format!("{name}: {} has no output {output}", call.name()))
+                    })
+                }
+                _ => Err(Error::Program(format!("{name}: the parameter name is missing"))),
+            },
+            // The executor calls back between its steps, where it holds nothing.
+            kernel: Kernel::Call(|_, _, _, _| {
+                Err(Error::Program("host: called inside a step".into()))
+            }),
+            jvp: None,
+            vjp: None,
+        },
+        cost: Heavy,
+        onnx: Onnx::None("it calls code of this process"),
+        wgsl: Wgsl::None("it calls code of this process"),
+        numpy: "",
+        samples: Vec::new,
+    }
 }

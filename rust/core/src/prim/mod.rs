@@ -13,7 +13,7 @@ mod params;
 use std::fmt;
 
 pub use emit::{Emit, V, Var};
-pub use params::{Custom, Params};
+pub use params::{Custom, Host, Params};
 
 use crate::aval::Aval;
 use crate::error::Result;

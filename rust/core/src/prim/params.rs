@@ -11,6 +11,7 @@ use num_complex::Complex;
 use super::V;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
+use crate::kernels::Value;
 
 /// One call of a function with a derivative rule of its own, given as the equations that it and its rule
 /// write. It is lowered before a program is planned, so it is fused and differentiated again like any
@@ -54,6 +55,27 @@ pub trait Custom: Any + Send + Sync {
     /// Whether both write the same equations. By default only when they are one object.
     fn same(&self, other: &dyn Custom) -> bool {
         std::ptr::addr_eq(std::ptr::from_ref(self), std::ptr::from_ref(other))
+    }
+}
+
+/// A function of another language that a program calls back while it runs, with values.
+///
+/// It is called on the thread that runs the program, once in a run, in the order of the program among
+/// other such calls; not at all when nobody needs what it gives. An object stands for one call, with an
+/// equation for each output that is used, and is compared by identity.
+pub trait Host: Send + Sync {
+    /// The name to show.
+    fn name(&self) -> &str;
+    /// What the outputs look like.
+    fn outputs(&self) -> &[Aval];
+    /// Calls it with contiguous values; gives one for each output.
+    fn call(&self, x: &[Value]) -> Result<Vec<Value>>;
+    /// Its pullback: from the arguments, then a cotangent for each inexact output, to a cotangent for each
+    /// inexact argument. The error says why there is none.
+    fn derivative(&self, x: &[Aval]) -> Result<Arc<dyn Host>>;
+    /// What is called, when this only remembers what it gave.
+    fn bare(&self) -> Option<Arc<dyn Host>> {
+        None
     }
 }
 
@@ -102,6 +124,13 @@ pub enum Params {
         /// Which output this is.
         output: usize,
     },
+    /// An output of a function that is called back.
+    Host {
+        /// The call: one object for all of its outputs.
+        call: Arc<dyn Host>,
+        /// Which output this is.
+        output: usize,
+    },
 }
 
 impl Params {
@@ -127,6 +156,9 @@ impl Params {
         match self {
             Params::Custom { rule, output } => {
                 Some((Arc::as_ptr(rule).cast::<()>() as usize, *output))
+            }
+            Params::Host { call, output } => {
+                Some((Arc::as_ptr(call).cast::<()>() as usize, *output))
             }
             _ => None,
         }
@@ -167,6 +199,7 @@ impl Params {
                 out
             }
             Params::Size(n) => vec![("size", n.to_string())],
+            Params::Host { call, output } => named(call.name(), *output, call.outputs().len()),
             Params::Custom { rule, output } => named(rule.name(), *output, rule.num_outputs()),
         }
     }
@@ -227,7 +260,7 @@ impl Params {
             Params::None
         } else if let Some(name) = get("name") {
             let message = format!(
-                "the custom rule {name} cannot be read back from text; trace its function anew"
+                "the custom rule or hook {name} cannot be read back from text; trace its function anew"
             );
             return Err(Error::Program(message));
         } else if get("axes").is_some() {
@@ -315,6 +348,9 @@ impl PartialEq for Params {
             (Custom { rule: a, output: i }, Custom { rule: b, output: j }) => {
                 i == j && (Arc::ptr_eq(a, b) || a.same(&**b))
             }
+            (Host { call: a, output: i }, Host { call: b, output: j }) => {
+                i == j && Arc::ptr_eq(a, b)
+            }
             _ => false,
         }
     }
@@ -337,6 +373,7 @@ impl Hash for Params {
             Params::Literal { dtype, value } => {
                 (dtype, value.re.to_bits(), value.im.to_bits()).hash(state);
             }
+            Params::Host { .. } => self.call().hash(state),
             Params::Custom { rule, output } => (rule.key(), output).hash(state),
         }
     }

@@ -1,7 +1,9 @@
 //! Equations that are outputs of one call: of a function with a rule of its own, say.
 
+use std::sync::Arc;
+
 use super::{FastMap, Program};
-use crate::prim::{Params, Var};
+use crate::prim::{Host, Params, Var};
 
 /// The calls of a program. Outputs of one call are separate equations of the same object on the same
 /// arguments; the same output once more is another call.
@@ -51,12 +53,36 @@ impl Program {
         self.params.iter().any(|p| p.call().is_some())
     }
 
+    /// Whether it calls back when it runs. Such a program is not kept for later: it would keep what it
+    /// calls alive, and nothing else is equal to it.
+    pub fn has_host_calls(&self) -> bool {
+        (self.params.iter()).any(|p| match p {
+            Params::Host { .. } => true,
+            Params::Custom { rule, .. } => !rule.host_calls().is_empty(),
+            _ => false,
+        })
+    }
+
+    /// The same with each call exchanged for another.
+    pub(crate) fn map_host_calls(&mut self, mut new: impl FnMut(&Arc<dyn Host>) -> Arc<dyn Host>) {
+        let mut known: FastMap<usize, Arc<dyn Host>> = FastMap::default();
+        for params in &mut self.params {
+            let Some((key, _)) = params.call() else {
+                continue;
+            };
+            if let Params::Host { call, .. } = params {
+                *call = Arc::clone(known.entry(key).or_insert_with(|| new(call)));
+            }
+        }
+    }
+
     /// The names of what it calls back when it runs; such a program cannot leave this process.
     pub fn host_calls(&self) -> Vec<String> {
         let mut names = Vec::new();
         for params in &self.params {
             let found = match params {
                 Params::Custom { rule, .. } => rule.host_calls(),
+                Params::Host { call, .. } => vec![call.name().to_string()],
                 _ => continue,
             };
             for name in found {

@@ -108,6 +108,9 @@ fn assign_levels(program: &Program) -> Levels {
     let mut start = vec![0; program.eqns().len()];
     // For each variable the level from which its memory can be read.
     let mut ready = vec![0u32; program.num_vars()];
+    // What is called back is called in the order of the program, and all outputs of a call come at once.
+    let calls = program.calls();
+    let mut last_call = 0;
     for (k, eqn) in program.eqns().iter().enumerate() {
         let out = program.result(k);
         let (shape, same_pass): (&[usize], bool) = match role(eqn.prim) {
@@ -128,6 +131,14 @@ fn assign_levels(program: &Program) -> Levels {
             })
             .max()
             .unwrap_or(0);
+        let level = match calls.members(k).first() {
+            Some(&(first, _)) if first < k => start[first],
+            Some(_) => level.max(last_call),
+            None => level,
+        };
+        if !calls.members(k).is_empty() {
+            last_call = last_call.max(level);
+        }
         start[k] = level;
         ready[out as usize] = match role(eqn.prim) {
             Role::View | Role::Literal => level,

@@ -1,5 +1,8 @@
 //! The steps of a run, and which buffers are alive between them.
 
+use std::fmt;
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
@@ -7,15 +10,14 @@ use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::Steps;
 use crate::kernels::{Ctx, Fused, FusedBuilder, Reg, Value};
-use crate::opt;
-use crate::prim::{Cost, Kernel, Params, Prim, Var};
-use crate::program::Program;
+use crate::prim::{Cost, Host, Kernel, Params, Prim, Var};
+use crate::program::{Calls, Program};
+use crate::{ops, opt};
 
 /// Number of a buffer: inputs first, then what steps produce.
 pub(super) type Slot = u32;
 
 /// One pass over memory, or none.
-#[derive(Debug)]
 pub(super) enum Work {
     /// Another layout of a buffer.
     View,
@@ -23,6 +25,19 @@ pub(super) enum Work {
     Call,
     /// Elementwise equations and reductions, in one pass.
     Fused(Box<Fused>),
+    /// A function that is called back, and which of its outputs are used.
+    Host(Arc<dyn Host>, SmallVec<[usize; 2]>),
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Work::View => "View",
+            Work::Call => "Call",
+            Work::Fused(_) => "Fused",
+            Work::Host(call, _) => call.name(),
+        })
+    }
 }
 
 /// One step.
@@ -43,6 +58,8 @@ pub(super) struct Step {
     /// where the arrays lie, so only the last thing written may overwrite, and no reduction, which
     /// has another shape than what it reads.
     pub in_place: bool,
+    /// Estimated nanoseconds on one thread.
+    pub cost: f64,
 }
 
 /// How to run a program.
@@ -56,6 +73,8 @@ pub struct Plan {
     pub(super) counts: Vec<(Prim, u64)>,
     /// Estimated nanoseconds on one thread.
     pub(super) cost: f64,
+    /// Whether a step calls back.
+    pub(super) calls_back: bool,
     /// Number of equations planned, as a measure of the plan's own size.
     pub(super) weight: usize,
 }
@@ -108,6 +127,7 @@ struct Planner<'p> {
     progress: Steps,
     /// For each variable the last group that has it, and its register there.
     regs: Vec<Option<(usize, Reg)>>,
+    calls: Calls,
 }
 
 const NO_SLOT: Slot = Slot::MAX;
@@ -129,6 +149,7 @@ impl<'p> Planner<'p> {
             cost: 0.0,
             progress: Steps::default(),
             regs: vec![None; program.num_vars()],
+            calls: program.calls(),
         }
     }
 
@@ -227,6 +248,10 @@ impl<'p> Planner<'p> {
     }
 
     fn single(&mut self, k: usize) {
+        if self.program.eqns()[k].prim == ops::HOST {
+            self.host(k);
+            return;
+        }
         let eqn = &self.program.eqns()[k];
         let out = self.program.result(k);
         let aval = self.program.aval(out).clone();
@@ -241,9 +266,11 @@ impl<'p> Planner<'p> {
         } else {
             Work::Call
         };
-        if matches!(work, Work::Call) {
-            self.cost += self.call_cost(k);
-        }
+        let cost = match work {
+            Work::Call => self.call_cost(k),
+            _ => 0.0,
+        };
+        self.cost += cost;
         let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
         let params = self.program.params(eqn).clone();
         self.steps.push(Step {
@@ -255,6 +282,43 @@ impl<'p> Planner<'p> {
             dying: SmallVec::new(),
             unread: SmallVec::new(),
             in_place: false,
+            cost,
+        });
+    }
+
+    /// All outputs of a call at once.
+    fn host(&mut self, k: usize) {
+        let program = self.program;
+        let members = self.calls.members(k);
+        let (Params::Host { call, .. }, Some(&(first, _))) =
+            (program.params(&program.eqns()[k]), members.first())
+        else {
+            return;
+        };
+        if k > first {
+            return;
+        }
+        let members = members.to_vec();
+        let eqn = &program.eqns()[k];
+        let inputs = program.args(eqn).iter().map(|&a| self.slot(a)).collect();
+        let outputs = members.iter().map(|&(k, _)| {
+            let var = program.result(k);
+            (self.slot(var), program.aval(var).clone())
+        });
+        let outputs = outputs.collect();
+        self.steps.push(Step {
+            outputs,
+            work: Work::Host(
+                Arc::clone(call),
+                members.iter().map(|&(_, output)| output).collect(),
+            ),
+            prim: eqn.prim,
+            params: Params::None,
+            inputs,
+            dying: SmallVec::new(),
+            unread: SmallVec::new(),
+            in_place: false,
+            cost: 0.0,
         });
     }
 
@@ -348,7 +412,8 @@ impl<'p> Planner<'p> {
         }
         if !outputs.is_empty() {
             let fused = fused.finish();
-            self.cost += fused.cost();
+            let cost = fused.cost();
+            self.cost += cost;
             let first = program.eqns()[group.eqns[0]].prim;
             let work = Work::Fused(Box::new(fused));
             let (dying, unread) = (SmallVec::new(), SmallVec::new());
@@ -363,6 +428,7 @@ impl<'p> Planner<'p> {
                 dying,
                 unread,
                 in_place,
+                cost,
             });
         }
         for k in refused {
@@ -408,6 +474,7 @@ impl<'p> Planner<'p> {
             }
         }
         Plan {
+            calls_back: self.program.has_host_calls(),
             steps: self.steps,
             num_slots,
             constants: self.constants,

@@ -32,17 +32,59 @@ pub fn run(
         counts.runs += 1;
         counts.add_equations(&plan.counts);
     });
+    let mut state = State::new(plan, inputs);
+    loop {
+        state = advance(plan, state, interrupted)?;
+        let Some(step) = plan.steps.get(state.next) else {
+            let outs = plan.outs.iter().map(|&s| get(&state.slots, s).clone());
+            return Ok(outs.collect());
+        };
+        // Nothing is held here and no thread of the pool waits: what is called may run programs too.
+        call_back(step, &mut state.slots)?;
+        state.next += 1;
+    }
+}
+
+/// A run between two steps.
+struct State {
+    slots: Vec<Option<Value>>,
+    /// The next step to take.
+    next: usize,
+}
+
+impl State {
+    fn new(plan: &Plan, inputs: Vec<Value>) -> State {
+        let mut slots: Vec<Option<Value>> = Vec::with_capacity(plan.num_slots);
+        slots.extend(inputs.into_iter().map(Some));
+        slots.resize_with(plan.num_slots, || None);
+        for (slot, value) in &plan.constants {
+            slots[*slot as usize] = Some(value.clone());
+        }
+        State { slots, next: 0 }
+    }
+}
+
+/// Takes all steps up to the next one that calls back, or the end: on this thread, or in the pool when
+/// that is worth it.
+fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> Result<State> {
     let cancel = AtomicBool::new(false);
-    if plan.cost < WORTH_THREADS {
-        return execute(plan, inputs, &Ctx::new(&cancel, 1));
+    let cost = if plan.calls_back {
+        let steps = plan.steps[state.next..].iter();
+        let steps = steps.take_while(|s| !matches!(s.work, Work::Host(..)));
+        steps.map(|s| s.cost).sum()
+    } else {
+        plan.cost
+    };
+    if cost < WORTH_THREADS {
+        return execute(plan, state, &Ctx::new(&cancel, 1));
     }
     let Some(pool) = pool() else {
-        return execute(plan, inputs, &Ctx::new(&cancel, 1));
+        return execute(plan, state, &Ctx::new(&cancel, 1));
     };
-    let done: (Mutex<Option<Result<Vec<Value>>>>, Condvar) = (Mutex::new(None), Condvar::new());
+    let done: (Mutex<Option<Result<State>>>, Condvar) = (Mutex::new(None), Condvar::new());
     pool.in_place_scope(|scope| {
         scope.spawn(|_| {
-            let run = || execute(plan, inputs, &Ctx::new(&cancel, num_threads()));
+            let run = || execute(plan, state, &Ctx::new(&cancel, num_threads()));
             // A panic must not leave the calling thread waiting.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
                 .unwrap_or_else(|_| Err(Error::Program("a kernel panicked".into())));
@@ -68,25 +110,19 @@ pub fn run(
         .unwrap_or(Err(Error::Interrupted))
 }
 
-fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
-    let mut slots: Vec<Option<Value>> = Vec::with_capacity(plan.num_slots);
-    slots.extend(inputs.into_iter().map(Some));
-    slots.resize_with(plan.num_slots, || None);
-    for (slot, value) in &plan.constants {
-        slots[*slot as usize] = Some(value.clone());
-    }
-    for step in &plan.steps {
+/// Takes steps up to the next one that calls back.
+fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
+    let slots = &mut state.slots;
+    for step in &plan.steps[state.next..] {
         ctx.check()?;
         match &step.work {
-            Work::View => view(step, &mut slots, ctx)?,
-            Work::Call => call(step, &mut slots, ctx)?,
+            Work::Host(..) => break,
+            Work::View => view(step, slots, ctx)?,
+            Work::Call => call(step, slots, ctx)?,
             Work::Fused(fused) => {
-                let outputs = allocate(step, &mut slots)?;
-                let inputs: SmallVec<[Value; 4]> = step
-                    .inputs
-                    .iter()
-                    .map(|&s| get(&slots, s).clone())
-                    .collect();
+                let outputs = allocate(step, slots)?;
+                let inputs: SmallVec<[Value; 4]> =
+                    step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
                 for slot in &step.dying {
                     slots[*slot as usize] = None;
                 }
@@ -103,8 +139,48 @@ fn execute(plan: &Plan, inputs: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>>
                 }
             }
         }
+        state.next += 1;
     }
-    Ok(plan.outs.iter().map(|&s| get(&slots, s).clone()).collect())
+    Ok(state)
+}
+
+/// A step that calls back. What it gives is checked: later steps rely on dtypes and shapes.
+fn call_back(step: &Step, slots: &mut [Option<Value>]) -> Result<()> {
+    let Work::Host(host, used) = &step.work else {
+        return Err(Error::Program(format!(
+            "{}: does not call back",
+            step.prim.name()
+        )));
+    };
+    let cancel = AtomicBool::new(false);
+    let ctx = Ctx::new(&cancel, 1);
+    let args: Vec<Value> = (step.inputs.iter())
+        .map(|&s| {
+            let value = get(slots, s);
+            // What is called may keep it; borrowed memory is not ours to give away.
+            if value.is_contiguous() && !value.storage().is_borrowed() {
+                Ok(value.clone())
+            } else {
+                kernels::copy(value, &ctx)
+            }
+        })
+        .collect::<Result<_>>()?;
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    let name = host.name();
+    let outs = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| host.call(&args)))
+        .unwrap_or_else(|_| Err(Error::Program(format!("{name}: panicked"))))?;
+    for ((slot, aval), &output) in step.outputs.iter().zip(used) {
+        let value = (outs.get(output))
+            .filter(|v| v.aval() == aval)
+            .ok_or_else(|| Error::Program(format!("{name}: output {output} is not {aval}")))?;
+        slots[*slot as usize] = Some(value.clone());
+    }
+    for slot in &step.unread {
+        slots[*slot as usize] = None;
+    }
+    Ok(())
 }
 
 fn get(slots: &[Option<Value>], slot: u32) -> &Value {

@@ -1,10 +1,14 @@
 //! The two directions through a call with a rule from outside: all of its outputs at once.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::cotangent::{Cotangents, Ct};
-use crate::error::Result;
-use crate::prim::{Params, V, Var};
+use crate::aval::Aval;
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::prim::{Host, Params, V, Var};
 use crate::program::Program;
 
 /// Takes the cotangents of a call's outputs (`members`: equations and which output each is), and adds
@@ -20,11 +24,12 @@ pub(super) fn pull<'e>(
         return Ok(());
     };
     let eqn = &primal.eqns[first];
-    let Params::Custom { rule, .. } = primal.params(eqn) else {
-        return Ok(());
+    let count = match primal.params(eqn) {
+        Params::Custom { rule, .. } => rule.num_outputs(),
+        Params::Host { call, .. } => call.outputs().len(),
+        _ => return Ok(()),
     };
-    let mut of_outputs: SmallVec<[Option<V<'e>>; 2]> =
-        std::iter::repeat_n(None, rule.num_outputs()).collect();
+    let mut of_outputs: SmallVec<[Option<V<'e>>; 2]> = std::iter::repeat_n(None, count).collect();
     for &(k, output) in members {
         of_outputs[output] = cts.unpack(cts.of(primal.result(k))).dense();
     }
@@ -33,7 +38,11 @@ pub(super) fn pull<'e>(
     if of_outputs.iter().all(Option::is_none) || !wanted.contains(&true) {
         return Ok(());
     }
-    let found = rule.vjp(x, &of_outputs, &wanted)?;
+    let found = match primal.params(eqn) {
+        Params::Custom { rule, .. } => rule.vjp(x, &of_outputs, &wanted)?,
+        Params::Host { call, .. } => pull_host(&**call, x, &of_outputs)?,
+        _ => return Ok(()),
+    };
     for (&a, ct) in args.iter().zip(found) {
         // A rule may say that an argument has no influence.
         if let Some(ct) = ct.filter(|_| active[a as usize]) {
@@ -41,6 +50,40 @@ pub(super) fn pull<'e>(
         }
     }
     Ok(())
+}
+
+/// The cotangents of what a function that is called back was given: calls of its pullback.
+fn pull_host<'e>(
+    call: &dyn Host,
+    x: &[V<'e>],
+    cts: &[Option<V<'e>>],
+) -> Result<Vec<Option<V<'e>>>> {
+    let avals: Vec<Aval> = x.iter().map(|v| v.aval()).collect();
+    let pullback = call.derivative(&avals)?;
+    let mut args: Vec<Var> = x.iter().map(|v| v.var).collect();
+    for (ct, aval) in cts.iter().zip(call.outputs()) {
+        if aval.dtype.is_inexact() {
+            let zero = || {
+                x[0].with(x[0].emit.number(aval.dtype, 0.0))
+                    .broadcast_to(&aval.shape)
+            };
+            args.push(ct.unwrap_or_else(zero).var);
+        }
+    }
+    let mut output = 0;
+    Ok((x.iter().zip(&avals))
+        .map(|(x, aval)| {
+            aval.dtype.is_inexact().then(|| {
+                let call = Arc::clone(&pullback);
+                output += 1;
+                let params = Params::Host {
+                    call,
+                    output: output - 1,
+                };
+                x.with(x.emit.emit(ops::HOST, params, &args))
+            })
+        })
+        .collect())
 }
 
 /// The tangents of a call's outputs, given those of its arguments: for each member its variable.
@@ -53,8 +96,15 @@ pub(super) fn push<'e>(
     let Some(&(first, _)) = members.first() else {
         return Ok(SmallVec::new());
     };
-    let Params::Custom { rule, .. } = primal.params(&primal.eqns[first]) else {
-        return Ok(SmallVec::new());
+    let rule = match primal.params(&primal.eqns[first]) {
+        Params::Custom { rule, .. } => rule,
+        Params::Host { call, .. } => {
+            return Err(Error::NotDifferentiable(format!(
+                "{}: what is called back has no forward direction",
+                call.name()
+            )));
+        }
+        _ => return Ok(SmallVec::new()),
     };
     let mut wanted = vec![false; rule.num_outputs()];
     for &(k, output) in members {
