@@ -4,6 +4,7 @@
 //! dtype and a shape, and, once it has been forced, a value. The graph exists so that ordinary control
 //! flow works on values; transforms only see the programs that `close` cuts out of it.
 
+mod checkpoint;
 mod close;
 mod custom;
 mod methods;
@@ -19,6 +20,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+pub use checkpoint::{Checkpoint, Policy, checkpoint, name};
 pub use close::Closed;
 pub use custom::{custom, custom_jvp, custom_many};
 pub use methods::Over;

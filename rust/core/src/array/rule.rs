@@ -297,8 +297,8 @@ fn transpose(
             inputs[slot] = ct;
         }
     }
-    for i in args + linear..program.num_inputs() {
-        inputs[i] = builder.input("", program.aval(i as Var));
+    for (i, slot) in (inputs[..program.num_inputs()].iter_mut().enumerate()).skip(args + linear) {
+        *slot = builder.input("", program.aval(i as Var));
     }
     for (i, slot) in inputs[args..args + linear].iter_mut().enumerate() {
         let aval = program.aval((args + i) as Var);
@@ -392,15 +392,8 @@ impl Traced {
         for (slot, v) in map[first..].iter_mut().zip(captured) {
             *slot = v.var;
         }
-        let mut wanted = vec![false; program.outs().len()];
-        for &out in outs.iter().flatten() {
-            wanted[out] = true;
-        }
-        let needed = program.needed(&wanted);
         for (slot, v) in slots.iter().zip(linear) {
-            let Some(slot) = slot.filter(|&s| needed[s]) else {
-                continue;
-            };
+            let Some(slot) = *slot else { continue };
             let aval = program.aval(slot as Var);
             let zero = || {
                 to.with(to.emit.number(aval.dtype, 0.0))
@@ -408,22 +401,8 @@ impl Traced {
             };
             map[slot] = v.unwrap_or_else(zero).var;
         }
-        for (k, eqn) in program.eqns().iter().enumerate() {
-            let var = program.result(k) as usize;
-            if !needed[var] {
-                continue;
-            }
-            map[var] = match program.params(eqn) {
-                Params::Literal { dtype, value } if value.im == 0.0 => {
-                    to.emit.number(*dtype, value.re)
-                }
-                params => {
-                    let args: Vec<Var> =
-                        program.args(eqn).iter().map(|&a| map[a as usize]).collect();
-                    to.emit.emit(eqn.prim, params.clone(), &args)
-                }
-            };
-        }
+        let wanted = outs.iter().flatten().map(|&out| program.outs()[out]);
+        program.write(to, &mut map, &wanted.collect::<Vec<Var>>());
         (outs.iter())
             .map(|out| Some(to.with(map[program.outs()[(*out)?] as usize])))
             .collect()

@@ -19,6 +19,24 @@ primitives! {
         samples: || vec![Sample { inputs: vec![(vec![3, 4], -2.0, 2.0)], params: Params::None }],
     }
 
+    /// The same values as the first argument, not before the others are known. What is made of them is
+    /// not merged with what is made of the argument itself: so it is computed again, when it is needed.
+    BARRIER barrier("x...") {
+        class: Class::Linear {
+            infer: |_, _, x| Ok(x[0].clone()),
+            kernel: Kernel::View(|_, x, _| Some(x.clone())),
+            transpose: |r, ct, i| if i == 0 { ct } else { r.x[i].full_like(0.0) },
+        },
+        cost: Free,
+        onnx: Onnx::Op("Identity", 13),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.asarray({0})",
+        samples: || vec![Sample {
+            inputs: vec![(vec![3, 4], -2.0, 2.0), (vec![2], -2.0, 2.0)],
+            params: Params::None,
+        }],
+    }
+
     /// A function with a derivative rule of its own. Both are programs of primitives, so it is fused,
     /// optimised and differentiated again like what it consists of.
     CUSTOM custom("x...") {

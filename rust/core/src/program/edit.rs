@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::builder::empty_name;
 use super::{Eqn, Program};
 use crate::ops;
-use crate::prim::Var;
+use crate::prim::{Params, V, Var};
 
 impl Program {
     /// For every variable, whether a wanted output needs it.
@@ -34,6 +34,39 @@ impl Program {
             }
         }
         depends
+    }
+
+    /// Writes the equations that `wanted` variables need behind `to`'s. `map` says what stands for a
+    /// variable there; where it has none yet (`Var::MAX`), the equation is written and noted in it.
+    pub fn write(&self, to: V<'_>, map: &mut [Var], wanted: &[Var]) {
+        let mut needed = vec![false; self.num_vars()];
+        for &v in wanted {
+            needed[v as usize] = true;
+        }
+        for k in (0..self.eqns.len()).rev() {
+            let var = self.result(k) as usize;
+            if needed[var] && map[var] == Var::MAX {
+                for &a in self.args(&self.eqns[k]) {
+                    needed[a as usize] = true;
+                }
+            }
+        }
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            let var = self.result(k) as usize;
+            if !needed[var] || map[var] != Var::MAX {
+                continue;
+            }
+            map[var] = match self.params(eqn) {
+                Params::Literal { dtype, value } if value.im == 0.0 => {
+                    to.emit.number(*dtype, value.re)
+                }
+                params => {
+                    let args = self.args(eqn).iter().map(|&a| map[a as usize]);
+                    let args: SmallVec<[Var; 4]> = args.collect();
+                    to.emit.emit(eqn.prim, params.clone(), &args)
+                }
+            };
+        }
     }
 
     /// For every variable, whether it varies with one of the marked inputs: like
