@@ -42,6 +42,7 @@ from cotan._core import (
 from cotan._functions import *  # noqa: F403
 from cotan._functions import __all__ as _functions
 from cotan._methods import attach as _attach_methods
+from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
 
 _attach_array(Array)
@@ -60,15 +61,19 @@ __all__ = [  # noqa: PLE0604
     "Pullback",
     "Tangent",
     "__version__",
+    "adjoint",
     "array",
     "asarray",
     "clear_caches",
+    "clip_gradient",
     "const",
+    "custom_jvp",
     "dropgrad",
     "from_dlpack",
     "grad",
     "gradient",
     "hessian",
+    "hook",
     "hvp",
     "isderiving",
     "nestlevel",
@@ -77,6 +82,7 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "pullback",
     "set_num_threads",
+    "showgrad",
     "simd_level",
     "trace",
     "value_and_grad",

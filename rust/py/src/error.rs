@@ -18,7 +18,11 @@ pub fn to_py(error: Error) -> PyErr {
         Error::Index(_) => PyIndexError::new_err(message),
         Error::Memory(_) => PyMemoryError::new_err(message),
         Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(message)),
-        Error::Foreign(_) => PyRuntimeError::new_err(message),
+        // An exception of Python that passed through the core is that exception.
+        Error::Foreign(cotan::Foreign(error)) => match error.downcast_ref::<PyErr>() {
+            Some(error) => Python::attach(|py| error.clone_ref(py)),
+            None => PyRuntimeError::new_err(message),
+        },
     }
 }
 

@@ -6,12 +6,15 @@ mod array;
 mod convert;
 mod error;
 mod fork;
+mod hook;
 mod index;
 mod make;
+mod opaque;
 mod operators;
 mod ops;
 mod profile;
 mod program;
+mod rules;
 mod scalar;
 mod table;
 mod transforms;
@@ -78,6 +81,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::trace,
         transforms::isderiving,
         transforms::nestlevel,
+        rules::call_adjoint,
+        rules::call_jvp,
+        hook::hooked,
         fork::before_fork,
         fork::after_fork,
         make::num_threads,

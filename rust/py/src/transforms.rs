@@ -12,6 +12,7 @@ use crate::array::{Rank, wrap};
 use crate::convert::{Borrow, fingerprint};
 use crate::error::{OrRaise, enter};
 use crate::program::PyProgram;
+use crate::rules::{Scope, natural};
 use crate::scalar::Operand;
 use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
 
@@ -178,11 +179,13 @@ impl Inputs {
     fn gradients<'py>(
         &self,
         py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
         cts: &[Option<Array>],
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
         let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
-        gradients(py, &self.trees, &kinds, &slots, cts)
+        let entries = gradients(py, &self.trees, &kinds, &slots, cts)?;
+        natural(py, args, entries, Scope::natural(py).as_ref())
     }
 }
 
@@ -214,7 +217,8 @@ fn gradients<'py>(
         .collect()
 }
 
-fn rank_of(kind: Kind) -> Rank {
+/// What an array of this kind would be in NumPy.
+pub fn rank_of(kind: Kind) -> Rank {
     match kind {
         Kind::NdArray => Rank::Array,
         Kind::Scalar => Rank::Scalar,
@@ -298,6 +302,7 @@ pub fn gradient<'py>(
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
     let y = inputs.call(f)?;
@@ -309,7 +314,7 @@ pub fn gradient<'py>(
         drop((output, leaves, recording));
         cts
     })?;
-    PyTuple::new(py, inputs.gradients(py, &cts)?)
+    PyTuple::new(py, inputs.gradients(py, args, &cts)?)
 }
 
 /// The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it.
@@ -325,6 +330,7 @@ pub fn value_and_gradient<'py>(
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
     let y = inputs.call(f)?;
@@ -337,7 +343,7 @@ pub fn value_and_gradient<'py>(
         result
     })?;
     let value = presented(py, &value, rank, inputs.handles())?;
-    Ok((value, PyTuple::new(py, inputs.gradients(py, &cts)?)?))
+    Ok((value, PyTuple::new(py, inputs.gradients(py, args, &cts)?)?))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents
@@ -360,6 +366,7 @@ pub fn pullback<'py>(
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, PyPullback)> {
+    let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
     let y = inputs.call(f)?;
@@ -396,6 +403,7 @@ pub fn pullback<'py>(
             .collect(),
         trees: std::sync::Arc::new(inputs.trees),
         bare: None,
+        natural: Scope::natural(py),
     };
     Ok((y, back))
 }
@@ -411,6 +419,8 @@ pub struct PyPullback {
     slots: Vec<usize>,
     /// Narrowed to this argument: its cotangent comes alone, without a tuple.
     bare: Option<usize>,
+    /// Classes whose instances are their own cotangents, see [`natural`].
+    natural: Option<Py<PyTuple>>,
 }
 
 impl PyPullback {
@@ -489,6 +499,15 @@ impl PyPullback {
     ) -> PyResult<Bound<'py, PyAny>> {
         let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
         let mut entries = gradients(py, &self.trees, &self.kinds, &self.slots, &cts)?;
+        if self.natural.is_some() {
+            // Only what is an object itself is remembered.
+            let originals = self.trees.iter().map(|tree| match tree {
+                Tree::Object(object, _) => object.bind(py).clone(),
+                _ => py.None().into_bound(py),
+            });
+            let originals = PyTuple::new(py, originals.collect::<Vec<_>>())?;
+            entries = natural(py, &originals, entries, self.natural.as_ref())?;
+        }
         match self.bare {
             Some(i) => Ok(entries.swap_remove(i)),
             None => Ok(PyTuple::new(py, entries)?.into_any()),
@@ -522,6 +541,7 @@ impl PyPullback {
             trees: std::sync::Arc::clone(&self.trees),
             kinds: self.kinds.clone(),
             slots: self.slots.clone(),
+            natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
             bare: if bare {
                 positions.first().copied()
             } else {

@@ -1,0 +1,328 @@
+"""Derivative rules written by users, and hooks on cotangents."""
+
+import ast
+import functools
+import linecache
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._structures import Tangent, rebuilt
+
+_Function = Callable[..., Any]
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
+    """Make a function out of its result and its pullback.
+
+    Parameters
+    ----------
+    rule
+        Returns `(y, back)`: the result, and a function from the cotangent of the result to a tuple
+        of cotangents, one for each positional argument, None for those without one. (With a single
+        argument the cotangent may come alone.) Cotangents have the structure of what they belong to;
+        that of an object may be a `Tangent`, a dict of fields, or an instance of the object's own
+        class, which makes that class its own natural cotangent in the gradient call that is going
+        on. Keyword arguments are constants. A pullback with a parameter `wanted` gets a tuple of
+        bools: which arguments are being differentiated.
+    opaque
+        The rule calls code that cannot be traced. It gets plain values (ndarrays, floats), and so
+        does its pullback, which is called when a cotangent is computed.
+
+    Without `opaque` both are traced into primitives, once for each call: they run fused, take part in
+    programs, and are differentiated again. Where nothing is differentiated the rule just runs, and its
+    pullback is never called.
+
+    Raises `TypeError` or `ValueError` that names the rule and the argument when a cotangent does not
+    fit, and `TypeError` when an opaque rule is differentiated twice.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> @ct.adjoint
+    ... def norm(x):
+    ...     r = np.sqrt(np.sum(x * x))
+    ...     return r, lambda dr: dr * x / r
+    >>> ct.gradient(norm, np.array([3.0, 4.0]))
+    (array([0.6, 0.8]),)
+    """
+    if rule is None:
+        return functools.partial(adjoint, opaque=opaque)
+    if not callable(rule):
+        raise TypeError(f"adjoint: the rule must be callable, not {type(rule)}")
+    name = _name(rule)
+
+    @functools.wraps(rule)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return _core.call_adjoint(rule, name, args, kwargs, opaque)
+
+    return function
+
+
+class custom_jvp:  # noqa: N801 - a decorator, as in JAX
+    """Give a function a forward rule: its derivative along a direction.
+
+    The rule, added with `defjvp`, gets the arguments and their tangents, as tuples, and returns the
+    result and its tangent, which has to be linear in the tangents. Gradients use the transpose of
+    that map.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> @ct.custom_jvp
+    ... def log1pexp(x):
+    ...     return np.log(1 + np.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t / (1 + np.exp(-x))
+    >>> ct.gradient(log1pexp, 1000.0)
+    (1.0,)
+    """
+
+    def __init__(self, function: _Function) -> None:
+        if not callable(function):
+            raise TypeError(f"custom_jvp: takes a function, not {type(function)}")
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rule: _Function | None = None
+        self._name = _name(function)
+        self._running = threading.local()
+
+    def defjvp(self, rule: _Function) -> _Function:
+        """Set the rule; gives it back, so that this is a decorator."""
+        self._rule = rule
+        return rule
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rule = self._rule
+        if rule is None:
+            message = (
+                f"custom_jvp {self._name}: it has no rule; give it one with @{self._name}.defjvp"
+            )
+            raise TypeError(message)
+        if getattr(self._running, "rule", False):
+            return self._function(*args, **kwargs)
+        return _core.call_jvp(self._function, self._guarded(rule), self._name, args, kwargs)
+
+    def _guarded(self, rule: _Function) -> _Function:
+        """Let a rule use the function itself, which is then what it is made of."""
+
+        def guarded(primals: Any, tangents: Any, **kwargs: Any) -> Any:
+            self._running.rule = True
+            try:
+                return rule(primals, tangents, **kwargs)
+            finally:
+                self._running.rule = False
+
+        return guarded
+
+
+def takes_wanted(back: Any) -> bool:
+    """Say whether a pullback has a parameter `wanted`."""
+    code = getattr(getattr(back, "__func__", back), "__code__", None)
+    if not isinstance(code, CodeType):
+        return False
+    return "wanted" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def pulled(function: _Function, count: int) -> _Function:
+    """Give the pullback of a function of `count` arrays as a function of arrays, too."""
+
+    def back(*args: Any) -> tuple[Any, ...]:
+        x, dy = args[:count], args[count:]
+        _, pull = _core.pullback(function, *x)
+        cts = pull(dy)
+        zero = (np.zeros(a.shape, a.dtype) for a in x)
+        return tuple(z if c is None else c for c, z in zip(cts, zero, strict=True))
+
+    return back
+
+
+def natural(original: Any, ct: Any, classes: tuple[type, ...]) -> Any:
+    """Make cotangents of some classes instances of these: no number is missing, the rest is copied."""
+    if isinstance(original, _core.Const):
+        original = original.value
+    if isinstance(ct, Tangent):
+        fields = {k: natural(getattr(original, k), v, classes) for k, v in ct._fields.items()}
+        if type(original) not in classes:
+            return Tangent(ct._type, fields)
+        full = {k: _zero(getattr(original, k)) if v is None else v for k, v in fields.items()}
+        return rebuilt(original, full)
+    if isinstance(ct, tuple) and isinstance(original, tuple):
+        items = [natural(o, c, classes) for o, c in zip(original, ct, strict=True)]
+        return type(ct)(*items) if hasattr(ct, "_fields") else tuple(items)
+    if isinstance(ct, list) and isinstance(original, list):
+        return [natural(o, c, classes) for o, c in zip(original, ct, strict=True)]
+    if isinstance(ct, dict) and isinstance(original, dict):
+        return {k: natural(original[k], c, classes) for k, c in ct.items()}
+    return ct
+
+
+def _zero(value: Any) -> Any:
+    """Give zero for a number, zeros for an array, and anything else as it is."""
+    if isinstance(value, (float, complex)):
+        return type(value)(0)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc":
+        return np.zeros_like(value)
+    if isinstance(value, _core.Array) and value.dtype.kind in "fc":
+        return np.zeros(value.shape, value.dtype)
+    return value
+
+
+def hook(function: _Function, x: Any) -> Any:
+    """Give `x` back, and call a function with its cotangent when that is computed.
+
+    Parameters
+    ----------
+    function
+        Gets the cotangent, an `Array` that has its value, of the shape and dtype of `x`. What it
+        returns takes the cotangent's place; None leaves it as it is.
+    x
+        An array or a number; in a structure every array of it gets the function's attention by
+        itself. What is not being differentiated passes untouched.
+
+    A hook runs on the thread that asked for the cotangent, in the order of the reverse pass, once; it
+    does not run when nobody asks. What it raises arrives at the gradient call. Under a second gradient
+    the function is differentiated, which calls it again with that cotangent.
+
+    Raises `TypeError` or `ValueError` that names the hook when what it returns does not fit.
+
+    >>> import cotan as ct
+    >>> ct.gradient(lambda a, b: ct.hook(lambda g: -g, a) * b, 2.0, 3.0)
+    (-3.0, 2.0)
+    """
+    if not callable(function):
+        message = f"hook: the first argument must be callable, not {type(function)}; hook(f, x)"
+        raise TypeError(message)
+
+    def replaced(ct: Any) -> tuple[Any]:
+        new = function(ct)
+        return (ct if new is None else new,)
+
+    return _core.hooked(replaced, x, _name(function))
+
+
+def showgrad(x: Any, label: str | None = None) -> Any:
+    """Give `x` back, and print its cotangent when that is computed.
+
+    The line reads `∂(expression) = value`, with the expression as it stands in the source, or `label`.
+
+    >>> import cotan as ct
+    >>> ct.gradient(lambda a: ct.showgrad(a, label="a") * 3, 2.0)
+    ∂(a) = 3.0
+    (3.0,)
+    """
+    text = label if label is not None else _argument_text(sys._getframe(1))
+
+    def showgrad(ct: Any) -> None:
+        print(f"∂({text}) = {ct}")
+
+    return hook(showgrad, x)
+
+
+def _argument_text(frame: FrameType) -> str:
+    """Give the source of the first argument of the call that a frame is in; `x` without a source."""
+    code = frame.f_code
+    try:
+        positions = list(code.co_positions())[frame.f_lasti // 2]
+        first, last, start, end = positions
+        if first is None or last is None or start is None or end is None:
+            return "x"
+        lines = [linecache.getline(code.co_filename, n) for n in range(first, last + 1)]
+        # Columns count bytes.
+        encoded = [line.encode() for line in lines]
+        encoded[-1] = encoded[-1][:end]
+        encoded[0] = encoded[0][start:]
+        call = ast.parse(b"".join(encoded).decode().strip(), mode="eval").body
+        if isinstance(call, ast.Call) and call.args:
+            return " ".join(ast.unparse(call.args[0]).split())
+    except (SyntaxError, ValueError, IndexError):
+        pass
+    return "x"
+
+
+def clip_gradient(
+    x: Any, low: float | None = None, high: float | None = None, *, norm: float | None = None
+) -> Any:
+    """Give `x` back, with its cotangent clipped on the way back.
+
+    Parameters
+    ----------
+    x
+        An array, a number, or a structure of them.
+    low, high
+        Bounds of every element of the cotangent; -1 and 1 unless one of them or `norm` is given.
+    norm
+        Instead: the largest Euclidean norm of the cotangent, of all arrays of a structure together.
+
+    Its derivative rule is made of primitives, so it is fused, pickled and differentiated again.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.gradient(lambda x: np.sum(3 * ct.clip_gradient(x)), np.array([1.0, 2.0]))
+    (array([1., 1.]),)
+    >>> ct.gradient(lambda x: np.sum(3 * ct.clip_gradient(x, norm=1.0)), np.array([1.0, 2.0]))
+    (array([0.70710678, 0.70710678]),)
+    """
+    if norm is not None:
+        if low is not None or high is not None:
+            raise TypeError("clip_gradient: give low and high, or norm, not both")
+        if norm <= 0:
+            raise ValueError(f"clip_gradient: norm must be positive, not {norm}")
+        return _clip_norm(x, norm=norm)
+    if low is None and high is None:
+        low, high = -1.0, 1.0
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"clip_gradient: low is {low}, above high, which is {high}")
+    return _clip(x, low=low, high=high)
+
+
+def _map_cotangents(function: _Function, ct: Any) -> Any:
+    """Apply a function to every array of a cotangent."""
+    if ct is None:
+        return None
+    if isinstance(ct, Tangent):
+        return Tangent(ct._type, {k: _map_cotangents(function, v) for k, v in ct._fields.items()})
+    if isinstance(ct, tuple):
+        items = [_map_cotangents(function, item) for item in ct]
+        return type(ct)(*items) if hasattr(ct, "_fields") else tuple(items)
+    if isinstance(ct, list):
+        return [_map_cotangents(function, item) for item in ct]
+    if isinstance(ct, dict):
+        return {key: _map_cotangents(function, item) for key, item in ct.items()}
+    return function(ct)
+
+
+@adjoint
+def _clip(x: Any, *, low: float | None, high: float | None) -> Any:
+    def clipped(ct: Any) -> Any:
+        ct = ct if low is None else _core.maximum(ct, low)
+        return ct if high is None else _core.minimum(ct, high)
+
+    return x, lambda dx: (_map_cotangents(clipped, dx),)
+
+
+@adjoint
+def _clip_norm(x: Any, *, norm: float) -> Any:
+    def back(dx: Any) -> Any:
+        squares: list[Any] = []
+        _map_cotangents(lambda ct: squares.append(_core.sum(_core.square(_core.abs(ct)))), dx)
+        total = squares[0]
+        for square in squares[1:]:
+            total = total + square
+        # Dividing by at least the norm that is allowed: zero stays zero.
+        scale = norm / _core.maximum(_core.sqrt(total), norm)
+        return (_map_cotangents(lambda ct: ct * scale, dx),)
+
+    return x, back

@@ -1,0 +1,152 @@
+//! Python functions that a program calls back while it runs.
+
+use std::sync::Arc;
+
+use cotan::array::Tracer;
+use cotan::kernels::Value;
+use cotan::ops;
+use cotan::prim::{Host, Params};
+use cotan::{Array, Aval, Error, Foreign};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::{Rank, force, wrap};
+use crate::convert::Borrow;
+use crate::error::OrRaise;
+use crate::scalar::Operand;
+use crate::transforms::rank_of;
+use crate::tree::{Flattener, Position};
+
+/// A Python exception on its way through the core.
+pub fn foreign(error: PyErr) -> Error {
+    Error::Foreign(Foreign(Arc::new(error)))
+}
+
+/// Runs Python code for the core, on a thread that may have let go of the interpreter.
+pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Result<T> {
+    Python::try_attach(|py| work(py).map_err(foreign)).unwrap_or(Err(Error::Interrupted))
+}
+
+/// A Python function of arrays, which returns a tuple of them.
+struct Callback {
+    name: String,
+    function: Py<PyAny>,
+    /// What the arguments would be in NumPy.
+    ranks: Vec<Rank>,
+    outputs: Vec<Aval>,
+}
+
+impl Callback {
+    fn run(&self, py: Python<'_>, x: &[Value]) -> PyResult<Vec<Value>> {
+        let mut args = Vec::with_capacity(x.len());
+        for (value, &rank) in x.iter().zip(&self.ranks) {
+            args.push(wrap(py, Array::constant(value.clone()), rank)?);
+        }
+        let result = self.function.bind(py).call1(PyTuple::new(py, args)?)?;
+        let results: Vec<Bound<'_, PyAny>> = result.try_iter()?.collect::<PyResult<_>>()?;
+        (results.iter().zip(&self.outputs))
+            .map(|(object, aval)| replacement(&self.name, object, aval))
+            .collect()
+    }
+}
+
+/// What a hook gave in place of a cotangent.
+fn replacement(name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -> PyResult<Value> {
+    let Some(operand) = Operand::of(object)? else {
+        return Err(PyTypeError::new_err(format!(
+            "hook {name}: it must return an array like the cotangent ({aval}), or None to leave that as it \
+             is, not {}",
+            object.get_type()
+        )));
+    };
+    if operand.dtype().is_complex() && !aval.dtype.is_complex() {
+        return Err(PyTypeError::new_err(format!(
+            "hook {name}: the cotangent is {}, and so must be what the hook returns, not {}; take its real \
+             part",
+            aval.dtype.numpy_name(),
+            operand.dtype().numpy_name()
+        )));
+    }
+    let array = operand.cast(aval.dtype)?;
+    if array.shape() != aval.shape.as_slice() {
+        return Err(PyValueError::new_err(format!(
+            "hook {name}: the cotangent has shape {}, and so must what the hook returns, not {}",
+            cotan::aval::tuple(&aval.shape),
+            cotan::aval::tuple(array.shape())
+        )));
+    }
+    force(object.py(), &array)
+}
+
+impl Host for Callback {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn outputs(&self) -> &[Aval] {
+        &self.outputs
+    }
+
+    fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
+        attached(|py| self.run(py, x))
+    }
+
+    /// The pullback of the function at its arguments: called back as well.
+    fn derivative(&self, x: &[Aval]) -> cotan::Result<Arc<dyn Host>> {
+        attached(|py| {
+            let function = (py.import("cotan._rules")?)
+                .call_method1("pulled", (&self.function, x.len()))?
+                .unbind();
+            let mut ranks = self.ranks.clone();
+            ranks.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
+                0 => Rank::Scalar,
+                _ => Rank::Array,
+            }));
+            let derivative: Arc<dyn Host> = Arc::new(Callback {
+                name: self.name.clone(),
+                function,
+                ranks,
+                outputs: x.to_vec(),
+            });
+            Ok(derivative)
+        })
+    }
+}
+
+/// `x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back.
+#[pyfunction]
+pub fn hooked<'py>(
+    function: &Bound<'py, PyAny>,
+    x: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    let mut flattener = Flattener::new(Borrow::Copy, false, false);
+    let tree = flattener.flatten(x, Position::Nested, true, "")?;
+    let leaves = flattener.leaves;
+    if !leaves.iter().any(|l| l.array.is_active()) {
+        return Ok(x.clone());
+    }
+    let mut objects = Vec::with_capacity(leaves.len());
+    for leaf in &leaves {
+        let rank = rank_of(leaf.kind);
+        let mut array = leaf.array.clone();
+        if array.is_active() {
+            let call: Arc<dyn Host> = Arc::new(Callback {
+                name: name.into(),
+                function: function.clone().unbind(),
+                ranks: vec![rank],
+                outputs: vec![array.aval().clone()],
+            });
+            let mut tracer = Tracer::new(name, &[&array]).or_raise()?;
+            let same = tracer.args()[0].clone();
+            let cts = tracer.cotangents(vec![same]);
+            let cts: Vec<&Array> = cts.iter().flatten().collect();
+            let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &cts).or_raise()?;
+            array = tracer.reverse(&[Some(out)]).or_raise()?.swap_remove(0);
+        }
+        objects.push(wrap(py, array, rank)?);
+    }
+    tree.build(py, &objects)
+}
