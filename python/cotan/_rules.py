@@ -18,7 +18,7 @@ _Function = Callable[..., Any]
 
 
 def _name(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__name__
+    return getattr(function, "__name__", None) or type(function).__name__
 
 
 def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
@@ -29,21 +29,21 @@ def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
     rule
         Returns `(y, back)`: the result, and a function from the cotangent of the result to a tuple
         of cotangents, one for each positional argument, None for those without one. (With a single
-        argument the cotangent may come alone.) Cotangents have the structure of what they belong to;
-        that of an object may be a `Tangent`, a dict of fields, or an instance of the object's own
-        class, which makes that class its own natural cotangent in the gradient call that is going
-        on. Keyword arguments are constants. A pullback with a parameter `wanted` gets a tuple of
-        bools: which arguments are being differentiated.
+        argument the cotangent may come alone.) Cotangents have the structure, shape and dtype of
+        what they belong to; that of an object may be a `Tangent`, a dict of fields, or an instance
+        of the object's own class, which makes that class its own natural cotangent in the gradient
+        call that is going on. Keyword arguments are constants. A pullback with a parameter `wanted`
+        gets a tuple of bools: which arguments are being differentiated.
     opaque
         The rule calls code that cannot be traced. It gets plain values (ndarrays, floats), and so
         does its pullback, which is called when a cotangent is computed.
 
-    Without `opaque` both are traced into primitives, once for each call: they run fused, take part in
-    programs, and are differentiated again. Where nothing is differentiated the rule just runs, and its
-    pullback is never called.
+    Without `opaque` both are traced into primitives, once for each call: they run fused, take part
+    in programs, and are differentiated again. Where nothing is differentiated the rule just runs,
+    and its pullback is never called.
 
-    Raises `TypeError` or `ValueError` that names the rule and the argument when a cotangent does not
-    fit, and `TypeError` when an opaque rule is differentiated twice.
+    Raises `TypeError` or `ValueError` that names the rule and the argument when a cotangent does
+    not fit, and `TypeError` when an opaque rule is differentiated twice.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -150,7 +150,7 @@ def pulled(function: _Function, count: int) -> _Function:
 
 
 def natural(original: Any, ct: Any, classes: tuple[type, ...]) -> Any:
-    """Make cotangents of some classes instances of these: no number is missing, the rest is copied."""
+    """Make cotangents of some classes instances of these, with zeros where there is none."""
     if isinstance(original, _core.Const):
         original = original.value
     if isinstance(ct, Tangent):
@@ -180,7 +180,7 @@ def _zero(value: Any) -> Any:
     return value
 
 
-def hook(function: _Function, x: Any) -> Any:
+def hook(function: Any, x: Any) -> Any:
     """Give `x` back, and call a function with its cotangent when that is computed.
 
     Parameters
@@ -189,12 +189,12 @@ def hook(function: _Function, x: Any) -> Any:
         Gets the cotangent, an `Array` that has its value, of the shape and dtype of `x`. What it
         returns takes the cotangent's place; None leaves it as it is.
     x
-        An array or a number; in a structure every array of it gets the function's attention by
-        itself. What is not being differentiated passes untouched.
+        An array or a number. For a structure the function is called with the cotangent of each
+        array in it. What is not being differentiated passes untouched.
 
-    A hook runs on the thread that asked for the cotangent, in the order of the reverse pass, once; it
-    does not run when nobody asks. What it raises arrives at the gradient call. Under a second gradient
-    the function is differentiated, which calls it again with that cotangent.
+    A hook runs on the thread that asked for the cotangent, in the order of the reverse pass, once;
+    it does not run when nobody asks. What it raises arrives at the gradient call. Under a second
+    gradient the function is differentiated, which calls it again with that cotangent.
 
     Raises `TypeError` or `ValueError` that names the hook when what it returns does not fit.
 
@@ -216,7 +216,8 @@ def hook(function: _Function, x: Any) -> Any:
 def showgrad(x: Any, label: str | None = None) -> Any:
     """Give `x` back, and print its cotangent when that is computed.
 
-    The line reads `∂(expression) = value`, with the expression as it stands in the source, or `label`.
+    The line reads `∂(expression) = value`, with the expression as it stands in the source, or
+    `label`.
 
     >>> import cotan as ct
     >>> ct.gradient(lambda a: ct.showgrad(a, label="a") * 3, 2.0)
@@ -232,7 +233,7 @@ def showgrad(x: Any, label: str | None = None) -> Any:
 
 
 def _argument_text(frame: FrameType) -> str:
-    """Give the source of the first argument of the call that a frame is in; `x` without a source."""
+    """Give the source of the first argument of the call that a frame is in, `x` if unknown."""
     code = frame.f_code
     try:
         positions = list(code.co_positions())[frame.f_lasti // 2]

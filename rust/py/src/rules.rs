@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use cotan::Array;
-use cotan::array::Tracer;
+use cotan::array::{Tracer, UNKNOWN};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -128,10 +128,11 @@ impl Pull {
         let result = if takes {
             let kwargs = PyDict::new(py);
             kwargs.set_item("wanted", PyTuple::new(py, self.wanted())?)?;
-            back.call((dy,), Some(&kwargs))?
+            back.call((dy,), Some(&kwargs))
         } else {
-            back.call1((dy,))?
+            back.call1((dy,))
         };
+        let result = result.map_err(|error| unknown(py, "adjoint", &self.name, error))?;
         let count = self.trees.len();
         let entries: Vec<Bound<'py, PyAny>> = match result.cast_exact::<PyTuple>() {
             Ok(tuple) => tuple.iter().collect(),
@@ -166,6 +167,17 @@ impl Pull {
         }
         Ok(self.active.iter().map(|&i| cts[i].take()).collect())
     }
+}
+
+/// An error that a rule led to: that a value is not known yet is told with the name of the rule.
+fn unknown(py: Python<'_>, what: &str, name: &str, error: PyErr) -> PyErr {
+    let message = error.value(py).to_string();
+    if !message.starts_with(UNKNOWN) {
+        return error;
+    }
+    let named = PyValueError::new_err(format!("{what} {name}: {message}"));
+    named.set_cause(py, Some(error));
+    named
 }
 
 /// Takes cotangents or tangents apart like what they belong to.
@@ -506,7 +518,8 @@ pub fn call_jvp<'py>(
         .map(|tree| structured(py, tree, &call.pull.kinds, &tangents))
         .collect::<PyResult<_>>()?;
     let primals = call.arguments(py, tracer.args())?;
-    let result = rule.call((primals, PyTuple::new(py, structures)?), Some(kwargs))?;
+    let result = (rule.call((primals, PyTuple::new(py, structures)?), Some(kwargs)))
+        .map_err(|error| unknown(py, "custom_jvp", name, error))?;
     let name = format!("custom_jvp {name}");
     let (y, dy) = pair(&name, &result, "its tangent")?;
     let mut flattener = Flattener::new(Borrow::Copy, false, false);

@@ -45,6 +45,9 @@ pub(super) fn values(
         .collect()
 }
 
+/// How the error begins that reading a cotangent leads to while its rule is traced.
+pub const UNKNOWN: &str = "the value of a cotangent";
+
 /// What a node becomes in the program.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
@@ -113,9 +116,9 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     for (array, next) in &reached {
         if role(array) == Role::Alias && next.is_empty() {
             return Err(Error::Program(format!(
-                "the value of a cotangent ({}) is not known while its rule is traced, so it cannot be printed, \
-                 branched on or handed to other libraries; choose with where(), or use a rule that is called \
-                 with values: adjoint(opaque=True), or hook",
+                "{UNKNOWN} ({}) is not known while its rule is traced, so it cannot be printed, branched on or \
+                 handed to other libraries; choose with where(), or use a rule that is called with values: \
+                 adjoint(opaque=True), or hook",
                 array.aval()
             )));
         }

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name};
-pub use close::Closed;
+pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
 pub use methods::Over;
 pub use node::Number;

@@ -297,7 +297,8 @@ fn transpose(
             inputs[slot] = ct;
         }
     }
-    for (i, slot) in (inputs[..program.num_inputs()].iter_mut().enumerate()).skip(args + linear) {
+    let captured = (args + linear)..program.num_inputs();
+    for (i, slot) in captured.clone().zip(&mut inputs[captured]) {
         *slot = builder.input("", program.aval(i as Var));
     }
     for (i, slot) in inputs[args..args + linear].iter_mut().enumerate() {
