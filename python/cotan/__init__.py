@@ -18,6 +18,7 @@ from cotan._api import (
     value_and_grad,
 )
 from cotan._array import attach as _attach_array
+from cotan._checkpoint import checkpoint, name
 from cotan._core import (
     Array,
     Program,
@@ -64,6 +65,7 @@ __all__ = [  # noqa: PLE0604
     "adjoint",
     "array",
     "asarray",
+    "checkpoint",
     "clear_caches",
     "clip_gradient",
     "const",
@@ -76,6 +78,7 @@ __all__ = [  # noqa: PLE0604
     "hook",
     "hvp",
     "isderiving",
+    "name",
     "nestlevel",
     "nograd",
     "num_threads",

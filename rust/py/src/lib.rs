@@ -3,6 +3,7 @@
 #![allow(missing_debug_implementations, clippy::needless_pass_by_value)]
 
 mod array;
+mod checkpoint;
 mod convert;
 mod error;
 mod fork;
@@ -81,6 +82,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::trace,
         transforms::isderiving,
         transforms::nestlevel,
+        checkpoint::call_checkpoint,
+        checkpoint::name_value,
         rules::call_adjoint,
         rules::call_jvp,
         hook::hooked,

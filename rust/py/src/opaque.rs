@@ -185,7 +185,7 @@ impl Host for Half {
 pub fn call<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
-    call: Call<'py>,
+    call: Call,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut constants = Vec::with_capacity(call.arrays.len());

@@ -29,14 +29,15 @@ pub struct Pull {
 }
 
 /// The arguments of a call, taken apart.
-pub struct Call<'py> {
-    objects: Vec<Bound<'py, PyAny>>,
+pub struct Call {
+    objects: Vec<Py<PyAny>>,
     pub arrays: Vec<Array>,
     pub pull: Pull,
 }
 
-impl<'py> Call<'py> {
-    fn new(name: &str, args: &Bound<'py, PyTuple>, names: Vec<String>) -> PyResult<Call<'py>> {
+impl Call {
+    /// Takes arguments apart.
+    pub fn new(name: &str, args: &Bound<'_, PyTuple>, names: Vec<String>) -> PyResult<Call> {
         let mut flattener = Flattener::new(Borrow::Copy, true, false);
         let mut trees = Vec::with_capacity(args.len());
         for (arg, name) in args.iter().zip(&names) {
@@ -51,7 +52,7 @@ impl<'py> Call<'py> {
         }
         let active = (0..arrays.len()).filter(|&i| arrays[i].is_active());
         Ok(Call {
-            objects: args.iter().collect(),
+            objects: args.iter().map(Bound::unbind).collect(),
             pull: Pull {
                 name: name.into(),
                 names,
@@ -79,7 +80,11 @@ impl<'py> Call<'py> {
     }
 
     /// The arguments, with these arrays in place of the active leaves.
-    fn arguments(&self, py: Python<'py>, active: &[Array]) -> PyResult<Bound<'py, PyTuple>> {
+    pub fn arguments<'py>(
+        &self,
+        py: Python<'py>,
+        active: &[Array],
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let pull = &self.pull;
         let mut objects = Vec::with_capacity(self.arrays.len());
         for (array, &kind) in self.arrays.iter().zip(&pull.kinds) {
@@ -97,7 +102,7 @@ impl<'py> Call<'py> {
                 if wanted {
                     tree.build(py, &objects)
                 } else {
-                    Ok(object.clone())
+                    Ok(object.bind(py).clone())
                 }
             })
             .collect::<PyResult<_>>()?;
@@ -379,8 +384,18 @@ pub fn natural<'py>(
         .collect()
 }
 
+/// A result taken apart: its structure, the kinds of its leaves, and the leaves.
+pub fn taken_apart(y: &Bound<'_, PyAny>) -> PyResult<(Tree, Vec<Kind>, Vec<Array>)> {
+    let mut flattener = Flattener::new(Borrow::Copy, false, false);
+    let tree = flattener.flatten(y, Position::Nested, true, "")?;
+    let (kinds, arrays) = (flattener.leaves.into_iter())
+        .map(|leaf| (leaf.kind, leaf.array))
+        .unzip();
+    Ok((tree, kinds, arrays))
+}
+
 /// The results of a call: a structure with the arrays in it.
-fn results<'py>(
+pub fn results<'py>(
     py: Python<'py>,
     tree: &Tree,
     kinds: &[Kind],
@@ -447,7 +462,8 @@ pub fn with_pullback<'py>(
     Ok((y, back))
 }
 
-fn names_of(rule: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
+/// Names of the positional arguments of a call.
+pub fn names_of(rule: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
     (rule.py().import("cotan._structures")?)
         .call_method1("argument_names", (rule, args.len()))?
         .extract()
@@ -473,10 +489,7 @@ pub fn call_adjoint<'py>(
     let mut tracer = call.tracer()?;
     let args = call.arguments(py, tracer.args())?;
     let (y, back) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
-    let mut flattener = Flattener::new(Borrow::Copy, false, false);
-    let tree = flattener.flatten(&y, Position::Nested, true, "")?;
-    let kinds: Vec<Kind> = flattener.leaves.iter().map(|l| l.kind).collect();
-    let outs: Vec<Array> = flattener.leaves.into_iter().map(|l| l.array).collect();
+    let (tree, kinds, outs) = taken_apart(&y)?;
     if outs.is_empty() {
         return Ok(y);
     }
@@ -522,10 +535,7 @@ pub fn call_jvp<'py>(
         .map_err(|error| unknown(py, "custom_jvp", name, error))?;
     let name = format!("custom_jvp {name}");
     let (y, dy) = pair(&name, &result, "its tangent")?;
-    let mut flattener = Flattener::new(Borrow::Copy, false, false);
-    let tree = flattener.flatten(&y, Position::Nested, true, "")?;
-    let kinds: Vec<Kind> = flattener.leaves.iter().map(|l| l.kind).collect();
-    let outs: Vec<Array> = flattener.leaves.into_iter().map(|l| l.array).collect();
+    let (tree, kinds, outs) = taken_apart(&y)?;
     let mut found = vec![None; outs.len()];
     let fill = Fill {
         rule: name,

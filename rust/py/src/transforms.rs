@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::{Rank, wrap};
+use crate::checkpoint::Frame;
 use crate::convert::{Borrow, fingerprint};
 use crate::error::{OrRaise, enter};
 use crate::program::PyProgram;
@@ -61,6 +62,8 @@ struct Inputs {
     leaves: Vec<Leaf>,
     /// For each active leaf its number among all, and the recording's leaf.
     active: Vec<(usize, Array)>,
+    /// Whether what is recorded will be differentiated.
+    is_derived: bool,
     /// Fingerprints of the leaves whose memory is borrowed.
     borrowed: Vec<(usize, u64)>,
 }
@@ -126,6 +129,7 @@ impl Inputs {
             trees,
             leaves,
             active,
+            is_derived: !all_constants,
             borrowed,
         })
     }
@@ -148,7 +152,12 @@ impl Inputs {
         let args = PyTuple::new(py, args)?;
         let result = {
             let _nested = Nested::enter();
-            f.call1(args)?
+            let frame = Frame::enter();
+            let result = f.call1(args)?;
+            if self.is_derived {
+                frame.run(py)?;
+            }
+            result
         };
         for (i, before) in &self.borrowed {
             let leaf = &self.leaves[*i];
