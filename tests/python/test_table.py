@@ -111,7 +111,7 @@ def reference(name, args, params):
 
 
 # What it computes is a program of its own.
-WITHOUT_SAMPLES = {"custom"}
+WITHOUT_SAMPLES = {"custom", "host"}
 
 
 def samples(entry):
