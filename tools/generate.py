@@ -56,7 +56,7 @@ COSTS = {
 def python_name(entry: Entry) -> str | None:
     """Give the public function that applies a primitive; None when there is none."""
     for name in (entry["name"], f"{entry['name']}_to"):
-        if name in cotan.__all__:
+        if name in cotan.__all__ and hasattr(_core, name):
             return str(name)
     return None
 

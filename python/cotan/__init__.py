@@ -42,9 +42,11 @@ from cotan._core import (
 )
 from cotan._functions import *  # noqa: F403
 from cotan._functions import __all__ as _functions
+from cotan._layout import project_to, register
 from cotan._methods import attach as _attach_methods
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
+from cotan._update import trainable_leaves, tree_map, update
 
 _attach_array(Array)
 _attach_methods(Array)
@@ -83,11 +85,16 @@ __all__ = [  # noqa: PLE0604
     "nograd",
     "num_threads",
     "profile",
+    "project_to",
     "pullback",
+    "register",
     "set_num_threads",
     "showgrad",
     "simd_level",
     "trace",
+    "trainable_leaves",
+    "tree_map",
+    "update",
     "value_and_grad",
     "value_and_gradient",
     *_functions,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._structures import Tangent, rebuilt
+from cotan._structures import Tangent
 
 _Function = Callable[..., Any]
 
@@ -149,27 +149,7 @@ def pulled(function: _Function, count: int) -> _Function:
     return back
 
 
-def natural(original: Any, ct: Any, classes: tuple[type, ...]) -> Any:
-    """Make cotangents of some classes instances of these, with zeros where there is none."""
-    if isinstance(original, _core.Const):
-        original = original.value
-    if isinstance(ct, Tangent):
-        fields = {k: natural(getattr(original, k), v, classes) for k, v in ct._fields.items()}
-        if type(original) not in classes:
-            return Tangent(ct._type, fields)
-        full = {k: _zero(getattr(original, k)) if v is None else v for k, v in fields.items()}
-        return rebuilt(original, full)
-    if isinstance(ct, tuple) and isinstance(original, tuple):
-        items = [natural(o, c, classes) for o, c in zip(original, ct, strict=True)]
-        return type(ct)(*items) if hasattr(ct, "_fields") else tuple(items)
-    if isinstance(ct, list) and isinstance(original, list):
-        return [natural(o, c, classes) for o, c in zip(original, ct, strict=True)]
-    if isinstance(ct, dict) and isinstance(original, dict):
-        return {k: natural(original[k], c, classes) for k, c in ct.items()}
-    return ct
-
-
-def _zero(value: Any) -> Any:
+def zero(value: Any) -> Any:
     """Give zero for a number, zeros for an array, and anything else as it is."""
     if isinstance(value, (float, complex)):
         return type(value)(0)

@@ -1,26 +1,39 @@
-"""Structures of arrays: cotangents of objects, masks, putting objects together again."""
+"""Cotangents of structures: of objects, and of arrays that a function uses."""
 
-import functools
-import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._layout import register
 
 
 class Tangent:
     """The cotangent of an object: its fields, by the names they have in the object.
 
-    A field without a cotangent is None. Fields are read as attributes; `replace` gives a tangent
-    with other values in some of them.
+    A field without a cotangent is None. Fields are read as attributes, or as items (`g["w"]`, and
+    `g[0]` for the children of a registered class that have no names); `replace` gives a tangent
+    with other values in some of them. Tangents of one structure can be added and subtracted, and
+    multiplied and divided by numbers; None counts as zero.
+
+    >>> import cotan as ct
+    >>> g = ct.Tangent(complex, {"real": 1.0, "imag": None})
+    >>> g
+    Tangent[complex](real=1.0)
+    >>> 2.0 * g + g.replace(imag=5.0)
+    Tangent[complex](real=3.0, imag=5.0)
     """
 
     __slots__ = ("_fields", "_type")
 
-    def __init__(self, type: type, fields: Mapping[str, Any]) -> None:
+    _fields: dict[Any, Any]
+    _type: type
+
+    # NumPy leaves arithmetic with its arrays and scalars to the methods below.
+    __array_ufunc__ = None
+
+    def __init__(self, type: type, fields: Mapping[Any, Any]) -> None:
         object.__setattr__(self, "_type", type)
         object.__setattr__(self, "_fields", dict(fields))
 
@@ -28,76 +41,191 @@ class Tangent:
         try:
             return self._fields[name]
         except KeyError:
-            owner = self._type.__name__
-            message = f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}"
-            raise AttributeError(message) from None
+            raise AttributeError(self._unknown(name)) from None
+
+    def __getitem__(self, name: str | int) -> Any:
+        try:
+            return self._fields[name]
+        except (KeyError, TypeError):
+            raise KeyError(self._unknown(name)) from None
+
+    def _unknown(self, name: Any) -> str:
+        owner = self._type.__name__
+        return f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Tangent is immutable; use replace({name}=...)")
 
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._fields]
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Tangent is immutable; use replace({name}=None)")
 
-    def __getstate__(self) -> tuple[type, dict[str, Any]]:
-        return self._type, self._fields
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self._fields if isinstance(name, str))]
 
     def __reduce__(self) -> Any:
         return Tangent, (self._type, self._fields)
 
+    def __copy__(self) -> "Tangent":
+        return self
+
     def replace(self, **fields: Any) -> "Tangent":
-        """Give a tangent with other values in some fields."""
+        """Give a tangent with other values in some fields.
+
+        Raises `AttributeError` for a field that it does not have.
+        """
         for name in fields:
-            getattr(self, name)
+            if name not in self._fields:
+                raise AttributeError(self._unknown(name))
         return Tangent(self._type, {**self._fields, **fields})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tangent):
             return NotImplemented
-        same = self._type is other._type and self._fields.keys() == other._fields.keys()
-        return same and all(_equal(v, other._fields[k]) for k, v in self._fields.items())
+        return self._type is other._type and _equal(self._fields, other._fields)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        there = ", ".join(f"{k}={v!r}" for k, v in self._fields.items() if v is not None)
+        there = ", ".join(
+            f"{k if isinstance(k, str) else [k]}={v!r}"
+            for k, v in self._fields.items()
+            if _holds_something(v)
+        )
         return f"Tangent[{self._type.__name__}]({there})"
+
+    def __add__(self, other: Any) -> Any:
+        # `sum(tangents)` starts with 0.
+        if other is None or (isinstance(other, int) and other == 0):
+            return self
+        return _sum(self, other) if isinstance(other, Tangent) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, Tangent) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return _each(lambda x: -x, self)
+
+    def __mul__(self, factor: Any) -> Any:
+        return _each(lambda x: x * factor, self) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Any:
+        return _each(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
+
+
+register(
+    Tangent,
+    lambda t: (tuple(t._fields.values()), (t._type, tuple(t._fields)), tuple(t._fields)),
+    lambda made_of, values: Tangent(made_of[0], dict(zip(made_of[1], values, strict=True))),
+)
 
 
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, (np.ndarray, _core.Array)) or isinstance(b, (np.ndarray, _core.Array)):
-        return a is not None and b is not None and np.array_equal(np.asarray(a), np.asarray(b))
+        if a is None or b is None or isinstance(a, (list, tuple, dict, Tangent)):
+            return False
+        return np.array_equal(np.asarray(a), np.asarray(b))
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
     return bool(a == b)
 
 
-@functools.cache
-def slot_names(cls: type) -> tuple[str, ...] | None:
-    """Give the names of a class's slots; None when it has none of its own making."""
-    names: list[str] = []
-    found = False
-    for base in reversed(cls.__mro__):
-        slots = base.__dict__.get("__slots__")
-        if slots is None:
-            continue
-        found = found or base.__module__ not in {"builtins", "typing", "abc", "collections.abc"}
-        names += [slots] if isinstance(slots, str) else slots
-    private = {"__dict__", "__weakref__"}
-    return tuple(n for n in names if n not in private) if found else None
+def _holds_something(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_something, value))
+    if isinstance(value, dict):
+        return any(map(_holds_something, value.values()))
+    return value is not None
 
 
-def rebuilt(original: Any, fields: Mapping[str, Any]) -> Any:
-    """Give a shallow copy of an object with other values in its fields.
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex, np.number)) or (
+        isinstance(value, (np.ndarray, _core.Array)) and value.ndim == 0
+    )
 
-    No initialiser runs: it may check or convert what it is given.
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to the leaves of a cotangent."""
+    if value is None:
+        return None
+    if isinstance(value, Tangent):
+        return Tangent(value._type, {k: _each(function, v) for k, v in value._fields.items()})
+    if isinstance(value, (list, tuple, dict)):
+        return _core.structure(value).build([function(x) for x in _core.structure(value).leaves])
+    return function(value)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Add cotangents of one structure; None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, Tangent) and isinstance(b, Tangent):
+        _alike(a._type is b._type and a._fields.keys() == b._fields.keys(), a, b)
+        return Tangent(a._type, {k: _sum(v, b._fields[k]) for k, v in a._fields.items()})
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        _alike(len(a) == len(b), a, b)
+        return tuple.__new__(type(a), map(_sum, a, b))
+    if isinstance(a, list) and isinstance(b, list):
+        _alike(len(a) == len(b), a, b)
+        return list(map(_sum, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        _alike(a.keys() == b.keys(), a, b)
+        return {key: _sum(value, b[key]) for key, value in a.items()}
+    return a + b
+
+
+def _alike(same: bool, a: Any, b: Any) -> None:
+    if not same:
+        raise ValueError(f"only tangents of one structure can be added, not {a!r} and {b!r}")
+
+
+class Gradients(Mapping[_core.Array, Any]):
+    """Gradients with respect to arrays that a function uses, by the identity of the arrays.
+
+    >>> import cotan as ct
+    >>> a, b = ct.array([1.0, 2.0]), ct.array([3.0, 4.0])
+    >>> g = ct.gradient(lambda: (a * b).sum(), wrt=[a])
+    >>> g[a]
+    Array([3., 4.])
+    >>> len(g), b in g
+    (1, False)
     """
-    cls: Any = type(original)
-    new = cls.__new__(cls)
-    attributes = getattr(new, "__dict__", None)
-    for name, value in fields.items():
-        if attributes is not None and name in original.__dict__:
-            attributes[name] = value
-        else:
-            object.__setattr__(new, name, value)
-    return new
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, arrays: Sequence[_core.Array], entries: Sequence[Any]) -> None:
+        self._entries = {id(a): (a, e) for a, e in zip(arrays, entries, strict=True)}
+
+    def __getitem__(self, array: _core.Array) -> Any:
+        entry = self._entries.get(id(array))
+        if entry is None:
+            what = f"this {type(array).__name__}, which is"
+            raise KeyError(
+                f"no gradient with respect to {what} not among those asked for with wrt=[...] "
+                f"(there are {len(self)}, told apart by identity, not by value)"
+            )
+        return entry[1]
+
+    def __iter__(self) -> Iterator[_core.Array]:
+        return (array for array, _ in self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"<Array {array.shape}>: {g!r}" for array, g in self._entries.values())
+        return f"Gradients({{{listed}}})"
+
+    def __reduce__(self) -> Any:
+        return Gradients, (list(self), list(self.values()))
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -121,122 +249,3 @@ def stacked(items: Sequence[Any]) -> Any:
         listed = ", ".join(map(str, sorted(shapes)))
         raise ValueError(f"array: the entries have different shapes: {listed}")
     return _core.concatenate([_core.reshape(part, (1, *part.shape)) for part in parts])
-
-
-def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """Give names to positional arguments: those of the signature where there is one."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}:
-            names.append(parameter.name)
-        elif parameter.kind == parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
-    names += [f"arg{i}" for i in range(len(names), count)]
-    return names[:count]
-
-
-def select(
-    wrt: Any, names: list[str], starts: list[int], paths: list[str], values: list[Any]
-) -> list[bool]:
-    """Say for every leaf whether `wrt` asks for it.
-
-    Leaves of argument `i` are those from `starts[i]` to `starts[i + 1]`.
-    """
-    if callable(wrt):
-        return [bool(wrt(path, leaf)) for path, leaf in zip(paths, _leaves(values), strict=True)]
-    if isinstance(wrt, (str, int)):
-        wrt = [wrt]
-    mask = [False] * len(paths)
-    if all(isinstance(w, (str, int)) and not isinstance(w, bool) for w in wrt):
-        for item in wrt:
-            for i in _matching(item, names, starts, paths):
-                mask[i] = True
-        return mask
-    if len(wrt) != len(values):
-        raise ValueError(f"wrt: a mask of {len(wrt)} entries for {len(values)} arguments")
-    for i, (tree, value) in enumerate(zip(wrt, values, strict=True)):
-        mask[starts[i] : starts[i + 1]] = list(_masked(tree, value, names[i]))
-    return mask
-
-
-def _matching(item: str | int, names: list[str], starts: list[int], paths: list[str]) -> list[int]:
-    """Give the leaves that a position, a name or a pattern stands for."""
-    if isinstance(item, int):
-        if not -len(names) <= item < len(names):
-            message = f"wrt: there is no argument {item}; the function has {len(names)}"
-            raise ValueError(message)
-        at = item % len(names)
-        return list(range(starts[at], starts[at + 1]))
-    if item in names:
-        at = names.index(item)
-        return list(range(starts[at], starts[at + 1]))
-    pattern = _pattern(item)
-    found = [i for i, path in enumerate(paths) if pattern.fullmatch(path)]
-    if not found and item != "**":
-        raise ValueError(f"wrt: {item!r} matches nothing; there are: {', '.join(paths)}")
-    return found
-
-
-@functools.cache
-def _pattern(text: str) -> re.Pattern[str]:
-    """Compile a path pattern: `*` matches one component, `**` any number.
-
-    A pattern also matches everything below what it names.
-    """
-    out = ""
-    for part in re.split(r"(\*\*|\[\*\]|\*)", text):
-        if part == "**":
-            out += r".*"
-        elif part == "[*]":
-            out += r"\[[^\]]*\]"
-        elif part == "*":
-            out += r"[^.\[\]]+"
-        else:
-            out += re.escape(part)
-    # `**.bias` also means `bias` at the top.
-    return re.compile(out + r"(?:[.\[].*)?")
-
-
-def _leaves(values: Sequence[Any]) -> Iterator[Any]:
-    """Give the leaves of arguments in the order in which they are taken apart."""
-    for value in values:
-        yield from (leaf for _, leaf in _core.leaves(value))
-
-
-def _masked(mask: Any, value: Any, path: str) -> Iterator[bool]:
-    """Spread a structure of bools, which may end early, over the leaves of a value."""
-    if isinstance(value, _core.Const):
-        value = value.value
-    if mask is None or isinstance(mask, (bool, np.bool_)):
-        yield from (bool(mask) for _ in _core.leaves(value))
-        return
-    children = dict(_children(value))
-    asked = dict(_children(mask))
-    unknown = asked.keys() - children.keys()
-    if unknown:
-        listed = ", ".join(map(str, children))
-        raise ValueError(f"wrt: {path} has no {sorted(map(str, unknown))}; it has: {listed}")
-    for key, child in children.items():
-        yield from _masked(asked.get(key, False), child, f"{path}.{key}")
-
-
-def _children(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Give the parts of a structure with their names."""
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        yield from zip(value._fields, value, strict=True)
-    elif isinstance(value, (list, tuple)):
-        yield from enumerate(value)
-    elif isinstance(value, Tangent):
-        yield from value._fields.items()
-    else:
-        cls: type = type(value)
-        for name in slot_names(cls) or ():
-            if hasattr(value, name):
-                yield name, getattr(value, name)
-        yield from getattr(value, "__dict__", {}).items()

@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::bound;
 use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::{OrRaise, enter};
 use crate::operators::{binary, bits, unary};
@@ -126,6 +127,11 @@ impl PyArray {
         self.rank
     }
 
+    /// Whether it is a view of another array.
+    pub fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
     /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
     /// a view then, else a copy.
     pub fn is_contiguous(&self) -> bool {
@@ -134,10 +140,44 @@ impl PyArray {
 
     /// Its value at this moment.
     pub fn read(&self) -> PyResult<Array> {
+        if bound::any()
+            && let Some(array) = self.read_bound()?
+        {
+            return Ok(array);
+        }
         if self.view.is_none() {
             return Ok(self.cell().array.clone());
         }
         Ok(self.read_versioned()?.0)
+    }
+
+    /// What it stands for in this thread, if it or what it is a view of stands for something else.
+    fn read_bound(&self) -> PyResult<Option<Array>> {
+        if let Some(array) = bound::get(self) {
+            return Ok(Some(array));
+        }
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        match view.base.get().read_bound()? {
+            Some(source) => Ok(Some(view.op.read(&source)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes to what it stands for in this thread; false if it stands for itself.
+    fn write_bound(&self, array: &Array) -> PyResult<bool> {
+        if bound::set(self, array) {
+            return Ok(true);
+        }
+        let Some(view) = &self.view else {
+            return Ok(false);
+        };
+        let base = view.base.get();
+        match base.read_bound()? {
+            Some(source) => base.write_bound(&view.op.write(&source, array)?),
+            None => Ok(false),
+        }
     }
 
     fn read_versioned(&self) -> PyResult<(Array, u64)> {
@@ -158,6 +198,9 @@ impl PyArray {
 
     /// Gives the handle another value of the same dtype and shape, and whatever it is a view of.
     pub fn write(&self, array: Array) -> PyResult<()> {
+        if bound::any() && self.write_bound(&array)? {
+            return Ok(());
+        }
         let mut seen = 0;
         if let Some(view) = &self.view {
             let base = view.base.get();

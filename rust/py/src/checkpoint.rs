@@ -10,7 +10,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::PyArray;
 use crate::error::OrRaise;
-use crate::rules::{Call, names_of, results};
+use crate::inputs::argument_names;
+use crate::rules::{Call, results};
 use crate::transforms::isderiving;
 use crate::tree::{Kind, Tree};
 
@@ -122,7 +123,7 @@ pub fn call_checkpoint<'py>(
     } else {
         Policy::Products
     };
-    let call = Call::new(name, args, names_of(function, args)?)?;
+    let call = Call::new(name, args, argument_names(function, args.len())?)?;
     let (function, kwargs) = (function.clone().unbind(), kwargs.clone().unbind());
     let traced = {
         // What is nested in it runs again with it.

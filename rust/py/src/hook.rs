@@ -14,8 +14,8 @@ use pyo3::types::PyTuple;
 use crate::array::{Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
+use crate::inputs::rank_of;
 use crate::scalar::Operand;
-use crate::transforms::rank_of;
 use crate::tree::{Flattener, Position};
 
 /// A Python exception on its way through the core.

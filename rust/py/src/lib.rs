@@ -2,21 +2,28 @@
 // Python classes show themselves by `__repr__`, and what a function takes by value it takes from Python.
 #![allow(missing_debug_implementations, clippy::needless_pass_by_value)]
 
+mod align;
 mod array;
+mod bound;
 mod checkpoint;
 mod convert;
 mod error;
+mod flatten;
 mod fork;
 mod hook;
 mod index;
+mod inputs;
+mod layout;
 mod make;
 mod opaque;
 mod operators;
 mod ops;
 mod profile;
 mod program;
+mod pullback;
 mod rules;
 mod scalar;
+mod structure;
 mod table;
 mod transforms;
 mod tree;
@@ -32,7 +39,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cotan::interrupt::set_hook(error::interrupted);
     module.add_class::<array::PyArray>()?;
     module.add_class::<tree::Const>()?;
-    module.add_class::<transforms::PyPullback>()?;
+    module.add_class::<pullback::PyPullback>()?;
+    module.add_class::<structure::PyStructure>()?;
     module.add_class::<program::PyProgram>()?;
     module.add_class::<program::PyEquation>()?;
     module.add_class::<profile::PyProfile>()?;
@@ -74,7 +82,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::apply,
         make::array,
         make::asarray,
-        make::leaves,
+        structure::structure,
+        layout::forget_layouts,
         make::from_dlpack,
         transforms::gradient,
         transforms::value_and_gradient,

@@ -12,7 +12,6 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{Borrow, dtype_from, from_ndarray};
 use crate::error::OrRaise;
 use crate::scalar::Operand;
-use crate::tree::{Flattener, Position};
 
 /// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
 /// stay differentiable.
@@ -150,18 +149,4 @@ pub fn clear_caches(py: Python<'_>) {
         cotan::array::clear_caches();
         cotan::kernels::release_pool();
     });
-}
-
-/// The leaves of a structure, with their paths.
-#[pyfunction]
-pub fn leaves<'py>(
-    py: Python<'py>,
-    tree: &Bound<'py, PyAny>,
-) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-    let mut flattener = Flattener::new(Borrow::Copy, true, false);
-    flattener.flatten(tree, Position::Direct, true, "")?;
-    let leaves = flattener.leaves.into_iter();
-    leaves
-        .map(|leaf| Ok((leaf.path, wrap(py, leaf.array, Rank::Array)?)))
-        .collect()
 }

@@ -19,8 +19,8 @@ use crate::array::{Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
 use crate::hook::attached;
+use crate::inputs::rank_of;
 use crate::rules::{Call, Pull, with_pullback};
-use crate::transforms::rank_of;
 use crate::tree::{Flattener, Kind, Position, Tree, present};
 
 /// The kind of a plain value.

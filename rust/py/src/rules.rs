@@ -11,10 +11,10 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use crate::array::{item, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
+use crate::inputs::{argument_names, rank_of};
 use crate::opaque;
 use crate::scalar::Operand;
-use crate::transforms::rank_of;
-use crate::tree::{Flattener, Kind, Position, Tree};
+use crate::tree::{Flattener, Form, Kind, Position, Tree};
 
 /// What a call looks like without its values.
 pub struct Pull {
@@ -208,55 +208,37 @@ impl Fill {
         if given.is_none() {
             return Ok(());
         }
-        let wrong = |wanted: &str| {
-            PyTypeError::new_err(format!(
-                "{}: the {} of {path} must be {wanted}, or None, not {}",
-                self.rule,
-                self.what,
-                given.get_type()
-            ))
-        };
+        let wrong = |wanted: &str| self.wrong(given, path, wanted);
         match tree {
             Tree::Leaf(i) => {
                 let operand = Operand::of(given)?.ok_or_else(|| wrong("an array or a number"))?;
                 out[*i] = Some(operand.array()?);
             }
-            // It is data; whatever is said of it does not matter.
-            Tree::Static(_) => {}
-            Tree::Tuple(_, items) | Tree::List(items) => {
-                let wanted = || wrong(&format!("a tuple or list of {} entries", items.len()));
-                if Operand::of(given).is_ok_and(|o| o.is_some()) && given.len().is_err() {
-                    return Err(wanted());
+            // It is data, or the object itself once more; whatever is said of it does not matter.
+            Tree::Static(_) | Tree::Back(_) => {}
+            Tree::Other(other) => match other.form {
+                Form::Const => {}
+                Form::Tuple | Form::List => self.row(&other.items, given, path, out)?,
+                Form::Dict => {
+                    let keys: Vec<_> = other.keys.iter().map(|k| k.bind(py).clone()).collect();
+                    self.keyed(&keys, &other.items, given, path, out)?;
                 }
-                let entries = given.try_iter().map_err(|_| wanted())?;
-                let entries: Vec<Bound<'_, PyAny>> = entries.collect::<PyResult<_>>()?;
-                if entries.len() != items.len() {
-                    return Err(PyValueError::new_err(format!(
-                        "{}: the {} of {path} has {} entries, but {path} has {}",
-                        self.rule,
-                        self.what,
-                        entries.len(),
-                        items.len()
-                    )));
+                Form::Registered(_) => {
+                    let tangent = py.import("cotan._structures")?.getattr("Tangent")?;
+                    let fields = if given.is_instance(&tangent)? {
+                        given.getattr("_fields")?
+                    } else {
+                        given.clone()
+                    };
+                    let keys: Vec<_> = other.keys.iter().map(|k| k.bind(py).clone()).collect();
+                    self.keyed(&keys, &other.items, &fields, path, out)?;
                 }
-                for (i, (item, entry)) in items.iter().zip(&entries).enumerate() {
-                    self.fill(item, entry, &format!("{path}[{i}]"), out)?;
-                }
-            }
+            },
+            Tree::Tuple(_, items) | Tree::List(items) => self.row(items, given, path, out)?,
             Tree::Dict(items) => {
-                let dict = given.cast::<PyDict>().map_err(|_| wrong("a dict"))?;
-                let names = items.iter().map(|(k, _)| k.bind(py).clone());
-                self.known(dict, &names.collect::<Vec<_>>(), path)?;
-                for (key, item) in items {
-                    if let Some(entry) = dict.get_item(key)? {
-                        self.fill(
-                            item,
-                            &entry,
-                            &format!("{path}[{}]", key.bind(py).repr()?),
-                            out,
-                        )?;
-                    }
-                }
+                let keys: Vec<_> = items.iter().map(|(k, _)| k.bind(py).clone()).collect();
+                let items = items.iter().map(|(_, item)| item);
+                self.keyed(&keys, items, given, path, out)?;
             }
             Tree::Object(object, items) => {
                 let class = object.bind(py).get_type();
@@ -285,6 +267,68 @@ impl Fill {
                         self.fill(item, &entry, &format!("{path}.{name}"), out)?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, given: &Bound<'_, PyAny>, path: &str, wanted: &str) -> PyErr {
+        PyTypeError::new_err(format!(
+            "{}: the {} of {path} must be {wanted}, or None, not {}",
+            self.rule,
+            self.what,
+            given.get_type()
+        ))
+    }
+
+    /// The entries of a tuple or list.
+    fn row(
+        &self,
+        items: &[Tree],
+        given: &Bound<'_, PyAny>,
+        path: &str,
+        out: &mut [Option<Array>],
+    ) -> PyResult<()> {
+        let wanted = || {
+            let wanted = format!("a tuple or list of {} entries", items.len());
+            self.wrong(given, path, &wanted)
+        };
+        if Operand::of(given).is_ok_and(|o| o.is_some()) && given.len().is_err() {
+            return Err(wanted());
+        }
+        let entries = given.try_iter().map_err(|_| wanted())?;
+        let entries: Vec<Bound<'_, PyAny>> = entries.collect::<PyResult<_>>()?;
+        if entries.len() != items.len() {
+            return Err(PyValueError::new_err(format!(
+                "{}: the {} of {path} has {} entries, but {path} has {}",
+                self.rule,
+                self.what,
+                entries.len(),
+                items.len()
+            )));
+        }
+        for (i, (item, entry)) in items.iter().zip(&entries).enumerate() {
+            self.fill(item, entry, &format!("{path}[{i}]"), out)?;
+        }
+        Ok(())
+    }
+
+    /// The values of a dictionary.
+    fn keyed<'a>(
+        &self,
+        keys: &[Bound<'_, PyAny>],
+        items: impl IntoIterator<Item = &'a Tree>,
+        given: &Bound<'_, PyAny>,
+        path: &str,
+        out: &mut [Option<Array>],
+    ) -> PyResult<()> {
+        let dict = given
+            .cast::<PyDict>()
+            .map_err(|_| self.wrong(given, path, "a dict"))?;
+        self.known(dict, keys, path)?;
+        for (key, item) in keys.iter().zip(items) {
+            if let Some(entry) = dict.get_item(key)? {
+                self.fill(item, &entry, &format!("{path}[{}]", key.repr()?), out)?;
             }
         }
         Ok(())
@@ -368,20 +412,34 @@ fn remember(class: &Bound<'_, PyType>) {
     });
 }
 
-/// Cotangents of arguments, as instances of their classes where a rule has given such.
-pub fn natural<'py>(
-    py: Python<'py>,
-    args: &Bound<'py, PyTuple>,
-    entries: Vec<Bound<'py, PyAny>>,
-    classes: Option<&Py<PyTuple>>,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let Some(classes) = classes else {
-        return Ok(entries);
-    };
-    let function = py.import("cotan._rules")?.getattr("natural")?;
-    (args.iter().zip(entries))
-        .map(|(arg, entry)| function.call1((arg, entry, classes)))
-        .collect()
+thread_local! {
+    /// Classes whose cotangents are being handed out as instances.
+    static HANDED_OUT: RefCell<Option<Py<PyTuple>>> = const { RefCell::new(None) };
+}
+
+/// Hands cotangents out as instances of these classes, until it is dropped.
+pub struct HandOut(Option<Py<PyTuple>>);
+
+impl HandOut {
+    /// Begins to.
+    pub fn new(classes: Option<Py<PyTuple>>) -> HandOut {
+        HandOut(HANDED_OUT.replace(classes))
+    }
+}
+
+impl Drop for HandOut {
+    fn drop(&mut self) {
+        let classes = HANDED_OUT.replace(self.0.take());
+        drop(classes);
+    }
+}
+
+/// Whether the cotangent of an instance of this class is another instance.
+pub fn is_natural(class: &Bound<'_, PyType>) -> bool {
+    HANDED_OUT.with_borrow(|classes| {
+        let classes = classes.as_ref().map(|c| c.bind(class.py()));
+        classes.is_some_and(|c| c.iter().any(|c| c.is(class)))
+    })
 }
 
 /// A result taken apart: its structure, the kinds of its leaves, and the leaves.
@@ -462,13 +520,6 @@ pub fn with_pullback<'py>(
     Ok((y, back))
 }
 
-/// Names of the positional arguments of a call.
-pub fn names_of(rule: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
-    (rule.py().import("cotan._structures")?)
-        .call_method1("argument_names", (rule, args.len()))?
-        .extract()
-}
-
 /// Calls a function that returns its result and its pullback.
 #[pyfunction]
 pub fn call_adjoint<'py>(
@@ -479,7 +530,7 @@ pub fn call_adjoint<'py>(
     kwargs: &Bound<'py, PyDict>,
     is_opaque: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let call = Call::new(name, args, names_of(rule, args)?)?;
+    let call = Call::new(name, args, argument_names(rule, args.len())?)?;
     if is_opaque {
         return opaque::call(py, rule, call, kwargs);
     }
@@ -510,7 +561,7 @@ pub fn call_jvp<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let call = Call::new(name, args, names_of(function, args)?)?;
+    let call = Call::new(name, args, argument_names(function, args.len())?)?;
     if call.pull.active.is_empty() {
         return function.call(args, Some(kwargs));
     }

@@ -4,18 +4,19 @@ use std::cell::Cell;
 
 use cotan::array::{self, Pullback};
 use cotan::{Array, Recording};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::array::{Rank, wrap};
-use crate::checkpoint::Frame;
-use crate::convert::{Borrow, fingerprint};
+use crate::array::Rank;
+use crate::convert::Borrow;
 use crate::error::{OrRaise, enter};
+use crate::inputs::Inputs;
 use crate::program::PyProgram;
-use crate::rules::{Scope, natural};
+use crate::pullback::PyPullback;
+use crate::rules::Scope;
 use crate::scalar::Operand;
-use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
+use crate::tree::{Flattener, Kind, Position, present};
 
 thread_local! {
     /// How many recordings are going on in this thread.
@@ -23,10 +24,11 @@ thread_local! {
 }
 
 /// Counts a recording, until it is dropped.
-struct Nested;
+pub struct Nested;
 
 impl Nested {
-    fn enter() -> Nested {
+    /// Counts one more.
+    pub fn enter() -> Nested {
         LEVEL.set(LEVEL.get() + 1);
         Nested
     }
@@ -54,186 +56,6 @@ pub fn isderiving() -> bool {
 #[pyfunction]
 pub fn nestlevel() -> usize {
     LEVEL.get()
-}
-
-/// Arguments taken apart, with a leaf of the recording in place of each active one.
-struct Inputs {
-    trees: Vec<Tree>,
-    leaves: Vec<Leaf>,
-    /// For each active leaf its number among all, and the recording's leaf.
-    active: Vec<(usize, Array)>,
-    /// Whether what is recorded will be differentiated.
-    is_derived: bool,
-    /// Fingerprints of the leaves whose memory is borrowed.
-    borrowed: Vec<(usize, u64)>,
-}
-
-impl Inputs {
-    fn new(
-        recording: &Recording,
-        f: &Bound<'_, PyAny>,
-        args: &Bound<'_, PyTuple>,
-        wrt: Option<&Bound<'_, PyAny>>,
-        all_constants: bool,
-    ) -> PyResult<Inputs> {
-        let py = f.py();
-        if !f.is_callable() {
-            return Err(PyTypeError::new_err(format!(
-                "the first argument must be callable, the function to differentiate, not {}",
-                f.get_type()
-            )));
-        }
-        let wrt = wrt.filter(|w| !w.is_none());
-        let names: Option<Vec<String>> = match wrt {
-            Some(_) => Some(
-                py.import("cotan._structures")?
-                    .call_method1("argument_names", (f, args.len()))?
-                    .extract()?,
-            ),
-            None => None,
-        };
-        let borrow = if all_constants {
-            Borrow::Copy
-        } else {
-            Borrow::Call
-        };
-        let mut flattener = Flattener::new(borrow, names.is_some(), wrt.is_none());
-        let mut trees = Vec::with_capacity(args.len());
-        let mut starts = Vec::with_capacity(args.len() + 1);
-        for (i, arg) in args.iter().enumerate() {
-            starts.push(flattener.leaves.len());
-            let path = names.as_ref().map_or("", |n| n[i].as_str());
-            trees.push(flattener.flatten(&arg, Position::Direct, true, path)?);
-        }
-        starts.push(flattener.leaves.len());
-        let mut leaves = flattener.leaves;
-        if let (Some(wrt), Some(names)) = (wrt, names) {
-            let paths: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
-            let values: Vec<Bound<'_, PyAny>> = args.iter().collect();
-            let mask: Vec<bool> = py
-                .import("cotan._structures")?
-                .call_method1("select", (wrt, names, starts, paths, values))?
-                .extract()?;
-            for (leaf, wanted) in leaves.iter_mut().zip(mask) {
-                leaf.active &= wanted;
-            }
-        }
-        let active = (leaves.iter().enumerate())
-            .filter(|(_, l)| l.active)
-            .map(|(i, l)| (i, recording.leaf(&l.array)))
-            .collect();
-        let borrowed = (leaves.iter().enumerate())
-            .filter_map(|(i, l)| Some((i, fingerprint(l.array.value()?)?)))
-            .collect();
-        Ok(Inputs {
-            trees,
-            leaves,
-            active,
-            is_derived: !all_constants,
-            borrowed,
-        })
-    }
-
-    /// Calls the function.
-    fn call<'py>(&self, f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = f.py();
-        let mut objects = Vec::with_capacity(self.leaves.len());
-        for leaf in &self.leaves {
-            objects.push(wrap(py, leaf.array.clone(), rank_of(leaf.kind))?);
-        }
-        for (i, array) in &self.active {
-            objects[*i] = wrap(py, array.clone(), rank_of(self.leaves[*i].kind))?;
-        }
-        let args: Vec<Bound<'py, PyAny>> = self
-            .trees
-            .iter()
-            .map(|t| t.build(py, &objects))
-            .collect::<PyResult<_>>()?;
-        let args = PyTuple::new(py, args)?;
-        let result = {
-            let _nested = Nested::enter();
-            let frame = Frame::enter();
-            let result = f.call1(args)?;
-            if self.is_derived {
-                frame.run(py)?;
-            }
-            result
-        };
-        for (i, before) in &self.borrowed {
-            let leaf = &self.leaves[*i];
-            if leaf.array.value().and_then(fingerprint) != Some(*before) {
-                return Err(PyRuntimeError::new_err(format!(
-                    "an array of shape {} was written to while the function that is differentiated with \
-                     respect to it ran; pass a copy of it (x.copy()), or write through the argument that \
-                     the function receives",
-                    cotan::aval::tuple(leaf.array.shape())
-                )));
-            }
-        }
-        Ok(result)
-    }
-
-    fn recorded(&self) -> Vec<Array> {
-        self.active.iter().map(|(_, a)| a.clone()).collect()
-    }
-
-    /// Whether results are to be `Array`s because arguments were.
-    fn handles(&self) -> bool {
-        self.leaves
-            .iter()
-            .any(|l| matches!(l.kind, Kind::Handle(_)))
-    }
-
-    /// One entry for each argument: its cotangent.
-    fn gradients<'py>(
-        &self,
-        py: Python<'py>,
-        args: &Bound<'py, PyTuple>,
-        cts: &[Option<Array>],
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
-        let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
-        let entries = gradients(py, &self.trees, &kinds, &slots, cts)?;
-        natural(py, args, entries, Scope::natural(py).as_ref())
-    }
-}
-
-/// Cotangents of active leaves as structures, one for each argument.
-fn gradients<'py>(
-    py: Python<'py>,
-    trees: &[Tree],
-    kinds: &[Kind],
-    slots: &[usize],
-    cts: &[Option<Array>],
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
-    let mut present_at = vec![false; kinds.len()];
-    for (&slot, ct) in slots.iter().zip(cts) {
-        present_at[slot] = ct.is_some();
-        objects[slot] = match ct {
-            Some(ct) => Some(present(py, ct, kinds[slot])?),
-            None => None,
-        };
-    }
-    let none = || py.None().into_bound(py);
-    (trees.iter())
-        .map(|tree| {
-            if !tree.any(&present_at) {
-                return Ok(none());
-            }
-            Ok(tree.tangents(py, &objects)?.unwrap_or_else(none))
-        })
-        .collect()
-}
-
-/// What an array of this kind would be in NumPy.
-pub fn rank_of(kind: Kind) -> Rank {
-    match kind {
-        Kind::NdArray => Rank::Array,
-        Kind::Scalar => Rank::Scalar,
-        Kind::Number => Rank::Number,
-        Kind::Handle(rank) => rank,
-    }
 }
 
 /// What a function returned, as one real scalar.
@@ -293,8 +115,9 @@ fn presented<'py>(
 /// for an object, containers of these for containers. Entries of arguments that are held constant
 /// (`ct.const`, `wrt`) or have no influence are None.
 ///
-/// `wrt`: positions or names of arguments, paths (`"model.w"`, `"layers[*].b"`, `"**.bias"`), a
-/// structure of bools, or a predicate on path and leaf.
+/// `wrt`: positions or names of arguments, paths (`"model.w"`, `"layers[*].b"`, `"**.bias"`), for each
+/// argument a structure of bools, or a predicate on path and leaf. A function without arguments takes
+/// the `Array`s that it uses, `wrt=[model.w]`, and the gradient is a mapping with these as keys.
 ///
 /// Raises `ValueError` when the function does not return a real scalar, `TypeError` when something on
 /// the way has no derivative or would drop it; what the function itself raises arrives as it is.
@@ -310,7 +133,7 @@ pub fn gradient<'py>(
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyTuple>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
@@ -323,7 +146,7 @@ pub fn gradient<'py>(
         drop((output, leaves, recording));
         cts
     })?;
-    PyTuple::new(py, inputs.gradients(py, args, &cts)?)
+    inputs.gradients(py, &cts)
 }
 
 /// The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it.
@@ -338,7 +161,7 @@ pub fn value_and_gradient<'py>(
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
@@ -352,7 +175,7 @@ pub fn value_and_gradient<'py>(
         result
     })?;
     let value = presented(py, &value, rank, inputs.handles())?;
-    Ok((value, PyTuple::new(py, inputs.gradients(py, args, &cts)?)?))
+    Ok((value, inputs.gradients(py, &cts)?))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents
@@ -377,7 +200,8 @@ pub fn pullback<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, PyPullback)> {
     let _scope = Scope::enter();
     let recording = Recording::new();
-    let inputs = Inputs::new(&recording, f, args, wrt, false)?;
+    let mut inputs = Inputs::new(&recording, f, args, wrt, false)?;
+    inputs.remember_names(f)?;
     let y = inputs.call(f)?;
     let mut results = Flattener::new(Borrow::Copy, false, false);
     let tree = results.flatten(&y, Position::Direct, true, "")?;
@@ -400,184 +224,9 @@ pub fn pullback<'py>(
         });
     }
     let y = tree.build(py, &objects)?;
-    let back = PyPullback {
-        back,
-        results: tree,
-        avals: outs.iter().map(|o| o.aval().clone()).collect(),
-        slots: inputs.active.iter().map(|(i, _)| *i).collect(),
-        kinds: inputs
-            .leaves
-            .iter()
-            .map(|l| Kind::Handle(rank_of(l.kind)))
-            .collect(),
-        trees: std::sync::Arc::new(inputs.trees),
-        bare: None,
-        natural: Scope::natural(py),
-    };
+    let avals = outs.iter().map(|o| o.aval().clone()).collect();
+    let back = PyPullback::new(back, tree, avals, inputs, Scope::natural(py));
     Ok((y, back))
-}
-
-/// The linear map from cotangents of a function's value to cotangents of its arguments.
-#[pyclass(frozen, name = "Pullback", module = "cotan")]
-pub struct PyPullback {
-    back: Pullback,
-    results: Tree,
-    avals: Vec<cotan::Aval>,
-    trees: std::sync::Arc<Vec<Tree>>,
-    kinds: Vec<Kind>,
-    slots: Vec<usize>,
-    /// Narrowed to this argument: its cotangent comes alone, without a tuple.
-    bare: Option<usize>,
-    /// Classes whose instances are their own cotangents, see [`natural`].
-    natural: Option<Py<PyTuple>>,
-}
-
-impl PyPullback {
-    /// Cotangents of the results, in the order of their leaves.
-    fn cotangents(&self, dy: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Array>>> {
-        let mut out = vec![None; self.avals.len()];
-        self.fill(&self.results, dy, &mut out)?;
-        Ok(out)
-    }
-
-    fn fill(&self, tree: &Tree, dy: &Bound<'_, PyAny>, out: &mut [Option<Array>]) -> PyResult<()> {
-        if dy.is_none() {
-            return Ok(());
-        }
-        match tree {
-            Tree::Leaf(i) => {
-                let aval = &self.avals[*i];
-                let operand = Operand::expect("cotangent", dy)?;
-                if operand.dtype().is_complex() && !aval.dtype.is_complex() {
-                    return Err(PyTypeError::new_err(format!(
-                        "cotangent: the value is of dtype {}, so its cotangent is real, not complex",
-                        aval.dtype.numpy_name()
-                    )));
-                }
-                let ct = operand.array()?;
-                if ct.shape() != aval.shape.as_slice() {
-                    return Err(PyValueError::new_err(format!(
-                        "cotangent: the value has shape {}, so its cotangent must have it too, not {}",
-                        cotan::aval::tuple(&aval.shape),
-                        cotan::aval::tuple(ct.shape())
-                    )));
-                }
-                if aval.dtype.is_inexact() {
-                    out[*i] = Some(ct.cast(aval.dtype).or_raise()?);
-                }
-            }
-            Tree::Static(_) => {}
-            Tree::Tuple(_, items) | Tree::List(items) => {
-                let given: Vec<Bound<'_, PyAny>> = dy.try_iter()?.collect::<PyResult<_>>()?;
-                if given.len() != items.len() {
-                    return Err(PyValueError::new_err(format!(
-                        "cotangent: the value has {} entries, {} given",
-                        items.len(),
-                        given.len()
-                    )));
-                }
-                for (item, dy) in items.iter().zip(&given) {
-                    self.fill(item, dy, out)?;
-                }
-            }
-            Tree::Dict(items) => {
-                for (key, item) in items {
-                    let dy = dy.call_method1("get", (key,))?;
-                    self.fill(item, &dy, out)?;
-                }
-            }
-            Tree::Object(_, items) => {
-                for (name, item) in items {
-                    if let Some(dy) = dy.getattr_opt(name.bind(dy.py()))? {
-                        self.fill(item, &dy, out)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-#[pymethods]
-impl PyPullback {
-    /// Cotangents of the arguments, given that of the value (None for zero).
-    fn __call__<'py>(
-        &self,
-        py: Python<'py>,
-        dy: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
-        let mut entries = gradients(py, &self.trees, &self.kinds, &self.slots, &cts)?;
-        if self.natural.is_some() {
-            // Only what is an object itself is remembered.
-            let originals = self.trees.iter().map(|tree| match tree {
-                Tree::Object(object, _) => object.bind(py).clone(),
-                _ => py.None().into_bound(py),
-            });
-            let originals = PyTuple::new(py, originals.collect::<Vec<_>>())?;
-            entries = natural(py, &originals, entries, self.natural.as_ref())?;
-        }
-        match self.bare {
-            Some(i) => Ok(entries.swap_remove(i)),
-            None => Ok(PyTuple::new(py, entries)?.into_any()),
-        }
-    }
-
-    /// The pullback with respect to some arguments only; what only the others need is let go. For one
-    /// position the result gives its bare cotangent, for a tuple of positions a tuple.
-    fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
-        let bare = arguments.is_instance_of::<PyInt>();
-        let positions: Vec<usize> = if bare {
-            vec![arguments.extract()?]
-        } else {
-            arguments.extract()?
-        };
-        if let Some(p) = positions.iter().find(|&&p| p >= self.trees.len()) {
-            return Err(PyValueError::new_err(format!(
-                "wrt: there is no argument {p}; the function has {}",
-                self.trees.len()
-            )));
-        }
-        let mut wanted = vec![false; self.kinds.len()];
-        for &p in &positions {
-            self.trees[p].mark(&mut wanted);
-        }
-        let leaves: Vec<bool> = self.slots.iter().map(|&s| wanted[s]).collect();
-        Ok(PyPullback {
-            back: self.back.wrt(&leaves),
-            results: self.results.clone_ref(py),
-            avals: self.avals.clone(),
-            trees: std::sync::Arc::clone(&self.trees),
-            kinds: self.kinds.clone(),
-            slots: self.slots.clone(),
-            natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
-            bare: if bare {
-                positions.first().copied()
-            } else {
-                None
-            },
-        })
-    }
-
-    /// Bytes of the values that it keeps.
-    #[getter]
-    fn nbytes(&self) -> usize {
-        self.back.nbytes()
-    }
-
-    /// The program that it applies.
-    #[getter]
-    fn program(&self) -> PyProgram {
-        PyProgram::new(self.back.program().clone(), Vec::new())
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "<Pullback: {} equations, keeps {} bytes>",
-            self.back.program().eqns().len(),
-            self.back.nbytes()
-        )
-    }
 }
 
 /// The program of a function: recorded on arguments like these, without computing anything.

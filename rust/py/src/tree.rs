@@ -1,27 +1,23 @@
-//! Structures of arrays: taking them apart into leaves with paths, and putting them together again.
-//!
-//! Tuples, lists, dictionaries, named tuples, dataclasses and plain objects are walked into without
-//! registration; everything that has no leaf inside stays the object that it is.
+//! Structures without their leaves, and how they are put together again: with values, or with the
+//! cotangents of the leaves. [`crate::flatten`] makes them.
 
-use cotan::{Array, DType, Number};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use cotan::Array;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple,
-    PyType,
-};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
-use crate::array::{PyArray, Rank, force, item, wrap};
-use crate::convert::{
-    Borrow, dtype_of, from_ndarray, is_numpy_scalar, to_ndarray, to_numpy_scalar,
-};
+use crate::array::{Rank, force, item, wrap};
+use crate::convert::{instance_dict, set_slot, slot_value, to_ndarray, to_numpy_scalar};
+use crate::layout::{self, Layout, Sort};
+
+pub use crate::flatten::{Flattener, Position};
 
 /// A value to hold constant: made by `ct.const`.
 #[pyclass(frozen, name = "Const", module = "cotan")]
 pub struct Const {
     #[pyo3(get)]
-    value: Py<PyAny>,
+    pub value: Py<PyAny>,
 }
 
 #[pymethods]
@@ -59,6 +55,8 @@ pub struct Leaf {
     pub active: bool,
     /// Where it is; empty unless paths were asked for.
     pub path: String,
+    /// The object itself.
+    pub object: Py<PyAny>,
 }
 
 /// A structure without its leaves.
@@ -67,7 +65,7 @@ pub enum Tree {
     Leaf(usize),
     /// Something without leaves.
     Static(Py<PyAny>),
-    /// A tuple; of a named class, if there is one.
+    /// A tuple; of a class of its own, if there is one.
     Tuple(Option<Py<PyAny>>, Vec<Tree>),
     /// A list.
     List(Vec<Tree>),
@@ -75,308 +73,58 @@ pub enum Tree {
     Dict(Vec<(Py<PyAny>, Tree)>),
     /// An object: its fields, by name.
     Object(Py<PyAny>, Vec<(Py<PyString>, Tree)>),
+    /// Anything else.
+    Other(Box<Other>),
+    /// The structure so many levels below the root, in which this one is: it closes a cycle.
+    Back(usize),
 }
 
-/// Takes structures apart.
-pub struct Flattener {
-    /// The leaves found so far.
-    pub leaves: Vec<Leaf>,
-    borrow: Borrow,
-    with_paths: bool,
-    /// Whether `__trainable__` counts: not when a mask is given at the call.
-    declared: bool,
-    /// Objects on the way from the root, by address: one of them again closes a cycle.
-    open: Vec<usize>,
+/// A structure of a rarer kind.
+pub struct Other {
+    /// What was taken apart.
+    pub original: Py<PyAny>,
+    /// What it is.
+    pub form: Form,
+    /// Keys of a dictionary, names or indices of the children of a registered class.
+    pub keys: Vec<Py<PyAny>>,
+    /// Its parts.
+    pub items: Vec<Tree>,
 }
 
-/// Numbers that stand directly as arguments are leaves whatever their type; inside structures an
-/// integer is data.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// An argument, or a result.
-    Direct,
-    /// Inside something.
-    Nested,
-}
-
-impl Flattener {
-    /// For arguments of a call (`Borrow::Call`), or for values that are kept (`Borrow::Copy`).
-    pub fn new(borrow: Borrow, with_paths: bool, declared: bool) -> Flattener {
-        Flattener {
-            leaves: Vec::new(),
-            borrow,
-            with_paths,
-            declared,
-            open: Vec::new(),
-        }
-    }
-
-    fn leaf(&mut self, array: Array, kind: Kind, active: bool, path: &str) -> Tree {
-        let active = active && array.dtype().is_inexact();
-        let path = if self.with_paths {
-            path.to_string()
-        } else {
-            String::new()
-        };
-        self.leaves.push(Leaf {
-            array,
-            kind,
-            active,
-            path,
-        });
-        Tree::Leaf(self.leaves.len() - 1)
-    }
-
-    /// Takes one object apart.
-    pub fn flatten(
-        &mut self,
-        object: &Bound<'_, PyAny>,
-        position: Position,
-        active: bool,
-        path: &str,
-    ) -> PyResult<Tree> {
-        let py = object.py();
-        if let Ok(array) = object.cast::<PyArray>() {
-            let kind = Kind::Handle(array.get().rank());
-            return Ok(self.leaf(array.get().read()?, kind, active, path));
-        }
-        if let Ok(array) = object.cast::<PyUntypedArray>() {
-            // Inside a structure an array of strings is data like a string.
-            if position == Position::Nested && dtype_of(&array.dtype()).is_err() {
-                return Ok(Tree::Static(object.clone().unbind()));
-            }
-            let value = from_ndarray(array, self.borrow)?;
-            return Ok(self.leaf(Array::constant(value), Kind::NdArray, active, path));
-        }
-        if let Ok(constant) = object.cast::<Const>() {
-            return self.flatten(constant.get().value.bind(py), position, false, path);
-        }
-        if object.is_instance_of::<PyBool>()
-            || object.is_none()
-            || object.is_instance_of::<PyString>()
-        {
-            return Ok(Tree::Static(object.clone().unbind()));
-        }
-        if is_numpy_scalar(object)? {
-            let array = py.import("numpy")?.call_method1("asarray", (object,))?;
-            let array = array.cast::<PyUntypedArray>()?;
-            if dtype_of(&array.dtype()).is_ok_and(DType::is_inexact) {
-                let value = from_ndarray(array, Borrow::Call)?;
-                return Ok(self.leaf(Array::constant(value), Kind::Scalar, active, path));
-            }
-            return Ok(Tree::Static(object.clone().unbind()));
-        }
-        // A number that is held constant is handed to `f` as it is.
-        if active && object.is_instance_of::<PyFloat>() {
-            let number = Array::number(DType::F64, Number::Float(object.extract()?));
-            return Ok(self.leaf(number, Kind::Number, active, path));
-        }
-        if active && object.is_instance_of::<PyComplex>() {
-            let number = Array::number(DType::C128, Number::Complex(object.extract()?));
-            return Ok(self.leaf(number, Kind::Number, active, path));
-        }
-        if object.is_instance_of::<PyInt>() {
-            if position == Position::Direct && active {
-                let number = Array::number(DType::F64, Number::Float(object.extract()?));
-                return Ok(self.leaf(number, Kind::Number, active, path));
-            }
-            return Ok(Tree::Static(object.clone().unbind()));
-        }
-        let address = object.as_ptr() as usize;
-        if self.open.contains(&address) {
-            return Ok(Tree::Static(object.clone().unbind()));
-        }
-        self.open.push(address);
-        let tree = self.container(object, active, path);
-        self.open.pop();
-        tree
-    }
-
-    fn container(&mut self, object: &Bound<'_, PyAny>, active: bool, path: &str) -> PyResult<Tree> {
-        let py = object.py();
-        let first = self.leaves.len();
-        let tree = if let Ok(tuple) = object.cast::<PyTuple>() {
-            let class = object
-                .getattr_opt("_fields")?
-                .map(|_| object.get_type().into_any().unbind());
-            let names = match &class {
-                Some(_) => Some(object.getattr("_fields")?.extract::<Vec<String>>()?),
-                None => None,
-            };
-            let mut items = Vec::with_capacity(tuple.len());
-            for (i, item) in tuple.iter().enumerate() {
-                let path = self.child(path, || match &names {
-                    Some(names) => format!(".{}", names[i]),
-                    None => format!("[{i}]"),
-                });
-                items.push(self.flatten(&item, Position::Nested, active, &path)?);
-            }
-            Tree::Tuple(class, items)
-        } else if let Ok(list) = object.cast_exact::<PyList>() {
-            let mut items = Vec::with_capacity(list.len());
-            for (i, item) in list.iter().enumerate() {
-                let path = self.child(path, || format!("[{i}]"));
-                items.push(self.flatten(&item, Position::Nested, active, &path)?);
-            }
-            Tree::List(items)
-        } else if let Ok(dict) = object.cast_exact::<PyDict>() {
-            let mut items = Vec::with_capacity(dict.len());
-            for (key, item) in dict.iter() {
-                let path = self.child(path, || key_step(&key));
-                items.push((
-                    key.unbind(),
-                    self.flatten(&item, Position::Nested, active, &path)?,
-                ));
-            }
-            Tree::Dict(items)
-        } else if let Some(fields) = fields(object)? {
-            let trainable = if self.declared {
-                object.getattr_opt("__trainable__")?
-            } else {
-                None
-            };
-            let mut items = Vec::with_capacity(fields.len());
-            for (name, item) in fields {
-                let asked = match &trainable {
-                    Some(names) => names.contains(&name)?,
-                    None => true,
-                };
-                let path = self.child(path, || format!(".{name}"));
-                items.push((
-                    name.unbind(),
-                    self.flatten(&item, Position::Nested, active && asked, &path)?,
-                ));
-            }
-            Tree::Object(object.clone().unbind(), items)
-        } else {
-            Tree::Static(object.clone().unbind())
-        };
-        // Without a leaf (and without a `const` to unwrap) it stays the object that it is.
-        if self.leaves.len() == first
-            && !has_const(py, &tree)
-            && !matches!(tree, Tree::Tuple(..) | Tree::List(_) | Tree::Dict(_))
-        {
-            return Ok(Tree::Static(object.clone().unbind()));
-        }
-        Ok(tree)
-    }
-
-    fn child(&self, path: &str, step: impl FnOnce() -> String) -> String {
-        if self.with_paths {
-            format!("{path}{}", step())
-        } else {
-            String::new()
-        }
-    }
-}
-
-/// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
-fn key_step(key: &Bound<'_, PyAny>) -> String {
-    match key
-        .cast::<PyString>()
-        .map(|k| (k.call_method0("isidentifier"), k.to_string()))
-    {
-        Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
-        _ => key
-            .repr()
-            .map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
-    }
-}
-
-/// Whether putting the structure together changes it although it has no leaves: a constant number was
-/// unwrapped somewhere.
-fn has_const(py: Python<'_>, tree: &Tree) -> bool {
-    let Tree::Object(object, items) = tree else {
-        return false;
-    };
-    items.iter().any(|(name, item)| match item {
-        Tree::Static(value) => object
-            .bind(py)
-            .getattr(name.bind(py))
-            .is_ok_and(|now| !now.is(value.bind(py))),
-        _ => true,
-    })
-}
-
-type Fields<'py> = Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>;
-
-/// The fields of an object that is a container of them: what is in its `__dict__` and its slots.
-fn fields<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Fields<'py>>> {
-    static SLOTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = object.py();
-    if object.is_instance_of::<PyType>()
-        || object.is_instance_of::<PyModule>()
-        || object.is_instance_of::<PyFunction>()
-        || object.is_instance_of::<PyDict>()
-        || object.is_instance_of::<PyList>()
-    {
-        return Ok(None);
-    }
-    let class = object.get_type();
-    let mut out: Fields<'py> = Vec::new();
-    let mut found = false;
-    let slots = SLOTS.get_or_try_init(py, || {
-        py.import("cotan._structures")?
-            .getattr("slot_names")
-            .map(Bound::unbind)
-    })?;
-    let slots = slots.bind(py).call1((&class,))?;
-    if !slots.is_none() {
-        found = true;
-        for name in slots.try_iter()? {
-            let name = name?.cast_into::<PyString>()?;
-            if let Some(value) = object.getattr_opt(&name)? {
-                out.push((name, value));
-            }
-        }
-    }
-    if let Some(dict) = object.getattr_opt("__dict__")?
-        && let Ok(dict) = dict.cast_into_exact::<PyDict>()
-    {
-        found = true;
-        for (name, value) in dict.iter() {
-            if let Ok(name) = name.cast_into::<PyString>() {
-                out.push((name, value));
-            }
-        }
-    }
-    Ok(found.then_some(out))
+/// Kinds of rarer structures.
+pub enum Form {
+    /// A tuple with attributes.
+    Tuple,
+    /// A subclass of list.
+    List,
+    /// A subclass of dict.
+    Dict,
+    /// Of a registered class, with what its `flatten` gave besides.
+    Registered(Py<PyAny>),
+    /// A `const(...)` that is to stay one.
+    Const,
 }
 
 impl Tree {
+    /// Its parts, in order.
+    pub fn children(&self) -> Box<dyn Iterator<Item = &Tree> + '_> {
+        match self {
+            Tree::Leaf(_) | Tree::Static(_) | Tree::Back(_) => Box::new(std::iter::empty()),
+            Tree::Tuple(_, items) | Tree::List(items) => Box::new(items.iter()),
+            Tree::Dict(items) => Box::new(items.iter().map(|(_, t)| t)),
+            Tree::Object(_, items) => Box::new(items.iter().map(|(_, t)| t)),
+            Tree::Other(other) => Box::new(other.items.iter()),
+        }
+    }
+
     /// The structure with these leaves in it.
     pub fn build<'py>(
         &self,
         py: Python<'py>,
         leaves: &[Bound<'py, PyAny>],
     ) -> PyResult<Bound<'py, PyAny>> {
-        let all = |items: &[Tree]| -> PyResult<Vec<Bound<'py, PyAny>>> {
-            items.iter().map(|t| t.build(py, leaves)).collect()
-        };
-        Ok(match self {
-            Tree::Leaf(i) => leaves[*i].clone(),
-            Tree::Static(object) => object.bind(py).clone(),
-            Tree::Tuple(None, items) => PyTuple::new(py, all(items)?)?.into_any(),
-            Tree::Tuple(Some(class), items) => {
-                class.bind(py).call1(PyTuple::new(py, all(items)?)?)?
-            }
-            Tree::List(items) => PyList::new(py, all(items)?)?.into_any(),
-            Tree::Dict(items) => {
-                let dict = PyDict::new(py);
-                for (key, item) in items {
-                    dict.set_item(key, item.build(py, leaves)?)?;
-                }
-                dict.into_any()
-            }
-            Tree::Object(object, items) => {
-                let new = PyDict::new(py);
-                for (name, item) in items {
-                    new.set_item(name, item.build(py, leaves)?)?;
-                }
-                py.import("cotan._structures")?
-                    .call_method1("rebuilt", (object, new))?
-            }
-        })
+        let open = Vec::new();
+        Builder { py, leaves, open }.build(self)
     }
 
     /// The structure of cotangents: `None` where there is none, a `Tangent` in place of an object.
@@ -394,10 +142,11 @@ impl Tree {
         };
         Ok(match self {
             Tree::Leaf(i) => leaves[*i].clone(),
-            Tree::Static(_) => None,
+            Tree::Static(_) | Tree::Back(_) => None,
             Tree::Tuple(None, items) => Some(PyTuple::new(py, all(items)?)?.into_any()),
             Tree::Tuple(Some(class), items) => {
-                Some(class.bind(py).call1(PyTuple::new(py, all(items)?)?)?)
+                let entries = PyTuple::new(py, all(items)?)?;
+                Some(named_tuple(class.bind(py), &entries)?)
             }
             Tree::List(items) => Some(PyList::new(py, all(items)?)?.into_any()),
             Tree::Dict(items) => {
@@ -418,23 +167,76 @@ impl Tree {
                 if !any {
                     return Ok(None);
                 }
-                let class = object.bind(py).get_type();
-                Some(
-                    py.import("cotan._structures")?
-                        .call_method1("Tangent", (class, fields))?,
-                )
+                Some(tangent(object.bind(py), &fields)?)
+            }
+            Tree::Other(other) => {
+                let items = all(&other.items)?;
+                if let Form::Registered(_) = other.form {
+                    if items.iter().all(Bound::is_none) {
+                        return Ok(None);
+                    }
+                    let fields = PyDict::new(py);
+                    for (name, item) in other.keys.iter().zip(items) {
+                        fields.set_item(name, item)?;
+                    }
+                    Some(tangent(other.original.bind(py), &fields)?)
+                } else {
+                    let filled = other.shell(py)?;
+                    Some(other.fill(py, filled, items)?)
+                }
             }
         })
     }
 
     /// Marks the leaves of it.
     pub fn mark(&self, marked: &mut [bool]) {
+        if let Tree::Leaf(i) = self {
+            marked[*i] = true;
+        }
+        self.children().for_each(|t| t.mark(marked));
+    }
+
+    /// Whether any leaf of it is marked.
+    pub fn any(&self, marked: &[bool]) -> bool {
         match self {
-            Tree::Leaf(i) => marked[*i] = true,
-            Tree::Static(_) => {}
-            Tree::Tuple(_, items) | Tree::List(items) => items.iter().for_each(|t| t.mark(marked)),
-            Tree::Dict(items) => items.iter().for_each(|(_, t)| t.mark(marked)),
-            Tree::Object(_, items) => items.iter().for_each(|(_, t)| t.mark(marked)),
+            Tree::Leaf(i) => marked[*i],
+            Tree::Tuple(_, items) | Tree::List(items) => items.iter().any(|t| t.any(marked)),
+            _ => self.children().any(|t| t.any(marked)),
+        }
+    }
+
+    /// The paths of its leaves, in their order, given its own.
+    pub fn paths(&self, path: &str, out: &mut Vec<String>, py: Python<'_>) {
+        if let Tree::Leaf(_) = self {
+            return out.push(path.to_string());
+        }
+        for (i, child) in self.children().enumerate() {
+            match child {
+                Tree::Static(_) | Tree::Back(_) => {}
+                _ => child.paths(&format!("{path}{}", self.step(py, i)), out, py),
+            }
+        }
+    }
+
+    /// How a path goes on to its part of this number.
+    pub fn step(&self, py: Python<'_>, i: usize) -> String {
+        match self {
+            Tree::Dict(items) => key_step(items[i].0.bind(py)),
+            Tree::Object(_, items) => format!(".{}", items[i].0.bind(py)),
+            Tree::Tuple(Some(class), _) => match tuple_names(class.bind(py)) {
+                Some(names) if i < names.len() => format!(".{}", names[i]),
+                _ => format!("[{i}]"),
+            },
+            Tree::Other(other) => match other.form {
+                Form::Dict | Form::Registered(_) => key_step(other.keys[i].bind(py)),
+                Form::Const => String::new(),
+                Form::Tuple => match tuple_names(&other.original.bind(py).get_type()) {
+                    Some(names) if i < names.len() => format!(".{}", names[i]),
+                    _ => format!("[{i}]"),
+                },
+                Form::List => format!("[{i}]"),
+            },
+            _ => format!("[{i}]"),
         }
     }
 
@@ -443,6 +245,7 @@ impl Tree {
         let all = |items: &[Tree]| items.iter().map(|t| t.clone_ref(py)).collect();
         match self {
             Tree::Leaf(i) => Tree::Leaf(*i),
+            Tree::Back(level) => Tree::Back(*level),
             Tree::Static(object) => Tree::Static(object.clone_ref(py)),
             Tree::Tuple(class, items) => {
                 Tree::Tuple(class.as_ref().map(|c| c.clone_ref(py)), all(items))
@@ -461,18 +264,295 @@ impl Tree {
                     .map(|(n, t)| (n.clone_ref(py), t.clone_ref(py)))
                     .collect(),
             ),
+            Tree::Other(other) => Tree::Other(Box::new(Other {
+                original: other.original.clone_ref(py),
+                form: match &other.form {
+                    Form::Tuple => Form::Tuple,
+                    Form::List => Form::List,
+                    Form::Dict => Form::Dict,
+                    Form::Registered(aux) => Form::Registered(aux.clone_ref(py)),
+                    Form::Const => Form::Const,
+                },
+                keys: other.keys.iter().map(|k| k.clone_ref(py)).collect(),
+                items: all(&other.items),
+            })),
         }
     }
+}
 
-    /// Whether any leaf of it is marked.
-    pub fn any(&self, marked: &[bool]) -> bool {
-        match self {
-            Tree::Leaf(i) => marked[*i],
-            Tree::Static(_) => false,
-            Tree::Tuple(_, items) | Tree::List(items) => items.iter().any(|t| t.any(marked)),
-            Tree::Dict(items) => items.iter().any(|(_, t)| t.any(marked)),
-            Tree::Object(_, items) => items.iter().any(|(_, t)| t.any(marked)),
+/// Puts a structure together.
+struct Builder<'a, 'py> {
+    py: Python<'py>,
+    leaves: &'a [Bound<'py, PyAny>],
+    /// The structures around the one that is being built, from the root; those that close a cycle are
+    /// objects that exist before they are complete.
+    open: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Builder<'_, 'py> {
+    fn all(
+        &mut self,
+        shell: Bound<'py, PyAny>,
+        items: &[Tree],
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.open.push(shell);
+        let built = items.iter().map(|t| self.build(t)).collect();
+        self.open.pop();
+        built
+    }
+
+    fn build(&mut self, tree: &Tree) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        let none = || py.None().into_bound(py);
+        Ok(match tree {
+            Tree::Leaf(i) => self.leaves[*i].clone(),
+            Tree::Static(object) => object.bind(py).clone(),
+            Tree::Back(level) => self.open[*level].clone(),
+            Tree::Tuple(None, items) => PyTuple::new(py, self.all(none(), items)?)?.into_any(),
+            Tree::Tuple(Some(class), items) => {
+                let entries = PyTuple::new(py, self.all(none(), items)?)?;
+                named_tuple(class.bind(py), &entries)?
+            }
+            Tree::List(items) => {
+                let list = PyList::empty(py);
+                for item in self.all(list.clone().into_any(), items)? {
+                    list.append(item)?;
+                }
+                list.into_any()
+            }
+            Tree::Dict(items) => {
+                let dict = PyDict::new(py);
+                self.open.push(dict.clone().into_any());
+                for (key, item) in items {
+                    dict.set_item(key, self.build(item)?)?;
+                }
+                self.open.pop();
+                dict.into_any()
+            }
+            Tree::Object(object, items) => self.object(object.bind(py), items)?,
+            Tree::Other(other) => {
+                let shell = match other.form {
+                    Form::List | Form::Dict => other.shell(py)?,
+                    _ => none(),
+                };
+                let items = self.all(shell.clone(), &other.items)?;
+                other.fill(py, shell, items)?
+            }
+        })
+    }
+
+    /// An object with other values in its fields. No code of its class runs: initialisers may check or
+    /// convert what they are given, setters may refuse.
+    fn object(
+        &mut self,
+        original: &Bound<'py, PyAny>,
+        items: &[(Py<PyString>, Tree)],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        let layout = known(original)?;
+        let new = layout.empty(&original.get_type())?;
+        let dict = layout.has_dict.then(|| instance_dict(&new)).transpose()?;
+        self.open.push(new.clone());
+        for (name, item) in items {
+            let value = self.build(item)?;
+            match &dict {
+                Some(dict) if !layout.slots.iter().any(|s| s.is(name)) => {
+                    dict.set_item(name, value)?;
+                }
+                _ => set_slot(&new, name.bind(py), &value)?,
+            }
         }
+        self.open.pop();
+        if layout.hidden {
+            py.import("cotan._layout")?
+                .call_method1("copy_hidden", (original, &new))?;
+        }
+        Ok(new)
+    }
+}
+
+impl Other {
+    /// A list or dictionary of the same class without items, with the same attributes.
+    fn shell<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let original = self.original.bind(py);
+        if matches!(self.form, Form::List | Form::Dict) {
+            let layout = known(original)?;
+            let new = layout.empty(&original.get_type())?;
+            copy_attributes(&layout, original, &new)?;
+            return Ok(new);
+        }
+        Ok(py.None().into_bound(py))
+    }
+
+    /// Puts items into a shell, or makes what has none.
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        shell: Bound<'py, PyAny>,
+        items: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let original = self.original.bind(py);
+        if let Form::Const = self.form {
+            let value = items.into_iter().next().map(Bound::unbind);
+            let value = value.unwrap_or_else(|| py.None());
+            return Ok(Bound::new(py, Const { value })?.into_any());
+        }
+        let layout = known(original)?;
+        let put = layout.put.as_ref();
+        match &self.form {
+            Form::Tuple => {
+                let new = layout.tuple(&original.get_type(), &PyTuple::new(py, items)?)?;
+                copy_attributes(&layout, original, &new)?;
+                return Ok(new);
+            }
+            Form::Registered(aux) => {
+                let Some(unflatten) = &layout.unflatten else {
+                    return Ok(original.clone());
+                };
+                return unflatten.bind(py).call1((aux, PyTuple::new(py, items)?));
+            }
+            Form::List => {
+                for item in items {
+                    put.map(|p| p.bind(py).call1((&shell, item))).transpose()?;
+                }
+            }
+            Form::Dict | Form::Const => {
+                for (key, item) in self.keys.iter().zip(items) {
+                    put.map(|p| p.bind(py).call1((&shell, key, item)))
+                        .transpose()?;
+                }
+            }
+        }
+        Ok(shell)
+    }
+}
+
+/// The layout of something that was taken apart. It can be missing only if the class was registered
+/// anew in between.
+fn known(object: &Bound<'_, PyAny>) -> PyResult<std::sync::Arc<Layout>> {
+    layout::of(object)?.ok_or_else(|| {
+        pyo3::exceptions::PyRuntimeError::new_err(format!(
+            "{} is taken apart in another way than before",
+            object.get_type()
+        ))
+    })
+}
+
+/// Attributes of a container of a class of its own are not parts of it; the new one gets them as they are.
+fn copy_attributes<'py>(
+    layout: &Layout,
+    original: &Bound<'py, PyAny>,
+    new: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let py = original.py();
+    for name in &layout.slots {
+        if let Some(value) = slot_value(original, name.bind(py))? {
+            set_slot(new, name.bind(py), &value)?;
+        }
+    }
+    if layout.has_dict && layout.sort != Sort::Object {
+        let attributes = instance_dict(original)?;
+        if !attributes.is_empty() {
+            instance_dict(new)?.update(attributes.as_mapping())?;
+        }
+    }
+    if layout.hidden {
+        py.import("cotan._layout")?
+            .call_method1("copy_hidden", (original, new))?;
+    }
+    Ok(())
+}
+
+/// A tuple of a class with these entries.
+fn named_tuple<'py>(
+    class: &Bound<'py, PyAny>,
+    entries: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // What `_make` of a named tuple does; a `__new__` of the class may want something else.
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = class.py();
+    let make = MAKE.get_or_try_init(py, || {
+        let make = py.get_type::<PyTuple>().getattr(intern!(py, "__new__"))?;
+        Ok::<_, PyErr>(make.unbind())
+    })?;
+    make.bind(py).call1((class, entries))
+}
+
+/// The names of the entries of a named tuple.
+fn tuple_names(class: &Bound<'_, PyAny>) -> Option<Vec<String>> {
+    class.getattr("_fields").ok()?.extract().ok()
+}
+
+/// The cotangent of an object, as its class wants it.
+fn tangent<'py>(
+    object: &Bound<'py, PyAny>,
+    fields: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<(Py<PyType>, Py<PyAny>)> = PyOnceLock::new();
+    let py = object.py();
+    if crate::rules::is_natural(&object.get_type()) {
+        return instance(object, fields);
+    }
+    let (class, make) = CLASS.get_or_try_init(py, || {
+        let class = py.import("cotan._structures")?.getattr("Tangent")?;
+        let make = py
+            .import("builtins")?
+            .getattr("object")?
+            .getattr("__new__")?;
+        Ok::<_, PyErr>((class.cast_into::<PyType>()?.unbind(), make.unbind()))
+    })?;
+    let new = make.bind(py).call1((class,))?;
+    set_slot(&new, intern!(py, "_type"), object.get_type().as_any())?;
+    set_slot(&new, intern!(py, "_fields"), fields.as_any())?;
+    match &known(object)?.project {
+        Some(project) => project.bind(py).call1((object, new)),
+        None => Ok(new),
+    }
+}
+
+/// The cotangent of an object as another object of its class, with zeros where there is none.
+fn instance<'py>(
+    original: &Bound<'py, PyAny>,
+    fields: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = original.py();
+    let layout = known(original)?;
+    let new = layout.empty(&original.get_type())?;
+    let dict = layout.has_dict.then(|| instance_dict(&new)).transpose()?;
+    let zero = py.import("cotan._rules")?.getattr("zero")?;
+    for (name, ct) in fields {
+        let name = name.cast::<PyString>()?;
+        let is_slot = layout
+            .slots
+            .iter()
+            .any(|s| s.bind(py).as_any().eq(name).unwrap_or(false));
+        let own = match is_slot {
+            true => slot_value(original, name)?,
+            false => instance_dict(original)?.get_item(name)?,
+        };
+        let value = if ct.is_none() {
+            zero.call1((own,))?
+        } else {
+            ct
+        };
+        match &dict {
+            Some(dict) if !is_slot => dict.set_item(name, value)?,
+            _ => set_slot(&new, name, &value)?,
+        }
+    }
+    Ok(new)
+}
+
+/// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
+pub fn key_step(key: &Bound<'_, PyAny>) -> String {
+    match key
+        .cast::<PyString>()
+        .map(|k| (k.call_method0("isidentifier"), k.to_string()))
+    {
+        Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
+        _ => key
+            .repr()
+            .map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
     }
 }
 

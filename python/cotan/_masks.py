@@ -1,0 +1,268 @@
+"""What `wrt=` means: which leaves of the arguments a gradient call asks for."""
+
+import difflib
+import functools
+import inspect
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+
+_FORMS = (
+    "positions or names of arguments, paths like 'model.layers[*].w', a structure of bools for "
+    "each argument, or a predicate (path, leaf)"
+)
+_SHOWN = 20
+
+
+class LeafInfo(NamedTuple):
+    """What a predicate given to `Pullback.wrt` sees of a leaf: its values are gone by then."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Give names to positional arguments: those of the signature where there is one."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}:
+            names.append(parameter.name)
+        elif parameter.kind == parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
+    return _filled(names, count)
+
+
+def code_names(code: Any, count: int) -> list[str]:
+    """Give names to positional arguments of a function, of which only the code is known."""
+    names = list(code.co_varnames[: code.co_argcount])
+    if code.co_flags & inspect.CO_VARARGS:
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        names += [f"{rest}[{i}]" for i in range(count - len(names))]
+    return _filled(names, count)
+
+
+def _filled(names: list[str], count: int) -> list[str]:
+    return (names + [f"arg{i}" for i in range(len(names), count)])[:count]
+
+
+def listed_arrays(wrt: Any) -> list[_core.Array]:
+    """Give the arrays by whose identity a function without arguments is differentiated."""
+    items = list(wrt) if isinstance(wrt, (list, tuple, set, frozenset)) else [wrt]
+    for item in items:
+        if isinstance(item, _core.Array):
+            continue
+        if isinstance(item, (np.ndarray, np.generic)):
+            raise TypeError(
+                "wrt: a plain ndarray cannot be followed; make it an Array where it is kept "
+                "(model.w = ct.array(model.w)), or pass the model as an argument"
+            )
+        raise TypeError(
+            "wrt: the function has no arguments, so this takes a list of the ct.Array objects that "
+            f"it uses (wrt=[model.w]), not {item!r}"
+        )
+    return list({id(item): item for item in items}.values())
+
+
+def select(
+    wrt: Any,
+    names: list[str],
+    owner: list[int],
+    paths: list[str],
+    leaves: list[Any],
+    able: list[bool],
+) -> tuple[list[bool] | None, list[Any] | None]:
+    """Say for every leaf whether `wrt` asks for it, or give a structure of bools for each argument.
+
+    `owner` says for each leaf which argument it belongs to, `able` whether it can have a gradient.
+    """
+    if isinstance(wrt, dict):
+        return None, _by_name(wrt, names)
+    if callable(wrt):
+        return _asked(wrt, paths, leaves, able), None
+    items = _items(wrt)
+    if not items:
+        return [False] * len(paths), None
+    kinds = {_kind(item) for item in items}
+    if kinds == {"part"}:
+        mask = [False] * len(paths)
+        for item in items:
+            for i in _matching(item, names, owner, paths, able):
+                mask[i] = True
+        return mask, None
+    if "array" in kinds:
+        raise TypeError(
+            "wrt: arrays are meant by identity only in functions without arguments; name the "
+            f"arguments or the paths to them instead ({', '.join(names)})"
+        )
+    if "part" in kinds:
+        mixed = ", ".join(map(repr, items))
+        raise TypeError(f"wrt: positions, names and paths cannot be mixed with masks: {mixed}")
+    if len(items) != len(names):
+        raise ValueError(
+            f"wrt: a mask of {len(items)} entries for {len(names)} arguments ({', '.join(names)})"
+        )
+    return None, items
+
+
+def _by_name(wrt: dict[Any, Any], names: list[str]) -> list[Any]:
+    unknown = [key for key in wrt if key not in names]
+    if unknown:
+        raise ValueError(
+            f"wrt: a dict of masks has names of arguments as keys; there is no {unknown[0]!r}, "
+            f"there are: {', '.join(names)}. A mask of the only argument is written in a list: "
+            "wrt=[...]"
+        )
+    return [wrt.get(name) for name in names]
+
+
+def _asked(wrt: Any, paths: list[str], leaves: list[Any], able: list[bool]) -> list[bool]:
+    found = []
+    for path, leaf, can in zip(paths, leaves, able, strict=True):
+        found.append(can and bool(wrt(path, leaf)))
+    return found
+
+
+def _items(wrt: Any) -> list[Any]:
+    if isinstance(wrt, (bool, np.bool_)):
+        raise TypeError(f"wrt: {wrt!r} is neither a position nor a mask; wrt takes {_FORMS}")
+    if isinstance(wrt, (str, int, np.integer)):
+        return [wrt]
+    if isinstance(wrt, (list, tuple, set, frozenset, range)) and not hasattr(wrt, "_fields"):
+        return list(wrt)
+    if isinstance(wrt, (_core.Array, np.ndarray)):
+        return [wrt]
+    raise TypeError(
+        f"wrt: takes {_FORMS}, not {type(wrt).__name__}; a mask of the only argument is written "
+        "in a list: wrt=[...]"
+    )
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, (_core.Array, np.ndarray)):
+        return "array"
+    if isinstance(item, (str, int, np.integer)) and not isinstance(item, bool):
+        return "part"
+    if isinstance(item, (float, complex)):
+        raise TypeError(f"wrt: {item!r} is no position; wrt takes {_FORMS}")
+    return "mask"
+
+
+def _matching(
+    item: str | int, names: list[str], owner: list[int], paths: list[str], able: list[bool]
+) -> Iterable[int]:
+    """Give the leaves that a position, a name or a pattern stands for."""
+    if not isinstance(item, str):
+        at = operator.index(item)
+        if not -len(names) <= at < len(names):
+            message = f"wrt: there is no argument {at}; the function has {len(names)}"
+            raise ValueError(f"{message} ({', '.join(names)})")
+        return (i for i, arg in enumerate(owner) if arg == at % len(names))
+    if item in names:
+        return (i for i, arg in enumerate(owner) if arg == names.index(item))
+    found = _matches(item, tuple(paths))
+    if not any(able[i] for i in found) and item != "**":
+        possible = [path for path, can in zip(paths, able, strict=True) if can]
+        raise ValueError(_nothing(item, possible, [paths[i] for i in found]))
+    return found
+
+
+def _nothing(item: str, possible: list[str], found: list[str]) -> str:
+    if found:
+        text = f"wrt: {item!r} matches nothing that can have a gradient, only {_listed(found)} "
+        text += "(integers, or constants)"
+    else:
+        text = f"wrt: {item!r} matches nothing"
+    known = list(dict.fromkeys(prefix for path in possible for prefix in _prefixes(path)))
+    close = difflib.get_close_matches(item, known[:2000], n=3, cutoff=0.7)
+    if close:
+        text += f"; did you mean {' or '.join(map(repr, close))}?"
+    return f"{text}; there are: {_listed(possible) or 'no leaves at all'}"
+
+
+def _listed(paths: list[str]) -> str:
+    shown = ", ".join(paths[:_SHOWN])
+    return shown if len(paths) <= _SHOWN else f"{shown}, ... ({len(paths) - _SHOWN} more)"
+
+
+def _prefixes(path: str) -> list[str]:
+    parts = [m.group() for m in _STEP.finditer(path)]
+    return ["".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+# --------------------------------------------------------------------------------------------------
+# Paths and patterns
+
+# A step of a path: a name, or a key or index in brackets, which may hold strings and brackets.
+_QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
+_STEP = re.compile(rf"\.?[^.\[\]]+|\[(?:{_QUOTED}|\[(?:{_QUOTED}|[^\[\]])*\]|[^\[\]])*\]")
+_NAME = re.compile(r"\[(?:'([^'\\]*)'|\"([^\"\\]*)\")\]")
+_END = "\0"
+
+
+@functools.lru_cache(maxsize=256)
+def _matches(pattern: str, paths: tuple[str, ...]) -> tuple[int, ...]:
+    """Give the paths that a pattern names, or that lie below what it names."""
+    compiled = _compiled(pattern)
+    return tuple(i for i, path in enumerate(paths) if compiled.fullmatch(_encoded(path)))
+
+
+@functools.lru_cache(maxsize=8192)
+def _encoded(path: str) -> str:
+    """Write a path so that steps can be told apart whatever keys are called."""
+    return "".join(m.group().removeprefix(".") + _END for m in _STEP.finditer(path))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a path pattern: `*` matches one step, `**` any number of them."""
+    steps = [m.group() for m in _STEP.finditer(pattern)]
+    if not steps or "".join(steps) != pattern or pattern.startswith("."):
+        raise ValueError(
+            f"wrt: {pattern!r} is no path; write one like 'model.layers[0].w', with * for one step "
+            "and ** for any number of them"
+        )
+    one, out = f"[^{_END}]+{_END}", ""
+    for step in steps:
+        text = _plain(step)
+        if text == "**":
+            out += f"(?:{one})*"
+        elif text == "*":
+            out += one
+        elif "**" in text:
+            raise ValueError(f"wrt: in {pattern!r}, ** must be a step of its own, as in '**.bias'")
+        else:
+            out += re.escape(text).replace(r"\*", f"[^{_END}]*") + _END
+    return re.compile(f"{out}(?:{one})*")
+
+
+def _plain(step: str) -> str:
+    """Write `['name']` as paths do: like an attribute."""
+    named = _NAME.fullmatch(step)
+    if named:
+        name = named.group(1) if named.group(1) is not None else named.group(2)
+        return name if name.isidentifier() else f"[{name!r}]"
+    return step.removeprefix(".")
+
+
+def joined(paths: Sequence[str]) -> list[str]:
+    """Write paths below a structure without what leads to it: `w`, not `.w`."""
+    return [path.removeprefix(".") for path in paths]

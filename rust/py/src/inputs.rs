@@ -1,0 +1,373 @@
+//! What a function is differentiated with respect to: its arguments, taken apart, or arrays that it
+//! uses.
+
+use cotan::{Array, Recording};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyTuple};
+
+use crate::align::{Align, Reading};
+use crate::array::{PyArray, Rank, wrap};
+use crate::bound::Binding;
+use crate::checkpoint::Frame;
+use crate::convert::{Borrow, fingerprint};
+use crate::rules::{HandOut, Scope};
+use crate::transforms::Nested;
+use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
+
+/// Arguments taken apart, with a leaf of the recording in place of each active one.
+pub struct Inputs {
+    pub trees: Vec<Tree>,
+    pub leaves: Vec<Leaf>,
+    /// For each active leaf its number among all, and the recording's leaf.
+    pub active: Vec<(usize, Array)>,
+    /// Whether what is recorded will be differentiated.
+    is_derived: bool,
+    /// Fingerprints of the leaves whose memory is borrowed.
+    borrowed: Vec<(usize, u64)>,
+    /// Where the names of the arguments come from.
+    pub names: Names,
+    /// The arrays that stand in place of arguments.
+    pub arrays: Option<Vec<Py<PyArray>>>,
+}
+
+/// Names of arguments. They are looked up only when somebody asks: a signature costs more than a small
+/// gradient.
+pub enum Names {
+    Known(Vec<String>),
+    /// Those of the parameters of a piece of code.
+    Code(Py<PyAny>),
+}
+
+impl Names {
+    /// Names for so many arguments.
+    pub fn get(&self, py: Python<'_>, count: usize) -> PyResult<Vec<String>> {
+        match self {
+            Names::Known(names) => Ok(names.clone()),
+            Names::Code(code) => py
+                .import("cotan._masks")?
+                .call_method1("code_names", (code, count))?
+                .extract(),
+        }
+    }
+
+    /// Another reference to the same.
+    pub fn clone_ref(&self, py: Python<'_>) -> Names {
+        match self {
+            Names::Known(names) => Names::Known(names.clone()),
+            Names::Code(code) => Names::Code(code.clone_ref(py)),
+        }
+    }
+}
+
+/// Names of the arguments of a call.
+pub fn argument_names(f: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<String>> {
+    f.py()
+        .import("cotan._masks")?
+        .call_method1("argument_names", (f, count))?
+        .extract()
+}
+
+impl Inputs {
+    /// Takes the arguments apart. With `all_constants`, what is met is kept, not borrowed.
+    pub fn new(
+        recording: &Recording,
+        f: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        wrt: Option<&Bound<'_, PyAny>>,
+        all_constants: bool,
+    ) -> PyResult<Inputs> {
+        if !f.is_callable() {
+            return Err(PyTypeError::new_err(format!(
+                "the first argument must be callable, the function to differentiate, not {}",
+                f.get_type()
+            )));
+        }
+        let wrt = wrt.filter(|w| !w.is_none());
+        if let Some(wrt) = wrt
+            && args.is_empty()
+            && !all_constants
+        {
+            return Inputs::implicit(recording, wrt);
+        }
+        let names = match wrt {
+            Some(_) => Some(argument_names(f, args.len())?),
+            None => None,
+        };
+        let borrow = if all_constants {
+            Borrow::Copy
+        } else {
+            Borrow::Call
+        };
+        let mut flattener = Flattener::new(borrow, names.is_some(), wrt.is_none());
+        let mut trees = Vec::with_capacity(args.len());
+        for (i, arg) in args.iter().enumerate() {
+            let path = names.as_ref().map_or("", |n| n[i].as_str());
+            let tree = flattener.flatten(&arg, Position::Direct, true, path);
+            trees.push(match (tree, &names) {
+                (Ok(tree), _) => tree,
+                (Err(error), Some(_)) => return Err(error),
+                // Once more, for an error that knows the names.
+                (Err(_), None) => {
+                    let names = argument_names(f, args.len())?;
+                    flattener.flatten(&arg, Position::Direct, true, &names[i])?
+                }
+            });
+        }
+        let mut leaves = flattener.leaves;
+        if let (Some(wrt), Some(names)) = (wrt, &names) {
+            let able: Vec<bool> = leaves.iter().map(|l| l.active).collect();
+            let paths: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
+            let objects: Vec<&Py<PyAny>> = leaves.iter().map(|l| &l.object).collect();
+            let mask = selected(wrt, names, &trees, &paths, &objects, &able)?;
+            for (leaf, wanted) in leaves.iter_mut().zip(mask) {
+                leaf.active &= wanted;
+            }
+        }
+        let active = (leaves.iter().enumerate())
+            .filter(|(_, l)| l.active)
+            .map(|(i, l)| (i, recording.leaf(&l.array)))
+            .collect();
+        let borrowed = (leaves.iter().enumerate())
+            .filter_map(|(i, l)| Some((i, fingerprint(l.array.value()?)?)))
+            .collect();
+        let names = match names {
+            Some(names) => Names::Known(names),
+            None => Names::Known(Vec::new()),
+        };
+        Ok(Inputs {
+            trees,
+            leaves,
+            active,
+            is_derived: !all_constants,
+            borrowed,
+            names,
+            arrays: None,
+        })
+    }
+
+    /// Arrays that a function without arguments uses.
+    fn implicit(recording: &Recording, wrt: &Bound<'_, PyAny>) -> PyResult<Inputs> {
+        let listed = wrt
+            .py()
+            .import("cotan._masks")?
+            .call_method1("listed_arrays", (wrt,))?;
+        let arrays: Vec<Bound<'_, PyArray>> = listed.extract()?;
+        let mut leaves = Vec::with_capacity(arrays.len());
+        for handle in &arrays {
+            if handle.get().is_view() {
+                return Err(PyTypeError::new_err(
+                    "wrt: one of the arrays is a view; list the array that it is a view of, or use a copy \
+                     of it in its place (x.copy())",
+                ));
+            }
+            let array = handle.get().read()?;
+            leaves.push(Leaf {
+                active: array.dtype().is_inexact(),
+                array,
+                kind: Kind::Handle(handle.get().rank()),
+                path: String::new(),
+                object: handle.clone().into_any().unbind(),
+            });
+        }
+        let active = (leaves.iter().enumerate())
+            .filter(|(_, l)| l.active)
+            .map(|(i, l)| (i, recording.leaf(&l.array)))
+            .collect();
+        Ok(Inputs {
+            trees: (0..leaves.len()).map(Tree::Leaf).collect(),
+            leaves,
+            active,
+            is_derived: true,
+            borrowed: Vec::new(),
+            names: Names::Known(Vec::new()),
+            arrays: Some(arrays.into_iter().map(Bound::unbind).collect()),
+        })
+    }
+
+    /// Calls the function.
+    pub fn call<'py>(&self, f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = f.py();
+        if let Some(arrays) = &self.arrays {
+            let pairs = self.active.iter().map(|(i, a)| (&arrays[*i], a.clone()));
+            let _binding = Binding::new(py, pairs);
+            return self.run(f, &PyTuple::empty(py));
+        }
+        let mut objects = Vec::with_capacity(self.leaves.len());
+        let mut active = self.active.iter().peekable();
+        for (i, leaf) in self.leaves.iter().enumerate() {
+            objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
+                (Some((_, array)), kind) => wrap(py, array.clone(), rank_of(kind))?,
+                // A number that is held constant is handed on as it is.
+                (None, Kind::Number | Kind::Scalar) => leaf.object.bind(py).clone(),
+                (None, kind) => wrap(py, leaf.array.clone(), rank_of(kind))?,
+            });
+        }
+        let args: Vec<Bound<'py, PyAny>> = self
+            .trees
+            .iter()
+            .map(|t| t.build(py, &objects))
+            .collect::<PyResult<_>>()?;
+        let args = PyTuple::new(py, args)?;
+        let result = self.run(f, &args)?;
+        for (i, before) in &self.borrowed {
+            let leaf = &self.leaves[*i];
+            if leaf.array.value().and_then(fingerprint) != Some(*before) {
+                return Err(PyRuntimeError::new_err(format!(
+                    "an array of shape {} was written to while the function that is differentiated with \
+                     respect to it ran; pass a copy of it (x.copy()), or write through the argument that \
+                     the function receives",
+                    cotan::aval::tuple(leaf.array.shape())
+                )));
+            }
+        }
+        Ok(result)
+    }
+
+    /// Calls the function, and again what a checkpoint has to run again.
+    fn run<'py>(
+        &self,
+        f: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _nested = Nested::enter();
+        let frame = Frame::enter();
+        let result = f.call1(args)?;
+        if self.is_derived {
+            frame.run(f.py())?;
+        }
+        Ok(result)
+    }
+
+    /// The leaves of the recording.
+    pub fn recorded(&self) -> Vec<Array> {
+        self.active.iter().map(|(_, a)| a.clone()).collect()
+    }
+
+    /// Whether results are to be `Array`s because arguments were.
+    pub fn handles(&self) -> bool {
+        self.leaves
+            .iter()
+            .any(|l| matches!(l.kind, Kind::Handle(_)))
+    }
+
+    /// A tuple with one entry for each argument, its cotangent; a mapping for arrays.
+    pub fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        cts: &[Option<Array>],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
+        let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
+        let _natural = HandOut::new(Scope::natural(py));
+        let entries = gradients(py, &self.trees, &kinds, &slots, cts)?;
+        handed_out(py, entries, self.arrays.as_deref())
+    }
+
+    /// Remembers where the names of the arguments of `f` can be found later, without keeping alive
+    /// what it closes over.
+    pub fn remember_names(&mut self, f: &Bound<'_, PyAny>) -> PyResult<()> {
+        if !matches!(&self.names, Names::Known(names) if names.is_empty()) {
+            return Ok(());
+        }
+        let plain =
+            f.is_exact_instance_of::<PyFunction>() && crate::convert::instance_dict(f)?.is_empty();
+        self.names = if plain {
+            Names::Code(f.getattr(intern!(f.py(), "__code__"))?.unbind())
+        } else {
+            Names::Known(argument_names(f, self.trees.len())?)
+        };
+        Ok(())
+    }
+}
+
+/// Cotangents as `gradient` gives them: a tuple, or a mapping from arrays.
+pub fn handed_out<'py>(
+    py: Python<'py>,
+    entries: Vec<Bound<'py, PyAny>>,
+    arrays: Option<&[Py<PyArray>]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match arrays {
+        None => Ok(PyTuple::new(py, entries)?.into_any()),
+        Some(arrays) => {
+            let arrays: Vec<&Py<PyArray>> = arrays.iter().collect();
+            py.import("cotan._structures")?
+                .call_method1("Gradients", (arrays, entries))
+        }
+    }
+}
+
+/// Cotangents of active leaves as structures, one for each argument.
+pub fn gradients<'py>(
+    py: Python<'py>,
+    trees: &[Tree],
+    kinds: &[Kind],
+    slots: &[usize],
+    cts: &[Option<Array>],
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
+    let mut present_at = vec![false; kinds.len()];
+    for (&slot, ct) in slots.iter().zip(cts) {
+        present_at[slot] = ct.is_some();
+        objects[slot] = match ct {
+            Some(ct) => Some(present(py, ct, kinds[slot])?),
+            None => None,
+        };
+    }
+    let none = || py.None().into_bound(py);
+    (trees.iter())
+        .map(|tree| {
+            if !tree.any(&present_at) {
+                return Ok(none());
+            }
+            Ok(tree.tangents(py, &objects)?.unwrap_or_else(none))
+        })
+        .collect()
+}
+
+/// For every leaf, whether `wrt` asks for it. `able` says which of them can have a cotangent.
+pub fn selected(
+    wrt: &Bound<'_, PyAny>,
+    names: &[String],
+    trees: &[Tree],
+    paths: &[&str],
+    objects: &[&Py<PyAny>],
+    able: &[bool],
+) -> PyResult<Vec<bool>> {
+    let py = wrt.py();
+    let mut owner = vec![0usize; able.len()];
+    for (i, tree) in trees.iter().enumerate() {
+        let mut below = vec![false; able.len()];
+        tree.mark(&mut below);
+        for (slot, _) in owner.iter_mut().zip(below).filter(|(_, b)| *b) {
+            *slot = i;
+        }
+    }
+    let told = py
+        .import("cotan._masks")?
+        .call_method1("select", (wrt, names, owner, paths, objects, able))?;
+    let (mask, structures): (Option<Vec<bool>>, Option<Vec<Bound<'_, PyAny>>>) = told.extract()?;
+    if let Some(mask) = mask {
+        return Ok(mask);
+    }
+    let mut align = Align::new(py, "wrt", Reading::Mask, able.len());
+    for ((tree, mask), name) in trees.iter().zip(structures.iter().flatten()).zip(names) {
+        align.read(tree, mask, name)?;
+    }
+    align
+        .done()
+        .iter()
+        .map(|entry| entry.as_ref().map_or(Ok(false), Bound::is_truthy))
+        .collect()
+}
+
+/// The rank of what a leaf was.
+pub fn rank_of(kind: Kind) -> Rank {
+    match kind {
+        Kind::NdArray => Rank::Array,
+        Kind::Scalar => Rank::Scalar,
+        Kind::Number => Rank::Number,
+        Kind::Handle(rank) => rank,
+    }
+}

@@ -1,0 +1,218 @@
+//! The Python class `Pullback`.
+
+use std::sync::Arc;
+
+use cotan::Array;
+use cotan::array::Pullback;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyTuple};
+
+use crate::align::{Align, Reading};
+use crate::array::PyArray;
+use crate::error::OrRaise;
+use crate::inputs::{Inputs, Names, gradients, handed_out, rank_of, selected};
+use crate::program::PyProgram;
+use crate::rules::HandOut;
+use crate::scalar::Operand;
+use crate::tree::{Kind, Leaf, Tree};
+
+/// The linear map from cotangents of a function's value to cotangents of its arguments.
+#[pyclass(frozen, name = "Pullback", module = "cotan")]
+pub struct PyPullback {
+    back: Pullback,
+    results: Arc<Tree>,
+    avals: Arc<[cotan::Aval]>,
+    trees: Arc<[Tree]>,
+    /// What the leaves of the arguments were, and their dtypes and shapes.
+    kinds: Arc<[(Kind, cotan::Aval)]>,
+    /// For each cotangent, the leaf that it belongs to.
+    slots: Arc<[usize]>,
+    /// Of these, the ones that are still asked for.
+    kept: Vec<bool>,
+    names: Names,
+    /// The arrays that stand in place of arguments.
+    arrays: Option<Vec<Py<PyArray>>>,
+    /// Narrowed to this argument: its cotangent comes alone, without a tuple.
+    bare: Option<usize>,
+    /// Classes whose instances are their own cotangents.
+    natural: Option<Py<PyTuple>>,
+}
+
+impl PyPullback {
+    /// The pullback of what was recorded, with the structure of the results and of the inputs.
+    pub fn new(
+        back: Pullback,
+        results: Tree,
+        avals: Vec<cotan::Aval>,
+        inputs: Inputs,
+        natural: Option<Py<PyTuple>>,
+    ) -> Self {
+        let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
+        let kind = |l: &Leaf| (Kind::Handle(rank_of(l.kind)), l.array.aval().clone());
+        PyPullback {
+            back,
+            results: Arc::new(results),
+            avals: avals.into(),
+            kinds: inputs.leaves.iter().map(kind).collect(),
+            kept: vec![true; slots.len()],
+            slots: slots.into(),
+            trees: inputs.trees.into(),
+            names: inputs.names,
+            arrays: inputs.arrays,
+            bare: None,
+            natural,
+        }
+    }
+
+    /// Cotangents of the results, in the order of their leaves.
+    fn cotangents(&self, dy: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Array>>> {
+        let count = self.avals.len();
+        let mut align = Align::new(dy.py(), "cotangent", Reading::Cotangent, count);
+        align.read(&self.results, dy, "")?;
+        let given = align.done().into_iter().zip(self.avals.iter());
+        given
+            .map(|(dy, aval)| dy.map_or(Ok(None), |dy| cotangent(aval, &dy)))
+            .collect()
+    }
+
+    /// Which leaves of the arguments `wrt` asks for.
+    fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let py = wrt.py();
+        if let Some(arrays) = &self.arrays {
+            let masks = py.import("cotan._masks")?;
+            let listed = masks.call_method1("listed_arrays", (wrt,))?;
+            let mut wanted = vec![false; arrays.len()];
+            for array in listed.try_iter()? {
+                let array = array?;
+                match arrays.iter().position(|a| a.is(&array)) {
+                    Some(i) => wanted[i] = true,
+                    None => {
+                        return Err(PyValueError::new_err(
+                            "wrt: the pullback is not with respect to one of these arrays",
+                        ));
+                    }
+                }
+            }
+            return Ok(wanted);
+        }
+        let names = self.names.get(py, self.trees.len())?;
+        let mut paths = Vec::new();
+        for (tree, name) in self.trees.iter().zip(&names) {
+            tree.paths(name, &mut paths, py);
+        }
+        let mut able = vec![false; self.kinds.len()];
+        for (&slot, _) in self.slots.iter().zip(&self.kept).filter(|(_, k)| **k) {
+            able[slot] = true;
+        }
+        let info = py.import("cotan._masks")?.getattr("LeafInfo")?;
+        let mut objects = Vec::with_capacity(self.kinds.len());
+        for (_, aval) in self.kinds.iter() {
+            let shape = PyTuple::new(py, aval.shape.iter())?;
+            let dtype = crate::convert::descr(py, aval.dtype)?;
+            objects.push(info.call1((shape, dtype))?.unbind());
+        }
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let objects: Vec<&Py<PyAny>> = objects.iter().collect();
+        selected(wrt, &names, &self.trees, &paths, &objects, &able)
+    }
+}
+
+/// A cotangent for a result of this dtype and shape; none for one that can have none.
+fn cotangent(aval: &cotan::Aval, dy: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+    let operand = Operand::expect("cotangent", dy)?;
+    if operand.dtype().is_complex() && !aval.dtype.is_complex() {
+        return Err(PyTypeError::new_err(format!(
+            "cotangent: the value is of dtype {}, so its cotangent is real, not complex",
+            aval.dtype.numpy_name()
+        )));
+    }
+    let ct = operand.array()?;
+    if ct.shape() != aval.shape.as_slice() {
+        return Err(PyValueError::new_err(format!(
+            "cotangent: the value has shape {}, so its cotangent must have it too, not {}",
+            cotan::aval::tuple(&aval.shape),
+            cotan::aval::tuple(ct.shape())
+        )));
+    }
+    if aval.dtype.is_inexact() {
+        return Ok(Some(ct.cast(aval.dtype).or_raise()?));
+    }
+    Ok(None)
+}
+
+#[pymethods]
+impl PyPullback {
+    /// Cotangents of the arguments, given that of the value (None for zero).
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        dy: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
+        let kinds: Vec<Kind> = self.kinds.iter().map(|(k, _)| *k).collect();
+        let _natural = HandOut::new(self.natural.as_ref().map(|n| n.clone_ref(py)));
+        let mut entries = gradients(py, &self.trees, &kinds, &self.slots, &cts)?;
+        match self.bare {
+            Some(i) => Ok(entries.swap_remove(i)),
+            None => handed_out(py, entries, self.arrays.as_deref()),
+        }
+    }
+
+    /// The pullback with respect to some arguments or parts of them only; what only the others need is
+    /// let go.
+    ///
+    /// Takes whatever `wrt=` of `gradient` takes. A predicate gets shape and dtype of a leaf, not its
+    /// value. For one position the result gives its bare cotangent, else a tuple with None for what
+    /// was not asked for.
+    fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
+        let single = arguments.is_instance_of::<PyInt>() && !arguments.is_instance_of::<PyBool>();
+        let wanted = self.selected(arguments)?;
+        let kept: Vec<bool> = (self.slots.iter().zip(&self.kept))
+            .map(|(&s, &k)| k && wanted[s])
+            .collect();
+        let bare = if single && self.arrays.is_none() {
+            let position: isize = arguments.extract()?;
+            let count = self.trees.len() as isize;
+            usize::try_from(position.rem_euclid(count)).ok()
+        } else {
+            None
+        };
+        Ok(PyPullback {
+            back: self.back.wrt(&kept),
+            results: Arc::clone(&self.results),
+            avals: Arc::clone(&self.avals),
+            trees: Arc::clone(&self.trees),
+            kinds: Arc::clone(&self.kinds),
+            slots: Arc::clone(&self.slots),
+            kept,
+            names: self.names.clone_ref(py),
+            arrays: self
+                .arrays
+                .as_ref()
+                .map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
+            bare,
+            natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
+        })
+    }
+
+    /// Bytes of the values that it keeps.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.back.nbytes()
+    }
+
+    /// The program that it applies.
+    #[getter]
+    fn program(&self) -> PyProgram {
+        PyProgram::new(self.back.program().clone(), Vec::new())
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<Pullback: {} equations, keeps {} bytes>",
+            self.back.program().eqns().len(),
+            self.back.nbytes()
+        )
+    }
+}
