@@ -22,7 +22,7 @@ def checkpoint(
     """Call a function whose intermediate values the reverse pass computes again.
 
     A pullback keeps the arguments of the function, what it closes over, and what the policy says,
-    instead of every value on the way. The gradient is the same, to the last bit.
+    instead of every value on the way. The gradient is the same, up to the order of additions in sums.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def _policy(policy: str | Sequence[str] | None, budget: int | str | None) -> Any
         return policy
     if isinstance(policy, str):
         raise ValueError(
-            f"checkpoint: there is no policy {policy!r}; there are 'nothing', 'products', a list of "
-            f"names given with ct.name (policy=[{policy!r}]), and budget='200MB'"
+            f"checkpoint: there is no policy {policy!r}; there are 'nothing', 'products', a list "
+            f"of names given with ct.name (policy=[{policy!r}]), and budget='200MB'"
         )
     names = list(policy)
     if not names or not all(isinstance(name, str) for name in names):
@@ -97,7 +97,7 @@ def _bytes(budget: int | str) -> int:
                 f"checkpoint: the budget {budget!r} is no size; write '200MB', '1.5GiB' or a number"
             )
         return int(float(match[1]) * _UNITS[match[2] or ""])
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 0:
+    if budget < 0 or isinstance(budget, bool):
         raise ValueError(f"checkpoint: the budget must be a number of bytes, not {budget!r}")
     return budget
 

@@ -38,15 +38,15 @@ impl Frame {
         AGAIN.with_borrow_mut(|frames| frames.push(Vec::new()));
         Frame
     }
+}
 
-    /// Runs what was collected, the last call first.
-    pub fn run(&self, py: Python<'_>) -> PyResult<()> {
-        let take = || AGAIN.with_borrow_mut(|frames| frames.last_mut().and_then(Vec::pop));
-        while let Some(again) = take() {
-            again.run(py)?;
-        }
-        Ok(())
+/// Runs what the innermost frame has collected, the last call first.
+pub fn run_again(py: Python<'_>) -> PyResult<()> {
+    let take = || AGAIN.with_borrow_mut(|frames| frames.last_mut().and_then(Vec::pop));
+    while let Some(again) = take() {
+        again.run(py)?;
     }
+    Ok(())
 }
 
 impl Drop for Frame {
@@ -59,9 +59,9 @@ impl Drop for Frame {
 
 impl Again {
     fn run(&self, py: Python<'_>) -> PyResult<()> {
-        let frame = Frame::enter();
+        let _inner = Frame::enter();
         let traced = Traced::new(&self.function, &self.call, &self.kwargs, py)?;
-        frame.run(py)?;
+        run_again(py)?;
         traced
             .checkpoint
             .compare(&traced.outs, &self.policy, &self.program)
@@ -88,7 +88,7 @@ impl<'py> Traced<'py> {
         let sources = call.sources();
         let sources: Vec<&cotan::Array> = sources.iter().collect();
         let checkpoint = Checkpoint::new(&call.pull.name, &sources);
-        let args = call.arguments(py, checkpoint.args())?;
+        let args = call.arguments(py, checkpoint.args(), false)?;
         let y = function.bind(py).call(args, Some(kwargs.bind(py)))?;
         let (tree, kinds, outs) = crate::rules::taken_apart(&y)?;
         Ok(Traced {

@@ -10,7 +10,7 @@ use pyo3::types::{PyFunction, PyTuple};
 use crate::align::{Align, Reading};
 use crate::array::{PyArray, Rank, wrap};
 use crate::bound::Binding;
-use crate::checkpoint::Frame;
+use crate::checkpoint::{Frame, run_again};
 use crate::convert::{Borrow, fingerprint};
 use crate::rules::{HandOut, Scope};
 use crate::transforms::Nested;
@@ -232,10 +232,10 @@ impl Inputs {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _nested = Nested::enter();
-        let frame = Frame::enter();
+        let _frame = Frame::enter();
         let result = f.call1(args)?;
         if self.is_derived {
-            frame.run(f.py())?;
+            run_again(f.py())?;
         }
         Ok(result)
     }

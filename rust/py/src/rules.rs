@@ -79,11 +79,13 @@ impl Call {
         Ok(tracer.or_raise()?.labelled(labels.collect()))
     }
 
-    /// The arguments, with these arrays in place of the active leaves.
+    /// The arguments, with these arrays in place of the active leaves. Those that are held constant are as
+    /// they came, if `plain` says so; else their arrays are `Array`s too, copied once.
     pub fn arguments<'py>(
         &self,
         py: Python<'py>,
         active: &[Array],
+        plain: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let pull = &self.pull;
         let mut objects = Vec::with_capacity(self.arrays.len());
@@ -99,7 +101,7 @@ impl Call {
         let args: Vec<Bound<'py, PyAny>> = (pull.trees.iter().zip(pull.wanted()))
             .zip(&self.objects)
             .map(|((tree, wanted), object)| {
-                if wanted {
+                if wanted || !plain {
                     tree.build(py, &objects)
                 } else {
                     Ok(object.bind(py).clone())
@@ -538,7 +540,7 @@ pub fn call_adjoint<'py>(
         return Ok(with_pullback(name, &rule.call(args, Some(kwargs))?)?.0);
     }
     let mut tracer = call.tracer()?;
-    let args = call.arguments(py, tracer.args())?;
+    let args = call.arguments(py, tracer.args(), true)?;
     let (y, back) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
     let (tree, kinds, outs) = taken_apart(&y)?;
     if outs.is_empty() {
@@ -581,7 +583,7 @@ pub fn call_jvp<'py>(
     let structures: Vec<Bound<'py, PyAny>> = (call.pull.trees.iter())
         .map(|tree| structured(py, tree, &call.pull.kinds, &tangents))
         .collect::<PyResult<_>>()?;
-    let primals = call.arguments(py, tracer.args())?;
+    let primals = call.arguments(py, tracer.args(), true)?;
     let result = (rule.call((primals, PyTuple::new(py, structures)?), Some(kwargs)))
         .map_err(|error| unknown(py, "custom_jvp", name, error))?;
     let name = format!("custom_jvp {name}");

@@ -526,9 +526,10 @@ fn instance<'py>(
             .slots
             .iter()
             .any(|s| s.bind(py).as_any().eq(name).unwrap_or(false));
-        let own = match is_slot {
-            true => slot_value(original, name)?,
-            false => instance_dict(original)?.get_item(name)?,
+        let own = if is_slot {
+            slot_value(original, name)?
+        } else {
+            instance_dict(original)?.get_item(name)?
         };
         let value = if ct.is_none() {
             zero.call1((own,))?

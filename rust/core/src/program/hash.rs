@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use super::Program;
+use crate::prim::Params;
 
 /// Multiply-and-rotate hashing as in Firefox and rustc: two instructions a word, no defence against
 /// chosen keys, which tables over our own counters and structures do not need.
@@ -85,13 +86,33 @@ impl Program {
 
     /// Whether two programs compute the same in the same way, whatever they call their inputs.
     pub fn same_structure(&self, other: &Program) -> bool {
+        self.same_equations(other) && self.params == other.params
+    }
+
+    /// The same, but for functions with rules of their own and those that are called back, of which
+    /// only names are compared: closures that were made anew are other objects.
+    pub fn same_but_for_calls(&self, other: &Program) -> bool {
+        let alike = |(a, b): (&Params, &Params)| match (a, b) {
+            (Params::Custom { rule: a, output: i }, Params::Custom { rule: b, output: j }) => {
+                i == j && a.name() == b.name()
+            }
+            (Params::Host { call: a, output: i }, Params::Host { call: b, output: j }) => {
+                i == j && a.name() == b.name()
+            }
+            (a, b) => a == b,
+        };
+        self.same_equations(other)
+            && self.params.len() == other.params.len()
+            && self.params.iter().zip(&other.params).all(alike)
+    }
+
+    fn same_equations(&self, other: &Program) -> bool {
         self.inputs.len() == other.inputs.len()
             && self.var_avals == other.var_avals
             && self.eqns == other.eqns
             && self.args == other.args
             && self.outs == other.outs
             && self.avals == other.avals
-            && self.params == other.params
             // One call with two outputs is not two calls with one each: their rules see other cotangents.
             && (!self.has_calls() || self.calls() == other.calls())
     }
