@@ -59,6 +59,8 @@ _BASES: dict[type, str] = {
     types.SimpleNamespace: "object",
     object: "object",
 }
+# What classes of Python's own making have set in `__flags__`, and static ones of C have not.
+_HEAP_TYPE = 1 << 9
 _REGISTERED: dict[type, tuple[Any, _Unflatten]] = {}
 _PROJECTIONS: dict[type, Callable[[Any, Any], Any]] = {}
 
@@ -159,6 +161,8 @@ def _made_in_python(cls: type, base: type, slots: int) -> bool:
     """
     if cls is base:
         return base is not object
+    if not all(c.__flags__ & _HEAP_TYPE for c in cls.__mro__[: cls.__mro__.index(base)]):
+        return False
     own = _sizes(base).get(_extras(cls))
     pointer = object.__basicsize__ // 2
     new = next(
@@ -208,7 +212,7 @@ def register(
 
     Containers, dataclasses, attrs classes, named tuples, and objects with `__dict__` or `__slots__`
     need no registration; classes made in C do, and those that keep their arrays elsewhere. A class
-    that is registered with optree (in its global namespace) or JAX is known already.
+    that is registered with optree or JAX is known already.
 
     Parameters
     ----------
@@ -343,17 +347,24 @@ def _refuse_leaf(operation: str, cls: Any) -> None:
 
 
 def _of_optree(cls: type) -> tuple[Any, _Unflatten] | None:
-    """Give what optree's global namespace knows about a class, if optree is there."""
+    """Give what optree knows about a class, if optree is there: globally, or in one namespace."""
     optree = sys.modules.get("optree")
-    if optree is None or cls in _BASES:
+    # Containers of the standard library are in that registry too.
+    if optree is None or cls.__module__.partition(".")[0] in {"builtins", "collections"}:
         return None
     entry = optree.register_pytree_node.get(cls)
-    # Without a class of its own (`kind`) it is one of the containers that optree brings along.
-    if entry is None or getattr(entry.kind, "name", "CUSTOM") != "CUSTOM":
-        return None
-    if cls.__module__.partition(".")[0] in {"builtins", "collections"}:
-        return None
-    return _normal(cls, entry.flatten_func, None), entry.unflatten_func
+    if entry is None:
+        # Which namespaces there are cannot be asked in public.
+        known = getattr(optree.registry, "_NODETYPE_REGISTRY", {})
+        spaces = [key[0] for key in known if isinstance(key, tuple) and key[1] is cls]
+        if len(spaces) > 1:
+            raise TypeError(
+                f"{cls.__qualname__} is registered in several namespaces of optree "
+                f"({', '.join(spaces)}); say how it is meant with ct.register"
+            )
+        if spaces:
+            entry = optree.register_pytree_node.get(cls, namespace=spaces[0])
+    return entry and (_normal(cls, entry.flatten_func, None), entry.unflatten_func)
 
 
 def _of_jax(cls: type, sample: Any) -> tuple[Any, _Unflatten] | None:

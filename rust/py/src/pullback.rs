@@ -10,6 +10,7 @@ use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use crate::align::{Align, Reading};
 use crate::array::PyArray;
+use crate::convert::is_numpy_scalar;
 use crate::error::OrRaise;
 use crate::inputs::{Inputs, Names, gradients, handed_out, rank_of, selected};
 use crate::program::PyProgram;
@@ -166,7 +167,9 @@ impl PyPullback {
     /// value. For one position the result gives its bare cotangent, else a tuple with None for what
     /// was not asked for.
     fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
-        let single = arguments.is_instance_of::<PyInt>() && !arguments.is_instance_of::<PyBool>();
+        let number = arguments.is_instance_of::<PyInt>() || is_numpy_scalar(arguments)?;
+        let single =
+            number && !arguments.is_instance_of::<PyBool>() && arguments.extract::<isize>().is_ok();
         let wanted = self.selected(arguments)?;
         let kept: Vec<bool> = (self.slots.iter().zip(&self.kept))
             .map(|(&s, &k)| k && wanted[s])

@@ -133,59 +133,71 @@ impl Tree {
         py: Python<'py>,
         leaves: &[Option<Bound<'py, PyAny>>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let or_none = |t: Option<Bound<'py, PyAny>>| t.unwrap_or_else(|| py.None().into_bound(py));
-        let all = |items: &[Tree]| -> PyResult<Vec<Bound<'py, PyAny>>> {
-            items
-                .iter()
-                .map(|t| Ok(or_none(t.tangents(py, leaves)?)))
-                .collect()
+        Ok(self.tangents_of(py, leaves)?.0)
+    }
+
+    /// The same, and whether there is any cotangent in it: containers keep their shape without one.
+    fn tangents_of<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Option<Bound<'py, PyAny>>],
+    ) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
+        let mut any = false;
+        let mut part = |tree: &Tree| -> PyResult<Bound<'py, PyAny>> {
+            let (tangent, found) = tree.tangents_of(py, leaves)?;
+            any |= found;
+            Ok(tangent.unwrap_or_else(|| py.None().into_bound(py)))
         };
-        Ok(match self {
-            Tree::Leaf(i) => leaves[*i].clone(),
-            Tree::Static(_) | Tree::Back(_) => None,
-            Tree::Tuple(None, items) => Some(PyTuple::new(py, all(items)?)?.into_any()),
-            Tree::Tuple(Some(class), items) => {
-                let entries = PyTuple::new(py, all(items)?)?;
-                Some(named_tuple(class.bind(py), &entries)?)
+        let whole = match self {
+            Tree::Leaf(i) => return Ok((leaves[*i].clone(), leaves[*i].is_some())),
+            Tree::Static(_) | Tree::Back(_) => return Ok((None, false)),
+            Tree::Tuple(class, items) => {
+                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
+                let entries = PyTuple::new(py, items)?;
+                match class {
+                    Some(class) => named_tuple(class.bind(py), &entries)?,
+                    None => entries.into_any(),
+                }
             }
-            Tree::List(items) => Some(PyList::new(py, all(items)?)?.into_any()),
+            Tree::List(items) => {
+                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
+                PyList::new(py, items)?.into_any()
+            }
             Tree::Dict(items) => {
                 let dict = PyDict::new(py);
                 for (key, item) in items {
-                    dict.set_item(key, or_none(item.tangents(py, leaves)?))?;
+                    dict.set_item(key, part(item)?)?;
                 }
-                Some(dict.into_any())
+                dict.into_any()
             }
             Tree::Object(object, items) => {
                 let fields = PyDict::new(py);
-                let mut any = false;
                 for (name, item) in items {
-                    let tangent = item.tangents(py, leaves)?;
-                    any |= tangent.is_some();
-                    fields.set_item(name, or_none(tangent))?;
+                    fields.set_item(name, part(item)?)?;
                 }
                 if !any {
-                    return Ok(None);
+                    return Ok((None, false));
                 }
-                Some(tangent(object.bind(py), &fields)?)
+                tangent(object.bind(py), &fields)?
             }
             Tree::Other(other) => {
-                let items = all(&other.items)?;
+                let items: Vec<_> = other.items.iter().map(part).collect::<PyResult<_>>()?;
                 if let Form::Registered(_) = other.form {
-                    if items.iter().all(Bound::is_none) {
-                        return Ok(None);
+                    if !any {
+                        return Ok((None, false));
                     }
                     let fields = PyDict::new(py);
                     for (name, item) in other.keys.iter().zip(items) {
                         fields.set_item(name, item)?;
                     }
-                    Some(tangent(other.original.bind(py), &fields)?)
+                    tangent(other.original.bind(py), &fields)?
                 } else {
-                    let filled = other.shell(py)?;
-                    Some(other.fill(py, filled, items)?)
+                    let shell = other.shell(py)?;
+                    other.fill(py, shell, items)?
                 }
             }
-        })
+        };
+        Ok((Some(whole), any))
     }
 
     /// Marks the leaves of it.

@@ -1,0 +1,702 @@
+"""Objects of any kind are taken apart and put together; gradients have the shape of the object."""
+
+import abc
+import collections
+import dataclasses
+import enum
+import functools
+import gc
+import io
+import sys
+import threading
+import types
+import typing
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+W = np.array([1.0, 2.0])
+
+
+def square(parts):
+    return sum(np.sum(part * part) for part in parts)
+
+
+@dataclasses.dataclass
+class Base:
+    w: object
+    note: str = "base"
+
+
+@dataclasses.dataclass
+class Derived(Base):
+    v: object = None
+    done: list = dataclasses.field(init=False, default_factory=list)
+
+    def __post_init__(self):
+        if not isinstance(self.w, np.ndarray) or type(self.w) is ct.Array:
+            raise AssertionError("the initialiser must not run again")
+        self.done.append("checked")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: object
+    v: object
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FrozenSlots:
+    w: object
+    v: object
+
+
+class OldSlots:
+    __slots__ = ("__hidden", "w")
+
+    def __init__(self, w, hidden):
+        self.w = w
+        self.__hidden = hidden
+
+    @property
+    def v(self):
+        return self.__hidden
+
+
+class MoreSlots(OldSlots):
+    __slots__ = ("__dict__", "__weakref__", "u", "unset")
+
+    def __init__(self, w, hidden, u):
+        super().__init__(w, hidden)
+        self.u = u
+        self.x = 1.5
+
+
+class Trap:
+    """Every access that is not needed fails."""
+
+    def __init__(self, w):
+        self.__dict__["w"] = w
+        self.__dict__["n"] = 3
+
+    @property
+    def loaded(self):
+        raise AssertionError("property")
+
+    def __getattr__(self, name):
+        raise AssertionError(f"__getattr__({name!r})")
+
+    def __setattr__(self, name, value):
+        raise AssertionError("__setattr__")
+
+    def __new__(cls, *args):
+        if not args:
+            raise AssertionError("__new__")
+        return object.__new__(cls)
+
+    def __eq__(self, other):
+        raise AssertionError("__eq__")
+
+    def __hash__(self):
+        raise AssertionError("__hash__")
+
+    def __len__(self):
+        raise AssertionError("__len__")
+
+    def __iter__(self):
+        raise AssertionError("__iter__")
+
+    def __reduce__(self):
+        raise AssertionError("__reduce__")
+
+
+class Generic(typing.Generic[typing.TypeVar("T")]):
+    def __init__(self, w):
+        self.w = w
+
+
+class Abstract(abc.ABC):
+    w = None
+
+    @abc.abstractmethod
+    def f(self): ...
+
+
+class Concrete(Abstract):
+    def __init__(self, w):
+        self.w = w
+
+    def f(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda: Base(W), lambda o: [o.w]),
+        (lambda: Derived(W, v=2 * W), lambda o: [o.w, o.v]),
+        (lambda: Frozen(W, 2.0), lambda o: [o.w, o.v]),
+        (lambda: FrozenSlots(W, 2.0), lambda o: [o.w, o.v]),
+        (lambda: OldSlots(W, 3.0), lambda o: [o.w, o._OldSlots__hidden]),
+        (lambda: MoreSlots(W, 3.0, [W]), lambda o: [o.w, o._OldSlots__hidden, o.u[0], o.x]),
+        (lambda: Trap(W), lambda o: [o.w]),
+        (lambda: Generic(W), lambda o: [o.w]),
+        (lambda: Concrete(W), lambda o: [o.w]),
+        (lambda: types.SimpleNamespace(w=W, v=1.0), lambda o: [o.w, o.v]),
+    ],
+    ids=lambda make: "",
+)
+def test_objects(make, read):
+    seen = []
+
+    def f(o):
+        seen.append(o)
+        return square(read(o))
+
+    original = make()
+    (g,) = ct.gradient(f, original)
+    assert type(seen[0]) is type(original)
+    assert seen[0] is not original
+    assert type(g) is ct.Tangent
+    for got, part in zip(read(g), read(original), strict=True):
+        assert type(got) is type(part)
+        np.testing.assert_array_equal(got, 2 * part)
+    assert all(type(part) is not ct.Array for part in read(original))
+
+
+def test_what_an_initialiser_made_is_kept():
+    (g,) = ct.gradient(lambda o: np.sum(o.w) if o.done == ["checked"] else 0.0, Derived(W))
+    assert g.note is None
+    assert g.done == [None]
+    np.testing.assert_array_equal(g.w, [1.0, 1.0])
+
+
+def test_an_unset_slot_stays_unset():
+    ct.gradient(lambda o: 0.0 if hasattr(o, "unset") else square([o.w]), MoreSlots(W, 3.0, W))
+
+
+def test_slots_with_one_name_in_two_classes():
+    class Top:
+        __slots__ = ("w",)
+
+    class Bottom(Top):
+        __slots__ = ("w",)
+
+    o = Bottom()
+    o.w = W
+    Top.w.__set__(o, "above")
+
+    def f(o):
+        assert Top.w.__get__(o) == "above"
+        return square([o.w])
+
+    (g,) = ct.gradient(f, o)
+    np.testing.assert_array_equal(g.w, 2 * W)
+
+
+def test_attrs_classes():
+    attr = pytest.importorskip("attr")
+
+    @attr.s(frozen=True, slots=True)
+    class Point:
+        x = attr.ib(validator=attr.validators.instance_of(float))
+        y = attr.ib(converter=float)
+
+    (g,) = ct.gradient(lambda p: p.x * p.y, Point(2.0, 3))
+    assert (g.x, g.y) == (3.0, 2.0)
+
+
+def test_a_cached_property_is_computed_from_what_f_receives():
+    class Layer:
+        def __init__(self, w):
+            self.w = w
+
+        @functools.cached_property
+        def twice(self):
+            return 2 * self.w
+
+    layer = Layer(W)
+    assert layer.twice[0] == 2.0
+    (g,) = ct.gradient(lambda o: np.sum(o.twice * o.twice), layer)
+    np.testing.assert_array_equal(g.w, 8 * W)
+    assert "twice" not in dir(g)
+    new = ct.update(layer, g, lambda p, d: p - d)
+    np.testing.assert_array_equal(new.twice, 2 * new.w)
+
+
+# --------------------------------------------------------------------------------------------------
+# Containers
+
+
+class Params(dict):
+    def __init__(self):
+        raise AssertionError("the initialiser must not run again")
+
+    def __setitem__(self, key, value):
+        raise AssertionError("__setitem__")
+
+
+class Rows(list):
+    def __init__(self, *rows):
+        super().__init__(rows)
+        self.name = "rows"
+
+
+class Version(tuple):
+    __slots__ = ()
+
+
+class Named(NamedTuple):
+    left: object
+    right: object
+
+    def __repr__(self):
+        return "named"
+
+
+class Checked(Named):
+    def __new__(cls, *args):
+        raise AssertionError("__new__")
+
+
+def default_dict():
+    d = collections.defaultdict(lambda: 7.0)
+    d["w"], d[3] = W, 2.0
+    return d
+
+
+def ordered_dict():
+    d = collections.OrderedDict(w=W, v=2.0)
+    d.move_to_end("w")
+    return d
+
+
+def params():
+    d = Params.__new__(Params)
+    dict.__setitem__(d, "w", W)
+    d.__dict__["extra"] = "extra"
+    return d
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda: {"w": W, 3: 2.0, (1, "a"): W}, lambda d: [d["w"], d[3], d[1, "a"]]),
+        (ordered_dict, lambda d: [d["w"], d["v"]]),
+        (default_dict, lambda d: [d["w"], d[3]]),
+        (params, lambda d: [d["w"]]),
+        (lambda: [W, [2.0]], lambda x: [x[0], x[1][0]]),
+        (lambda: Rows(W, 2.0), lambda x: list(x)),
+        (lambda: (W, 2.0), lambda x: list(x)),
+        (lambda: Version((W, 2.0)), lambda x: list(x)),
+        (lambda: Named(W, 2.0), lambda x: [x.left, x.right]),
+        (lambda: tuple.__new__(Checked, (W, 2.0)), lambda x: [x.left, x.right]),
+    ],
+    ids=lambda make: "",
+)
+def test_containers_keep_their_class(make, read):
+    original = make()
+
+    def f(o):
+        assert type(o) is type(original)
+        if isinstance(o, dict):
+            assert list(o) == list(original)
+        assert getattr(o, "__dict__", None) == getattr(original, "__dict__", None)
+        return square(read(o))
+
+    (g,) = ct.gradient(f, original)
+    assert type(g) is type(original)
+    for got, part in zip(read(g), read(original), strict=True):
+        np.testing.assert_array_equal(got, 2 * part)
+    if isinstance(original, collections.defaultdict):
+        assert g["missing"] == 7.0
+
+
+class Colour(enum.Enum):
+    RED = 1.5
+
+
+def test_what_is_not_taken_apart():
+    generator = np.random.default_rng(0)
+    lock = threading.Lock()
+    values = [
+        Colour.RED,
+        "text",
+        b"bytes",
+        None,
+        True,
+        5,
+        np.dtype(float),
+        generator,
+        lock,
+        io.StringIO("file"),
+        open,
+        square,
+        np,
+        Base,
+        functools.partial(square, [2.0]),
+        Exception(1.0),
+        frozenset([1.0]),
+        collections.deque([1.0]),
+        range(3),
+        np.array(["a"]),
+        sys.version_info,
+        weakref.ref(Base),
+        slice(1.0, 2.0),
+        iter([1.0]),
+        memoryview(b"abc"),
+    ]
+    holder = Base(W, values)
+
+    def f(o):
+        assert len(o.note) == len(values)
+        assert all(a is b for a, b in zip(o.note, values, strict=True))
+        return square([o.w])
+
+    (g,) = ct.gradient(f, holder)
+    assert g.note == [None] * len(values)
+    for value in values:
+        if not isinstance(value, (int, np.ndarray)) or value is True:
+            assert ct.gradient(lambda x, v: x * x, 3.0, value) == (6.0, None)
+
+
+def test_an_object_without_leaves_stays_itself():
+    inner = Base("text")
+    ct.gradient(lambda o: np.sum(o.w) if o.note is inner else None, Base(W, inner))
+
+
+# --------------------------------------------------------------------------------------------------
+# Cycles, sharing, depth
+
+
+class Node:
+    def __init__(self, w, parent=None):
+        self.w = w
+        self.parent = parent
+        self.children = []
+
+
+def test_a_cycle_is_rebuilt():
+    root = Node(2.0)
+    child = Node(3.0, root)
+    leafless = Node("no leaf", root)
+    root.children += [child, leafless]
+
+    def f(o):
+        assert o is not root
+        assert o.children[0].parent is o
+        assert o.children[1].parent is o
+        assert o.children[1] is not leafless
+        return o.children[0].parent.w * o.children[0].w + o.children[1].parent.w
+
+    (g,) = ct.gradient(f, root)
+    assert (g.w, g.children[0].w) == (4.0, 2.0)
+    assert g.children[0].parent is None
+    assert g.children[1] is None
+    new = ct.update(root, g, lambda p, d: p - d)
+    assert new.children[0].parent is new
+    assert new.w == -2.0
+
+
+def test_cycles_through_containers():
+    loop = [2.0]
+    loop.append({"again": loop})
+
+    def f(x):
+        assert x[1]["again"] is x
+        return x[1]["again"][0] ** 2
+
+    assert ct.gradient(f, loop) == ([4.0, {"again": None}],)
+    own = types.SimpleNamespace(x=1.0)
+    own.me = (own,)
+    (g,) = ct.gradient(lambda o: o.me[0].me[0].x * 3, own)
+    assert g.x == 3.0
+    rows = Rows(2.0)
+    rows.append(rows)
+    (g,) = ct.gradient(lambda r: r[1][1][0] ** 2, rows)
+    assert g[0] == 4.0
+
+
+def test_a_cycle_through_a_tuple_is_refused():
+    pair = ([],)
+    pair[0].append(pair)
+    with pytest.raises(ValueError, match=r"pair\[0\]\[0\] leads back to the tuple"):
+        ct.gradient(lambda pair: 1.0, pair)
+
+
+def test_a_cycle_of_objects_without_leaves_is_left_alone():
+    a, b = Node("a"), Node("b")
+    a.parent, b.parent = b, a
+    ct.gradient(lambda o, x: x if o is a else None, a, 1.0)
+
+
+def test_shared_parts_have_a_cotangent_for_each_place():
+    part = Base(W)
+    (g,) = ct.gradient(lambda p: np.sum(p[0].w) + 2 * np.sum(p[1].w), [part, part])
+    np.testing.assert_array_equal(g[0].w, [1.0, 1.0])
+    np.testing.assert_array_equal(g[1].w, [2.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: [x],
+        lambda x: (x,),
+        lambda x: {"k": x},
+        lambda x: Base(x),
+        lambda x: Named(x, None),
+        lambda x: Rows(x),
+    ],
+    ids=["list", "tuple", "dict", "object", "named", "sublist"],
+)
+def test_too_deep(wrap):
+    tree = 1.0
+    for _ in range(10_000):
+        tree = wrap(tree)
+    for call in (
+        lambda: ct.gradient(lambda t: 1.0, tree),
+        lambda: ct.pullback(lambda x: tree, 1.0),
+        lambda: ct.tree_map(abs, tree),
+    ):
+        with pytest.raises(RecursionError, match="nested more than 1000 levels"):
+            call()
+    thin = 1.0
+    for _ in range(990):
+        thin = wrap(thin)
+    results = []
+    worker = threading.Thread(target=lambda: results.append(ct.tree_map(lambda x: x + 1, thin)))
+    worker.start()
+    worker.join()
+    for _ in range(990):
+        (result,) = results
+        results = [
+            result["k"] if isinstance(result, dict) else getattr(result, "w", None) or result[0]
+        ]
+    assert results == [2.0]
+    while not isinstance(tree, float):  # taken down step by step: not every class can do it in C
+        tree = tree["k"] if isinstance(tree, dict) else getattr(tree, "w", None) or tree[0]
+
+
+# --------------------------------------------------------------------------------------------------
+# What is remembered of classes
+
+
+def test_no_class_is_kept_alive():
+    references = []
+    for i in range(3):
+        cls = dataclasses.make_dataclass(f"Short{i}", ["w"], slots=bool(i % 2))
+        ct.gradient(lambda o: o.w * 1.0, cls(2.0))
+        references.append(weakref.ref(cls))
+        del cls
+    gc.collect()
+    assert [r() for r in references] == [None] * 3
+
+
+def test_many_classes_of_one_address():
+    for i in range(400):
+        cls = type("T", (), {"__slots__": ("a",) if i % 2 else ("b", "c")})
+        o = cls()
+        for name in cls.__slots__:
+            setattr(o, name, 2.0)
+        (g,) = ct.gradient(lambda o: sum(getattr(o, n) for n in cls.__slots__) * 1.0, o)
+        assert {n for n in dir(g) if not n.startswith("_") and n != "replace"} == set(cls.__slots__)
+
+
+def test_a_declaration_may_change():
+    class Layer:
+        def __init__(self):
+            self.w, self.b = 2.0, 3.0
+
+    def trained():
+        (g,) = ct.gradient(lambda m: m.w * m.b, Layer())
+        return [n for n in ("w", "b") if getattr(g, n) is not None]
+
+    assert trained() == ["w", "b"]
+    Layer.__trainable__ = ("w",)
+    assert trained() == ["w"]
+    Layer.__trainable__ = "b"
+    assert trained() == ["b"]
+    del Layer.__trainable__
+    assert trained() == ["w", "b"]
+
+
+def test_declarations_are_inherited_and_checked():
+    class Layer:
+        __trainable__ = ("w",)
+
+        def __init__(self):
+            self.w, self.b = 2.0, 3.0
+
+    class Same(Layer):
+        pass
+
+    class All(Layer):
+        __trainable__ = None
+
+    class Wrong(Layer):
+        __trainable__ = ("w", "bias")
+
+    class Odd(Layer):
+        __trainable__ = 3
+
+    def f(m):
+        return m["x"].w * m["x"].b
+
+    assert ct.gradient(f, {"x": Same()})[0]["x"].b is None
+    assert ct.gradient(f, {"x": All()})[0]["x"].b == 2.0
+    with pytest.raises(
+        ValueError, match=r"m\.x has no 'bias', which Wrong\.__trainable__ names.*w, b"
+    ):
+        ct.gradient(lambda m: f(m), {"x": Wrong()})
+    with pytest.raises(TypeError, match=r"Odd\.__trainable__ must be a tuple of names"):
+        ct.gradient(f, {"x": Odd()})
+    assert ct.gradient(f, {"x": Wrong()}, wrt="m.x.b")[0]["x"].b == 2.0
+
+
+# --------------------------------------------------------------------------------------------------
+# Registered classes
+
+
+class Ring:
+    """Holds its parts where nobody looks."""
+
+    def __init__(self, *parts, name="ring"):
+        self.get = lambda: parts
+        self.name = name
+
+
+ct.register(Ring, lambda r: (r.get(), r.name), lambda name, parts: Ring(*parts, name=name))
+
+
+@ct.register
+class Box:
+    def __init__(self, low, high):
+        self.bounds = frozenset({("low", low), ("high", high)})
+
+    def tree_flatten(self):
+        known = dict(self.bounds)
+        return (known["low"], known["high"]), None, ("low", "high")
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_registered_classes():
+    def f(r):
+        assert r.name == "name"
+        a, b = r.get()
+        return a * b["x"]
+
+    (g,) = ct.gradient(f, Ring(2.0, {"x": 3.0}, name="name"))
+    assert type(g) is ct.Tangent
+    assert g[0] == 3.0
+    assert g[1] == {"x": 2.0}
+    assert repr(g) == "Tangent[Ring]([0]=3.0, [1]={'x': 2.0})"
+    (g,) = ct.gradient(f, Ring(2.0, {"x": 3.0}, name="name"), wrt="r[1].x")
+    assert g[0] is None
+    (g,) = ct.gradient(lambda b: dict(b.bounds)["high"] * 2, Box(1.0, 2.0))
+    assert (g.low, g.high) == (None, 2.0)
+    assert ct.trainable_leaves(Box(1.0, 2.0)) == {"low": 1.0, "high": 2.0}
+    new = ct.update(Ring(2.0, 1), {0: 5.0}, lambda p, d: p - d)
+    assert new.get() == (-3.0, 1)
+
+
+def test_registering_wrongly():
+    def flatten(o):
+        return (), None
+
+    with pytest.raises(ValueError, match="Ring is registered already"):
+        ct.register(Ring, flatten, flatten)
+    with pytest.raises(TypeError, match="no methods tree_flatten"):
+        ct.register(Base)
+    with pytest.raises(TypeError, match="both flatten and unflatten"):
+        ct.register(Base, flatten)
+    for cls in (list, float, np.ndarray, ct.Array):
+        with pytest.raises(TypeError, match="leaf or a built-in container"):
+            ct.register(cls, flatten, flatten)
+    with pytest.raises(TypeError, match="takes a class"):
+        ct.register("Base", flatten, flatten)
+
+    class Bad:
+        pass
+
+    ct.register(Bad, lambda o: 3, lambda aux, parts: Bad())
+    with pytest.raises(TypeError, match=r"flatten of Bad must return \(children, aux\)") as caught:
+        ct.gradient(lambda m: 1.0, [Bad()])
+    assert "m[0]" in caught.value.__notes__[0]
+
+    class Uneven:
+        pass
+
+    ct.register(Uneven, lambda o: ((1.0, 2.0), None), lambda aux, parts: Uneven(), names=["a"])
+    with pytest.raises(ValueError, match="2 children and the names"):
+        ct.gradient(lambda m: 1.0, Uneven())
+
+
+def test_registering_after_the_class_was_met():
+    class Late:
+        def __init__(self, w):
+            self.w = w
+
+    (g,) = ct.gradient(lambda o: o.w * 2, Late(1.0))
+    assert g.w == 2.0
+    ct.register(Late, lambda o: ((o.w,), None), lambda aux, parts: Late(*parts), names=("weight",))
+    (g,) = ct.gradient(lambda o: o.w * 2, Late(1.0))
+    assert g.weight == 2.0
+
+
+def test_classes_known_to_optree():
+    optree = pytest.importorskip("optree")
+
+    class Pair:
+        def __init__(self, a, b):
+            self.parts = frozenset({("a", a), ("b", b)})
+
+    optree.register_pytree_node(
+        Pair,
+        lambda p: ((dict(p.parts)["a"], dict(p.parts)["b"]), None, ("a", "b")),
+        lambda aux, parts: Pair(*parts),
+        namespace="first",
+    )
+    (g,) = ct.gradient(lambda p: dict(p.parts)["a"] * dict(p.parts)["b"], Pair(2.0, 3.0))
+    assert (g.a, g.b) == (3.0, 2.0)
+    assert ct.gradient(lambda d: d[0] * 2, [3.0, (1.0,), {"x": 1}]) == (
+        [2.0, (None,), {"x": None}],
+    )
+
+    class Two(Pair):
+        pass
+
+    for namespace in ("first", "second"):
+        optree.register_pytree_node(
+            Two, lambda p: ((), None), lambda aux, parts: None, namespace=namespace
+        )
+    with pytest.raises(TypeError, match="several namespaces of optree \\(first, second\\)"):
+        ct.gradient(lambda p: 1.0, Two(1.0, 2.0))
+
+
+def test_classes_known_to_jax():
+    tree_util = pytest.importorskip("jax.tree_util")
+
+    class Pair:
+        def __init__(self, a, b):
+            self.parts = frozenset({("a", a), ("b", b)})
+
+    key = tree_util.GetAttrKey
+    tree_util.register_pytree_with_keys(
+        Pair,
+        lambda p: (
+            ((key("a"), dict(p.parts)["a"]), (key("b"), dict(p.parts)["b"])),
+            None,
+        ),
+        lambda aux, parts: Pair(*parts),
+    )
+    (g,) = ct.gradient(lambda p: dict(p.parts)["a"] * dict(p.parts)["b"], Pair(2.0, 3.0))
+    assert (g.a, g.b) == (3.0, 2.0)
+    (g,) = ct.gradient(lambda o: o.w * 2, Base(1.0))
+    assert g.w == 2.0
