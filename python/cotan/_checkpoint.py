@@ -22,7 +22,8 @@ def checkpoint(
     """Call a function whose intermediate values the reverse pass computes again.
 
     A pullback keeps the arguments of the function, what it closes over, and what the policy says,
-    instead of every value on the way. The gradient is the same, up to the order of additions in sums.
+    instead of every value on the way. The gradient is the same, up to the order in which sums are
+    added up.
 
     Parameters
     ----------
