@@ -364,7 +364,10 @@ def _of_optree(cls: type) -> tuple[Any, _Unflatten] | None:
             )
         if spaces:
             entry = optree.register_pytree_node.get(cls, namespace=spaces[0])
-    return entry and (_normal(cls, entry.flatten_func, None), entry.unflatten_func)
+    # For any named tuple optree gives an entry of its own making, which nobody registered.
+    if entry is None or entry.type is not cls:
+        return None
+    return _normal(cls, entry.flatten_func, None), entry.unflatten_func
 
 
 def _of_jax(cls: type, sample: Any) -> tuple[Any, _Unflatten] | None:

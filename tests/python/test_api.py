@@ -934,3 +934,16 @@ def test_the_compiled_module_says_so():
     assert ct.gradient(lambda x: x if _core.is_active(x) else x * 0, 2.0) == (1.0,)
     paths = _core.structure({"a": [1.0, 2.0], "b": X}).paths
     assert paths == [".a[0]", ".a[1]", ".b"]
+
+
+def test_bfloat16_comes_and_goes():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.array([1.0, 2.5, -3.0], dtype=bfloat16)
+    assert ct.array(x).dtype == bfloat16
+    assert ct.array([1.5], dtype=bfloat16).dtype == bfloat16
+    (g,) = ct.gradient(lambda x: np.sum(x.astype(np.float32) ** 2), x)
+    assert g.dtype == bfloat16
+    np.testing.assert_array_equal(g.astype(np.float32), [2.0, 5.0, -6.0])
+    y, back = ct.pullback(lambda x: x * x, x)
+    assert y.dtype == bfloat16
+    assert back.nbytes == x.nbytes
