@@ -236,6 +236,23 @@ program(%0: f64[1000], %1: f64[1000]) {
     assert_eq!(steps, 4);
 }
 
+/// What a later product meets is computed beside it, not before: it needs no memory then.
+#[test]
+fn what_is_made_of_inputs_is_made_where_it_is_read() {
+    let text = "\
+program(%0: f64[8,8], %1: f64[8,8]) {
+  %2: f64[8,8] = matmul(%0, %0)
+  %3: f64[8,8] = square(%1)
+  %4: f64[] = literal[dtype=f64, value=1.0]()
+  %5: f64[8,8] = sub(%4, %3)
+  %6: f64[8,8] = mul(%2, %5)
+  return %6
+}
+";
+    let plan = sched::plan(&Program::parse(text).unwrap()).unwrap();
+    assert_eq!(plan.num_passes(), 2);
+}
+
 /// A step that reads an array twice must not put its first result in that array's place.
 #[test]
 fn an_input_is_not_overwritten_before_its_last_use() {

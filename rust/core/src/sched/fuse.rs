@@ -159,7 +159,6 @@ fn is_elementwise(program: &Program, var: Var) -> bool {
 fn sink(program: &Program, levels: &mut Levels) {
     const MANY: u32 = u32::MAX;
     const NONE: u32 = u32::MAX - 1;
-    let inputs = program.num_inputs();
     // The level of the only group of its shape that reads a variable.
     let mut reader = vec![NONE; program.num_vars()];
     for &out in program.outs() {
@@ -172,8 +171,13 @@ fn sink(program: &Program, levels: &mut Levels) {
             && reader[out as usize] > levels.start[k]
         {
             let own = program.aval(out).nbytes();
+            // Inputs and literals are there all the time.
+            let made = |a: &&Var| {
+                let eqn = program.definition(**a);
+                eqn.is_some_and(|e| e.prim != crate::ops::LITERAL)
+            };
             let external: usize = (program.args(eqn).iter())
-                .filter(|&&a| (a as usize) >= inputs)
+                .filter(made)
                 .map(|&a| program.aval(a).nbytes())
                 .sum();
             if external <= own {
