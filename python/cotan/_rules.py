@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._masks import argument_names
 from cotan._structures import Tangent
 
 _Function = Callable[..., Any]
@@ -19,6 +20,11 @@ _Function = Callable[..., Any]
 
 def _name(function: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _names(function: _Function) -> Callable[[int], list[str]]:
+    """Give the function from the number of positional arguments to their names."""
+    return functools.cache(functools.partial(argument_names, function))
 
 
 def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
@@ -58,11 +64,11 @@ def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
         return functools.partial(adjoint, opaque=opaque)
     if not callable(rule):
         raise TypeError(f"adjoint: the rule must be callable, not {type(rule)}")
-    name = _name(rule)
+    name, names = _name(rule), _names(rule)
 
     @functools.wraps(rule)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return _core.call_adjoint(rule, name, args, kwargs, opaque)
+        return _core.call_adjoint(rule, name, names(len(args)), args, kwargs, opaque)
 
     return function
 
@@ -94,6 +100,7 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
         self._function = function
         self._rule: _Function | None = None
         self._name = _name(function)
+        self._names = _names(function)
         self._running = threading.local()
 
     def defjvp(self, rule: _Function) -> _Function:
@@ -113,7 +120,8 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
             raise TypeError(message)
         if getattr(self._running, "rule", False):
             return self._function(*args, **kwargs)
-        return _core.call_jvp(self._function, self._guarded(rule), self._name, args, kwargs)
+        names = self._names(len(args))
+        return _core.call_jvp(self._function, self._guarded(rule), self._name, names, args, kwargs)
 
     def _guarded(self, rule: _Function) -> _Function:
         """Let a rule use the function itself, which is then what it is made of."""

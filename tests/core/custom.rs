@@ -2,8 +2,8 @@
 
 use cotan::transform::jvp;
 use cotan::{
-    Arg, Array, Program, constant, custom, custom_jvp, custom_many, gradient, pullback, trace,
-    value_and_gradient,
+    Arg, Array, Program, Recording, constant, custom, custom_jvp, custom_many, gradient, pullback,
+    trace, value_and_gradient,
 };
 
 /// `log(1 + exp(x))` with a rule that shares an intermediate value.
@@ -268,6 +268,23 @@ fn calls_are_not_merged() {
     }
     let program = |f: &dyn Fn(&[Array]) -> cotan::Result<Array>| trace(f, &[&x, &x]).unwrap().0;
     assert!(!program(&apart).same_structure(&program(&joint)));
+
+    // Two applications of one program are two calls as well.
+    let recording = Recording::new();
+    let leaves = [recording.leaf(&x), recording.leaf(&x)];
+    let c = clipped(&leaves[0], &leaves[1]).unwrap();
+    let traced = cotan::array::trace(&recording, &[&c[0], &c[1]], &leaves).unwrap();
+    let program = std::sync::Arc::new(traced.0);
+    let applied = |v: &[Array]| {
+        let (c, d) = (Array::call(&program, v), Array::call(&program, v));
+        c[0].mul(3.0)?.add(&d[1].mul(4.0)?)
+    };
+    assert_eq!(slopes(applied, &[1.0, 1.0]), [1.0, 1.0]);
+    let once = |v: &[Array]| {
+        let c = Array::call(&program, v);
+        c[0].mul(3.0)?.add(&c[1].mul(4.0)?)
+    };
+    assert_eq!(slopes(once, &[1.0, 1.0]), [3.0 / 5.0, 4.0 / 5.0]);
 }
 
 #[test]

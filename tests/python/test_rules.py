@@ -308,6 +308,17 @@ def test_what_is_captured_has_to_be_constant():
         ct.gradient(lambda x, y: opaque(x, lambda a: a * y), 2.0, 3.0)
 
 
+def test_what_is_captured_without_an_argument():
+    constant = ct.adjoint(lambda a, f: (f(a), lambda d: (d, None)))
+    with pytest.raises(TypeError, match="not among its arguments"):
+        ct.gradient(lambda y: constant(1.0, lambda a: a * y), 3.0)
+    keyword = ct.adjoint(lambda a, *, k: (a * k, lambda d: d * k))
+    with pytest.raises(TypeError, match="keyword argument k is being differentiated"):
+        ct.gradient(lambda y: keyword(1.0, k=y), 3.0)
+    with pytest.raises(TypeError, match="keyword argument k is being differentiated"):
+        ct.gradient(lambda x, y: keyword(x, k=[y]), 2.0, 3.0)
+
+
 def test_functions_and_whole_numbers_are_data():
     power = ct.adjoint(lambda x, n: (x**n, lambda d: (d * n * x ** (n - 1), None)))
     assert ct.gradient(lambda x: power(x, 3), 2.0) == (12.0,)

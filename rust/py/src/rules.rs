@@ -11,10 +11,42 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use crate::array::{item, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
-use crate::inputs::{argument_names, rank_of};
+use crate::inputs::rank_of;
 use crate::opaque;
 use crate::scalar::Operand;
+use crate::transforms::isderiving;
 use crate::tree::{Flattener, Form, Kind, Position, Tree};
+
+/// Whether anything in a structure is being differentiated.
+fn is_active(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let mut flattener = Flattener::new(Borrow::Call, false, false);
+    flattener.flatten(object, Position::Nested, true, "")?;
+    Ok(flattener.leaves.iter().any(|l| l.array.is_active()))
+}
+
+/// The result of a rule none of whose arguments is being differentiated.
+fn constant<'py>(what: &str, name: &str, y: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if isderiving() && is_active(&y)? {
+        return Err(PyTypeError::new_err(format!(
+            "{what} {name}: the result depends on an array that is being differentiated but is not among \
+             its arguments; pass it as one, or hold it constant with ct.dropgrad"
+        )));
+    }
+    Ok(y)
+}
+
+/// Keyword arguments of a rule are constants.
+fn constants(name: &str, kwargs: &Bound<'_, PyDict>) -> PyResult<()> {
+    for (key, value) in kwargs {
+        if is_active(&value)? {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: the keyword argument {key} is being differentiated; keyword arguments of \
+                 a rule are constants, so pass it by position, or hold it constant with ct.dropgrad"
+            )));
+        }
+    }
+    Ok(())
+}
 
 /// What a call looks like without its values.
 pub struct Pull {
@@ -36,9 +68,25 @@ pub struct Call {
 }
 
 impl Call {
-    /// Takes arguments apart.
+    /// Takes arguments apart. What is kept of them lives longer than the call.
     pub fn new(name: &str, args: &Bound<'_, PyTuple>, names: Vec<String>) -> PyResult<Call> {
-        let mut flattener = Flattener::new(Borrow::Copy, true, false);
+        Call::borrowing(name, args, names, Borrow::Copy)
+    }
+
+    /// The same for a rule, which keeps nothing when nothing is being differentiated.
+    fn of_rule(name: &str, args: &Bound<'_, PyTuple>, names: Vec<String>) -> PyResult<Call> {
+        let any = is_active(args.as_any())?;
+        let borrow = if any { Borrow::Copy } else { Borrow::Call };
+        Call::borrowing(name, args, names, borrow)
+    }
+
+    fn borrowing(
+        name: &str,
+        args: &Bound<'_, PyTuple>,
+        names: Vec<String>,
+        borrow: Borrow,
+    ) -> PyResult<Call> {
+        let mut flattener = Flattener::new(borrow, true, false);
         let mut trees = Vec::with_capacity(args.len());
         for (arg, name) in args.iter().zip(&names) {
             // A whole number is data: an exponent, an axis.
@@ -528,16 +576,19 @@ pub fn call_adjoint<'py>(
     py: Python<'py>,
     rule: &Bound<'py, PyAny>,
     name: &str,
+    names: Vec<String>,
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
     is_opaque: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let call = Call::new(name, args, argument_names(rule, args.len())?)?;
+    constants(name, kwargs)?;
+    let call = Call::of_rule(name, args, names)?;
     if is_opaque {
         return opaque::call(py, rule, call, kwargs);
     }
     if call.pull.active.is_empty() {
-        return Ok(with_pullback(name, &rule.call(args, Some(kwargs))?)?.0);
+        let (y, _) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
+        return constant("adjoint", name, y);
     }
     let mut tracer = call.tracer()?;
     let args = call.arguments(py, tracer.args(), true)?;
@@ -560,12 +611,14 @@ pub fn call_jvp<'py>(
     function: &Bound<'py, PyAny>,
     rule: &Bound<'py, PyAny>,
     name: &str,
+    names: Vec<String>,
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let call = Call::new(name, args, argument_names(function, args.len())?)?;
+    constants(name, kwargs)?;
+    let call = Call::of_rule(name, args, names)?;
     if call.pull.active.is_empty() {
-        return function.call(args, Some(kwargs));
+        return constant("custom_jvp", name, function.call(args, Some(kwargs))?);
     }
     let mut tracer = call.tracer()?;
     let mut tangents: Vec<Option<Array>> = Vec::with_capacity(call.arrays.len());

@@ -140,9 +140,9 @@ impl Checkpoint {
         };
         let rule: Arc<dyn Custom> = Arc::new(Rematerialized {
             label: self.label.clone(),
-            program,
+            program: Arc::new(program),
             kept,
-            backward: OnceLock::new(),
+            backward: Arc::default(),
         });
         let results = (outs.iter().enumerate())
             .map(|(output, known)| {
@@ -274,12 +274,13 @@ fn affordable(program: &Program, budget: usize) -> Vec<Var> {
 }
 
 /// The rule of a checkpoint: the function again, then its reverse pass.
+#[derive(Clone)]
 struct Rematerialized {
     label: String,
     /// Inputs: the arguments, then what was closed over.
-    program: Program,
+    program: Arc<Program>,
     kept: Vec<Var>,
-    backward: OnceLock<Result<Vjp>>,
+    backward: Arc<OnceLock<Result<Vjp>>>,
 }
 
 impl Rematerialized {
@@ -404,6 +405,10 @@ impl Custom for Rematerialized {
         Ok((outs.iter())
             .map(|v| v.map(|v| x[0].with(map[v as usize])))
             .collect())
+    }
+
+    fn again(&self) -> Arc<dyn Custom> {
+        Arc::new(self.clone())
     }
 
     fn host_calls(&self) -> Vec<String> {

@@ -176,8 +176,8 @@ impl Array {
     ///
     /// A function that the program calls back is called once for all of them, however many runs read them.
     pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Array> {
-        if program.has_host_calls() {
-            let program = Arc::new(once::with_fresh_memory(program));
+        if program.has_calls() {
+            let program = Arc::new(once::application(program));
             return Node::call(&program, inputs)
                 .into_iter()
                 .map(Array)

@@ -1,4 +1,5 @@
-//! Calling back once, although several runs need what it gives.
+//! One application of a program: its calls are its own, and what it calls back is called once,
+//! although several runs need what that gives.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +9,10 @@ use crate::kernels::Value;
 use crate::prim::Host;
 use crate::program::Program;
 
-/// A program whose calls remember what they gave, in memory of its own: for one application of it.
-pub(super) fn with_fresh_memory(program: &Program) -> Program {
+/// A program for one application of it.
+pub(super) fn application(program: &Program) -> Program {
     let mut program = program.clone();
-    program.map_host_calls(|call| {
+    program.renew_calls(|call| {
         Arc::new(Once {
             call: call.bare().unwrap_or_else(|| Arc::clone(call)),
             last: Mutex::new(None),

@@ -202,7 +202,7 @@ impl Tracer {
         }
         let mut inputs: Vec<&Array> = self.sources.iter().collect();
         inputs.extend(captured);
-        let rule: Arc<dyn Custom> = Arc::new(traced);
+        let rule: Arc<dyn Custom> = Arc::new(Call(Arc::new(traced)));
         (self.outs.iter().enumerate())
             .map(|(output, known)| {
                 let rule = Arc::clone(&rule);
@@ -323,6 +323,9 @@ fn transpose(
     Ok((builder.finish(vars)?.pruned(), found))
 }
 
+/// A call of a traced function.
+struct Call(Arc<Traced>);
+
 /// A traced function and its traced pullback.
 struct Traced {
     name: String,
@@ -417,34 +420,34 @@ fn only(list: &[Option<usize>], wanted: &[bool]) -> Vec<Option<usize>> {
         .collect()
 }
 
-impl Custom for Traced {
+impl Custom for Call {
     fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     fn num_outputs(&self) -> usize {
-        self.outs
+        self.0.outs
     }
 
     fn infer(&self, x: &[&Aval], output: usize) -> Result<Aval> {
-        let program = &self.program;
-        let linear = self.cts.iter().flatten().count();
-        if x.len() + linear != program.num_inputs() || output >= self.outs {
+        let program = &self.0.program;
+        let linear = self.0.cts.iter().flatten().count();
+        if x.len() + linear != program.num_inputs() || output >= self.0.outs {
             let wanted = program.num_inputs() - linear;
             return Err(Error::Program(format!(
                 "custom rule {}: takes {wanted} arguments and has {} results; {} given, for result {output}",
-                self.name,
-                self.outs,
+                self.0.name,
+                self.0.outs,
                 x.len()
             )));
         }
         for (i, aval) in x.iter().enumerate() {
-            let behind = if i >= self.args { linear } else { 0 };
+            let behind = if i >= self.0.args { linear } else { 0 };
             let wanted = program.aval((i + behind) as Var);
             if *aval != wanted {
                 return Err(Error::Shape(format!(
                     "custom rule {}: argument {i} was {wanted} when it was traced, not {aval}; trace it anew",
-                    self.name
+                    self.0.name
                 )));
             }
         }
@@ -452,8 +455,9 @@ impl Custom for Traced {
     }
 
     fn lower<'e>(&self, x: &[V<'e>], wanted: &[bool]) -> Vec<Option<V<'e>>> {
-        let all: Vec<Option<usize>> = (0..self.outs).map(Some).collect();
-        self.write(&self.program, x, &[], &[], &only(&all, wanted))
+        let all: Vec<Option<usize>> = (0..self.0.outs).map(Some).collect();
+        self.0
+            .write(&self.0.program, x, &[], &[], &only(&all, wanted))
     }
 
     fn vjp<'e>(
@@ -462,8 +466,8 @@ impl Custom for Traced {
         cts: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>> {
-        let outs = only(&self.gradients, wanted);
-        let mut found = self.write(&self.program, x, &self.cts, cts, &outs);
+        let outs = only(&self.0.gradients, wanted);
+        let mut found = self.0.write(&self.0.program, x, &self.0.cts, cts, &outs);
         found.resize(x.len(), None);
         Ok(found)
     }
@@ -474,28 +478,35 @@ impl Custom for Traced {
         t: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>> {
-        let forward = self.forward()?;
+        let forward = self.0.forward()?;
         let outs = only(&forward.results, wanted);
-        Ok(self.write(&forward.program, x, &forward.tangents, t, &outs))
+        Ok(self
+            .0
+            .write(&forward.program, x, &forward.tangents, t, &outs))
+    }
+
+    fn again(&self) -> Arc<dyn Custom> {
+        Arc::new(Call(Arc::clone(&self.0)))
     }
 
     fn host_calls(&self) -> Vec<String> {
-        self.program.host_calls()
+        self.0.program.host_calls()
     }
 
     fn key(&self) -> u64 {
-        self.program.structural_hash()
+        self.0.program.structural_hash()
     }
 
     fn same(&self, other: &dyn Custom) -> bool {
         let other: &dyn Any = other;
-        other.downcast_ref::<Traced>().is_some_and(|o| {
-            self.name == o.name
-                && self.args == o.args
-                && self.outs == o.outs
-                && self.cts == o.cts
-                && self.gradients == o.gradients
-                && self.program.same_structure(&o.program)
+        other.downcast_ref::<Call>().is_some_and(|Call(o)| {
+            Arc::ptr_eq(&self.0, o)
+                || self.0.name == o.name
+                    && self.0.args == o.args
+                    && self.0.outs == o.outs
+                    && self.0.cts == o.cts
+                    && self.0.gradients == o.gradients
+                    && self.0.program.same_structure(&o.program)
         })
     }
 }

@@ -44,6 +44,8 @@ pub trait Custom: Any + Send + Sync {
         t: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>>;
+    /// Another call of the same function.
+    fn again(&self) -> Arc<dyn Custom>;
     /// The names of what its equations call back.
     fn host_calls(&self) -> Vec<String> {
         Vec::new()

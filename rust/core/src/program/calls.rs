@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{FastMap, Program};
-use crate::prim::{Host, Params, Var};
+use crate::prim::{Custom, Host, Params, Var};
 
 /// The calls of a program. Outputs of one call are separate equations of the same object on the same
 /// arguments; the same output once more is another call.
@@ -49,7 +49,7 @@ impl Program {
     }
 
     /// Whether an equation is an output of a call.
-    pub(super) fn has_calls(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         self.params.iter().any(|p| p.call().is_some())
     }
 
@@ -63,15 +63,23 @@ impl Program {
         })
     }
 
-    /// The same with each call exchanged for another.
-    pub(crate) fn map_host_calls(&mut self, mut new: impl FnMut(&Arc<dyn Host>) -> Arc<dyn Host>) {
-        let mut known: FastMap<usize, Arc<dyn Host>> = FastMap::default();
+    /// Exchanges each function that is called back for another, and makes other calls out of those of
+    /// rules: for one application of a program, which is not another one.
+    pub(crate) fn renew_calls(&mut self, mut new: impl FnMut(&Arc<dyn Host>) -> Arc<dyn Host>) {
+        let mut hosts: FastMap<usize, Arc<dyn Host>> = FastMap::default();
+        let mut rules: FastMap<usize, Arc<dyn Custom>> = FastMap::default();
         for params in &mut self.params {
             let Some((key, _)) = params.call() else {
                 continue;
             };
-            if let Params::Host { call, .. } = params {
-                *call = Arc::clone(known.entry(key).or_insert_with(|| new(call)));
+            match params {
+                Params::Host { call, .. } => {
+                    *call = Arc::clone(hosts.entry(key).or_insert_with(|| new(call)));
+                }
+                Params::Custom { rule, .. } => {
+                    *rule = Arc::clone(rules.entry(key).or_insert_with(|| rule.again()));
+                }
+                _ => {}
             }
         }
     }
