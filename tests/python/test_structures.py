@@ -481,6 +481,22 @@ def test_too_deep(wrap):
         tree = tree["k"] if isinstance(tree, dict) else getattr(tree, "w", None) or tree[0]
 
 
+def test_a_pullback_does_not_keep_the_model():
+    model = Base(np.ones(3), {"note": [np.ones(2), "text"]})
+    reference, kept = weakref.ref(model), weakref.ref(model.w)
+    y, back = ct.pullback(lambda m: Base(np.sum(m.w) * np.sum(m.note["note"][0])), model)
+    narrowed = back.wrt("m.w")
+    del model
+    gc.collect()
+    assert reference() is None
+    assert kept() is None
+    for b in (back, narrowed):
+        (g,) = b(Base(1.0))
+        assert g._type is Base
+        np.testing.assert_array_equal(np.asarray(g.w), np.full(3, 2.0))
+    assert y.w == 6.0
+
+
 # --------------------------------------------------------------------------------------------------
 # What is remembered of classes
 

@@ -43,27 +43,35 @@ pub struct PyPullback {
 impl PyPullback {
     /// The pullback of what was recorded, with the structure of the results and of the inputs.
     pub fn new(
+        py: Python<'_>,
         back: Pullback,
         results: Tree,
         avals: Vec<cotan::Aval>,
         inputs: Inputs,
         natural: Option<Py<PyTuple>>,
-    ) -> Self {
+    ) -> PyResult<Self> {
+        // Instances that are cotangents themselves take what has none from the object.
+        let trees: Arc<[Tree]> = if natural.is_some() {
+            inputs.trees.into()
+        } else {
+            let trees = inputs.trees.into_iter().map(|t| t.shape_only(py));
+            trees.collect::<PyResult<Vec<_>>>()?.into()
+        };
         let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
         let kind = |l: &Leaf| (Kind::Handle(rank_of(l.kind)), l.array.aval().clone());
-        PyPullback {
+        Ok(PyPullback {
             back,
-            results: Arc::new(results),
+            results: Arc::new(results.shape_only(py)?),
             avals: avals.into(),
             kinds: inputs.leaves.iter().map(kind).collect(),
             kept: vec![true; slots.len()],
             slots: slots.into(),
-            trees: inputs.trees.into(),
+            trees,
             names: inputs.names,
             arrays: inputs.arrays,
             bare: None,
             natural,
-        }
+        })
     }
 
     /// Cotangents of the results, in the order of their leaves.

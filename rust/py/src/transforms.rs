@@ -225,7 +225,7 @@ pub fn pullback<'py>(
     }
     let y = tree.build(py, &objects)?;
     let avals = outs.iter().map(|o| o.aval().clone()).collect();
-    let back = PyPullback::new(back, tree, avals, inputs, Scope::natural(py));
+    let back = PyPullback::new(py, back, tree, avals, inputs, Scope::natural(py))?;
     Ok((y, back))
 }
 

@@ -292,6 +292,46 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// The shape of it, without keeping what it was made of alive: enough for cotangents, not for
+    /// building. Where a projection wants to see the object itself, that is kept.
+    pub fn shape_only(self, py: Python<'_>) -> PyResult<Tree> {
+        let all = |items: Vec<Tree>| -> PyResult<Vec<Tree>> {
+            items.into_iter().map(|t| t.shape_only(py)).collect()
+        };
+        Ok(match self {
+            Tree::Leaf(_) | Tree::Back(_) => self,
+            Tree::Static(_) => Tree::Static(py.None()),
+            Tree::Tuple(class, items) => Tree::Tuple(class, all(items)?),
+            Tree::List(items) => Tree::List(all(items)?),
+            Tree::Dict(items) => {
+                let (keys, items): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                Tree::Dict(keys.into_iter().zip(all(items)?).collect())
+            }
+            Tree::Object(object, items) => {
+                let (names, items): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                let class = object.bind(py).get_type();
+                let layout = known(object.bind(py))?;
+                // A finaliser may not expect an object without attributes.
+                let finaliser = class.hasattr(intern!(py, "__del__"))?;
+                let object = if layout.project.is_some() || finaliser {
+                    object
+                } else {
+                    layout.empty(&class)?.unbind()
+                };
+                Tree::Object(object, names.into_iter().zip(all(items)?).collect())
+            }
+            Tree::Other(mut other) => {
+                if matches!(other.form, Form::List | Form::Dict) {
+                    other.original = other.shell(py)?.unbind();
+                }
+                other.items = all(other.items)?;
+                Tree::Other(other)
+            }
+        })
+    }
+}
+
 /// Puts a structure together.
 struct Builder<'a, 'py> {
     py: Python<'py>,
