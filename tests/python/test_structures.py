@@ -685,6 +685,9 @@ def test_classes_known_to_optree():
         [2.0, (None,), {"x": None}],
     )
 
+    (g,) = ct.gradient(lambda p: p.left * p.right, Named(2.0, 3.0))
+    assert type(g) is Named
+
     class Two(Pair):
         pass
 

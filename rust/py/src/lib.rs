@@ -25,6 +25,7 @@ mod rules;
 mod scalar;
 mod structure;
 mod table;
+mod tangent;
 mod transforms;
 mod tree;
 mod ufunc;

@@ -5,11 +5,12 @@ use cotan::Array;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::array::{Rank, force, item, wrap};
 use crate::convert::{instance_dict, set_slot, slot_value, to_ndarray, to_numpy_scalar};
 use crate::layout::{self, Layout, Sort};
+use crate::tangent::tangent;
 
 pub use crate::flatten::{Flattener, Position};
 
@@ -481,7 +482,7 @@ impl Other {
 
 /// The layout of something that was taken apart. It can be missing only if the class was registered
 /// anew in between.
-fn known(object: &Bound<'_, PyAny>) -> PyResult<std::sync::Arc<Layout>> {
+pub fn known(object: &Bound<'_, PyAny>) -> PyResult<std::sync::Arc<Layout>> {
     layout::of(object)?.ok_or_else(|| {
         pyo3::exceptions::PyRuntimeError::new_err(format!(
             "{} is taken apart in another way than before",
@@ -533,67 +534,6 @@ fn named_tuple<'py>(
 /// The names of the entries of a named tuple.
 fn tuple_names(class: &Bound<'_, PyAny>) -> Option<Vec<String>> {
     class.getattr("_fields").ok()?.extract().ok()
-}
-
-/// The cotangent of an object, as its class wants it.
-fn tangent<'py>(
-    object: &Bound<'py, PyAny>,
-    fields: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyAny>> {
-    static CLASS: PyOnceLock<(Py<PyType>, Py<PyAny>)> = PyOnceLock::new();
-    let py = object.py();
-    if crate::rules::is_natural(&object.get_type()) {
-        return instance(object, fields);
-    }
-    let (class, make) = CLASS.get_or_try_init(py, || {
-        let class = py.import("cotan._structures")?.getattr("Tangent")?;
-        let make = py
-            .import("builtins")?
-            .getattr("object")?
-            .getattr("__new__")?;
-        Ok::<_, PyErr>((class.cast_into::<PyType>()?.unbind(), make.unbind()))
-    })?;
-    let new = make.bind(py).call1((class,))?;
-    set_slot(&new, intern!(py, "_type"), object.get_type().as_any())?;
-    set_slot(&new, intern!(py, "_fields"), fields.as_any())?;
-    match &known(object)?.project {
-        Some(project) => project.bind(py).call1((object, new)),
-        None => Ok(new),
-    }
-}
-
-/// The cotangent of an object as another object of its class, with zeros where there is none.
-fn instance<'py>(
-    original: &Bound<'py, PyAny>,
-    fields: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = original.py();
-    let layout = known(original)?;
-    let new = layout.empty(&original.get_type())?;
-    let dict = layout.has_dict.then(|| instance_dict(&new)).transpose()?;
-    let zero = py.import("cotan._rules")?.getattr("zero")?;
-    for (name, ct) in fields {
-        let name = name.cast::<PyString>()?;
-        let is_slot = layout
-            .slots
-            .iter()
-            .any(|s| s.bind(py).as_any().eq(name).unwrap_or(false));
-        let own = if is_slot {
-            slot_value(original, name)?
-        } else {
-            instance_dict(original)?.get_item(name)?
-        };
-        let value = if ct.is_none() {
-            zero.call1((own,))?
-        } else {
-            ct
-        };
-        match &dict {
-            Some(dict) if !is_slot => dict.set_item(name, value)?,
-            _ => set_slot(&new, name, &value)?,
-        }
-    }
-    Ok(new)
 }
 
 /// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
