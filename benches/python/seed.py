@@ -206,6 +206,24 @@ def report(samples: dict[str, dict[str, list[float]]], n: int, dtype: str) -> st
     return table(head, rows)
 
 
+def ways(found: dict[int, dict[str, list[float]]]) -> str:
+    """Make and apply, for each way to hold `c` constant, beside the fastest way at this size."""
+    rows = []
+    for way in WAYS:
+        row = [f"`{way}`"]
+        for times in found.values():
+            for what in ("make", "apply"):
+                median = summary(times[f"{what}, {way}"]).median
+                best = min(summary(times[f"{what}, {other}"]).median for other in WAYS)
+                unit, scale = ("µs", 1e6) if median < 1e-3 else ("ms", 1e3)
+                row.append(f"{median * scale:.3g} {unit} ({median / best:.2f})")
+        rows.append(row)
+    head = ["way"]
+    for n in found:
+        head += [f"n = {n:,}: make", "apply"]
+    return table(head, rows)
+
+
 def versions() -> str:
     found = []
     for name in LIBRARIES:
@@ -221,6 +239,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 1_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    parser.add_argument("--ways", type=Path, metavar="FILE", help="write what each way costs there")
     parser.add_argument("--worker", choices=LIBRARIES, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -233,15 +252,24 @@ def main() -> None:
         f"the fastest peer over the time of the row. {machine()}; {versions()}."
     )
     sections = [about]
+    own: dict[int, dict[str, list[float]]] = {}
     print(about)
     try:
         for n in args.sizes:
             for dtype in ("float32", "float64"):
-                sections.append(report(measure(peers, n, dtype, args.rounds), n, dtype))
+                samples = measure(peers, n, dtype, args.rounds)
+                own[n] = samples["cotan"]
+                sections.append(report(samples, n, dtype))
                 print(f"\n{sections[-1]}", flush=True)
     finally:
         for peer in peers:
             peer.close()
+    if args.ways:
+        note = (
+            "Time to make and to apply the pullback of `sum(sin(x) * cos(c))`, float64, median "
+            f"(and beside the fastest way of the column). {machine()}; `benches/python/seed.py`."
+        )
+        write_section(args.ways, "ways", f"{note}\n\n{ways(own)}")
     if args.markdown:
         write_section(args.markdown, "seed", "## The seed function\n\n" + "\n\n".join(sections))
 
