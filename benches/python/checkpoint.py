@@ -3,7 +3,7 @@
 Each variant runs in a process of its own, which says how far its peak memory rose above what it
 needed before, what the pullback kept, and how long the gradient took.
 
-    python benches/python/checkpoint.py [--steps 1000] [--size 256]
+    python benches/python/checkpoint.py [--steps 1000] [--size 256] [--markdown docs/benchmarks.md]
 """
 
 import argparse
@@ -14,6 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+from _harness import machine, table, write_section
 
 VARIANTS = ["plain", "every √n steps", "products, every √n steps"]
 
@@ -65,21 +68,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     parser.add_argument("--variant", choices=VARIANTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.variant:
         measure(options.variant, options.steps, options.size)
         return
-    print(f"x = tanh(w @ x), {options.steps} steps, {options.size}×{options.size} float64")
-    print("| | peak memory | kept by the pullback | pullback made and applied |")
-    print("| --- | --- | --- | --- |")
+    rows = []
     for variant in VARIANTS:
         arguments = ["--steps", str(options.steps), "--size", str(options.size)]
         command = [sys.executable, __file__, "--variant", variant, *arguments]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(run.stdout)
         rise, kept = found["rise"] / 1e6, found["kept"] / 1e6
-        print(f"| {variant} | {rise:.0f} MB | {kept:.0f} MB | {found['seconds']:.2f} s |")
+        rows.append((variant, f"{rise:.0f} MB", f"{kept:.0f} MB", f"{found['seconds']:.2f} s"))
+    about = (
+        f"`x = tanh(w @ x)`, {options.steps:,} steps, {options.size} × {options.size} float64, and "
+        "the pullback of its squared sum: how far the peak memory of a fresh process rose, "
+        f"`benches/python/checkpoint.py`. {machine()}."
+    )
+    head = ("", "peak memory", "kept by the pullback", "made and applied")
+    text = f"{about}\n\n{table(head, rows)}"
+    print(text)
+    if options.markdown:
+        write_section(options.markdown, "checkpoint", f"## Checkpoints\n\n{text}")
 
 
 if __name__ == "__main__":

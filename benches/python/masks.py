@@ -4,16 +4,18 @@ Times the forward pass, the backward pass of the last layer alone, the gradient 
 last layer (`wrt=`) and the full gradient, in turns; prints the best of many rounds of each, and the
 masked gradient beside forward + 1.3 × backward of the last layer.
 
-    python benches/python/masks.py [--width 512] [--batch 128]
+    python benches/python/masks.py [--width 512] [--batch 128] [--markdown docs/benchmarks.md]
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 import cotan as ct
+from _harness import machine, table, write_section
 
 LAYERS = 6
 ROUNDS = 60
@@ -48,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     n = options.width
@@ -69,11 +72,18 @@ def main() -> None:
         "gradient, all layers": lambda: ct.gradient(loss, layers, ct.const(x)),
     }
     times = best(calls)
-    for name, t in times.items():
-        print(f"{name:28} {t:8.3f} ms")
     allowed = times["forward"] + 1.3 * times["backward of the last layer"]
     ratio = times["gradient, last layer only"] / allowed
-    print(f"masked / (forward + 1.3 × backward of the layer): {ratio:.2f}")
+    about = (
+        f"Six layers `tanh(x @ w + b)`, width {n}, batch {options.batch}, float32; best of "
+        f"{ROUNDS} rounds, `benches/python/masks.py`. {machine()}. The gradient of the last layer takes "
+        f"{ratio:.2f} of the forward pass and 1.3 × the backward pass of that layer together."
+    )
+    rows = [(name, f"{t:.3f} ms") for name, t in times.items()]
+    text = f"{about}\n\n{table(('', 'time'), rows)}"
+    print(text)
+    if options.markdown:
+        write_section(options.markdown, "masks", f"## Masks\n\n{text}")
 
 
 if __name__ == "__main__":

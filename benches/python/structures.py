@@ -3,16 +3,19 @@
 Prints the best of many rounds, in microseconds, and the differences. Three functions are timed: one
 that uses nothing (what is left is taking apart and putting together), and two that compute.
 
-    python benches/python/structures.py
+    python benches/python/structures.py [--markdown docs/benchmarks.md]
 """
 
+import argparse
 import dataclasses
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 import cotan as ct
+from _harness import machine, table, write_section
 
 COUNT = 10
 ROUNDS = 400
@@ -39,6 +42,9 @@ def total(parts: list[np.ndarray]) -> object:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
+    options = parser.parse_args()
     arrays = [np.full(3, float(i)) for i in range(COUNT)]
     model = Model(*arrays)
     names = [field.name for field in dataclasses.fields(Model)]
@@ -57,12 +63,19 @@ def main() -> None:
             lambda model: total([getattr(model, name) for name in names]), model
         ),
     }
-    print(f"best of {ROUNDS} rounds, µs per call, {COUNT} arrays of 3 float64")
+    rows = []
     for title, calls in (("nothing used", nothing), ("all held", held), ("sum of all", values)):
         times = best(calls)
         base = times["arguments"]
-        line = ", ".join(f"{name} {t:.2f} ({t - base:+.2f})" for name, t in times.items())
-        print(f"{title}: {line}")
+        rows += [(f"{title}: {name}", f"{t:.2f}", f"{t - base:+.2f}") for name, t in times.items()]
+    about = (
+        f"Calls with {COUNT} arrays of 3 float64, best of {ROUNDS} rounds, "
+        f"`benches/python/structures.py`. {machine()}."
+    )
+    text = f"{about}\n\n{table(('', 'µs', 'more than arguments'), rows)}"
+    print(text)
+    if options.markdown:
+        write_section(options.markdown, "structures", f"## Structures\n\n{text}")
 
 
 if __name__ == "__main__":
