@@ -76,8 +76,8 @@ def main() -> None:
     ratio = times["gradient, last layer only"] / allowed
     about = (
         f"Six layers `tanh(x @ w + b)`, width {n}, batch {options.batch}, float32; best of "
-        f"{ROUNDS} rounds, `benches/python/masks.py`. {machine()}. The gradient of the last layer takes "
-        f"{ratio:.2f} of the forward pass and 1.3 × the backward pass of that layer together."
+        f"{ROUNDS} rounds, `benches/python/masks.py`. {machine()}. The gradient of the last layer "
+        f"takes {ratio:.2f} of the forward pass and 1.3 × the backward pass of that layer together."
     )
     rows = [(name, f"{t:.3f} ms") for name, t in times.items()]
     text = f"{about}\n\n{table(('', 'time'), rows)}"
