@@ -12,7 +12,7 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::bound::Binding;
 use crate::checkpoint::{Frame, run_again};
 use crate::convert::{Borrow, fingerprint};
-use crate::rules::{HandOut, Scope};
+use crate::natural::{HandOut, Scope};
 use crate::transforms::Nested;
 use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
 

@@ -13,8 +13,8 @@ use crate::array::PyArray;
 use crate::convert::is_numpy_scalar;
 use crate::error::OrRaise;
 use crate::inputs::{Inputs, Names, gradients, handed_out, rank_of, selected};
+use crate::natural::HandOut;
 use crate::program::PyProgram;
-use crate::rules::HandOut;
 use crate::scalar::Operand;
 use crate::tree::{Kind, Leaf, Tree};
 

@@ -15,7 +15,7 @@ pub fn tangent<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<(Py<PyType>, Py<PyAny>)> = PyOnceLock::new();
     let py = object.py();
-    if crate::rules::is_natural(&object.get_type()) {
+    if crate::natural::is_natural(&object.get_type()) {
         return instance(object, fields);
     }
     let (class, make) = CLASS.get_or_try_init(py, || {

@@ -12,9 +12,9 @@ use crate::array::Rank;
 use crate::convert::Borrow;
 use crate::error::{OrRaise, enter};
 use crate::inputs::Inputs;
+use crate::natural::Scope;
 use crate::program::PyProgram;
 use crate::pullback::PyPullback;
-use crate::rules::Scope;
 use crate::scalar::Operand;
 use crate::tree::{Flattener, Kind, Position, present};
 
