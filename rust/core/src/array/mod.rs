@@ -104,8 +104,8 @@ impl Array {
     /// Records a primitive: checks dtypes and shapes now, computes later.
     pub fn apply(prim: Prim, params: Params, inputs: &[&Array]) -> Result<Array> {
         let aval = match inputs {
-            [x] if same_aval(prim, x) => x.0.aval.clone(),
-            [x, y] if same_aval(prim, x) && x.0.aval == y.0.aval => x.0.aval.clone(),
+            [x] if same_aval(prim, x, 1) => x.0.aval.clone(),
+            [x, y] if same_aval(prim, x, 2) && x.0.aval == y.0.aval => x.0.aval.clone(),
             _ => {
                 let avals: smallvec::SmallVec<[&Aval; 4]> =
                     inputs.iter().map(|x| x.aval()).collect();
@@ -128,7 +128,7 @@ impl Array {
     pub fn apply2(prim: Prim, x: Array, y: Array) -> Result<Array> {
         let (a, b) = (&x.0.aval, &y.0.aval);
         // Of one dtype, and of one shape or with a scalar among them: the result is like the larger.
-        let aval = if a.dtype != b.dtype || !same_aval(prim, &x) {
+        let aval = if a.dtype != b.dtype || !same_aval(prim, &x, 2) {
             None
         } else if a.shape == b.shape || b.shape.is_empty() {
             Some(a.clone())
@@ -148,7 +148,7 @@ impl Array {
 
     /// [`Array::apply`] for one argument that is given up.
     pub fn apply1(prim: Prim, x: Array) -> Result<Array> {
-        if !same_aval(prim, &x) {
+        if !same_aval(prim, &x, 1) {
             return Array::apply(prim, Params::None, &[&x]);
         }
         let aval = x.0.aval.clone();
@@ -340,11 +340,11 @@ impl Array {
     }
 }
 
-/// Whether the result of an elementwise primitive on arrays like this one is like it: the common
-/// case, which needs no inference.
-fn same_aval(prim: Prim, x: &Array) -> bool {
+/// Whether the result of an elementwise primitive of so many arguments on arrays like this one is like
+/// it: the common case, which needs no inference.
+fn same_aval(prim: Prim, x: &Array, arguments: usize) -> bool {
     x.0.aval.dtype.is_inexact()
-        && prim.0.args.len() < 3
+        && prim.0.args.len() == arguments
         && matches!(&prim.0.class, crate::prim::Class::Elementwise { types, lane, .. }
             if types.accept(x.dtype()) && crate::kernels::result_dtype(*lane, x.dtype()) == x.dtype())
 }

@@ -349,7 +349,7 @@ pub(super) fn pow(x: C, y: C) -> C {
         return c(1.0, 0.0);
     }
     if x.re == 0.0 && x.im == 0.0 {
-        return if y.re > 0.0 && y.im == 0.0 {
+        return if y.re > 0.0 {
             c(0.0, 0.0)
         } else {
             c(f64::NAN, f64::NAN)
