@@ -8,24 +8,20 @@ import numpy as np
 from cotan import _core
 
 
-def _written(out: Any, result: Any) -> Any:
-    """Write a result into `out`, when it was given."""
-    if out is None:
-        return result
-    if not isinstance(out, _core.Array):
-        raise TypeError(f"out= must be an Array here, not {type(out).__name__}; leave it out")
-    out[...] = result
-    return out
-
-
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
-    reduce = getattr(_core, name)
+    reduce, function = getattr(_core, name), getattr(np, name)
 
     def method(
-        self: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+        self: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Any:
-        x = self if dtype is None else _core.cast(self, dtype)
-        return _written(out, reduce(x, axis, keepdims))
+        if dtype is None and out is None and not options:
+            return reduce(self, axis, keepdims)
+        return function(self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name
     method.__doc__ = doc
@@ -33,10 +29,14 @@ def _reduction(name: str, doc: str) -> Callable[..., Any]:
 
 
 def _extremum(name: str, doc: str) -> Callable[..., Any]:
-    reduce = getattr(_core, name)
+    reduce, function = getattr(_core, name), getattr(np, name)
 
-    def method(self: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _written(out, reduce(self, axis, keepdims))
+    def method(
+        self: Any, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
+    ) -> Any:
+        if out is None and not options:
+            return reduce(self, axis, keepdims)
+        return function(self, axis=axis, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name
     method.__doc__ = doc
@@ -45,8 +45,9 @@ def _extremum(name: str, doc: str) -> Callable[..., Any]:
 
 def cumsum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Give the sums of all elements up to each one."""
-    x = self if dtype is None else _core.cast(self, dtype)
-    return _written(out, _core.cumsum(x, axis))
+    if dtype is None and out is None:
+        return _core.cumsum(self, axis)
+    return np.cumsum(self, axis, dtype, out)
 
 
 def _sequence(arguments: tuple[Any, ...]) -> Any:
@@ -55,6 +56,11 @@ def _sequence(arguments: tuple[Any, ...]) -> Any:
 
 def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
     """Give the same elements in another shape: a view where NumPy gives one."""
+    if order == "A" and not self._contiguous:
+        raise TypeError(
+            "reshape: order='A' asks for the order in memory, which an Array has not got; choose "
+            "order='C' or 'F'"
+        )
     if order not in {"C", "A"}:
         if order != "F":
             raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
@@ -73,6 +79,7 @@ def transpose(self: Any, *axes: Any) -> Any:
 def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
     """Give a view with two axes exchanged."""
     order = list(range(self.ndim))
+    axis1, axis2 = (np.lib.array_utils.normalize_axis_index(a, self.ndim) for a in (axis1, axis2))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return _core.transpose(self, order)
 
@@ -133,7 +140,7 @@ def conjugate(self: Any) -> Any:
 
 def dot(self: Any, b: Any, out: Any = None) -> Any:
     """Give the product of this array with another, as `numpy.dot`."""
-    return _written(out, np.dot(self, b))
+    return np.dot(self, b, out)
 
 
 def _iter(self: Any) -> Iterator[Any]:

@@ -124,6 +124,20 @@ def _no_memory(self: Any) -> Any:
     raise AttributeError("an Array has no memory to point to; convert it first: np.asarray(x)")
 
 
+def _unwritable(name: str, instead: str) -> Callable[[Any, Any], None]:
+    def refuse(self: Any, value: Any) -> None:
+        raise AttributeError(f"{name}: an Array has no memory to see in another way; {instead}")
+
+    return refuse
+
+
+# What ndarray lets one set that is about memory, and what to do instead.
+_UNWRITABLE = {
+    "data": "write its values with x[...] = values",
+    "strides": "use x.reshape, x.transpose or x[::step]",
+}
+
+
 _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "device": (lambda _: "cpu", "Where the values are."),
     "flags": (Flags, "What NumPy says of an array's memory."),
@@ -145,3 +159,7 @@ def attach(cls: Any) -> None:
     cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
     for name in ("ctypes", "data"):
         setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))
+    for name, instead in _UNWRITABLE.items():
+        found = getattr(cls, name)
+        refused = _unwritable(name, instead)
+        setattr(cls, name, property(found.__get__, refused, doc=found.__doc__))

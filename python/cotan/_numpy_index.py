@@ -298,6 +298,10 @@ def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     index = np.asarray(plain(a))
+    if not np.can_cast(index.dtype, np.intp):
+        raise TypeError(
+            f"choose: the first argument is made of indices, which cannot be of dtype {index.dtype}"
+        )
     items = [host_asarray(c) for c in choices]
     n = len(items)
     if mode == "wrap":

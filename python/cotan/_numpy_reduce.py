@@ -19,7 +19,7 @@ from cotan._numpy_core import (
     written,
 )
 from cotan._numpy_own import own
-from cotan._ufunc import reduced, scanned
+from cotan._ufunc_fold import reduced, scanned
 
 # --------------------------------------------------------------------------------------------------
 # Sums, products, extrema

@@ -86,6 +86,18 @@ def _fabs(x: Any) -> Any:
     return _core.abs(x)
 
 
+def _rint(x: Any) -> Any:
+    x = _core.asarray(x)
+    if x.dtype.kind == "c":
+        return _core.apply("complex", _core.round(x.real), _core.round(x.imag))
+    return _core.round(x)
+
+
+def _exp2(x: Any) -> Any:
+    x = _core.asarray(x)
+    return _core.exp(x * math.log(2)) if x.dtype.kind == "c" else _core.exp2(x)
+
+
 def _row(x: Any) -> Any:
     x = _core.asarray(x)
     return _core.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
@@ -117,6 +129,8 @@ def _vecmat(x: Any, y: Any) -> Any:
 _NUMPY: dict[str, Callable[..., Any]] = {
     "fabs": _fabs,
     "positive": _positive,
+    "rint": _rint,
+    "exp2": _exp2,
     "conjugate": _conjugate,
     "deg2rad": _scaled(math.pi / 180),
     "radians": _scaled(math.pi / 180),
@@ -207,6 +221,12 @@ def _cosm1(x: Any) -> Any:
     return _core.mul(-2, _core.square(_core.sin(_core.div(x, 2))))
 
 
+def _powm1(x: Any, y: Any) -> Any:
+    positive = _core.gt(x, 0)
+    near = _core.expm1(_core.mul(y, _core.log(_core.where(positive, x, 1))))
+    return _core.where(positive, near, _core.pow(_core.where(positive, 1, x), y) - 1)
+
+
 def _boxcox(x: Any, power: Any) -> Any:
     return _boxcox_of(_core.log(x), power)
 
@@ -215,7 +235,7 @@ def _boxcox_of(log: Any, power: Any) -> Any:
     zero = _core.eq(power, 0)
     p = _core.where(zero, 1, power)
     # At 0 two terms of the series carry the derivative with respect to the power.
-    series = log + power * _core.square(log) / 2
+    series = log + _core.where(_core.isinf(log), 0, power * _core.square(log) / 2)
     return _core.where(zero, series, _core.expm1(p * log) / p)
 
 
@@ -247,7 +267,7 @@ SCIPY: dict[str, Callable[..., Any]] = {
     "cosdg": lambda x: _core.cos(_NUMPY["radians"](x)),
     "tandg": lambda x: _core.tan(_NUMPY["radians"](x)),
     "cotdg": lambda x: _core.reciprocal(_core.tan(_NUMPY["radians"](x))),
-    "powm1": lambda x, y: _core.expm1(_core.mul(y, _core.log(x))),
+    "powm1": _powm1,
     "xlogy": _xlogy,
     "xlog1py": _xlog1py,
     "entr": _entr,

@@ -680,7 +680,7 @@ def test_conversions_of_arrays():
     assert np.asarray(x, np.float32).dtype == np.float32
     with pytest.raises(TypeError, match="format"):
         f"{x:.2f}"
-    with pytest.raises(TypeError, match="one element"):
+    with pytest.raises(ValueError, match="size 1"):
         x.item()
     with pytest.raises(ValueError, match="ambiguous"):
         bool(x)

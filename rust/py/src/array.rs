@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cotan::Array;
 use cotan::kernels::Value;
 use cotan::ops;
-use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -17,7 +17,7 @@ use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::{OrRaise, enter};
 use crate::operators::{binary, bits, unary};
 use crate::scalar::Operand;
-use crate::view::{View, ViewOp, part, transpose_view};
+use crate::view::{View, ViewOp, part, set_part, transpose_view};
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +103,7 @@ impl PyArray {
         let contiguous = base.get().is_contiguous() && op.keeps_contiguity(source.shape());
         let view = View {
             base: base.clone().unbind(),
+            shape: source.shape().into(),
             op,
             contiguous,
         };
@@ -185,9 +186,9 @@ impl PyArray {
             let (source, version) = view.base.get().read_versioned()?;
             let stale = self.cell().seen != version;
             if stale {
-                let array = view.op.read(&source)?;
+                let array = view.op.read(&source.reshape(&view.shape).or_raise()?)?;
                 let mut cell = self.cell();
-                cell.array = array;
+                cell.array = array.reshape(cell.array.shape()).or_raise()?;
                 cell.seen = version;
                 cell.version += 1;
             }
@@ -196,7 +197,7 @@ impl PyArray {
         Ok((cell.array.clone(), cell.version))
     }
 
-    /// Gives the handle another value of the same dtype and shape, and whatever it is a view of.
+    /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
     pub fn write(&self, array: Array) -> PyResult<()> {
         if bound::any() && self.write_bound(&array)? {
             return Ok(());
@@ -205,13 +206,33 @@ impl PyArray {
         if let Some(view) = &self.view {
             let base = view.base.get();
             let (source, _) = base.read_versioned()?;
+            let source = source.reshape(&view.shape).or_raise()?;
             base.write(view.op.write(&source, &array)?)?;
             seen = base.read_versioned()?.1;
         }
         let mut cell = self.cell();
-        cell.array = array;
+        cell.array = array.reshape(cell.array.shape()).or_raise()?;
         cell.version += 1;
         cell.seen = seen;
+        Ok(())
+    }
+
+    /// Gives the handle another shape. Its views go on showing what they showed: the elements stay in
+    /// their order.
+    fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
+        let array = self.read()?;
+        let long =
+            |shape: &[usize]| -> Vec<usize> { shape.iter().copied().filter(|&n| n != 1).collect() };
+        if !self.is_contiguous() && long(array.shape()) != long(shape) {
+            return Err(PyAttributeError::new_err(format!(
+                "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
+                 use x.reshape(shape), which makes a copy",
+                cotan::aval::tuple(array.shape()),
+                cotan::aval::tuple(shape)
+            )));
+        }
+        let new = array.reshape(shape).or_raise()?;
+        self.cell().array = new;
         Ok(())
     }
 
@@ -232,6 +253,21 @@ impl PyArray {
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.cell().array.shape())
+    }
+
+    /// Gives the array another shape in place; one length may be -1.
+    ///
+    /// Raises `ValueError` when the elements do not fit, `AttributeError` for a scalar, and for a view
+    /// that NumPy could not give the shape without a copy.
+    #[setter]
+    fn set_shape(&self, shape: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.rank != Rank::Array {
+            return Err(PyAttributeError::new_err(
+                "shape: a scalar has no shape to set; use np.reshape(x, shape)",
+            ));
+        }
+        let shape = crate::ops::shape_for(&self.read()?, shape)?;
+        self.set_own_shape(&shape)
     }
 
     /// Number of axes.
@@ -263,6 +299,14 @@ impl PyArray {
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dtype = self.cell().array.dtype();
         Ok(crate::convert::descr(py, dtype)?.into_any())
+    }
+
+    #[setter]
+    #[allow(clippy::unused_self)]
+    fn set_dtype(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyAttributeError::new_err(
+            "dtype: an Array has no memory to see in another way; use x.astype(dtype)",
+        ))
     }
 
     /// Whether the value has been computed.
@@ -422,6 +466,9 @@ impl PyArray {
     }
     fn __pos__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let array = slf.get().read()?;
+        if array.dtype() == cotan::DType::Bool {
+            return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
+        }
         Ok(wrap(slf.py(), array, slf.get().rank)?.unbind())
     }
     fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -531,11 +578,17 @@ impl PyArray {
         item(py, &array)
     }
 
-    /// The value as a Python number.
-    fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// An element as a Python number: the only one, the one at a position in the flattened array, or
+    /// the one at an index along every axis.
+    #[pyo3(signature = (*index))]
+    fn item<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
         PyArray::refuse_active(&array, "x.item()", "compute with x itself")?;
-        item(py, &array)
+        to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
     }
 
     /// The values as nested lists of Python numbers.
@@ -701,6 +754,18 @@ impl PyArray {
     #[getter]
     fn imag<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         part(slf, false)
+    }
+
+    /// Writes the real part.
+    #[setter]
+    fn set_real(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        set_part(slf, value, true)
+    }
+
+    /// Writes the imaginary part of a complex array.
+    #[setter]
+    fn set_imag(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        set_part(slf, value, false)
     }
 
     /// A new array with the same values.

@@ -94,6 +94,7 @@ pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> 
 /// A value that has the elements of an ndarray.
 pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResult<Value> {
     let py = array.py();
+    crate::subclass::expect_plain(array)?;
     let descr = array.dtype();
     let dtype = dtype_of(&descr)?;
     if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {

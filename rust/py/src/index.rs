@@ -21,6 +21,8 @@ pub struct Basic {
     pub shape: Shape,
     /// Whether every axis was indexed by an integer, so that the result is a scalar.
     pub scalar: bool,
+    /// Whether an array without axes stood for an integer: what it selects is a copy in NumPy.
+    pub copies: bool,
 }
 
 /// Resolves a key made of integers, slices, `None` and `...`; `None` if it is of another kind.
@@ -30,7 +32,7 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
         Err(_) => vec![key.clone()],
     };
     let mut used = 0;
-    let mut ellipsis = false;
+    let (mut ellipsis, mut copies) = (false, false);
     for item in &items {
         if item.is_none() {
             continue;
@@ -42,8 +44,11 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
                 ));
             }
             ellipsis = true;
-        } else if item.is_instance_of::<PySlice>() || is_integer(item)? {
+        } else if item.is_instance_of::<PySlice>() {
             used += 1;
+        } else if let Some(array) = is_integer(item)? {
+            used += 1;
+            copies |= array;
         } else {
             return Ok(None);
         }
@@ -110,32 +115,35 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
         dims: dims.into(),
         shape: out,
         scalar,
+        copies,
     }))
 }
 
-fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether an item stands for one integer, `None` if not; and whether it is an array that does so.
+fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if item.is_exact_instance_of::<PyInt>() {
-        return Ok(true);
+        return Ok(Some(false));
     }
     if item.is_instance_of::<PyBool>() {
-        return Ok(false);
+        return Ok(None);
     }
-    if let Ok(array) = item.cast::<PyArray>() {
-        let array = array.get().read()?;
-        return Ok(array.shape().is_empty() && array.dtype().kind() == aval::Kind::Integer);
+    if let Ok(handle) = item.cast::<PyArray>() {
+        let array = handle.get().read()?;
+        let integer = array.shape().is_empty() && array.dtype().kind() == aval::Kind::Integer;
+        return Ok(integer.then(|| handle.get().rank() == Rank::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`.
     if item.hasattr("__index__")? && !item.hasattr("__len__")? {
-        return Ok(true);
+        return Ok(Some(false));
     }
     if item.hasattr("__index__")?
         && item.hasattr("dtype")?
         && item.getattr("ndim")?.extract::<usize>()? == 0
     {
         let kind = item.getattr("dtype")?.getattr("kind")?;
-        return Ok(kind.eq("i")? || kind.eq("u")?);
+        return Ok((kind.eq("i")? || kind.eq("u")?).then_some(true));
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
@@ -167,9 +175,9 @@ pub fn getitem<'py>(
             .call_method1("getitem", (slf, key));
     };
     let op = ViewOp::Index(basic.dims, basic.shape);
-    if basic.scalar || slf.get().rank() != Rank::Array {
+    if basic.scalar || basic.copies || slf.get().rank() != Rank::Array {
         let array = op.read(&slf.get().read()?)?;
-        let rank = if array.shape().is_empty() {
+        let rank = if array.shape().is_empty() && (basic.scalar || !basic.copies) {
             Rank::Scalar
         } else {
             Rank::Array

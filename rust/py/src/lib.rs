@@ -26,6 +26,7 @@ mod pullback;
 mod rules;
 mod scalar;
 mod structure;
+mod subclass;
 mod table;
 mod tangent;
 mod transforms;

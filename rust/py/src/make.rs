@@ -52,6 +52,10 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
             .call_method1("stacked", (object,))?;
         return Operand::expect("array", &stacked)?.array();
     }
+    if let Ok(array) = object.cast::<PyUntypedArray>() {
+        // Before `asarray` makes a plain ndarray of whatever it is.
+        crate::subclass::expect_plain(array)?;
+    }
     let plain = py.import("numpy")?.call_method1("asarray", (object,))?;
     let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
         PyTypeError::new_err(format!(

@@ -12,7 +12,7 @@ use crate::scalar::{Operand, elementwise};
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     let operand = Operand::expect(prim.name(), slf.as_any())?;
-    let (array, rank) = elementwise(prim, vec![operand], true)?;
+    let (array, rank) = elementwise(slf.py(), prim, vec![operand], true)?;
     Ok(wrap(slf.py(), array, rank)?.unbind())
 }
 
@@ -67,7 +67,7 @@ pub fn binary(
     };
     let x = Operand::expect(prim.name(), slf.as_any())?;
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
-    let (array, rank) = elementwise(prim, operands, true)?;
+    let (array, rank) = elementwise(py, prim, operands, true)?;
     Ok(wrap(py, array, rank)?.unbind())
 }
 
@@ -110,6 +110,6 @@ pub fn apply_elementwise<'py>(
     for argument in arguments {
         operands.push(Operand::expect(prim.name(), argument)?);
     }
-    let (array, rank) = elementwise(prim, operands, false)?;
+    let (array, rank) = elementwise(py, prim, operands, false)?;
     wrap(py, array, rank)
 }

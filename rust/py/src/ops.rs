@@ -127,6 +127,14 @@ pub fn reduction<'py>(
     array = array.cast(dtype).or_raise()?;
     let shape = Shape::from_slice(array.shape());
     let axes = axes_of(name, axis, shape.len())?;
+    // Of truth values the primitives are `all` and `any`, which have a neutral element; NumPy's have none.
+    if matches!(name, "max" | "min") && axes.iter().any(|&i| shape[i] == 0) {
+        return Err(PyValueError::new_err(format!(
+            "{name}: no element to choose from: axes {} of shape {}; give an initial= to start with",
+            tuple(&axes),
+            tuple(&shape)
+        )));
+    }
     let out = if axes.is_empty() {
         array
     } else {
@@ -271,6 +279,11 @@ fn misfit(array: &Array, wanted: &[isize]) -> PyErr {
     ))
 }
 
+/// The shape that a user asks for, with a -1 resolved.
+pub fn shape_for(array: &Array, shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    resolve_shape(array, &sizes("reshape", shape)?)
+}
+
 /// The same elements in another shape; one length may be -1. A view where NumPy gives one.
 #[pyfunction]
 pub fn reshape<'py>(
@@ -278,7 +291,7 @@ pub fn reshape<'py>(
     shape: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("reshape", x)?;
-    let shape = resolve_shape(&array, &sizes("reshape", shape)?)?;
+    let shape = shape_for(&array, shape)?;
     if x.is_instance_of::<PyArray>() {
         return x.call_method1("_reshape", (shape.to_vec(),));
     }
@@ -477,13 +490,13 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
 #[pyfunction]
 pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_from(x.py(), dtype)?;
-    let array = operand("cast", x)?;
+    let array = Operand::expect("cast", x)?.cast(dtype)?;
     let rank = if array.shape().is_empty() && !is_array(x) {
         Rank::Scalar
     } else {
         Rank::Array
     };
-    wrap(x.py(), array.cast(dtype).or_raise()?, rank)
+    wrap(x.py(), array, rank)
 }
 
 fn is_array(x: &Bound<'_, PyAny>) -> bool {

@@ -2,17 +2,18 @@
 //! rules, where a Python number takes the dtype of the array it meets.
 
 use cotan::aval::{DType, Kind};
-use cotan::prim::{Class, Prim};
-use cotan::{Array, Number};
+use cotan::prim::{Class, Params, Prim};
+use cotan::{Array, Number, ops};
 use num_complex::Complex;
 use numpy::PyUntypedArray;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::array::{PyArray, Rank};
+use crate::array::{PyArray, Rank, force};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar};
 use crate::error::OrRaise;
+use crate::subclass::is_plain;
 
 /// An operand as it was given.
 pub enum Operand {
@@ -40,6 +41,9 @@ impl Operand {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
+            if !is_plain(array)? {
+                return Ok(None);
+            }
             let rank = Rank::Array;
             return Ok(Some(Operand::Strong(
                 Array::constant(from_ndarray(array, Borrow::Copy)?),
@@ -111,24 +115,28 @@ impl Operand {
 
     /// As an array of this dtype.
     pub fn cast(self, dtype: DType) -> PyResult<Array> {
+        if let Some(n) = self.beyond(dtype) {
+            return Err(PyOverflowError::new_err(format!(
+                "Python integer {n} out of bounds for {}",
+                dtype.numpy_name()
+            )));
+        }
         match self {
             Operand::Strong(a, _) | Operand::Weak(a) => a.cast(dtype).or_raise(),
-            Operand::Number(number) => {
-                let (low, high) = match dtype {
-                    DType::U8 => (0, 255),
-                    DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-                    _ => (i64::MIN, i64::MAX),
-                };
-                if let Number::Int(n) = number
-                    && (n < low || n > high)
-                {
-                    return Err(PyOverflowError::new_err(format!(
-                        "Python integer {n} out of bounds for {}",
-                        dtype.numpy_name()
-                    )));
-                }
-                Ok(Array::number(dtype, number))
-            }
+            Operand::Number(number) => Ok(Array::number(dtype, number)),
+        }
+    }
+
+    /// A Python integer that a dtype cannot hold.
+    fn beyond(&self, dtype: DType) -> Option<i64> {
+        let (low, high) = match dtype {
+            DType::U8 => (0, 255),
+            DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            _ => (i64::MIN, i64::MAX),
+        };
+        match self {
+            Operand::Number(Number::Int(n)) if *n < low || *n > high => Some(*n),
+            _ => None,
         }
     }
 
@@ -198,6 +206,7 @@ pub fn common_dtype(operands: &[Operand]) -> DType {
 
 /// Records an elementwise primitive on operands: common dtype, then the dtype it computes in.
 pub fn elementwise(
+    py: Python<'_>,
     prim: Prim,
     operands: Vec<Operand>,
     keeps_numbers: bool,
@@ -225,27 +234,53 @@ pub fn elementwise(
         );
         PyTypeError::new_err(message)
     })?;
+    // An integer that the dtype cannot hold can still be compared with.
+    let compares = [ops::EQ, ops::NE, ops::LT, ops::LE, ops::GT, ops::GE].contains(&prim);
+    let wide = compares && rest.iter().any(|o| o.beyond(dtype).is_some());
+    let dtype = if wide { DType::I64 } else { dtype };
     for operand in rest {
         arrays.push(operand.cast(dtype)?);
     }
-    if prim == cotan::ops::RECIPROCAL && common == DType::Bool {
+    if prim == ops::POW && dtype.kind() == Kind::Integer {
+        expect_natural(py, &arrays)?;
+    }
+    if prim == ops::RECIPROCAL && common == DType::Bool {
         return Err(PyTypeError::new_err(
             "reciprocal: not defined for dtype bool; cast it to a number",
         ));
     }
-    if prim == cotan::ops::RECIPROCAL && common.kind() == Kind::Integer {
-        // NumPy divides integers as C does: the quotient is cut off.
-        let exact = Array::apply(prim, cotan::prim::Params::None, &[&arrays[0]]).or_raise()?;
-        return Ok((exact.cast(common).or_raise()?, rank));
-    }
     let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
-    let out = Array::apply(prim, cotan::prim::Params::None, &inputs).or_raise()?;
+    let mut out = Array::apply(prim, Params::None, &inputs).or_raise()?;
+    if prim == ops::RECIPROCAL && common.kind() == Kind::Integer {
+        // NumPy divides integers as C does: the quotient is cut off.
+        out = out.cast(common).or_raise()?;
+    }
     let rank = if out.shape().is_empty() {
         rank
     } else {
         Rank::Array
     };
     Ok((out, rank))
+}
+
+/// Refuses integer powers with a negative exponent somewhere, as NumPy does: the result would not be an
+/// integer. The exponents are computed for that.
+fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
+    let [base, exponent] = arrays else {
+        return Ok(());
+    };
+    if base.aval().size() == 0 || exponent.aval().size() == 0 || exponent.dtype() == DType::U8 {
+        return Ok(());
+    }
+    let axes = (0..exponent.shape().len()).collect();
+    let least = Array::apply(ops::MIN, Params::Axes(axes), &[exponent]).or_raise()?;
+    if force(py, &least)?.item().is_some_and(|z| z.re < 0.0) {
+        return Err(PyValueError::new_err(
+            "pow: integers to negative integer powers are not allowed; make the base a float, as in \
+             x.astype(float) ** -1",
+        ));
+    }
+    Ok(())
 }
 
 /// What NumPy would hand out for a zero-dimensional result: a scalar, or a Python number when only

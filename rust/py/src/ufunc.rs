@@ -1,14 +1,17 @@
 //! NumPy's ufunc protocol: the short way for `np.sin(x)`, all else in `cotan._ufunc`.
 
-use cotan::ops;
 use cotan::prim::{Class, Prim};
 use cotan::program::FastMap;
+use cotan::{DType, ops};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::array::PyArray;
+use crate::array::{PyArray, Rank};
+use crate::convert::{dtype_from, dtype_of, is_numpy_scalar};
 use crate::operators::apply_elementwise;
+use crate::subclass::is_plain_class;
 
 /// The ufuncs that are primitives, by address; each is kept alive.
 struct Table {
@@ -60,24 +63,13 @@ pub fn array_ufunc(
 ) -> PyResult<Py<PyAny>> {
     if kwargs.is_none_or(PyDictMethods::is_empty)
         && let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc.as_ptr() as usize))
+        && let Class::Elementwise { types, .. } = prim.0.class
         && method.to_str()? == "__call__"
     {
-        let out = match inputs.len() {
-            1 => Some(apply_elementwise(py, prim, &[&inputs.get_item(0)?])?),
-            2 => {
-                let (x, y) = (inputs.get_item(0)?, inputs.get_item(1)?);
-                let ours = x.is_instance_of::<PyArray>() && y.is_instance_of::<PyArray>();
-                // Whatever else takes part may want to answer itself.
-                if ours || plain(&x)? && plain(&y)? {
-                    Some(apply_elementwise(py, prim, &[&x, &y])?)
-                } else {
-                    None
-                }
-            }
-            _ => None,
-        };
-        if let Some(out) = out {
-            return Ok(out.unbind());
+        let given: smallvec::SmallVec<[Bound<'_, PyAny>; 2]> = inputs.iter().collect();
+        if uniform(&given)?.is_some_and(|dtype| types.accept(dtype)) {
+            let given: smallvec::SmallVec<[&Bound<'_, PyAny>; 2]> = given.iter().collect();
+            return Ok(apply_elementwise(py, prim, &given)?.unbind());
         }
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
@@ -98,6 +90,14 @@ pub fn array_function<'py>(
     static FUNCTIONS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     // A reduction over everything, by far the commonest call, needs no look at keywords.
     static WHOLE: PyOnceLock<Vec<(Py<PyAny>, Prim)>> = PyOnceLock::new();
+    // A subclass that is no array like others is refused, or answers itself.
+    for class in types.try_iter()? {
+        let class = class?;
+        let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
+        if !known && !is_plain_class(&class)? {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+    }
     let whole = WHOLE.get_or_try_init(py, || {
         let numpy = py.import("numpy")?;
         let of = |(name, prim): (&str, Prim)| Ok((numpy.getattr(name)?.unbind(), prim));
@@ -134,12 +134,40 @@ pub fn array_function<'py>(
     }
 }
 
-/// Whether an operand is an array or a number that we know.
-fn plain(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(x.is_instance_of::<PyArray>()
-        || x.is_instance_of::<PyFloat>()
-        || x.is_instance_of::<PyInt>()
-        || x.is_instance_of::<PyComplex>()
-        || x.is_exact_instance_of::<numpy::PyUntypedArray>()
-        || crate::convert::is_numpy_scalar(x)?)
+/// The one dtype of all operands, when they are arrays of ours, ndarrays and NumPy scalars of one dtype
+/// of 32 bits or more with a fraction, and Python numbers, which take it over: then there is nothing to
+/// promote, and the primitive is what NumPy computes. Everything else asks NumPy for its dtypes.
+fn uniform(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
+    let (mut strong, mut weak) = (None, None);
+    for x in operands {
+        let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
+            let dtype = array.get().read()?.dtype();
+            if array.get().rank() == Rank::Number && dtype == DType::F64 {
+                weak = Some(dtype);
+                continue;
+            }
+            dtype
+        } else if x.is_exact_instance_of::<PyFloat>() || x.is_exact_instance_of::<PyInt>() {
+            continue;
+        } else if let Ok(array) = x.cast_exact::<PyUntypedArray>() {
+            match dtype_of(&array.dtype()) {
+                Ok(dtype) => dtype,
+                Err(_) => return Ok(None),
+            }
+        } else if is_numpy_scalar(x)? {
+            match dtype_from(x.py(), &x.getattr("dtype")?) {
+                Ok(dtype) => dtype,
+                Err(_) => return Ok(None),
+            }
+        } else {
+            return Ok(None);
+        };
+        if strong.is_some_and(|other| other != dtype) {
+            return Ok(None);
+        }
+        strong = Some(dtype);
+    }
+    Ok(strong
+        .or(weak)
+        .filter(|d| matches!(d, DType::F32 | DType::F64 | DType::C64 | DType::C128)))
 }

@@ -4,6 +4,7 @@ use cotan::Array;
 use cotan::aval::{Axes, Shape, SliceDim};
 use cotan::ops;
 use cotan::prim::Params;
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 
 use crate::array::{PyArray, Rank, wrap};
@@ -13,6 +14,9 @@ use crate::error::OrRaise;
 pub struct View {
     /// What it is a view of.
     pub base: Py<PyArray>,
+    /// The shape that the base had then. The base may be given another one since, which leaves its
+    /// elements in their order.
+    pub shape: Shape,
     /// What it shows.
     pub op: ViewOp,
     /// Whether its elements lie in row-major order without gaps in the base's memory.
@@ -61,7 +65,7 @@ impl ViewOp {
         }
     }
 
-    /// The base after the view got this value.
+    /// The base after the view got this value, in whatever shape the view is now.
     pub fn write(&self, base: &Array, value: &Array) -> PyResult<Array> {
         match self {
             ViewOp::Index(dims, _) => {
@@ -77,16 +81,19 @@ impl ViewOp {
                 for (i, &p) in perm.iter().enumerate() {
                     inverse[p] = i;
                 }
-                ViewOp::Transpose(inverse).read(value)
+                let shape: Shape = perm.iter().map(|&p| base.shape()[p]).collect();
+                ViewOp::Transpose(inverse).read(&value.reshape(&shape).or_raise()?)
             }
             ViewOp::Reshape(_) => value.reshape(base.shape()).or_raise(),
             ViewOp::Real => {
                 let imag = ViewOp::Imag.read(base)?;
-                Array::apply(ops::COMPLEX, Params::None, &[value, &imag]).or_raise()
+                let value = value.reshape(base.shape()).or_raise()?;
+                Array::apply(ops::COMPLEX, Params::None, &[&value, &imag]).or_raise()
             }
             ViewOp::Imag => {
                 let real = ViewOp::Real.read(base)?;
-                Array::apply(ops::COMPLEX, Params::None, &[&real, value]).or_raise()
+                let value = value.reshape(base.shape()).or_raise()?;
+                Array::apply(ops::COMPLEX, Params::None, &[&real, &value]).or_raise()
             }
         }
     }
@@ -156,4 +163,21 @@ pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, P
         .broadcast_to(array.shape())
         .or_raise()?;
     wrap(py, zero, slf.get().rank())
+}
+
+/// `x.real = value` and `x.imag = value`.
+pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) -> PyResult<()> {
+    let name = if real { "real" } else { "imag" };
+    if slf.get().rank() != Rank::Array {
+        return Err(PyAttributeError::new_err(format!(
+            "{name}: a scalar cannot be written to; make an array of it first"
+        )));
+    }
+    if !real && !slf.get().read()?.dtype().is_complex() {
+        return Err(PyTypeError::new_err(
+            "imag: a real array has no imaginary part to set; use x.astype(complex)",
+        ));
+    }
+    let part = part(slf, real)?;
+    crate::index::assign(part.cast::<PyArray>()?, value)
 }

@@ -1,0 +1,35 @@
+"""Which subclasses of ndarray are arrays like others."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+# What decides the meaning of arithmetic on an array, besides its memory.
+_OPERATORS = tuple(
+    f"__{side}{name}__"
+    for side in ("", "r")
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+)
+_PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
+
+
+@lru_cache(maxsize=256)
+def is_plain(cls: Any) -> bool:
+    """Say whether a class is one of ndarrays that mean what their memory says, as `np.memmap` is.
+
+    Raises TypeError for masked arrays and `np.matrix`, whose numbers could be read, but would mean
+    something else.
+    """
+    if not issubclass(cls, np.ndarray):
+        return False
+    if issubclass(cls, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array would lose its mask; use x.filled(value), or x.data and np.where with "
+            "x.mask"
+        )
+    if issubclass(cls, np.matrix):
+        raise TypeError(
+            "an np.matrix multiplies by rules of its own; use np.asarray(m), and @ for products"
+        )
+    return all(getattr(cls, name) is getattr(np.ndarray, name) for name in _PROTOCOLS)

@@ -1,0 +1,143 @@
+"""What computes a ufunc on `Array`s, in the dtypes of the loop that NumPy would choose."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import refuse
+from cotan._numpy_special import COMPOSITES
+
+_PRIMITIVES: dict[str, Callable[..., Any]] = {
+    ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
+}
+_SUPPORTED = {
+    np.dtype(t) for t in ("?", "u1", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
+}  # and bfloat16, where it is given
+
+
+def rule(ufunc: Any) -> Callable[..., Any] | None:
+    """Give what computes a ufunc on arrays, if anything does."""
+    name = ufunc.__name__
+    return COMPOSITES.get(name) or _PRIMITIVES.get(name)
+
+
+def needed(ufunc: Any) -> Callable[..., Any]:
+    """Give what computes a ufunc on arrays, or refuse it by name."""
+    compute = rule(ufunc)
+    if compute is None:
+        raise refuse(name_of_ufunc(ufunc))
+    return compute
+
+
+def name_of_ufunc(ufunc: Any) -> str:
+    """Give the name by which a ufunc is known to who calls it."""
+    name = str(ufunc.__name__)
+    return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
+
+
+def _kind_of_number(ufunc: Any, x: Any) -> Any:
+    """Give what NumPy takes an operand for: a dtype, or the type of a Python number."""
+    if isinstance(x, _core.Array):
+        if x._rank == "number":
+            return complex if x.dtype.kind == "c" else float
+        return x.dtype
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype
+    if isinstance(x, bool):
+        return np.dtype(np.bool_)
+    for kind in (int, float, complex):
+        if isinstance(x, kind):
+            return kind
+    if isinstance(x, (list, tuple)):
+        return _core.asarray(x).dtype
+    strings = "; strings have no arithmetic" if isinstance(x, str) else ""
+    raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{strings}")
+
+
+def _is_foreign(dtype: Any) -> bool:
+    """Say whether a dtype is bfloat16, of which NumPy's own loops know nothing."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "V"
+
+
+def loop(
+    ufunc: Any,
+    inputs: Sequence[Any],
+    dtype: Any = None,
+    signature: Any = None,
+    casting: str = "same_kind",
+) -> tuple[Any, ...] | None:
+    """Give the dtypes that NumPy computes a ufunc in, of inputs and outputs.
+
+    None where the primitives decide. Raises TypeError where NumPy does, and for a dtype that no
+    `Array` has.
+    """
+    given = [_kind_of_number(ufunc, x) for x in inputs]
+    if dtype is None and signature is None and any(map(_is_foreign, given)):
+        return None
+    options: dict[str, Any] = {}
+    if signature is not None:
+        options["signature"] = signature
+    elif dtype is not None:
+        wanted = dtype if isinstance(dtype, type(np.dtype)) else np.dtype(dtype)
+        options["signature"] = (None,) * ufunc.nin + (wanted,) * ufunc.nout
+    dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), casting=casting, **options)
+    _expect_supported(ufunc, dtypes)
+    return tuple(dtypes)
+
+
+def _expect_supported(ufunc: Any, dtypes: Sequence[Any]) -> None:
+    for dtype in dtypes:
+        if dtype not in _SUPPORTED and not _is_foreign(dtype):
+            raise TypeError(
+                f"{ufunc.__name__}: NumPy computes this in dtype {dtype}, which is not supported; "
+                "cast the arguments with astype first"
+            )
+
+
+def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
+    """Give the dtypes of the elements and of the result, when a binary ufunc folds an array."""
+    if _is_foreign(x.dtype):
+        return (x.dtype, x.dtype) if dtype is None else (np.dtype(dtype), np.dtype(dtype))
+    if dtype is None and out is None and ufunc in {np.add, np.multiply} and x.dtype.kind in "biu":
+        # Of uint8, too, where NumPy gives uint64: the same numbers.
+        dtype = np.int64
+    options = {} if dtype is None else {"signature": (np.dtype(dtype), None, None)}
+    given = (None if out is None else out.dtype, x.dtype, None)
+    dtypes = ufunc.resolve_dtypes(given, casting="unsafe", reduction=True, **options)
+    _expect_supported(ufunc, dtypes)
+    return dtypes[1], dtypes[2]
+
+
+def fitted(x: Any, dtype: Any) -> Any:
+    """Give an operand in a dtype."""
+    return x if isinstance(x, _core.Array) and x.dtype == dtype else _core.cast(x, dtype)
+
+
+def finished(result: Any, dtype: Any = None) -> Any:
+    """Give a result in its dtype, and as a scalar where NumPy hands out one."""
+    result = result if dtype is None else fitted(result, dtype)
+    return result[()] if result.ndim == 0 and result._rank == "array" else result
+
+
+def computed(
+    ufunc: Any, compute: Callable[..., Any], inputs: Sequence[Any], dtypes: Sequence[Any] | None
+) -> Any:
+    """Compute a ufunc in the dtypes of a loop."""
+    if dtypes is None:
+        dtypes = (None,) * (ufunc.nin + ufunc.nout)
+        result = compute(*inputs)
+    else:
+        try:
+            cast = [fitted(x, d) for x, d in zip(inputs, dtypes, strict=False)]
+        except OverflowError:
+            if dtypes[-1] != np.bool_:
+                raise
+            # Comparisons are the ones that know what to do with an integer beyond the dtype.
+            cast = list(inputs)
+        result = compute(*cast)
+    wanted = dtypes[ufunc.nin :]
+    if isinstance(result, tuple):
+        return tuple(finished(r, d) for r, d in zip(result, wanted, strict=True))
+    return finished(result, wanted[0])

@@ -1,0 +1,40 @@
+//! Subclasses of ndarray: those that only add attributes are arrays like others; what means something
+//! else by its operators, or hides elements, is not taken for one.
+
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// Whether an ndarray means what its memory says. An error for masked arrays and `np.matrix`, which
+/// would be misread in silence; false for a class that answers ufuncs or operators itself.
+pub fn is_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+    if array.is_exact_instance_of::<PyUntypedArray>() {
+        return Ok(true);
+    }
+    is_plain_class(array.get_type().as_any())
+}
+
+/// [`is_plain`], by class.
+pub fn is_plain_class(class: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static IS_PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = class.py();
+    let is_plain = IS_PLAIN.get_or_try_init(py, || {
+        py.import("cotan._subclass")?
+            .getattr("is_plain")
+            .map(Bound::unbind)
+    })?;
+    is_plain.bind(py).call1((class,))?.extract()
+}
+
+/// [`is_plain`], or an error where nobody else can answer.
+pub fn expect_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+    if is_plain(array)? {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "{} is a subclass of ndarray with arithmetic of its own, which cotan does not know; use \
+         np.asarray(x) for the numbers in it",
+        array.get_type()
+    )))
+}

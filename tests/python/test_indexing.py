@@ -1,0 +1,231 @@
+"""Reading and writing `x[key]`, against NumPy: values, views, gradients, errors."""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+from numpy_cases import INPUTS, assert_same, assert_same_error, check, raised, wrote
+
+import cotan as ct
+
+# The keys are for an array of shape (2, 3, 4).
+
+
+class Whole:
+    """A number by `__index__` alone."""
+
+    def __index__(self):
+        return 1
+
+
+BASIC_KEYS = [
+    (), 0, -1, ..., None, slice(None), slice(1, None), slice(None, None, -1), slice(-1, None, -2),
+    slice(5, 9), slice(-100, 100), slice(1, 0), (1, 2), (0, -1, 3), (..., 2), (1, ...), (..., 0, 1),
+    (0, ..., -2), (0, ..., 1, 2), (0, 1, 2, ...), (..., None), (None, ...), (None, 0, None),
+    (slice(None), None, slice(1, 3)), (slice(None, None, -1),) * 3,
+    (slice(None), slice(2, 0, -1), slice(3, None, -2)), (slice(None), slice(None), slice(1, 4, 2)),
+    (1, slice(None), slice(None, None, -1)), (0, None, slice(2), ..., None, 3), (None,) * 3,
+    np.int64(1), (np.int32(0), np.uint8(2)), Whole(), (Whole(), slice(Whole(), None)),
+    slice(np.int64(0), np.int64(1)), (slice(None), slice(0, 0)), (slice(None), -3, slice(-4, -1)),
+]  # fmt: skip
+ADVANCED_KEYS = [
+    [0], [1, 0, 1], [], np.array([1, 0]), np.array([[0, 1], [1, 1]]), np.array([-1, -2]),
+    np.array([0, 1], np.int32), np.array([0, 1], np.uint8), np.array(1), (np.array(1), 2),
+    np.zeros((0,), int), np.zeros((2, 0), int), ([0, 1],), ([0, 1], [2, 0]), ([0, 1], 2),
+    ([[0], [1]], [0, 2]), ([0, 1], [1, 2], [3, 0]), (slice(None), [2, 0, 2]),
+    (slice(None), [2, 0, 2], slice(1, None)), (slice(None), slice(None), [3, 1]),
+    (slice(None, None, -1), [2, 0], slice(None, None, 2)), ([1, 0], slice(None), [0, 3]),
+    ([1, 0], slice(None), 2), (0, slice(None), [2, 1]), (1, [0, 2]), ([1], [0, 2]),
+    (..., [0, 3]), ([1, 0], ...), ([1, 0], ..., [0, 3]), (..., [0, 1], [1, 2]),
+    (slice(None), [0, 1], [1, 2]), (None, [0, 1]), ([0, 1], None), ([0, 1], None, [1, 2]),
+    (slice(None), None, [1, 2]), (slice(None), [1, 2], None), (slice(None), [1, 2], None, [0, 3]),
+    (slice(1), [[0, 2], [1, 1]], slice(None)), (slice(1, 0), [0, 1]), (np.array([1, 1]), slice(2)),
+    np.ix_([0, 1], [2, 0]), np.ix_([1], [0, 2], [3, 1]), np.ix_([True, False], [0, 2]),
+    True, False, np.True_, (True, 0), (0, False), (True, slice(None), [0, 2]), (None, True),
+    [True, False], np.array([False, True]), np.array([False, False]),
+    (np.array([True, False]), 1), (slice(None), [True, False, True]),
+    (slice(None), np.array([True, False, True]), slice(None, None, -1)),
+    (..., [True, False, False, True]), np.arange(6).reshape(2, 3) % 2 == 0,
+    (np.arange(6).reshape(2, 3) > 2, 1), (np.arange(6).reshape(2, 3) > 2, [0, 1, 3]),
+    (slice(None), np.arange(12).reshape(3, 4) % 5 == 0), np.arange(24).reshape(2, 3, 4) % 3 == 0,
+    np.zeros((2, 3, 4), bool), np.ones((2, 3), bool), ([True, False], [0, 2]),
+    ([True, True], [0, 2], slice(1, None)), (None, np.arange(6).reshape(2, 3) > 1, None),
+    ([0, 1], np.array([True, False, True])),
+    (np.array([[1, 0]]), slice(None), np.array([[2], [0]])),
+]  # fmt: skip
+KEYS = [*BASIC_KEYS, *ADVANCED_KEYS]
+
+
+def name_key(key):
+    def text(item):
+        if isinstance(item, slice):
+            parts = ["" if p is None else str(p) for p in (item.start, item.stop)]
+            return ":".join(parts + ([] if item.step is None else [str(item.step)]))
+        if isinstance(item, np.ndarray):
+            return f"{item.dtype}{item.tolist() if item.size < 7 else list(item.shape)}"
+        return (
+            type(item).__name__ if isinstance(item, Whole) else str(item).replace("Ellipsis", "...")
+        )
+
+    return ", ".join(map(text, key)) if isinstance(key, tuple) and key else text(key)
+
+
+def keyed(keys):
+    return pytest.mark.parametrize("key", keys, ids=[f"[{name_key(k)}]" for k in keys])
+
+
+def like_result(x, key, values):
+    """Give values of the shape that a key selects."""
+    return np.resize(values, INPUTS["t"][key].shape)
+
+
+def assign(x, key, value):
+    x[key] = value
+
+
+def add(x, key, value):
+    x[key] += value
+
+
+@keyed(KEYS)
+def test_reading_by_a_key(key):
+    check(lambda t: t[key])
+
+
+@keyed(KEYS)
+def test_reading_by_a_key_of_other_dtypes(key):
+    for dtype in (bool, np.int32, np.float32, np.complex128):
+        x = (INPUTS["t"] * 3).astype(dtype)
+        assert_same(ct.array(x)[key], x[key])
+
+
+@keyed(KEYS)
+def test_writing_a_scalar_by_a_key(key):
+    check(lambda t, x: wrote(t, lambda y: assign(y, key, x)))
+
+
+@keyed(KEYS)
+def test_writing_values_by_a_key(key):
+    check(lambda t, v: wrote(t, lambda y: assign(y, key, like_result(y, key, v))))
+
+
+@keyed([k for k in KEYS if INPUTS["t"][k].ndim > 1])
+def test_writing_values_that_broadcast_by_a_key(key):
+    check(lambda t, v: wrote(t, lambda y: assign(y, key, like_result(y, key, v)[:1])))
+    check(lambda t, v: wrote(t, lambda y: assign(y, key, like_result(y, key, v)[None])))
+
+
+@keyed(KEYS)
+def test_adding_by_a_key(key):
+    check(lambda t, x: wrote(t, lambda y: add(y, key, x)))
+    check(lambda t, v: wrote(t, lambda y: add(y, key, like_result(y, key, v))))
+
+
+@keyed(KEYS)
+def test_adding_at_a_key(key):
+    check(lambda t, v: wrote(t, lambda y: np.add.at(y, key, like_result(y, key, v))))
+
+
+@keyed(KEYS)
+def test_writing_a_part_of_the_same_array(key):
+    check(lambda t: wrote(t, lambda y: assign(y, key, y[key] * 2)))
+    check(lambda t: wrote(t[::-1], lambda y: assign(y, key, like_result(y, key, y[..., 1]))))
+
+
+@keyed([k for k in KEYS if INPUTS["t"][k].ndim])
+def test_what_a_key_gives_is_a_view_where_it_is_one_in_numpy(key):
+    def program(t):
+        y = t.copy()
+        part = y[key]
+        part[...] = 7.0
+        part *= t.sum()
+        return y, part
+
+    check(program)
+
+
+@keyed(KEYS)
+def test_an_array_of_ours_in_a_key(key):
+    def ours(item):
+        return ct.array(item) if isinstance(item, (np.ndarray, list)) and np.size(item) else item
+
+    mapped = tuple(map(ours, key)) if isinstance(key, tuple) else ours(key)
+    assert_same(ct.array(INPUTS["t"])[mapped], INPUTS["t"][key])
+    y, expected = ct.array(INPUTS["t"]), INPUTS["t"].copy()
+    y[mapped] = 5.0
+    expected[key] = 5.0
+    assert_same(y, expected)
+    y[mapped] += 1
+    expected[key] += 1
+    assert_same(y, expected)
+
+
+def test_keys_of_an_array_without_axes():
+    for key in ((), ..., None, (None, ...), (..., None), True, (None, None), np.array(True)):
+        x = np.array(1.5)
+        assert_same(ct.array(x)[key], x[key])
+        y = ct.array(x)
+        y[key] = 2.5
+        x[key] = 2.5
+        assert_same(y, x)
+
+
+def test_keys_of_an_empty_array():
+    x = np.zeros((0, 3))
+    keys = [
+        (), slice(None), [], (slice(None), 1), (slice(None), [0, 2]), np.zeros((0, 3), bool),
+        np.zeros(0, bool), (..., None), slice(None, None, -1),
+    ]  # fmt: skip
+    for key in keys:
+        assert_same(ct.array(x)[key], x[key])
+        y = ct.array(x)
+        y[key] = 2.5
+        assert_same(y, x)
+
+
+WRONG_KEYS = [
+    2, -3, (0, 3), (0, 0, 4), (0, 0, 0, 0), (..., ...), 1.0, "a", (0, 1.5), [0.5], [2], [0, -3],
+    (slice(None), [3]), (..., [-5]), ([0, 1], [0, 1, 2]), [True, False, True], {}, object(),
+    np.ones((2, 2), bool), np.ones((2, 3, 4, 1), bool), np.array([0.0]), np.array(["a"]),
+    (None, 0, 0, 0, 0), slice(1.5), slice("a", None), (0, slice(None, None, 0)), 10**30, [10**12],
+    (slice(None), np.array([True, False])), ([0], [0], [0], [0]), 1j, b"x", ([0, 1], [[0], [5]]),
+]  # fmt: skip
+
+
+@keyed(WRONG_KEYS)
+def test_what_is_no_key(key):
+    x = INPUTS["t"]
+    ours = ct.array(x)
+    assert_same_error(raised(operator.getitem, ours, key), raised(operator.getitem, x, key))
+    for write in (assign, add):
+        error = raised(write, x.copy(), key, 1.0)
+        assert_same_error(raised(write, ours, key, 1.0), error)
+    assert_same(ours, x)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (0, np.ones((2, 4))),
+        (slice(None), np.ones((3, 3))),
+        ([0, 1], np.ones(3)),
+        ((slice(None), [0, 2]), np.ones((3, 4))),
+        (np.ones((2, 3), bool), np.ones((5, 4))),
+        ((0, 0, 0), np.ones(2)),
+        (slice(None), object()),
+        (0, 1j),
+        ([0], 1j * np.ones(4)),
+    ],
+)
+def test_what_does_not_fit_where_it_is_written(key, value):
+    x = INPUTS["t"].copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a complex number written to a real one
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            x[key] = value
+    ours = ct.array(INPUTS["t"])
+    error = raised(assign, ours, key, value)
+    if not isinstance(caught.value, Warning):
+        assert_same_error(error, caught.value)
+    assert_same(ours, INPUTS["t"])

@@ -1,0 +1,129 @@
+"""Subclasses of ndarray: which are arrays like others, and what is refused."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+X = np.array([[1.0, 2.0], [3.0, 4.0]])
+MASKED = np.ma.masked_array(X, X > 3)
+MATRIX = X.view(np.matrix)
+
+
+class Labelled(np.ndarray):
+    """Adds an attribute and nothing else."""
+
+    label = "a"
+
+
+class Unit(np.ndarray):
+    """Answers ufuncs itself."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return "unit"
+
+    def __array_function__(self, func, types, args, kwargs):
+        return "unit"
+
+
+class Doubling(np.ndarray):
+    """Means something of its own by an operator."""
+
+    def __mul__(self, other):
+        return 2 * np.asarray(self) * other
+
+
+WHERE = lambda x, m: np.add(x, 1.0, where=m > 3)  # noqa: E731
+USES = [
+    lambda x, m: x * m,
+    lambda x, m: x + m,
+    lambda x, m: x / m,
+    lambda x, m: x**m,
+    lambda x, m: x @ m,
+    lambda x, m: m @ x,
+    lambda x, m: x == m,
+    lambda x, m: operator.iadd(x.copy(), m),
+    lambda x, m: np.multiply(x, m),
+    lambda x, m: np.add(m, x, out=x.copy()),
+    lambda x, m: np.add(x, 1.0, out=m.copy()),
+    WHERE,
+    lambda x, m: np.hypot.outer(x, m),
+    lambda x, m: np.add.at(x.copy(), 0, m),
+    lambda x, m: np.maximum(m, x),
+    lambda x, m: np.concatenate([x, m]),
+    lambda x, m: np.dot(x, m),
+    lambda x, m: np.where(x > 2, x, m),
+    lambda x, m: np.searchsorted(x[0], m),
+    lambda x, m: np.copyto(x.copy(), m),
+    lambda x, m: np.clip(x, 0, m),
+    lambda x, m: operator.setitem(x.copy(), slice(None), m),
+    lambda x, m: operator.setitem(x.copy(), [0, 1], m),
+    lambda x, m: ct.array(m),
+    lambda x, m: ct.asarray(m),
+    lambda x, m: ct.add(x, m),
+    lambda x, m: ct.where(x > 2, x, m),
+    lambda x, m: ct.gradient(lambda a: np.sum(a * a), m),
+    lambda x, m: ct.gradient(lambda a, c: np.sum(a * c), x, ct.const(m)),
+    lambda x, m: ct.gradient(lambda tree: np.sum(tree["a"]), {"a": m}),
+    lambda x, m: ct.gradient(lambda a: np.sum(a * m), X),
+]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_masked_arrays_are_refused_wherever_they_would_lose_their_mask(use):
+    with pytest.raises(TypeError, match=r"mask.*filled"):
+        use(ct.array(X), MASKED)
+
+
+@pytest.mark.parametrize("use", [u for u in USES if u is not WHERE])
+def test_matrices_are_refused_wherever_they_would_be_multiplied_elementwise(use):
+    with pytest.raises(TypeError, match=r"np\.matrix.*np\.asarray"):
+        use(ct.array(X), MATRIX)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+@pytest.mark.parametrize("own", [MASKED, MATRIX])
+@pytest.mark.parametrize("name", ["mul", "sub", "lt", "matmul", "pow"])
+def test_what_they_compute_themselves_never_drops_a_gradient(own, name):
+    compute = getattr(operator, name)
+    with pytest.raises(TypeError):
+        ct.gradient(lambda a: np.sum(compute(own, a) * a), X)
+
+
+def test_masked_arrays_compute_with_constants():
+    product = MASKED * ct.array(X)
+    assert product.mask.tolist() == MASKED.mask.tolist()
+    assert product.sum() == 1 + 4 + 9
+
+
+def test_subclasses_that_add_attributes_are_arrays(tmp_path):
+    mapped = np.memmap(tmp_path / "x", float, "w+", shape=(2, 2))
+    mapped[:] = X
+    for plain in (X.view(Labelled), mapped):
+        x = ct.array(X)
+        for y in (x * plain, plain * x, np.multiply(x, plain), np.multiply(plain, x)):
+            assert isinstance(y, ct.Array)
+            np.testing.assert_array_equal(np.asarray(y), X * X)
+        np.testing.assert_array_equal(np.asarray(np.concatenate([x, plain])), [*X, *X])
+        (gradient,) = ct.gradient(lambda a: np.sum(a * a), plain)
+        np.testing.assert_array_equal(gradient, 2 * X)
+
+
+def test_subclasses_that_answer_themselves_are_asked():
+    x, unit = ct.array(X), X.view(Unit)
+    assert x * unit == "unit"
+    assert unit * x == "unit"
+    assert np.add(x, unit) == "unit"
+    assert np.concatenate([x, unit]) == "unit"
+    np.testing.assert_array_equal(np.asarray(X.view(Doubling) * 1.0), 2 * X)
+
+
+@pytest.mark.parametrize("own", [X.view(Unit), X.view(Doubling)])
+def test_subclasses_with_arithmetic_of_their_own_are_no_arguments(own):
+    for use in (ct.array, lambda m: ct.gradient(lambda a: np.sum(a), m)):
+        with pytest.raises(TypeError, match=r"arithmetic of its own.*np\.asarray"):
+            use(own)
+    with pytest.raises(TypeError, match="arrays and numbers"):
+        ct.array(X)[...] = own
