@@ -180,8 +180,8 @@ impl Builder {
         if !(real && has(Some(term)) && has(factor) && has(sum)) {
             return None;
         }
-        let term = factor.map_or(term, |f| program.append(ops::MUL, 0, &[term, f], aval));
-        Some(sum.map_or(term, |sum| program.append(ops::ADD, 0, &[sum, term], aval)))
+        let term = factor.map_or(term, |f| program.append_pair(ops::MUL, term, f, aval));
+        Some(sum.map_or(term, |sum| program.append_pair(ops::ADD, sum, term, aval)))
     }
 
     /// The program, with these outputs; or the error that a rule met.
@@ -242,8 +242,30 @@ impl Program {
     #[inline]
     fn append(&mut self, prim: Prim, params: u32, args: &[Var], aval: u32) -> Var {
         let start = self.args.len() as u32;
-        self.args.extend_from_slice(args);
+        match args {
+            [x] => self.args.push(*x),
+            args => self.args.extend_from_slice(args),
+        }
         let len = args.len() as u32;
+        self.eqns.push(Eqn {
+            prim,
+            params,
+            start,
+            len,
+        });
+        self.var_avals.push(aval);
+        (self.var_avals.len() - 1) as Var
+    }
+
+    /// [`Program::append`] for two arguments without parameters, which are stored without a copy of a
+    /// slice.
+    #[inline]
+    fn append_pair(&mut self, prim: Prim, x: Var, y: Var, aval: u32) -> Var {
+        let start = self.args.len() as u32;
+        self.args.reserve(2);
+        self.args.push(x);
+        self.args.push(y);
+        let (params, len) = (0, 2);
         self.eqns.push(Eqn {
             prim,
             params,

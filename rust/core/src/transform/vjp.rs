@@ -74,11 +74,12 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
     let calls = primal.calls();
+    let has_calls = primal.has_calls();
     let mut steps = Steps::default();
     for k in (0..primal.eqns.len()).rev() {
         steps.count()?;
         let out = primal.result(k);
-        if let Some(&(first, _)) = calls.members(k).first() {
+        if has_calls && let Some(&(first, _)) = calls.members(k).first() {
             // All outputs of a call together, once the cotangents of all are there.
             if k == first {
                 let args = primal.args(&primal.eqns[k]);
@@ -101,11 +102,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             handle.var = moved(a);
         }
         let x = &*x;
-        let rule = Rule {
-            x,
-            out: builder.handle(moved(out)),
-            params: primal.params(eqn),
-        };
+        let y = builder.handle(moved(out));
         for (i, &a) in args.iter().enumerate() {
             if !active[a as usize] {
                 if inexact(a) && primal.literal(a).is_none() {
@@ -118,16 +115,18 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                     partials: Some(partials),
                     ..
                 } => {
-                    let partial = partials(x, rule.out, i);
+                    let partial = partials(x, y, i);
                     if cts.add_alike(a, ct, &partial, aval_of(a)) {
                         continue;
                     }
                     cts.unpack(ct).through(&partial)
                 }
-                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => cts
-                    .unpack(ct)
-                    .dense()
-                    .map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i))),
+                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
+                    let params = primal.params(eqn);
+                    let rule = Rule { x, out: y, params };
+                    let ct = cts.unpack(ct).dense();
+                    ct.map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i)))
+                }
                 Class::Elementwise { partials: None, .. } | Class::General { vjp: None, .. } => {
                     return Err(no_derivative(eqn.prim.name()));
                 }
