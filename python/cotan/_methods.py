@@ -110,10 +110,7 @@ class Flags:
 
 
 def _strides(x: Any) -> tuple[int, ...]:
-    steps = [int(x.itemsize)]
-    for n in reversed(x.shape[1:]):
-        steps.append(steps[-1] * n)
-    return tuple(reversed(steps[: x.ndim]))
+    return tuple(int(x.itemsize) * s for s in x._strides)
 
 
 def _set_flat(self: Any, values: Any) -> None:
@@ -142,7 +139,7 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "device": (lambda _: "cpu", "Where the values are."),
     "flags": (Flags, "What NumPy says of an array's memory."),
     "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
-    "strides": (_strides, "Bytes between neighbours along each axis, as of a row-major array."),
+    "strides": (_strides, "Bytes between neighbours along each axis, as NumPy would have them."),
 }
 
 

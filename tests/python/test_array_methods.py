@@ -321,6 +321,59 @@ def test_views_of_views_stay_what_they_are_when_the_shape_changes():
     check(views_of_a_view_that_changes_its_shape)
 
 
+VIEWS = [
+    lambda x: x[:, ::2],
+    lambda x: x[::-1],
+    lambda x: x[:, 1:3],
+    lambda x: x.T,
+    lambda x: x.T[1:3],
+    lambda x: x[:, None, :, None],
+    lambda x: x[1],
+    lambda x: x[:, 2],
+    lambda x: x.reshape(2, 3, 4).transpose(1, 0, 2),
+    lambda x: x.reshape(2, 3, 4)[:, ::2, ::3],
+    lambda x: x.reshape(2, 3, 4).swapaxes(1, 2)[..., ::-2],
+    lambda x: x[::2, ::2][1:],
+    lambda x: x[:0],
+    lambda x: x[2:3, 1:2],
+]
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_reshape_is_a_view_where_it_is_one_in_numpy(view, dtype):
+    plain = np.arange(24.0).reshape(4, 6).astype(dtype)
+    parts = [view] if dtype is float else [view, lambda x: view(x).imag, lambda x: view(x.real)]
+    for part in parts:
+        expected = part(plain)
+        n = expected.size
+        shapes = [(-1,), (n, 1), (1, n), expected.shape[::-1], (*expected.shape, 1)]
+        shapes += [(2, n // 2), (n // 2, 2)] if n % 2 == 0 else []
+        for shape in shapes:
+            if n == 0 and -1 in shape:
+                continue
+            ours, theirs = ct.array(plain), plain.copy()
+            ours_reshaped = part(ours).reshape(shape)
+            theirs_reshaped = part(theirs).reshape(shape)
+            ours_reshaped[...] = 7
+            theirs_reshaped[...] = 7
+            np.testing.assert_array_equal(np.asarray(ours), theirs)
+            np.testing.assert_array_equal(np.asarray(ours_reshaped), theirs_reshaped)
+            a, b = part(ct.array(plain)), part(plain.copy())
+            try:
+                b.shape = shape
+            except AttributeError:
+                with pytest.raises(AttributeError, match=r"shape: .*reshape"):
+                    a.shape = shape
+            else:
+                a.shape = shape
+                assert a.shape == b.shape
+        strides = [s for s, k in zip(expected.strides, expected.shape, strict=True) if k > 1]
+        found = part(ct.array(plain)).strides
+        if n:
+            assert [s for s, k in zip(found, expected.shape, strict=True) if k > 1] == strides
+
+
 SETTER_ERRORS = [
     lambda m: set_shape(m, (5, 2)),
     lambda m: set_shape(m, (-1, -1)),

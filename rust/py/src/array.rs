@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cotan::Array;
+use cotan::aval::{Strides, row_major};
 use cotan::kernels::Value;
 use cotan::ops;
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
@@ -37,6 +38,8 @@ struct Cell {
     version: u64,
     /// For a view: the version of its base that it was read from.
     seen: u64,
+    /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
+    strides: Option<Strides>,
 }
 
 /// A lazily computed array.
@@ -90,6 +93,7 @@ impl PyArray {
                 array,
                 version: 0,
                 seen: 0,
+                strides: None,
             }),
             rank,
             view: None,
@@ -100,17 +104,17 @@ impl PyArray {
     pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
         let (source, seen) = base.get().read_versioned()?;
         let array = op.read(&source)?;
-        let contiguous = base.get().is_contiguous() && op.keeps_contiguity(source.shape());
+        let strides = op.strides(source.shape(), base.get().cell().strides.as_ref());
         let view = View {
             base: base.clone().unbind(),
             shape: source.shape().into(),
             op,
-            contiguous,
         };
         let cell = Mutex::new(Cell {
             array,
             version: 0,
             seen,
+            strides,
         });
         Ok(PyArray {
             cell,
@@ -136,7 +140,7 @@ impl PyArray {
     /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
     /// a view then, else a copy.
     pub fn is_contiguous(&self) -> bool {
-        self.view.as_ref().is_none_or(|v| v.contiguous)
+        self.view.is_none() || self.cell().strides.is_none()
     }
 
     /// Its value at this moment.
@@ -221,9 +225,9 @@ impl PyArray {
     /// their order.
     fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
         let array = self.read()?;
-        let long =
-            |shape: &[usize]| -> Vec<usize> { shape.iter().copied().filter(|&n| n != 1).collect() };
-        if !self.is_contiguous() && long(array.shape()) != long(shape) {
+        let op = ViewOp::Reshape(shape.into());
+        let mut cell = self.cell();
+        if !op.fits(array.shape(), cell.strides.as_ref()) {
             return Err(PyAttributeError::new_err(format!(
                 "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
                  use x.reshape(shape), which makes a copy",
@@ -231,8 +235,8 @@ impl PyArray {
                 cotan::aval::tuple(shape)
             )));
         }
-        let new = array.reshape(shape).or_raise()?;
-        self.cell().array = new;
+        cell.strides = op.strides(array.shape(), cell.strides.as_ref());
+        cell.array = array.reshape(shape).or_raise()?;
         Ok(())
     }
 
@@ -337,6 +341,14 @@ impl PyArray {
     #[getter]
     fn _contiguous(&self) -> bool {
         self.is_contiguous()
+    }
+
+    /// What the strides of its memory in NumPy would be, in elements.
+    #[getter]
+    fn _strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let cell = self.cell();
+        let own = cell.strides.clone();
+        PyTuple::new(py, own.unwrap_or_else(|| row_major(cell.array.shape())))
     }
 
     /// The array that this one is a view of.
@@ -737,8 +749,9 @@ impl PyArray {
         let array = slf.get().read()?;
         // Refused shapes are refused before a view is made of them.
         let new = array.reshape(&shape).or_raise()?;
-        if slf.get().rank == Rank::Array && slf.get().is_contiguous() {
-            let op = ViewOp::Reshape(shape.into());
+        let op = ViewOp::Reshape(shape.into());
+        let fits = op.fits(array.shape(), slf.get().cell().strides.as_ref());
+        if slf.get().rank == Rank::Array && fits {
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
         wrap(py, new, Rank::Array)

@@ -1,7 +1,8 @@
 //! What a view shows of the array it is a view of, and how a write goes back.
 
 use cotan::Array;
-use cotan::aval::{Axes, Shape, SliceDim};
+use cotan::aval::{Axes, Shape, SliceDim, Strides, row_major};
+use cotan::kernels::reshape_strides;
 use cotan::ops;
 use cotan::prim::Params;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
@@ -19,8 +20,6 @@ pub struct View {
     pub shape: Shape,
     /// What it shows.
     pub op: ViewOp,
-    /// Whether its elements lie in row-major order without gaps in the base's memory.
-    pub contiguous: bool,
 }
 
 /// What a view shows.
@@ -98,35 +97,61 @@ impl ViewOp {
         }
     }
 
-    /// Whether the view of a contiguous base of this shape is contiguous itself.
-    pub fn keeps_contiguity(&self, base: &[usize]) -> bool {
-        match self {
-            ViewOp::Index(dims, _) => {
-                // From the last axis on: whole axes, then one range, then single indices.
-                let mut whole = true;
-                for (d, &n) in dims.iter().zip(base).rev() {
-                    if d.len == 0 {
-                        return true;
-                    }
-                    if whole {
-                        if d.len > 1 && d.step != 1 {
-                            return false;
-                        }
-                        whole = d.len == n;
-                    } else if d.len != 1 {
-                        return false;
-                    }
-                }
-                true
+    /// Whether NumPy makes a view of it, of a base with these strides, and no copy.
+    pub fn fits(&self, shape: &[usize], base: Option<&Strides>) -> bool {
+        match (self, base) {
+            (ViewOp::Reshape(new), Some(strides)) => {
+                shape.contains(&0) || reshape_strides(shape, strides, new).is_some()
             }
-            ViewOp::Transpose(perm) => {
-                let long = perm.iter().filter(|&&p| base[p] != 1);
-                long.is_sorted() || base.contains(&0)
-            }
-            ViewOp::Reshape(_) => true,
-            ViewOp::Real | ViewOp::Imag => false,
+            _ => true,
         }
     }
+
+    /// The strides, in elements, of the view of a base with these, as NumPy's memory would have them.
+    /// `None` for row-major ones.
+    pub fn strides(&self, shape: &[usize], base: Option<&Strides>) -> Option<Strides> {
+        let own = |shape: &[usize]| base.cloned().unwrap_or_else(|| row_major(shape));
+        let (shape, strides): (Shape, Strides) = match self {
+            ViewOp::Index(dims, out) => {
+                let strides = own(shape);
+                let mut long = dims
+                    .iter()
+                    .zip(&strides)
+                    .filter(|(d, _)| d.len != 1)
+                    .map(|(d, s)| s * d.step);
+                // Axes of length 1 come and go, the others stay in their order.
+                let next = |&n: &usize| if n == 1 { 0 } else { long.next().unwrap_or(0) };
+                let strides: Strides = out.iter().map(next).collect();
+                (out.clone(), strides)
+            }
+            ViewOp::Transpose(perm) => {
+                let strides = own(shape);
+                (
+                    perm.iter().map(|&p| shape[p]).collect(),
+                    perm.iter().map(|&p| strides[p]).collect(),
+                )
+            }
+            ViewOp::Reshape(new) => (new.clone(), reshape_strides(shape, base?, new)?),
+            ViewOp::Real | ViewOp::Imag => {
+                (shape.into(), own(shape).iter().map(|s| 2 * s).collect())
+            }
+        };
+        (!is_row_major(&shape, &strides)).then_some(strides)
+    }
+}
+
+fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
+    if shape.contains(&0) {
+        return true;
+    }
+    let mut step = 1;
+    for (&n, &s) in shape.iter().zip(strides).rev().filter(|(n, _)| **n != 1) {
+        if s != step {
+            return false;
+        }
+        step *= n as isize;
+    }
+    true
 }
 
 /// A view with axes in another order.

@@ -26,6 +26,7 @@ pub use lane::{LaneOp, result_dtype};
 pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{concatenate, copy, copy_into, pad};
+pub use view::reshape_strides;
 
 /// The name of the instruction set that kernels use here.
 pub fn level_name() -> &'static str {

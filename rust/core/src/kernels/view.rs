@@ -62,8 +62,9 @@ impl Value {
 }
 
 /// NumPy's rule for a reshape without a copy: match groups of old axes with groups of new axes of
-/// equal size; the old axes of a group must be stepped through as one.
-fn reshape_strides(old: &[usize], strides: &[isize], new: &[usize]) -> Option<Strides> {
+/// equal size; the old axes of a group must be stepped through as one. `None` when a copy is needed.
+/// There are elements.
+pub fn reshape_strides(old: &[usize], strides: &[isize], new: &[usize]) -> Option<Strides> {
     let axes: Vec<(usize, isize)> = old
         .iter()
         .zip(strides)
