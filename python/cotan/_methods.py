@@ -84,13 +84,22 @@ def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     return self
 
 
+def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Say whether the last axis runs fastest and nothing lies between the elements."""
+    step = 1
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and s != step:
+            return 0 in shape
+        step *= n
+    return True
+
+
 class Flags:
-    """What `x.flags` says of an array: that of a row-major ndarray with memory of its own."""
+    """What `x.flags` says of an array: that of an ndarray that was made in the same way."""
 
     def __init__(self, array: Any) -> None:
-        order = np.empty(array.shape, np.bool_).flags
         self.c_contiguous = self.contiguous = bool(array._contiguous)
-        self.f_contiguous = self.fortran = order.f_contiguous and self.c_contiguous
+        self.f_contiguous = self.fortran = _without_gaps(array.shape[::-1], array._strides[::-1])
         self.fnc = self.f_contiguous and not self.c_contiguous
         self.forc = self.c_contiguous or self.f_contiguous
         self.farray = self.f_contiguous

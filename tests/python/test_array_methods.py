@@ -368,6 +368,9 @@ def test_a_reshape_is_a_view_where_it_is_one_in_numpy(view, dtype):
             else:
                 a.shape = shape
                 assert a.shape == b.shape
+        for flag in ("c_contiguous", "f_contiguous", "fnc", "forc", "owndata"):
+            ours = getattr(part(ct.array(plain)).flags, flag)
+            assert ours == getattr(part(plain.copy()).flags, flag), flag
         strides = [s for s, k in zip(expected.strides, expected.shape, strict=True) if k > 1]
         found = part(ct.array(plain)).strides
         if n:

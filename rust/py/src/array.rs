@@ -137,6 +137,11 @@ impl PyArray {
         self.view.is_some()
     }
 
+    /// Its dtype, which no write changes.
+    pub fn own_dtype(&self) -> cotan::DType {
+        self.cell().array.dtype()
+    }
+
     /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
     /// a view then, else a copy.
     pub fn is_contiguous(&self) -> bool {

@@ -141,7 +141,7 @@ fn uniform(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
     let (mut strong, mut weak) = (None, None);
     for x in operands {
         let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
-            let dtype = array.get().read()?.dtype();
+            let dtype = array.get().own_dtype();
             if array.get().rank() == Rank::Number && dtype == DType::F64 {
                 weak = Some(dtype);
                 continue;
