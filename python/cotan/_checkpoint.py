@@ -2,8 +2,11 @@
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from cotan import _core
 from cotan._structures import map_leaves
@@ -69,7 +72,7 @@ def checkpoint(
     return functools.update_wrapper(checkpointed, function, updated=())
 
 
-def _policy(policy: str | Sequence[str] | None, budget: int | str | None) -> Any:
+def _policy(policy: str | Sequence[str] | None, budget: Any) -> Any:
     """Give what the compiled part understands: None, "products", names, or a number of bytes."""
     if budget is not None:
         if policy is not None:
@@ -90,17 +93,17 @@ def _policy(policy: str | Sequence[str] | None, budget: int | str | None) -> Any
     return names
 
 
-def _bytes(budget: int | str) -> int:
+def _bytes(budget: Any) -> int:
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", budget.lower())
         if match is None:
             raise ValueError(
                 f"checkpoint: the budget {budget!r} is no size; write '200MB', '1.5GiB' or a number"
             )
-        return int(float(match[1]) * _UNITS[match[2] or ""])
-    if budget < 0 or isinstance(budget, bool):
+        return min(int(float(match[1]) * _UNITS[match[2] or ""]), sys.maxsize)
+    if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 0:
         raise ValueError(f"checkpoint: the budget must be a number of bytes, not {budget!r}")
-    return budget
+    return min(int(budget), sys.maxsize)
 
 
 def name(value: Any, name: str) -> Any:

@@ -947,3 +947,29 @@ def test_bfloat16_comes_and_goes():
     y, back = ct.pullback(lambda x: x * x, x)
     assert y.dtype == bfloat16
     assert back.nbytes == x.nbytes
+
+
+def test_a_value_that_escapes_from_an_inner_recording_is_followed_by_the_outer_one():
+    x = np.array([1.0, 2.0, 3.0])
+
+    def nested(x):
+        kept = []
+        ct.gradient(lambda z: np.sum(kept.append(z * z) or z), x)
+        return np.sum(kept[0])
+
+    def saved(x):
+        kept = []
+        y = ct.checkpoint(lambda z: kept.append(z * 2) or z * z, x)
+        return np.sum(y) + np.sum(kept[0])
+
+    def ruled(x):
+        kept = []
+        rule = ct.adjoint(lambda z: (kept.append(z * 10.0) or z, lambda dz: dz))
+        rule(x)
+        return np.sum(kept[0]) * 2.0
+
+    np.testing.assert_array_equal(ct.gradient(nested, x)[0], 2 * x)
+    np.testing.assert_array_equal(ct.gradient(saved, x)[0], 2 + 2 * x)
+    np.testing.assert_array_equal(ct.gradient(ruled, x)[0], np.full(3, 20.0))
+    _, back = ct.pullback(nested, x)
+    np.testing.assert_array_equal(np.asarray(back(5.0)[0]), 10 * x)

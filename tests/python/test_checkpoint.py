@@ -244,6 +244,7 @@ def test_threads():
         ({"policy": "products", "budget": 3}, ValueError, "not both"),
         ({"budget": "many"}, ValueError, "200MB"),
         ({"budget": -1}, ValueError, "number of bytes"),
+        ({"budget": 0.5}, ValueError, "number of bytes"),
     ],
 )
 def test_errors(how, error, text):
@@ -255,7 +256,14 @@ def test_errors(how, error, text):
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("200MB", 200_000_000), ("1.5 GiB", 3 << 29), ("12", 12), ("4kib", 4096), ("1b", 1)],
+    [
+        ("200MB", 200_000_000),
+        ("1.5 GiB", 3 << 29),
+        ("12", 12),
+        ("4kib", 4096),
+        ("1b", 1),
+        (10**30, 2**63 - 1),
+    ],
 )
 def test_budgets_in_words(text, count):
     from cotan._checkpoint import _bytes

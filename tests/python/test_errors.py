@@ -528,3 +528,16 @@ def test_empty_arrays():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isnan(ct.value_and_gradient(np.mean, np.ones(0))[0])
+
+
+def test_lists_that_contain_themselves_are_no_arrays():
+    cycle = [1.0]
+    cycle.append(cycle)
+    for call in (
+        lambda: ct.array(cycle),
+        lambda: ct.array([1.0]) + cycle,
+        lambda: ct.gradient(lambda x: ct.hook(lambda g: cycle, x), 2.0),
+        lambda: ct.gradient(ct.adjoint(lambda x: (x, lambda d: cycle)), 2.0),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            call()

@@ -78,6 +78,11 @@ impl Fill {
                         "a ct.Tangent, a dict of fields or a {class}"
                     )));
                 }
+                if !own && dict.is_err() {
+                    let fields = given.getattr("_fields")?;
+                    let names = items.iter().map(|(k, _)| k.bind(py).clone().into_any());
+                    self.known(fields.cast::<PyDict>()?, &names.collect::<Vec<_>>(), path)?;
+                }
                 if own && self.natural {
                     remember(&class);
                 }

@@ -4,7 +4,7 @@ use cotan::kernels::Value;
 use cotan::sched;
 use cotan::{Array, DType};
 use numpy::PyUntypedArray;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -46,7 +46,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
         return array.get().read();
     }
     let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
-    if list && holds_arrays(object)? {
+    if list && holds_arrays(object, 0)? {
         let stacked = py
             .import("cotan._structures")?
             .call_method1("stacked", (object,))?;
@@ -76,15 +76,23 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     Ok(Array::constant(value))
 }
 
+/// As many axes as an array of NumPy can have.
+const MAX_AXES: usize = 64;
+
 /// Whether one of our arrays is somewhere in nested lists.
-fn holds_arrays(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    if depth > MAX_AXES {
+        return Err(PyValueError::new_err(format!(
+            "array: the lists are nested more than {MAX_AXES} levels deep, or one contains itself"
+        )));
+    }
     for item in object.try_iter()? {
         let item = item?;
         if item.is_instance_of::<PyArray>() {
             return Ok(true);
         }
         let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
-        if nested && holds_arrays(&item)? {
+        if nested && holds_arrays(&item, depth + 1)? {
             return Ok(true);
         }
     }

@@ -156,7 +156,8 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
             }
             Op::Leaf | Op::Known | Op::Number(_) => args[0],
         };
-        if array.value().is_some() && tag != u64::MAX {
+        // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
+        if array.value().is_some() && tag != u64::MAX && !matches!(array.0.op, Op::Leaf) {
             known.push((var, array.clone()));
         }
         vars.insert(array.id(), var);
