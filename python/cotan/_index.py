@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._subclass import expect_unmasked
 
 _Key = tuple[Any, ...]
 
@@ -34,6 +35,7 @@ def _as_index(item: Any) -> Any:
                 f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
             )
         item = _core.value(item)
+    expect_unmasked(item)
     array = np.asarray(item)
     if array.size == 0 and not isinstance(item, (np.ndarray, np.generic)):
         array = array.astype(np.intp)

@@ -5,13 +5,15 @@ among the arguments. What has no entry runs on plain values as long as no gradie
 is refused by name otherwise.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._subclass import expect_unmasked
 
 # NumPy's functions, and what computes them.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -53,6 +55,7 @@ def plain(x: Any) -> Any:
     if is_array(x):
         value = _core.value(x)
         return value if x._rank == "array" else value[()]
+    expect_unmasked(x)
     if isinstance(x, (list, tuple)) and any(is_array(item) or type(item) is type(x) for item in x):
         return type(x)(map(plain, x))
     return x
@@ -73,6 +76,11 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
 
 
+def is_only_axis(axis: Any) -> bool:
+    """Say whether an axis is the one that NumPy lets a zero-dimensional array have."""
+    return not isinstance(axis, tuple) and axis is not None and operator.index(axis) in {0, -1}
+
+
 def flat(x: Any) -> Any:
     """Give all elements along one axis."""
     return _core.reshape(x, -1)
@@ -81,7 +89,9 @@ def flat(x: Any) -> Any:
 def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
     """Give what a function without an axis works on: everything along one."""
     x = _core.asarray(x)
-    return (flat(x), 0) if axis is None else (x, axes_of(axis, x.ndim)[0])
+    if axis is None or (x.ndim == 0 and is_only_axis(axis)):
+        return flat(x), 0
+    return x, normalize_axis_index(operator.index(axis), x.ndim)
 
 
 def written(name: str, out: Any, result: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, plain
+from cotan._subclass import expect_unmasked
 
 
 class Flat:
@@ -25,15 +26,15 @@ class Flat:
     def __init__(self, array: Any) -> None:
         self.base = array
 
-    def _positions(self, key: Any) -> tuple[Any, Any]:
-        positions = np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
-        return positions, np.unravel_index(positions, self.base.shape)
+    def _positions(self, key: Any) -> Any:
+        return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
 
     def __getitem__(self, key: Any) -> Any:
-        return self.base.reshape(-1)[key]
+        taken = self.base.reshape(-1)[key]
+        return taken.copy() if taken._rank == "array" else taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        positions, where = self._positions(key)
+        positions = self._positions(key)
         values = _core.asarray(value)
         count = np.size(positions)
         if count == 0:
@@ -42,7 +43,10 @@ class Flat:
             # Values that are too few are repeated, those that are too many left over.
             values = _core.reshape(values, -1)[np.arange(count) % values.size]
         if self.base.ndim == 0:
-            where = ()
+            # One element, written as often as it is named: the last value stays.
+            self.base[()] = _core.reshape(values, -1)[-1]
+            return
+        where = np.unravel_index(positions, self.base.shape)
         self.base[where] = _core.reshape(values, np.shape(positions))
 
     def __len__(self) -> int:
@@ -64,7 +68,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     if isinstance(a, Flat):
         a = a.copy()
     if is_array(a):
-        a = a if a._rank == "array" else a.copy()
+        a = a if a._rank == "array" else a[...]
         return a if dtype is None else a.astype(dtype, copy=bool(options.get("copy")))
     if isinstance(a, (list, tuple)) and _holds_array(a):
         return _core.array(a, dtype)
@@ -72,7 +76,11 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
 
 
 def _holds_array(items: Any) -> bool:
-    return any(is_array(x) or (isinstance(x, (list, tuple)) and _holds_array(x)) for x in items)
+    for x in items:
+        if is_array(x) or (isinstance(x, (list, tuple)) and _holds_array(x)):
+            return True
+        expect_unmasked(x)
+    return False
 
 
 def array(
@@ -282,12 +290,12 @@ _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff
     dsplit dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal
-    flatnonzero fliplr flipud geomspace gradient histogram histogram2d histogramdd hsplit hstack
+    flatnonzero fliplr flipud geomspace gradient histogram2d histogramdd hsplit hstack
     i0 imag insert intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_
     kron lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log
     lib.scimath.log10 lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
     linalg.matrix_power linalg.multi_dot linspace logspace median nan_to_num nancumprod
-    nancumsum nanmax nanmean nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
+    nancumsum nanmax nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
     piecewise poly polyadd polyder polydiv polyint polysub polyval put_along_axis quantile real
     real_if_close rollaxis rot90 select setdiff1d setxor1d sort_complex split take_along_axis
     trapezoid trapz tril_indices_from trim_zeros triu_indices_from union1d unstack unwrap vander

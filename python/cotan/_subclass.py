@@ -24,6 +24,7 @@ def is_plain(cls: Any) -> bool:
     if not issubclass(cls, np.ndarray):
         return False
     if issubclass(cls, np.ma.MaskedArray):
+        # Also where NumPy itself drops the mask without a word, as in a key.
         raise TypeError(
             "a masked array would lose its mask; use x.filled(value), or x.data and np.where with "
             "x.mask"
@@ -33,3 +34,10 @@ def is_plain(cls: Any) -> bool:
             "an np.matrix multiplies by rules of its own; use np.asarray(m), and @ for products"
         )
     return all(getattr(cls, name) is getattr(np.ndarray, name) for name in _PROTOCOLS)
+
+
+def expect_unmasked(x: Any) -> None:
+    """Refuse a masked array where only its values would be used."""
+    if isinstance(x, np.ma.MaskedArray):
+        cls: Any = type(x)
+        is_plain(cls)

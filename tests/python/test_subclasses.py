@@ -56,6 +56,7 @@ USES = [
     lambda x, m: np.dot(x, m),
     lambda x, m: np.where(x > 2, x, m),
     lambda x, m: np.searchsorted(x[0], m),
+    lambda x, m: np.multiply(x, 2, out=(m,)),
     lambda x, m: np.copyto(x.copy(), m),
     lambda x, m: np.clip(x, 0, m),
     lambda x, m: operator.setitem(x.copy(), slice(None), m),
@@ -127,3 +128,33 @@ def test_subclasses_with_arithmetic_of_their_own_are_no_arguments(own):
             use(own)
     with pytest.raises(TypeError, match="arrays and numbers"):
         ct.array(X)[...] = own
+
+
+KEYS = [
+    lambda x, k: x[k],
+    lambda x, k: x[:, k],
+    lambda x, k: operator.setitem(x, k, 1.0),
+    lambda x, k: np.add.at(x, k, 1.0),
+    lambda x, k: np.take(x, k, axis=0),
+    lambda x, k: np.put(x, k, 1.0),
+]
+
+
+@pytest.mark.parametrize("use", KEYS)
+def test_masked_indices_are_refused(use):
+    key = np.ma.masked_array([0, 1], [False, True])
+    with pytest.raises(TypeError, match=r"mask.*filled"):
+        use(ct.array(X), key)
+
+
+@pytest.mark.parametrize("items", [[MASKED[0], MASKED[1]], ([1.0, np.ma.masked],), [[MASKED]]])
+def test_lists_with_masked_arrays_are_refused(items):
+    x = ct.array(X)
+    for use in (ct.array, ct.asarray, lambda m: x[0] + m, lambda m: np.where(x > 2, x, m)):
+        with pytest.raises(TypeError, match=r"mask.*filled"):
+            use(items)
+
+
+def test_matrices_are_indices_as_in_numpy():
+    key = np.array([[1, 0]]).view(np.matrix)
+    np.testing.assert_array_equal(np.asarray(ct.array(X)[key]), X[key])

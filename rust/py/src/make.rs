@@ -79,7 +79,8 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
 /// As many axes as an array of NumPy can have.
 const MAX_AXES: usize = 64;
 
-/// Whether one of our arrays is somewhere in nested lists.
+/// Whether one of our arrays is somewhere in nested lists. An error for what is no array like others,
+/// such as a masked one, since NumPy would take its numbers for all of it.
 fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     if depth > MAX_AXES {
         return Err(PyValueError::new_err(format!(
@@ -90,6 +91,10 @@ fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
         let item = item?;
         if item.is_instance_of::<PyArray>() {
             return Ok(true);
+        }
+        if let Ok(array) = item.cast::<PyUntypedArray>() {
+            crate::subclass::expect_plain(array)?;
+            continue;
         }
         let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
         if nested && holds_arrays(&item, depth + 1)? {
