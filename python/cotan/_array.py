@@ -56,19 +56,34 @@ def _sequence(arguments: tuple[Any, ...]) -> Any:
 
 def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
     """Give the same elements in another shape: a view where NumPy gives one."""
-    if order == "A" and not self._contiguous:
-        raise TypeError(
-            "reshape: order='A' asks for the order in memory, which an Array has not got; choose "
-            "order='C' or 'F'"
-        )
-    if order not in {"C", "A"}:
-        if order != "F":
-            raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
-        wanted = _sequence(shape)
+    if order not in {"C", "F", "A"}:
+        raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
+    order = _order("reshape", self, order)
+    wanted = _sequence(shape)
+    if order == "F":
         wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
-        return _core.transpose(_core.reshape(_core.transpose(self), wanted[::-1]))
-    result = _core.reshape(self, _sequence(shape))
-    return result.copy() if copy else result
+        result = _core.reshape(_core.transpose(self), wanted[::-1])
+    else:
+        result = _core.reshape(self, wanted)
+    if copy is False and self._rank == "array" and result.base is None:
+        raise ValueError("reshape: unable to avoid creating a copy while reshaping; leave out copy")
+    if copy:
+        result = result.copy()
+    return _core.transpose(result) if order == "F" else result
+
+
+def _order(name: str, x: Any, order: str) -> str:
+    """Give the order of elements that is meant by one: 'C' or 'F'."""
+    if order not in {"C", "F", "A", "K"}:
+        raise ValueError(f"{name}: order must be one of 'C', 'F', 'A' or 'K', not {order!r}")
+    if order in {"C", "F"}:
+        return order
+    if not x._contiguous:
+        raise TypeError(
+            f"{name}: order={order!r} asks for the order in memory, which an Array has not got; "
+            "choose order='C' or 'F'"
+        )
+    return "C"
 
 
 def transpose(self: Any, *axes: Any) -> Any:
@@ -85,17 +100,21 @@ def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
 
 
 def ravel(self: Any, order: str = "C") -> Any:
-    """Give all elements along one axis: a view where NumPy gives one."""
-    return reshape(self, -1, order=order)
+    """Give all elements along one axis: a view of an array without gaps, a copy of others."""
+    order = _order("ravel", self, order)
+    # A reshape could be a view of some arrays with gaps, too; this never is.
+    direct = self._contiguous if order == "C" else _core.transpose(self)._contiguous
+    result = reshape(self, -1, order=order)
+    return result if direct else result.copy()
 
 
 def flatten(self: Any, order: str = "C") -> Any:
     """Give all elements along one axis, as a new array."""
-    return reshape(self, -1, order=order).copy()
+    return reshape(self, -1, order=_order("flatten", self, order)).copy()
 
 
 def squeeze(self: Any, axis: Any = None) -> Any:
-    """Give a view without axes of length 1."""
+    """Give a view without axes of length 1; the array itself when there are none."""
     if axis is None:
         drop = {i for i, n in enumerate(self.shape) if n == 1}
     else:
@@ -107,6 +126,8 @@ def squeeze(self: Any, axis: Any = None) -> Any:
                     "squeeze: cannot select an axis to squeeze out which has size not equal to "
                     f"one: axis {i} of shape {self.shape}"
                 )
+    if not drop:
+        return self
     return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
 
 
@@ -153,7 +174,15 @@ def _contains(self: Any, item: Any) -> bool:
     return bool(np.any(_core.value(self) == _core.value(item)))
 
 
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
+
+
 def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    sign = _SYMBOLS[name]
+
     def method(self: Any, other: Any) -> Any:
         result = operator(self, other)
         if self._rank != "array" or result is NotImplemented:
@@ -161,13 +190,13 @@ def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, 
             return result
         if result.shape != self.shape:
             raise ValueError(
-                f"{name}: the array of shape {self.shape} is written in place, and the result of "
-                f"shape {result.shape} does not fit into it; write x = x {name} y"
+                f"{name}: the array of shape {self.shape} is written in place, and the result "
+                f"of shape {result.shape} does not fit into it; write x = x {sign} y"
             )
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(
-                f"{name}: cannot write the result of dtype {result.dtype} into the array of dtype "
-                f"{self.dtype} in place; write x = x {name} y"
+                f"{name}: cannot write the result of dtype {result.dtype} into the array of "
+                f"dtype {self.dtype} in place; write x = x {sign} y"
             )
         self._assign(result)
         return self
@@ -197,9 +226,6 @@ def attach(cls: type) -> None:
     setattr(cls, "conjugate", conjugate)  # noqa: B010
     setattr(cls, "__iter__", _iter)  # noqa: B010
     setattr(cls, "__contains__", _contains)  # noqa: B010
-    for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
-        "lshift", "rshift",
-    ):  # fmt: skip
+    for name in _SYMBOLS:
         operator = getattr(cls, f"__{name}__")
         setattr(cls, f"__i{name}__", _in_place(name, operator))

@@ -1,5 +1,6 @@
 """The methods of ndarray that `Array` has not got in Rust: NumPy functions by another name."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,6 @@ _REFUSED = {
     "setflags": "an Array has no memory of its own to protect",
     "tobytes": "convert it first: np.asarray(x).tobytes()",
     "tofile": "convert it first: np.asarray(x).tofile(...)",
-    "view": "an Array has no memory to see as another dtype; use astype",
 }
 
 
@@ -75,6 +75,12 @@ def sort(
     self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
 
 
+def _namespace(self: Any, *, api_version: Any = None) -> Any:
+    """Give NumPy, whose functions take an Array: what code for the array API standard asks for."""
+    del self
+    return np.zeros(0).__array_namespace__(api_version=api_version)
+
+
 def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     """Give the array itself: all arrays are on the CPU."""
     if device != "cpu":
@@ -82,6 +88,22 @@ def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     if stream is not None:
         raise ValueError("to_device: the CPU has no streams")
     return self
+
+
+def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+    """Give a view of the whole array; as another dtype or class there is none."""
+    for wanted in (dtype, type):
+        if isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray):
+            if wanted is not np.ndarray:
+                raise TypeError(
+                    f"view: an Array cannot become a {wanted.__module__}.{wanted.__qualname__}; "
+                    "use ndarrays, with @ for products of matrices and np.where for masks"
+                )
+        elif wanted is not None and np.dtype(wanted) != self.dtype:
+            raise TypeError(
+                f"view: an Array has no memory to see as dtype {np.dtype(wanted)}; use astype"
+            )
+    return self[...] if self._rank == "array" else self
 
 
 def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -158,10 +180,11 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _delegate(name))
     for name, instead in _REFUSED.items():
         setattr(cls, name, _refuse(name, instead))
-    for method in (clip, compress, fill, partition, sort, to_device):
+    for method in (clip, compress, fill, partition, sort, to_device, view):
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))
+    cls.__array_namespace__ = _namespace
     cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
     for name in ("ctypes", "data"):
         setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))

@@ -1,10 +1,12 @@
 """NumPy's reductions, running sums, and sorting, on `Array`s."""
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._numpy_core import (
@@ -15,6 +17,7 @@ from cotan._numpy_core import (
     flat_if_none,
     implements,
     in_numpy,
+    is_array,
     plain,
     written,
 )
@@ -169,11 +172,31 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: 
     return written("nanstd", out, safe_sqrt(own(np.nanvar)(a, axis, dtype, None, *args, **kwargs)))
 
 
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+            **kwargs: Any) -> Any:  # fmt: skip
+    result = own(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
+    # NumPy makes a scalar by calling the dtype, which gives an array of ours.
+    return result[()] if out is None and np.ndim(result) == 0 else result
+
+
+@implements(np.histogram)
+def histogram(a: Any, *args: Any, **kwargs: Any) -> Any:
+    # Whole numbers carry no gradient, and NumPy subtracts them as unsigned ones.
+    whole = is_array(a) and a.dtype.kind in "biu"
+    return own(np.histogram)(plain(a) if whole else a, *args, **kwargs)
+
+
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: Any = False) -> Any:  # fmt: skip
     del overwrite_input
-    result = own(np.nanquantile)(a, 0.5, axis, keepdims=either(keepdims, False))
+    x = _core.asarray(a)
+    if x.dtype.kind == "c":
+        raise TypeError("nanmedian: complex numbers have no order here; use np.sort, or x.real")
+    if x.dtype == np.bool_:
+        x = x.astype(np.float64)
+    result = own(np.nanquantile)(x, 0.5, axis, keepdims=either(keepdims, False))
     return written("nanmedian", out, result)
 
 
@@ -218,10 +241,19 @@ _cumulative("cumulative_prod", np.multiply)
 # Sorting: positions are constants, values follow them
 
 
-def _checked(name: str, kth: Any, n: int) -> None:
+def _checked(name: str, kth: Any, x: Any, at: int) -> None:
+    """Refuse positions that an axis has not got; of nothing, as NumPy, any will do."""
+    n = x.shape[at]
     for k in np.ravel(plain(kth)):
-        if not -n <= k < n:
+        if x.size and not -n <= k < n:
             raise ValueError(f"{name}: kth(={k}) out of bounds ({n})")
+
+
+def _sortable(a: Any, axis: Any) -> tuple[Any, int]:
+    """Give what is sorted, along which axis; a single number has none."""
+    if axis is not None:
+        normalize_axis_index(operator.index(axis), np.ndim(a))
+    return flat_if_none(a, axis)
 
 
 @implements(np.argsort)
@@ -235,7 +267,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
          stable: Any = None) -> Any:  # fmt: skip
     del kind, order, stable
-    x, at = flat_if_none(a, axis)
+    x, at = _sortable(a, axis)
     perm = [i for i in range(x.ndim) if i != at] + [at]
     moved = _core.transpose(x, perm)
     n = x.shape[at]
@@ -253,8 +285,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     del kind, order
-    x, at = flat_if_none(a, axis)
-    _checked("partition", kth, x.shape[at])
+    x, at = _sortable(a, axis)
+    _checked("partition", kth, x, at)
     return sort(x, at)
 
 
@@ -262,5 +294,5 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = N
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     del kind, order
     x, at = flat_if_none(a, axis)
-    _checked("argpartition", kth, x.shape[at])
+    _checked("argpartition", kth, x, at)
     return argsort(x, at)

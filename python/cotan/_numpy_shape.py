@@ -85,12 +85,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
-    x = host_asarray(a)
-    if order == "K":
-        if not x._contiguous:
-            raise TypeError("ravel: an Array has no order in memory; choose order='C' or 'F'")
-        order = "C"
-    return x.ravel(order)
+    return host_asarray(a).ravel(order)
 
 
 @implements(np.resize)
@@ -237,7 +232,6 @@ def tile(A: Any, reps: Any) -> Any:
 
 @implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    del copy
     if indexing not in {"xy", "ij"}:
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     places = list(range(len(xi)))
@@ -247,7 +241,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         _core.reshape(host_asarray(x), [-1 if i == place else 1 for i in range(len(xi))])
         for x, place in zip(xi, places, strict=True)
     ]
-    return tuple(grids) if sparse else broadcast_arrays(*grids)
+    if sparse:
+        return tuple(g.copy() for g in grids) if copy else tuple(grids)
+    return broadcast_arrays(*grids)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -316,7 +312,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **_: 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     del order, subok
-    return a.copy()
+    # Of a scalar, too, an array.
+    return a.copy() if a._rank == "array" else a[...]
 
 
 @implements(in_numpy("astype"))

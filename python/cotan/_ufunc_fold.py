@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import axes_of, plain
+from cotan._numpy_core import axes_of, is_only_axis, plain
 from cotan._ufunc_loop import finished, fitted, fold_dtypes, needed
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -74,7 +74,8 @@ def reduced(
     _binary(ufunc, "reduce")
     name = ufunc.__name__
     x, target = _elements(ufunc, "reduce", _core.asarray(a), dtype, out)
-    axes = axes_of(axis, x.ndim)
+    # A single number passes for an array of one axis.
+    axes = () if x.ndim == 0 and is_only_axis(axis) else axes_of(axis, x.ndim)
     if len(axes) > 1 and name not in _ASSOCIATIVE:
         raise ValueError(
             f"reduction operation '{name}' is not reorderable, so at most one axis may be specified"
@@ -155,10 +156,7 @@ def reduce(
     out: Any = None,
 ) -> Any:
     """Fold a binary ufunc over axes, by default the first."""
-    x = _core.asarray(array)
-    if x.ndim == 0 and axis in {0, -1}:
-        axis = ()
-    return reduced(ufunc, x, axis, dtype, keepdims, initial, where, out)
+    return reduced(ufunc, array, axis, dtype, keepdims, initial, where, out)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -144,6 +144,14 @@ METHOD_CASES = {
         lambda t: t.transpose(None),
         lambda t: t.transpose(-1, 0, 1),
     ],
+    "view": [
+        lambda m: m.view(),
+        lambda m: m.view(np.ndarray),
+        lambda m: m.view(float),
+        lambda k: k.view(k.dtype, np.ndarray),
+        lambda m: m.view(type=np.ndarray),
+        lambda m, x: wrote(m, lambda y: y.view().fill(x)),
+    ],
     "var": [lambda m: m.var(), lambda m: m.var(0, ddof=1), lambda k: k.var(1, keepdims=True)],
     "__contains__": [lambda k: 7 in k, lambda k: 8 in k],
     "__iter__": [
@@ -257,6 +265,41 @@ def set_shape(x, shape):
 
 def set_part(x, name, value):
     setattr(x, name, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (1.5, TypeError, r"^add: .*float64.*int64.*write x = x \+ y"),
+        (np.ones((2, 3), int), ValueError, r"^add: .*\(3,\).*\(2, 3\).*write x = x \+ y"),
+    ],
+)
+def test_errors_of_operators_in_place_say_what_to_write(value, error, message):
+    x = ct.array([1, 2, 3])
+    with pytest.raises(error, match=message):
+        x += value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.int64,), "view: .*int64.*astype"),
+        ((np.matrix,), r"view: .*numpy\.matrix.*@"),
+        ((None, np.ma.MaskedArray), r"view: .*MaskedArray.*np\.where"),
+    ],
+)
+def test_views_as_something_else_are_refused(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        ct.array(np.ones(3)).view(*arguments)
+
+
+def test_the_namespace_of_an_array_is_numpys():
+    x = ct.array(np.ones(3))
+    xp = x.__array_namespace__()
+    assert xp is np
+    assert isinstance(xp.sin(x), ct.Array)
+    with pytest.raises(ValueError, match="1066"):
+        x.__array_namespace__(api_version="1066.12")
 
 
 SETTERS = [

@@ -486,7 +486,11 @@ impl PyArray {
         if array.dtype() == cotan::DType::Bool {
             return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
         }
-        Ok(wrap(slf.py(), array, slf.get().rank)?.unbind())
+        let out = match slf.get().rank {
+            Rank::Array => wrap_result(slf.py(), array)?,
+            rank => wrap(slf.py(), array, rank)?,
+        };
+        Ok(out.unbind())
     }
     fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         unary(slf, ops::ABS)
@@ -754,12 +758,19 @@ impl PyArray {
         let array = slf.get().read()?;
         // Refused shapes are refused before a view is made of them.
         let new = array.reshape(&shape).or_raise()?;
+        let shape_is_empty = shape.is_empty();
         let op = ViewOp::Reshape(shape.into());
         let fits = op.fits(array.shape(), slf.get().cell().strides.as_ref());
         if slf.get().rank == Rank::Array && fits {
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
-        wrap(py, new, Rank::Array)
+        // A scalar without axes stays one.
+        let rank = if slf.get().rank != Rank::Array && shape_is_empty {
+            slf.get().rank
+        } else {
+            Rank::Array
+        };
+        wrap(py, new, rank)
     }
 
     /// The real part; the array itself when it is real.
@@ -786,11 +797,11 @@ impl PyArray {
         set_part(slf, value, false)
     }
 
-    /// A new array with the same values.
+    /// A new array with the same values; of a scalar, a scalar.
     #[pyo3(signature = (order="C"))]
     fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
         let _ = order;
-        wrap(py, self.read()?, Rank::Array)
+        wrap(py, self.read()?, self.rank)
     }
 
     fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -177,7 +177,8 @@ pub fn getitem<'py>(
     let op = ViewOp::Index(basic.dims, basic.shape);
     if basic.scalar || basic.copies || slf.get().rank() != Rank::Array {
         let array = op.read(&slf.get().read()?)?;
-        let rank = if array.shape().is_empty() && (basic.scalar || !basic.copies) {
+        // An ellipsis gives an array, of a scalar, too.
+        let rank = if basic.scalar {
             Rank::Scalar
         } else {
             Rank::Array

@@ -56,6 +56,16 @@ fn axes_of(name: &str, axis: Option<&Bound<'_, PyAny>>, rank: usize) -> PyResult
     normalize_axes(name, &list, rank).map_err(|e| axis_error(axis.py(), &e.to_string()))
 }
 
+/// Whether an axis is the one that NumPy lets a zero-dimensional array have.
+fn names_only_axis(axis: Option<&Bound<'_, PyAny>>) -> bool {
+    axis.and_then(|a| a.extract::<isize>().ok())
+        .is_some_and(is_only_axis)
+}
+
+fn is_only_axis(axis: isize) -> bool {
+    axis == 0 || axis == -1
+}
+
 fn axis_of(py: Python<'_>, name: &str, axis: isize, rank: usize) -> PyResult<usize> {
     normalize_axis(name, axis, rank).map_err(|e| axis_error(py, &e.to_string()))
 }
@@ -126,7 +136,11 @@ pub fn reduction<'py>(
     };
     array = array.cast(dtype).or_raise()?;
     let shape = Shape::from_slice(array.shape());
-    let axes = axes_of(name, axis, shape.len())?;
+    let axes = if name != "mean" && shape.is_empty() && names_only_axis(axis) {
+        Axes::new()
+    } else {
+        axes_of(name, axis, shape.len())?
+    };
     // Of truth values the primitives are `all` and `any`, which have a neutral element; NumPy's have none.
     if matches!(name, "max" | "min") && axes.iter().any(|&i| shape[i] == 0) {
         return Err(PyValueError::new_err(format!(
@@ -168,6 +182,7 @@ fn arg<'py>(
     let name = prim.name();
     let mut array = operand(name, x)?;
     let shape = Shape::from_slice(array.shape());
+    let axis = axis.filter(|&a| !shape.is_empty() || !is_only_axis(a));
     let (at, axes): (usize, Axes) = if let Some(axis) = axis {
         let at = axis_of(x.py(), name, axis, shape.len())?;
         (at, Axes::from_slice(&[at]))
@@ -225,6 +240,7 @@ pub fn cumsum<'py>(
     if !array.dtype().is_inexact() {
         array = array.cast(DType::I64).or_raise()?;
     }
+    let axis = axis.filter(|&a| !array.shape().is_empty() || !is_only_axis(a));
     let axis = if let Some(axis) = axis {
         axis_of(x.py(), "cumsum", axis, array.shape().len())?
     } else {

@@ -1,0 +1,111 @@
+"""Scalars and arrays without axes: which of the two NumPy hands out, and what they can do."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+SCALARS = {
+    "float": lambda make: make(np.array([1.5, 2.0]))[0],
+    "int": lambda make: make(np.array([3, 4]))[0],
+    "complex": lambda make: make(np.array([1.5 + 2j]))[0],
+    "array": lambda make: make(np.array(1.5)),
+}
+USES = [
+    lambda x: x.copy(),
+    lambda x: copy.copy(x),
+    lambda x: copy.deepcopy(x),
+    lambda x: x.squeeze(),
+    lambda x: x.reshape(()),
+    lambda x: x.reshape(1),
+    lambda x: x.ravel(),
+    lambda x: x.flatten(),
+    lambda x: x.astype(x.dtype),
+    lambda x: x.astype(np.complex64),
+    lambda x: x.round(),
+    lambda x: x.T,
+    lambda x: x[()],
+    lambda x: x[...],
+    lambda x: x[None],
+    lambda x: x.flat[0],
+    lambda x: +x,
+    lambda x: -x,
+    lambda x: x + 1,
+    lambda x: np.copy(x),
+    lambda x: np.squeeze(x),
+    lambda x: np.reshape(x, ()),
+    lambda x: np.where(x != 0, x, 0),
+    lambda x: np.where(True, x, x),
+    lambda x: np.round(x),
+    lambda x: np.zeros_like(x),
+    lambda x: np.atleast_1d(x),
+    lambda x: np.cumsum(x),
+    lambda x: np.median(x[None]),
+]
+
+
+def described(x):
+    """Give what an outcome is: an array or a scalar, its dtype and value; or the error."""
+    if isinstance(x, Exception):
+        return type(x).__name__
+    rank = x._rank if isinstance(x, ct.Array) else "array" if type(x) is np.ndarray else "scalar"
+    return rank, np.asarray(x).dtype, np.asarray(x).tolist()
+
+
+def outcome(use, x):
+    try:
+        return use(x)
+    except (TypeError, ValueError, np.exceptions.AxisError) as error:
+        return error
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", SCALARS)
+def test_what_is_a_scalar_and_what_an_array(name, use):
+    make = SCALARS[name]
+    assert described(outcome(use, make(ct.array))) == described(outcome(use, make(np.array)))
+
+
+def test_a_copy_of_a_scalar_is_bound_anew_by_operators_in_place():
+    for make in (ct.array, np.array):
+        best = make(np.array([1.0, 2.0]))[0].copy()
+        before = best
+        best += 1.0
+        assert (before, best) == (1.0, 2.0)
+
+
+FOLDS = [
+    "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "argsort",
+    "ptp", "nansum", "nanmax", "sort", "mean", "std", "partition",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", [0, -1, 1, -2, (), (0,), None])
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("scalar", ["float", "array"])
+def test_a_number_passes_for_an_array_of_one_axis_where_it_does_in_numpy(scalar, name, axis):
+    function, make = getattr(np, name), SCALARS[scalar]
+    kth = (0,) if name == "partition" else ()
+    found = outcome(lambda x: function(x, *kth, axis=axis), make(ct.array))
+    assert described(found) == described(
+        outcome(lambda x: function(x, *kth, axis=axis), make(np.array))
+    )
+
+
+def test_gradients_of_a_sum_over_the_last_axis_of_a_number():
+    assert ct.gradient(lambda x: np.sum(x * x, axis=-1), 3.0) == (6.0,)
+    assert ct.gradient(lambda x: np.max(x * x, axis=0), np.array(3.0)) == (6.0,)
+    assert ct.gradient(lambda x: np.prod(x[0] * x, axis=0), np.array([3.0])) == (6.0,)
+
+
+def test_medians_of_nothing():
+    for shape, axis in [((0,), None), ((0, 3), 0), ((0, 3), 1), ((2, 0), 1), ((2, 0), None)]:
+        x = np.zeros(shape)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            expected = np.median(x, axis=axis)
+            found = np.median(ct.array(x), axis=axis)
+        np.testing.assert_array_equal(np.asarray(found), expected)

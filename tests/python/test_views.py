@@ -1,0 +1,212 @@
+"""Which results are views, which are copies, and what a write to them changes: as in NumPy."""
+
+import random
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+# Of an array of shape (4, 6).
+RESULTS = {
+    "x.squeeze()": lambda x: x.squeeze(),
+    "x[:1].squeeze()": lambda x: x[:1].squeeze(),
+    "np.squeeze": lambda x: np.squeeze(x),
+    "x.reshape": lambda x: x.reshape(6, 4),
+    "x.reshape of a column": lambda x: x[:, 1].reshape(2, 2),
+    "x.reshape copy": lambda x: x.reshape(6, 4, copy=True),
+    "x.reshape F": lambda x: x.reshape((8, 3), order="F"),
+    "x.T.reshape F": lambda x: x.T.reshape(-1, order="F"),
+    "x.T.reshape F copy": lambda x: x.T.reshape(-1, order="F", copy=True),
+    "x.ravel": lambda x: x.ravel(),
+    "x.ravel of a column": lambda x: x[:, 1].ravel(),
+    "x.ravel of every other row": lambda x: x[::2].ravel(),
+    "x.ravel of a row": lambda x: x[1].ravel(),
+    "x.ravel F": lambda x: x.ravel("F"),
+    "x.T.ravel": lambda x: x.T.ravel(),
+    "x.T.ravel F": lambda x: x.T.ravel("F"),
+    "x.ravel K": lambda x: x.ravel("K"),
+    "x.flatten": lambda x: x.flatten(),
+    "x.flatten K": lambda x: x.flatten("K"),
+    "x.flat": lambda x: x.flat[:],
+    "x.flat of some": lambda x: x.flat[2:9:3],
+    "x[...]": lambda x: x[...],
+    "x[()]": lambda x: x[()],
+    "x.view": lambda x: x.view(),
+    "x.real": lambda x: x.real,
+    "x.conj": lambda x: x.conj(),
+    "+x": lambda x: +x,
+    "x.sum of no axis": lambda x: x.sum(axis=()),
+    "x.astype": lambda x: x.astype(float),
+    "x.astype without a copy": lambda x: x.astype(float, copy=False),
+    "np.array": lambda x: x.copy(),
+    "np.copy": lambda x: np.copy(x),
+    "np.atleast_1d": lambda x: np.atleast_1d(x),
+    "np.expand_dims": lambda x: np.expand_dims(x, 1),
+    "np.moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "np.flip": lambda x: np.flip(x, 0),
+    "np.rot90": lambda x: np.rot90(x),
+    "np.split": lambda x: np.split(x, 2)[1],
+    "np.meshgrid": lambda x: np.meshgrid(x[0], x[1], sparse=True)[0],
+    "np.meshgrid without a copy": lambda x: np.meshgrid(x[0], x[1], sparse=True, copy=False)[0],
+    "np.einsum": lambda x: np.einsum("ij->ji", x),
+    "np.take": lambda x: np.take(x, 0, axis=0),
+    "an index array": lambda x: x[[0, 1]],
+    "an index array without axes": lambda x: x[np.array(1)],
+    "iteration": lambda x: next(iter(x)),
+}
+
+
+def kind(make, result):
+    """Say how a result is bound to the array that it is made of: which elements a write changes."""
+    x = make(np.arange(24.0).reshape(4, 6))
+    part = result(x)
+    if part is x:
+        return "the array itself"
+    part[...] = -5.0
+    return np.asarray(x).tolist(), np.asarray(part).tolist()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_is_a_view_and_what_is_a_copy(name):
+    assert kind(ct.array, RESULTS[name]) == kind(np.array, RESULTS[name])
+
+
+def test_a_reshape_that_must_not_copy():
+    x = ct.array(np.ones((4, 6)))
+    assert x.reshape(-1, copy=False).base is x
+    for wrong in (x.T, x[:, ::2].T):
+        with pytest.raises(ValueError, match="reshape: .*copy"):
+            wrong.reshape(-1, copy=False)
+    with pytest.raises(ValueError, match="reshape: .*copy"):
+        np.reshape(x, (8, 3), order="F", copy=False)
+
+
+def test_elements_named_twice_of_an_array_without_axes():
+    for make in (ct.array, np.array):
+        x = make(np.array(1.0))
+        x.flat[[0, 0]] = [2.0, 3.0]
+        assert x == 3.0
+        x.put(0, 4.0)
+        assert x == 4.0
+
+
+# --------------------------------------------------------------------------------------------------
+# Random programs of views and writes
+
+
+def random_key(rng, shape):
+    key = []
+    for n in shape[: rng.randint(0, len(shape))]:
+        choice = rng.random()
+        if choice < 0.3 and n:
+            key.append(rng.randrange(-n, n))
+        elif choice < 0.8:
+            bounds = rng.choice([None, 0, 1, -1, -2]), rng.choice([None, 2, 3, -1, 5])
+            key.append(slice(*bounds, rng.choice([None, 1, 2, -1, -2])))
+        elif choice < 0.9 and n:
+            key.append(np.array([rng.randrange(-n, n) for _ in range(rng.randint(0, 3))], int))
+        elif choice < 0.95 and n:
+            key.append(np.array(rng.randrange(-n, n)))
+        else:
+            key.append(np.array([rng.random() < 0.5 for _ in range(n)], bool))
+        if rng.random() < 0.1:
+            key.append(None)
+    if rng.random() < 0.15:
+        key.insert(rng.randint(0, len(key)), Ellipsis)
+    return tuple(key)
+
+
+def random_shape(rng, size):
+    if size == 0:
+        return rng.choice([(0,), (0, 3), (2, 0)])
+    shape = []
+    while size > 1:
+        factor = rng.choice([d for d in range(2, size + 1) if size % d == 0])
+        shape.append(factor)
+        size //= factor
+    if rng.random() < 0.2:
+        shape.insert(rng.randint(0, len(shape)), 1)
+    return tuple(shape)
+
+
+def taken(x, key):
+    # What NumPy selects by index arrays lies in memory in an order of its own.
+    copied = any(isinstance(item, np.ndarray) for item in key)
+    return x[key].copy() if copied else x[key]
+
+
+def write_twice_of_itself(x, key):
+    x[key] = np.asarray(x[key]) * 2 + 1
+
+
+def add_in_place(x, number):
+    x += number
+
+
+def multiply_in_place(x, number):
+    x *= number
+
+
+def add_by_out(x):
+    np.add(x, 1, out=x)
+
+
+def random_step(rng, x):
+    """Give a step: a function of an array, whose result, if any, is an array to go on with."""
+    key, shape, number = random_key(rng, x.shape), random_shape(rng, x.size), rng.randint(1, 9)
+    perm = rng.sample(range(x.ndim), x.ndim)
+    steps = {
+        f"x[{key}]": lambda x: taken(x, key),
+        "x.T": lambda x: x.T,
+        f"x.transpose({perm})": lambda x: x.transpose(perm),
+        f"x.reshape({shape})": lambda x: x.reshape(shape),
+        "x.ravel()": lambda x: x.ravel(),
+        "x.squeeze()": lambda x: x.squeeze(),
+        "x.copy()": lambda x: x.copy(),
+        "x.real": lambda x: x.real,
+        "x.imag": lambda x: x.imag if x.dtype.kind == "c" else None,
+        f"x[{key}] = {number}": lambda x: x.__setitem__(key, number),
+        f"x[{key}] = 2 * x[{key}] + 1": lambda x: write_twice_of_itself(x, key),
+        f"x += {number}": lambda x: add_in_place(x, number),
+        f"x *= {number}": lambda x: multiply_in_place(x, number),
+        f"x.shape = {shape}": lambda x: setattr(x, "shape", shape),
+        f"x.real = {number}": lambda x: setattr(x, "real", number),
+        f"x.imag = {number}": lambda x: setattr(x, "imag", number),
+        f"x.flat[::2] = {number}": lambda x: x.flat.__setitem__(slice(None, None, 2), number),
+        "np.add(x, 1, out=x)": lambda x: add_by_out(x),
+        "x.sort(axis=0)": lambda x: x.sort(axis=0) if x.dtype.kind != "c" else None,
+    }
+    name = rng.choice(sorted(steps))
+    return name, steps[name]
+
+
+def outcome(step, x):
+    try:
+        return step(x)
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        return error
+
+
+SHAPES = [(24,), (4, 6), (2, 3, 4), (0, 3), (2, 1, 3), (1,), (5, 5), (2, 2, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_views_and_writes(seed):
+    rng = random.Random(seed)
+    start = np.arange(24.0 * 5)[: np.prod(shape := rng.choice(SHAPES))].reshape(shape)
+    start = start.astype(rng.choice([float, np.int64, complex, np.float32]))
+    ours, theirs, log = [ct.array(start)], [start.copy()], [str(shape)]
+    for _ in range(rng.randint(4, 16)):
+        k = rng.randrange(len(ours))
+        name, step = random_step(rng, theirs[k])
+        log.append(f"{k}: {name}")
+        a, b = outcome(step, ours[k]), outcome(step, theirs[k])
+        assert isinstance(a, Exception) == isinstance(b, Exception), (log, a, b)
+        if isinstance(b, np.ndarray):
+            ours.append(a)
+            theirs.append(b)
+        for x, y in zip(ours, theirs, strict=True):
+            assert x._rank == "array", log
+            assert x.dtype == y.dtype, log
+            np.testing.assert_array_equal(np.asarray(x), y, err_msg="; ".join(log), strict=True)
