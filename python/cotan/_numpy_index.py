@@ -257,6 +257,9 @@ def where(condition: Any, /, *branches: Any) -> Any:
         return np.nonzero(plain(condition))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
+    if isinstance(condition, np.ndarray) and not is_array(condition):
+        # Of any dtype, those that no array of ours has included.
+        condition = np.asarray(condition, bool)
     chosen = _core.where(condition, *branches)
     # An array in any case, as NumPy's, where an elementwise function would give a scalar.
     return chosen if chosen.ndim else chosen[...]

@@ -599,6 +599,7 @@ ELEMENTWISE = {
         lambda v: np.clip(v, 1.0, -1.0),
     ],
     "where": [
+        lambda m: np.where(np.array([0, 1, 2, 0], np.int8), m, 0.0),
         lambda m, n, b: np.where(b, m, n),
         lambda m: np.where(m > 0, m, 0),
         lambda k: np.where(k),
