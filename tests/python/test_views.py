@@ -108,7 +108,8 @@ def random_key(rng, shape):
             key.append(np.array([rng.randrange(-n, n) for _ in range(rng.randint(0, 3))], int))
         elif choice < 0.95 and n:
             key.append(np.array(rng.randrange(-n, n)))
-        else:
+        elif 0 not in shape:
+            # Of an array without elements NumPy takes masks that do not fit.
             key.append(np.array([rng.random() < 0.5 for _ in range(n)], bool))
         if rng.random() < 0.1:
             key.append(None)
