@@ -43,6 +43,7 @@ from cotan._core import (
 from cotan._functions import *  # noqa: F403
 from cotan._functions import __all__ as _functions
 from cotan._layout import project_to, register
+from cotan._lift import lift, lift_module, lifting
 from cotan._methods import attach as _attach_methods
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
@@ -54,8 +55,8 @@ _attach_methods(Array)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(
         before=_core.before_fork,
-        after_in_parent=_core.after_fork,
-        after_in_child=_core.after_fork,
+        after_in_parent=_core.after_fork_in_parent,
+        after_in_child=_core.after_fork_in_child,
     )
 
 __all__ = [  # noqa: PLE0604
@@ -80,6 +81,9 @@ __all__ = [  # noqa: PLE0604
     "hook",
     "hvp",
     "isderiving",
+    "lift",
+    "lift_module",
+    "lifting",
     "name",
     "nestlevel",
     "nograd",

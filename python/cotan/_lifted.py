@@ -10,6 +10,37 @@ from typing import Any
 # Modules by name, their functions by name, and what computes them.
 LIFTED: dict[str, dict[str, Callable[..., Any]]] = {}
 
+# Functions that make new arrays, by module, into which traced values may be written later.
+CREATORS: dict[str, set[str]] = {}
+
+# What stands in for a name altogether: made of the original, and of a function that says whether
+# names are lifted.
+REPLACED: dict[str, dict[str, Callable[..., Any]]] = {}
+
+# Methods of classes, by the class's dotted name. Changing a class costs more than a small gradient,
+# so they are replaced once; like functions they call the original where no array of ours is met.
+METHODS: dict[str, dict[str, Callable[..., Any]]] = {}
+
+# What enters the functions of a module, imported when that module has been.
+PROVIDERS = {
+    "numpy": ["cotan._lift_numpy"],
+    "math": ["cotan._lift_math"],
+    "cmath": ["cotan._lift_math"],
+    "scipy.fft": ["cotan._scipy_fft"],
+    "scipy.fftpack": ["cotan._scipy_fft"],
+    "scipy.integrate": ["cotan._scipy_integrate"],
+    "scipy.interpolate": ["cotan._scipy_interpolate"],
+    "scipy.linalg": ["cotan._scipy_linalg"],
+    "scipy.ndimage": ["cotan._scipy_ndimage"],
+    "scipy.optimize": ["cotan._scipy_optimize"],
+    "scipy.signal": ["cotan._scipy_signal"],
+    "scipy.sparse": ["cotan._scipy_sparse"],
+    "scipy.sparse.linalg": ["cotan._scipy_sparse"],
+    "scipy.spatial.distance": ["cotan._scipy_spatial"],
+    "scipy.special": ["cotan._scipy_special"],
+    "scipy.stats": ["cotan._scipy_stats"],
+}
+
 
 def lifts(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter an implementation into the table, under names such as `"scipy.linalg.solve"`."""
@@ -21,3 +52,31 @@ def lifts(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return implementation
 
     return enter
+
+
+def replaces(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter what makes a stand-in: a function of the original and of `is_on`."""
+
+    def enter(make: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            module, _, function = name.rpartition(".")
+            REPLACED.setdefault(module, {})[function] = make
+        return make
+
+    return enter
+
+
+def lifts_method(owner: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter an implementation of a method: `lifts_method("numpy.vectorize", "__call__")`."""
+
+    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            METHODS.setdefault(owner, {})[name] = implementation
+        return implementation
+
+    return enter
+
+
+def creates(module: str, names: str) -> None:
+    """Say that functions of a module make new arrays."""
+    CREATORS.setdefault(module, set()).update(names.split())

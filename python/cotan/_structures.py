@@ -248,4 +248,4 @@ def stacked(items: Sequence[Any]) -> Any:
     if len(shapes) > 1:
         listed = ", ".join(map(str, sorted(shapes)))
         raise ValueError(f"array: the entries have different shapes: {listed}")
-    return _core.concatenate([_core.reshape(part, (1, *part.shape)) for part in parts])
+    return _core.stack(parts)

@@ -628,8 +628,10 @@ def test_an_exception_keeps_no_memory():
     class Big(np.ndarray):
         pass
 
+    plain = np.ones(1000)
+
     def f(x):
-        big = np.ones(1000).view(Big)
+        big = plain.view(Big)
         watches.append(weakref.ref(big))
         y = x * np.asarray(big)
         raise ValueError(y.shape)

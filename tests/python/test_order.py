@@ -103,8 +103,18 @@ statements = st.one_of(reads, reads, aliases, writes_to_traced, writes_to_plain,
 programs = st.lists(statements, min_size=2, max_size=14)
 
 
-def run(program, x):
-    """Run the lines on fresh buffers and return a number that depends on all that was made."""
+def run(program, x, lifting=False):
+    """Run the lines on fresh buffers and return a number that depends on all that was made.
+
+    The buffers are plain ndarrays, or what stands for them while a gradient is recorded.
+    """
+    if lifting:
+        program = [line.replace("memoryview(a)[0]", "a[0]") for line in program]
+    with ct.lifting(lifting):
+        return run_here(program, x)
+
+
+def run_here(program, x):
     m = np.array([[0.5, -1.0, 0.25], [1.5, 0.75, -0.5], [-0.25, 1.0, 2.0]])
     a, b = np.array([1.0, -0.5, 0.75]), np.array([0.25, 1.25, -1.0])
     env = {
@@ -158,6 +168,11 @@ def check(f, x):
 @example(["total = total + np.sum(p * u)", "a[0] = m[1, 2]", "total = total + v @ p", "m[:] = 0.5"])
 def test_random_programs(program):
     check(lambda x: run(program, x), X)
+
+
+@given(programs)
+def test_random_programs_on_arrays_made_while_recording(program):
+    check(lambda x: run(program, x, lifting=True), X)
 
 
 @given(st.lists(statements, min_size=2, max_size=5), st.lists(statements, max_size=5))

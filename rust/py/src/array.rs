@@ -1,260 +1,17 @@
-//! The Python class `Array`: a handle of a lazily computed value.
-//!
-//! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
-//! is a view of: reading it looks whether that was written to, writing to it writes there.
+//! The methods of the Python class `Array`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use cotan::Array;
-use cotan::aval::{Strides, row_major};
-use cotan::kernels::Value;
-use cotan::ops;
+use cotan::aval::row_major;
+use cotan::{Array, ops};
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::bound;
-use crate::convert::{to_ndarray, to_numpy_scalar};
-use crate::error::{OrRaise, enter};
+use crate::convert::{original, to_ndarray, to_numpy_scalar};
+use crate::error::OrRaise;
+pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
 use crate::operators::{binary, bits, unary};
 use crate::scalar::Operand;
-use crate::view::{View, ViewOp, part, set_part, transpose_view};
-
-/// What NumPy would have handed out in place of an array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rank {
-    /// An ndarray, which can be written to in place.
-    Array,
-    /// A NumPy scalar, which cannot.
-    Scalar,
-    /// A Python number, whose dtype yields to that of arrays it meets.
-    Number,
-}
-
-/// What a handle holds.
-struct Cell {
-    array: Array,
-    /// Grows with every write.
-    version: u64,
-    /// For a view: the version of its base that it was read from.
-    seen: u64,
-    /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
-    strides: Option<Strides>,
-}
-
-/// A lazily computed array.
-///
-/// Arithmetic on it is recorded and computed when somebody reads the value: by printing it,
-/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, uint8, int32, int64,
-/// float16, bfloat16, float32, float64, complex64, complex128.
-///
-/// >>> import cotan as ct
-/// >>> x = ct.array([1.0, 2.0, 3.0])
-/// >>> y = x * x + 1
-/// >>> y.is_forced
-/// False
-/// >>> y
-/// Array([ 2.,  5., 10.])
-#[pyclass(frozen, weakref, name = "Array", module = "cotan")]
-pub struct PyArray {
-    cell: Mutex<Cell>,
-    rank: Rank,
-    view: Option<Box<View>>,
-}
-
-/// An array as a Python object.
-pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
-}
-
-/// The result of a reduction or an index: a scalar when it has no axes.
-pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
-    let rank = if array.shape().is_empty() {
-        Rank::Scalar
-    } else {
-        Rank::Array
-    };
-    wrap(py, array, rank)
-}
-
-/// The value of an array, computed with the interpreter lock released.
-pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
-    if let Some(value) = array.value() {
-        return Ok(value.clone());
-    }
-    enter(py, |interrupted| array.force(interrupted).cloned())
-}
-
-impl PyArray {
-    /// A handle of its own.
-    pub fn new(array: Array, rank: Rank) -> PyArray {
-        PyArray {
-            cell: Mutex::new(Cell {
-                array,
-                version: 0,
-                seen: 0,
-                strides: None,
-            }),
-            rank,
-            view: None,
-        }
-    }
-
-    /// A view of another handle.
-    pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
-        let (source, seen) = base.get().read_versioned()?;
-        let array = op.read(&source)?;
-        let strides = op.strides(source.shape(), base.get().cell().strides.as_ref());
-        let view = View {
-            base: base.clone().unbind(),
-            shape: source.shape().into(),
-            op,
-        };
-        let cell = Mutex::new(Cell {
-            array,
-            version: 0,
-            seen,
-            strides,
-        });
-        Ok(PyArray {
-            cell,
-            rank: Rank::Array,
-            view: Some(Box::new(view)),
-        })
-    }
-
-    fn cell(&self) -> MutexGuard<'_, Cell> {
-        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What NumPy would have handed out.
-    pub fn rank(&self) -> Rank {
-        self.rank
-    }
-
-    /// Whether it is a view of another array.
-    pub fn is_view(&self) -> bool {
-        self.view.is_some()
-    }
-
-    /// Its dtype, which no write changes.
-    pub fn own_dtype(&self) -> cotan::DType {
-        self.cell().array.dtype()
-    }
-
-    /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
-    /// a view then, else a copy.
-    pub fn is_contiguous(&self) -> bool {
-        self.view.is_none() || self.cell().strides.is_none()
-    }
-
-    /// Its value at this moment.
-    pub fn read(&self) -> PyResult<Array> {
-        if bound::any()
-            && let Some(array) = self.read_bound()?
-        {
-            return Ok(array);
-        }
-        if self.view.is_none() {
-            return Ok(self.cell().array.clone());
-        }
-        Ok(self.read_versioned()?.0)
-    }
-
-    /// What it stands for in this thread, if it or what it is a view of stands for something else.
-    fn read_bound(&self) -> PyResult<Option<Array>> {
-        if let Some(array) = bound::get(self) {
-            return Ok(Some(array));
-        }
-        let Some(view) = &self.view else {
-            return Ok(None);
-        };
-        match view.base.get().read_bound()? {
-            Some(source) => Ok(Some(view.op.read(&source)?)),
-            None => Ok(None),
-        }
-    }
-
-    /// Writes to what it stands for in this thread; false if it stands for itself.
-    fn write_bound(&self, array: &Array) -> PyResult<bool> {
-        if bound::set(self, array) {
-            return Ok(true);
-        }
-        let Some(view) = &self.view else {
-            return Ok(false);
-        };
-        let base = view.base.get();
-        match base.read_bound()? {
-            Some(source) => base.write_bound(&view.op.write(&source, array)?),
-            None => Ok(false),
-        }
-    }
-
-    fn read_versioned(&self) -> PyResult<(Array, u64)> {
-        if let Some(view) = &self.view {
-            let (source, version) = view.base.get().read_versioned()?;
-            let stale = self.cell().seen != version;
-            if stale {
-                let array = view.op.read(&source.reshape(&view.shape).or_raise()?)?;
-                let mut cell = self.cell();
-                cell.array = array.reshape(cell.array.shape()).or_raise()?;
-                cell.seen = version;
-                cell.version += 1;
-            }
-        }
-        let cell = self.cell();
-        Ok((cell.array.clone(), cell.version))
-    }
-
-    /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
-    pub fn write(&self, array: Array) -> PyResult<()> {
-        if bound::any() && self.write_bound(&array)? {
-            return Ok(());
-        }
-        let mut seen = 0;
-        if let Some(view) = &self.view {
-            let base = view.base.get();
-            let (source, _) = base.read_versioned()?;
-            let source = source.reshape(&view.shape).or_raise()?;
-            base.write(view.op.write(&source, &array)?)?;
-            seen = base.read_versioned()?.1;
-        }
-        let mut cell = self.cell();
-        cell.array = array.reshape(cell.array.shape()).or_raise()?;
-        cell.version += 1;
-        cell.seen = seen;
-        Ok(())
-    }
-
-    /// Gives the handle another shape. Its views go on showing what they showed: the elements stay in
-    /// their order.
-    fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
-        let array = self.read()?;
-        let op = ViewOp::Reshape(shape.into());
-        let mut cell = self.cell();
-        if !op.fits(array.shape(), cell.strides.as_ref()) {
-            return Err(PyAttributeError::new_err(format!(
-                "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
-                 use x.reshape(shape), which makes a copy",
-                cotan::aval::tuple(array.shape()),
-                cotan::aval::tuple(shape)
-            )));
-        }
-        cell.strides = op.strides(array.shape(), cell.strides.as_ref());
-        cell.array = array.reshape(shape).or_raise()?;
-        Ok(())
-    }
-
-    /// Refuses to lose a derivative in silence.
-    fn refuse_active(array: &Array, what: &str, instead: &str) -> PyResult<()> {
-        if array.is_active() {
-            return Err(PyTypeError::new_err(format!(
-                "{what} would drop the gradient; {instead}, or ct.dropgrad(x) to drop it on purpose"
-            )));
-        }
-        Ok(())
-    }
-}
+use crate::view::{ViewOp, part, set_part, transpose_view};
 
 #[pymethods]
 impl PyArray {
@@ -545,7 +302,7 @@ impl PyArray {
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "float(x)", "compute with x itself")?;
+        PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
         if array.dtype().is_complex() {
             return Err(PyTypeError::new_err(
                 "float() argument must be a real number, not complex; use x.real",
@@ -556,7 +313,7 @@ impl PyArray {
 
     fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "complex(x)", "compute with x itself")?;
+        PyArray::refuse_active(py, &array, "complex(x)", "compute with x itself")?;
         py.get_type::<pyo3::types::PyComplex>()
             .call1((item(py, &array)?,))
     }
@@ -572,13 +329,11 @@ impl PyArray {
     }
 
     fn __floor__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("math")?
-            .call_method1("floor", (item(py, &self.read()?)?,))
+        original(py, "math", "floor")?.call1((item(py, &self.read()?)?,))
     }
 
     fn __ceil__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("math")?
-            .call_method1("ceil", (item(py, &self.read()?)?,))
+        original(py, "math", "ceil")?.call1((item(py, &self.read()?)?,))
     }
 
     #[pyo3(signature = (ndigits=None))]
@@ -608,14 +363,14 @@ impl PyArray {
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "x.item()", "compute with x itself")?;
+        PyArray::refuse_active(py, &array, "x.item()", "compute with x itself")?;
         to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
     }
 
     /// The values as nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "x.tolist()", "iterate over x")?;
+        PyArray::refuse_active(py, &array, "x.tolist()", "iterate over x")?;
         to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
     }
 
@@ -628,6 +383,7 @@ impl PyArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
         PyArray::refuse_active(
+            py,
             &array,
             "numpy.asarray(x), or storing x in a plain ndarray,",
             "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
@@ -819,7 +575,7 @@ impl PyArray {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "pickling x", "pickle it after the gradient")?;
+        PyArray::refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
         let plain = to_ndarray(py, force(py, &array)?)?;
         let function = py.import("cotan._core")?.getattr("array")?;
         Ok((function, (plain,)).into_pyobject(py)?.into_any())
@@ -844,7 +600,7 @@ impl PyArray {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(&array, "exporting x", "compute with x itself")?;
+        PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
         if array.dtype() == cotan::DType::Bf16 {
             return Err(PyNotImplementedError::new_err(
                 "bfloat16 is not exported; cast to float32",

@@ -32,6 +32,15 @@ pub enum Borrow {
 /// Arrays of fewer bytes than this are copied even where they could be borrowed.
 const SMALL: usize = 1 << 18;
 
+/// A name of a module, whatever stands in for it at the moment.
+pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import(module)?;
+    match module.dict().get_item(name)? {
+        Some(found) => Ok(found),
+        None => module.getattr(name),
+    }
+}
+
 /// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
     let found = match (descr.kind(), descr.itemsize()) {
@@ -100,7 +109,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {
         // NumPy knows how to read it; the copy is ours alone.
         let native = descr.call_method1("newbyteorder", ("=",))?;
-        let copy = py.import("numpy")?.call_method1("array", (array, native))?;
+        let copy = original(py, "numpy", "array")?.call1((array, native))?;
         return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
     }
     let size = dtype.size() as isize;

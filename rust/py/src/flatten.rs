@@ -12,7 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::PyArray;
-use crate::convert::{Borrow, dtype_of, from_ndarray, instance_dict, is_numpy_scalar, slot_value};
+use crate::convert::{
+    Borrow, dtype_of, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
+};
 use crate::layout::{self, Layout, Sort};
 use crate::tree::{Const, Form, Kind, Leaf, Other, Tree};
 
@@ -271,10 +273,7 @@ impl Flattener {
     }
 
     fn scalar(&mut self, object: &Bound<'_, PyAny>, active: bool) -> Parts<Tree> {
-        let array = object
-            .py()
-            .import("numpy")?
-            .call_method1("asarray", (object,))?;
+        let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
         if dtype_of(&array.dtype()).is_ok_and(DType::is_inexact) {
             if self.objects {

@@ -16,8 +16,15 @@ pub fn before_fork() {
     HELD.set(Some(Box::new(cotan::array::lock_for_fork())));
 }
 
-/// Called in the parent and in the child just after it.
+/// Called in the parent just after it.
 #[pyfunction]
-pub fn after_fork() {
+pub fn after_fork_in_parent() {
     HELD.take();
+}
+
+/// Called in the child just after it.
+#[pyfunction]
+pub fn after_fork_in_child(py: Python<'_>) {
+    HELD.take();
+    crate::lift::after_fork_in_child(py);
 }

@@ -1,15 +1,16 @@
 //! `x[key]` and `x[key] = value`: basic keys here, index arrays and masks in `cotan._index`.
 
-use cotan::Array;
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
-use cotan::{aval, ops};
+use cotan::{Array, DType, Number, aval, ops};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PySlice, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
+use crate::convert::is_numpy_scalar;
 use crate::error::OrRaise;
+use crate::handle::Element;
 use crate::scalar::Operand;
 use crate::view::ViewOp;
 
@@ -23,6 +24,14 @@ pub struct Basic {
     pub scalar: bool,
     /// Whether an array without axes stood for an integer: what it selects is a copy in NumPy.
     pub copies: bool,
+}
+
+impl Basic {
+    /// Where the first element that it selects is, in row-major order.
+    fn first(&self, shape: &[usize]) -> usize {
+        let dims = self.dims.iter().zip(shape);
+        dims.fold(0, |at, (d, n)| at * n + d.start)
+    }
 }
 
 /// Resolves a key made of integers, slices, `None` and `...`; `None` if it is of another kind.
@@ -168,12 +177,17 @@ pub fn getitem<'py>(
     key: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    let shape = Shape::from_slice(slf.get().read()?.shape());
+    let shape = slf.get().own_shape();
     let Some(basic) = basic(key, &shape)? else {
         return py
             .import("cotan._index")?
             .call_method1("getitem", (slf, key));
     };
+    if basic.scalar
+        && let Some(element) = slf.get().element(py, basic.first(&shape))?
+    {
+        return Ok(element);
+    }
     let op = ViewOp::Index(basic.dims, basic.shape);
     if basic.scalar || basic.copies || slf.get().rank() != Rank::Array {
         let array = op.read(&slf.get().read()?)?;
@@ -189,10 +203,9 @@ pub fn getitem<'py>(
 }
 
 /// What a value becomes when it is written into a region of this dtype and shape.
-pub fn fit(value: &Bound<'_, PyAny>, target: &Array, region: &[usize]) -> PyResult<Array> {
+pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult<Array> {
     let operand = Operand::expect("assignment", value)?;
     let source = operand.dtype();
-    let dtype = target.dtype();
     if source.is_complex() && !dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(
             "assignment: complex values do not fit into an array of dtype {}; write their real part",
@@ -229,6 +242,41 @@ pub fn fit(value: &Bound<'_, PyAny>, target: &Array, region: &[usize]) -> PyResu
         .or_raise()
 }
 
+/// What a value is as one element, where that is simple.
+fn element(value: &Bound<'_, PyAny>) -> PyResult<Option<Element>> {
+    if value.is_instance_of::<PyFloat>() {
+        // NumPy's float64 is one, too.
+        return Ok(Some(Element::Number(Number::Float(value.extract()?))));
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        let small = value.extract::<i64>().ok();
+        return Ok(small.map(|n| Element::Number(Number::Int(n))));
+    }
+    if let Ok(handle) = value.cast::<PyArray>() {
+        let array = handle.get().read()?;
+        let is_one = array.shape().is_empty();
+        return Ok(is_one.then_some(Element::Array(array)));
+    }
+    if value.is_exact_instance_of::<PyBool>() {
+        return Ok(Some(Element::Number(Number::Int(
+            value.extract::<bool>()?.into(),
+        ))));
+    }
+    if value.is_instance_of::<PyComplex>() {
+        return Ok(Some(Element::Number(Number::Complex(value.extract()?))));
+    }
+    if is_numpy_scalar(value)? {
+        // A Python number, or something that is not as simple.
+        let item = value.call_method0("item")?;
+        return if is_numpy_scalar(&item)? {
+            Ok(None)
+        } else {
+            element(&item)
+        };
+    }
+    Ok(None)
+}
+
 /// `x[key] = value`.
 pub fn setitem<'py>(
     slf: &Bound<'py, PyArray>,
@@ -241,21 +289,31 @@ pub fn setitem<'py>(
             "a scalar does not support item assignment",
         ));
     }
-    let array = slf.get().read()?;
-    let Some(basic) = basic(key, array.shape())? else {
+    let shape = slf.get().own_shape();
+    let Some(basic) = basic(key, &shape)? else {
         py.import("cotan._index")?
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
-    let value = fit(value, &array, &basic.shape)?;
-    slf.get()
-        .write(ViewOp::Index(basic.dims, basic.shape).write(&array, &value)?)
+    if basic.scalar
+        && let Some(new) = element(value)?
+        && slf.get().set_element(basic.first(&shape), &new)?
+    {
+        return Ok(());
+    }
+    let value = fit(value, slf.get().own_dtype(), &basic.shape)?;
+    let op = ViewOp::Index(basic.dims, basic.shape);
+    if slf.get().set_row(&op, &value)? {
+        return Ok(());
+    }
+    let array = slf.get().read()?;
+    slf.get().write(op.write(&array, &value)?)
 }
 
 /// `x[...] = value`.
 pub fn assign(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let array = slf.get().read()?;
-    let value = fit(value, &array, array.shape())?;
+    let value = fit(value, array.dtype(), array.shape())?;
     slf.get().write(value)
 }
 
@@ -272,7 +330,7 @@ pub fn updated<'py>(
         return Ok(None);
     };
     let op = ViewOp::Index(basic.dims, basic.shape.clone());
-    let mut value = fit(value, &array, &basic.shape)?;
+    let mut value = fit(value, array.dtype(), &basic.shape)?;
     if add {
         let old = op.read(&array)?;
         value = Array::apply(ops::ADD, Params::None, &[&old, &value]).or_raise()?;

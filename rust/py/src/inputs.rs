@@ -2,7 +2,7 @@
 //! uses.
 
 use cotan::{Array, Recording};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple};
@@ -12,6 +12,7 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::bound::Binding;
 use crate::checkpoint::{Frame, run_again};
 use crate::convert::{Borrow, fingerprint};
+use crate::handle::DROPS;
 use crate::natural::{HandOut, Scope};
 use crate::transforms::Nested;
 use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
@@ -231,9 +232,9 @@ impl Inputs {
         f: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _nested = Nested::enter();
+        let _nested = Nested::enter(f.py())?;
         let _frame = Frame::enter();
-        let result = f.call1(args)?;
+        let result = f.call1(args).map_err(|e| own_refusal(f.py(), e))?;
         if self.is_derived {
             run_again(f.py())?;
         }
@@ -280,6 +281,20 @@ impl Inputs {
         };
         Ok(())
     }
+}
+
+/// NumPy hides that an element cannot be stored behind an error about sequences: the reason is what
+/// helps.
+fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyValueError>(py)
+        && let Some(cause) = error.cause(py)
+        && cause.is_instance_of::<PyTypeError>(py)
+        && cause.to_string().contains(DROPS)
+    {
+        cause.set_traceback(py, error.traceback(py));
+        return cause;
+    }
+    error
 }
 
 /// Cotangents as `gradient` gives them: a tuple, or a mapping from arrays.

@@ -11,15 +11,18 @@ mod error;
 mod fill;
 mod flatten;
 mod fork;
+mod handle;
 mod hook;
 mod index;
 mod inputs;
 mod layout;
+mod lift;
 mod make;
 mod natural;
 mod opaque;
 mod operators;
 mod ops;
+mod pieces;
 mod profile;
 mod program;
 mod pullback;
@@ -49,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::PyEquation>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<convert::Memory>()?;
+    module.add_class::<lift::LiftedName>()?;
     ops::stamped::register(module)?;
     macro_rules! functions {
         ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
@@ -68,6 +72,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::transpose,
         ops::broadcast_to,
         ops::concatenate,
+        ops::stack,
         ops::flip,
         ops::pad,
         ops::matmul,
@@ -85,6 +90,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::table,
         ops::apply,
         make::array,
+        make::buffer,
+        make::number,
         make::asarray,
         structure::structure,
         layout::forget_layouts,
@@ -101,7 +108,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         rules::call_jvp,
         hook::hooked,
         fork::before_fork,
-        fork::after_fork,
+        fork::after_fork_in_parent,
+        fork::after_fork_in_child,
+        lift::add_lifted,
+        lift::switch_lifting,
+        lift::is_lifting,
+        lift::involves,
+        lift::follows,
         make::num_threads,
         make::set_num_threads,
         make::simd_level,

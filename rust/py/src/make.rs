@@ -3,13 +3,13 @@
 use cotan::kernels::Value;
 use cotan::sched;
 use cotan::{Array, DType};
-use numpy::PyUntypedArray;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
-use crate::convert::{Borrow, dtype_from, from_ndarray};
+use crate::convert::{Borrow, dtype_from, dtype_of, from_ndarray, original};
 use crate::error::OrRaise;
 use crate::scalar::Operand;
 
@@ -56,7 +56,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
         // Before `asarray` makes a plain ndarray of whatever it is.
         crate::subclass::expect_plain(array)?;
     }
-    let plain = py.import("numpy")?.call_method1("asarray", (object,))?;
+    let plain = original(py, "numpy", "asarray")?.call1((object,))?;
     let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
         PyTypeError::new_err(format!(
             "array: takes arrays and numbers, not {}",
@@ -66,14 +66,54 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     // A list became an ndarray of its own just now.
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
     let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
-    if value.storage().is_borrowed() {
-        let cancel = std::sync::atomic::AtomicBool::new(false);
-        let ctx = cotan::kernels::Ctx::new(&cancel, 1);
-        return Ok(Array::constant(
-            cotan::kernels::copy(&value, &ctx).or_raise()?,
-        ));
+    Ok(Array::constant(if value.storage().is_borrowed() {
+        copied(value)?
+    } else {
+        value
+    }))
+}
+
+/// What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array
+/// of floats or complex numbers as it is.
+#[pyfunction]
+pub fn buffer<'py>(
+    made: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Ok(array) = made.cast::<PyUntypedArray>() else {
+        return Ok(made.clone());
+    };
+    let is_new = made.is_exact_instance_of::<PyUntypedArray>() && made.getattr("base")?.is_none();
+    let is_inexact = dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
+    if !is_new || !is_inexact || args.iter().any(|a| a.is(made)) {
+        return Ok(made.clone());
     }
-    Ok(Array::constant(value))
+    let handle = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
+    Ok(Bound::new(made.py(), handle)?.into_any())
+}
+
+/// An array of one element as what stands for a Python number, of another dtype if one is given.
+#[pyfunction]
+pub fn number<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    let mut array = Operand::expect("number", x)?.array()?;
+    if let Some(dtype) = dtype {
+        array = array.cast(dtype_from(py, dtype)?).or_raise()?;
+    }
+    wrap(py, array.reshape(&[]).or_raise()?, Rank::Number)
+}
+
+/// A value whose memory is our own.
+fn copied(value: Value) -> PyResult<Value> {
+    if !value.storage().is_foreign() {
+        return Ok(value);
+    }
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    let ctx = cotan::kernels::Ctx::new(&cancel, 1);
+    cotan::kernels::copy(&value, &ctx).or_raise()
 }
 
 /// As many axes as an array of NumPy can have.
@@ -134,10 +174,7 @@ pub fn from_dlpack<'py>(
     if object.is_instance_of::<PyArray>() {
         return Ok(object.clone());
     }
-    let kwargs = PyDict::new(py);
-    let plain = py
-        .import("numpy")?
-        .call_method("from_dlpack", (object,), Some(&kwargs))?;
+    let plain = original(py, "numpy", "from_dlpack")?.call1((object,))?;
     array(py, &plain, None)
 }
 

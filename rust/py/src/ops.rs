@@ -402,6 +402,26 @@ pub fn concatenate<'py>(
     )
 }
 
+/// Arrays of one shape along a new first axis.
+#[pyfunction]
+pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let operands: Vec<Operand> = arrays
+        .try_iter()?
+        .map(|a| Operand::expect("stack", &a?))
+        .collect::<PyResult<_>>()?;
+    if operands.is_empty() {
+        return Err(PyValueError::new_err("need at least one array to stack"));
+    }
+    let dtype = common_dtype(&operands);
+    let arrays: Vec<Array> = operands
+        .into_iter()
+        .map(|o| o.cast(dtype))
+        .collect::<PyResult<_>>()?;
+    let inputs: Vec<&Array> = arrays.iter().collect();
+    let stacked = Array::apply(ops::STACK, Params::None, &inputs).or_raise()?;
+    wrap(py, stacked, Rank::Array)
+}
+
 /// The order of elements reversed along `axis`.
 #[pyfunction]
 #[pyo3(signature = (x, axis=None))]
@@ -594,7 +614,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     match x.cast::<PyArray>() {
         Ok(array) => crate::convert::to_ndarray(py, crate::array::force(py, &array.get().read()?)?),
-        Err(_) => py.import("numpy")?.call_method1("asarray", (x,)),
+        Err(_) => crate::convert::original(py, "numpy", "asarray")?.call1((x,)),
     }
 }
 
@@ -638,7 +658,7 @@ pub fn fit<'py>(
     let target = operand("assignment", target)?;
     wrap(
         value.py(),
-        crate::index::fit(value, &target, &shape)?,
+        crate::index::fit(value, target.dtype(), &shape)?,
         Rank::Array,
     )
 }

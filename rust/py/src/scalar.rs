@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank, force};
-use crate::convert::{Borrow, from_ndarray, is_numpy_scalar};
+use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::error::OrRaise;
 use crate::subclass::is_plain;
 
@@ -51,10 +51,7 @@ impl Operand {
             )));
         }
         if is_numpy_scalar(object)? {
-            let array = object
-                .py()
-                .import("numpy")?
-                .call_method1("asarray", (object,))?;
+            let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             let value = from_ndarray(array.cast::<PyUntypedArray>()?, Borrow::Call)?;
             return Ok(Some(Operand::Strong(scalar_constant(value), Rank::Scalar)));
         }

@@ -24,19 +24,21 @@ thread_local! {
 }
 
 /// Counts a recording, until it is dropped.
-pub struct Nested;
+pub struct Nested<'py>(Python<'py>);
 
-impl Nested {
+impl<'py> Nested<'py> {
     /// Counts one more.
-    pub fn enter() -> Nested {
+    pub fn enter(py: Python<'py>) -> PyResult<Nested<'py>> {
+        crate::lift::enter(py)?;
         LEVEL.set(LEVEL.get() + 1);
-        Nested
+        Ok(Nested(py))
     }
 }
 
-impl Drop for Nested {
+impl Drop for Nested<'_> {
     fn drop(&mut self) {
         LEVEL.set(LEVEL.get() - 1);
+        crate::lift::leave(self.0);
     }
 }
 

@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank};
-use crate::convert::{dtype_from, dtype_of, is_numpy_scalar};
+use crate::convert::{dtype_from, dtype_of, is_numpy_scalar, original};
 use crate::operators::apply_elementwise;
 use crate::subclass::is_plain_class;
 
@@ -99,8 +99,7 @@ pub fn array_function<'py>(
         }
     }
     let whole = WHOLE.get_or_try_init(py, || {
-        let numpy = py.import("numpy")?;
-        let of = |(name, prim): (&str, Prim)| Ok((numpy.getattr(name)?.unbind(), prim));
+        let of = |(name, prim): (&str, Prim)| Ok((original(py, "numpy", name)?.unbind(), prim));
         [
             ("sum", ops::SUM),
             ("mean", ops::MEAN),

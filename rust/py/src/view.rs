@@ -97,6 +97,44 @@ impl ViewOp {
         }
     }
 
+    /// One element of an array with one axis.
+    pub fn element(at: usize) -> ViewOp {
+        let dim = SliceDim {
+            start: at,
+            len: 1,
+            step: 1,
+        };
+        ViewOp::Index(Box::new([dim]), Shape::new())
+    }
+
+    /// Where an element of the view is in a base of this shape, both counted in row-major order;
+    /// `None` for parts of complex numbers.
+    pub fn source(&self, base: &[usize], at: usize) -> Option<usize> {
+        match self {
+            ViewOp::Index(dims, _) => {
+                let (mut rest, mut from, mut stride) = (at, 0, 1);
+                for (d, &n) in dims.iter().zip(base).rev() {
+                    let i = (rest % d.len) as isize;
+                    rest /= d.len;
+                    from += (d.start as isize + i * d.step) as usize * stride;
+                    stride *= n;
+                }
+                Some(from)
+            }
+            ViewOp::Transpose(perm) => {
+                let strides = row_major(base);
+                let (mut rest, mut from) = (at, 0);
+                for &p in perm.iter().rev() {
+                    from += rest % base[p] * strides[p] as usize;
+                    rest /= base[p];
+                }
+                Some(from)
+            }
+            ViewOp::Reshape(_) => Some(at),
+            ViewOp::Real | ViewOp::Imag => None,
+        }
+    }
+
     /// Whether NumPy makes a view of it, of a base with these strides, and no copy.
     pub fn fits(&self, shape: &[usize], base: Option<&Strides>) -> bool {
         match (self, base) {

@@ -19,6 +19,7 @@ mod stamped;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name};
 pub use close::{Closed, UNKNOWN};
@@ -26,6 +27,7 @@ pub use custom::{custom, custom_jvp, custom_many};
 pub use methods::Over;
 pub use node::Number;
 use node::{Inputs, Node, Op};
+use num_complex::Complex;
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
 pub use rule::{Tracer, project};
@@ -33,7 +35,7 @@ pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
-use crate::kernels::Value;
+use crate::kernels::{self, Ctx, Value};
 use crate::prim::{Params, Prim};
 use crate::program::Program;
 use crate::{ops, sched};
@@ -258,6 +260,27 @@ impl Array {
         self
     }
 
+    /// Writes a number into a constant whose value is known, in its own memory when nobody else refers
+    /// to it, in a copy otherwise; false for any other array.
+    pub fn write_number(&mut self, at: usize, number: Complex<f64>) -> Result<bool> {
+        if self.0.tag != 0 || self.value().is_none() {
+            return Ok(false);
+        }
+        if let Some(node) = Arc::get_mut(&mut self.0)
+            && node.write_number(at, number)?
+        {
+            return Ok(true);
+        }
+        let Some(value) = self.value() else {
+            return Ok(false);
+        };
+        let cancel = AtomicBool::new(false);
+        let mut value = kernels::copy(value, &Ctx::new(&cancel, 1))?;
+        let is_written = value.set_element(at, number)?;
+        *self = Array::constant(value);
+        Ok(is_written)
+    }
+
     /// The same values, held constant for every derivative.
     pub fn dropgrad(&self) -> Array {
         if self.0.tag == 0 {
@@ -346,7 +369,7 @@ fn same_aval(prim: Prim, x: &Array, arguments: usize) -> bool {
     x.0.aval.dtype.is_inexact()
         && prim.0.args.len() == arguments
         && matches!(&prim.0.class, crate::prim::Class::Elementwise { types, lane, .. }
-            if types.accept(x.dtype()) && crate::kernels::result_dtype(*lane, x.dtype()) == x.dtype())
+            if types.accept(x.dtype()) && kernels::result_dtype(*lane, x.dtype()) == x.dtype())
 }
 
 impl fmt::Debug for Array {

@@ -35,14 +35,20 @@ impl Number {
         }
     }
 
-    fn value(self, dtype: DType) -> crate::error::Result<Value> {
-        let z = match self {
-            Number::Int(n) if dtype == DType::I64 => return Value::scalar(n),
+    /// As a complex number.
+    pub fn as_complex(self) -> Complex<f64> {
+        match self {
             Number::Int(n) => Complex::new(n as f64, 0.0),
             Number::Float(x) => Complex::new(x, 0.0),
             Number::Complex(z) => z,
-        };
-        Value::number(dtype, z)
+        }
+    }
+
+    fn value(self, dtype: DType) -> crate::error::Result<Value> {
+        match self {
+            Number::Int(n) if dtype == DType::I64 => Value::scalar(n),
+            _ => Value::number(dtype, self.as_complex()),
+        }
     }
 }
 
@@ -211,6 +217,20 @@ impl Node {
                 mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner));
             drop(inputs);
         }
+    }
+
+    /// Writes one element of a value from outside in place; false when it is no such value, or somebody
+    /// else refers to its memory. It is another value then, so it counts as another node.
+    pub fn write_number(&mut self, at: usize, number: Complex<f64>) -> crate::error::Result<bool> {
+        if !matches!(self.op, Op::Known) {
+            return Ok(false);
+        }
+        let Some(value) = self.value.get_mut() else {
+            return Ok(false);
+        };
+        let is_written = value.set_element(at, number)?;
+        self.id = next_id();
+        Ok(is_written)
     }
 
     /// Makes the value of a number or a literal; says whether it was one.

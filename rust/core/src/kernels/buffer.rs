@@ -400,6 +400,43 @@ impl Value {
         !self.storage.is_foreign() && Arc::get_mut(&mut self.storage).is_some()
     }
 
+    /// The element at a position in row-major order, as a view without axes. Both have to be inside,
+    /// and the elements contiguous.
+    ///
+    /// # Panics
+    /// When they are not.
+    #[must_use]
+    pub fn element(&self, at: usize) -> Value {
+        assert!(
+            self.is_contiguous() && at < self.aval.size(),
+            "no element {at} in {}",
+            self.aval
+        );
+        // SAFETY: the element lies inside, as just checked.
+        unsafe {
+            self.view(
+                Shape::new(),
+                Strides::new(),
+                (at * self.dtype().size()) as isize,
+            )
+        }
+    }
+
+    /// Writes one element in place; false when somebody else refers to the memory, or the elements do
+    /// not lie in row-major order.
+    pub fn set_element(&mut self, at: usize, z: num_complex::Complex<f64>) -> Result<bool> {
+        if !self.is_unique() || !self.is_contiguous() || at >= self.aval.size() {
+            return Ok(false);
+        }
+        let element = Value::number(self.dtype(), z)?;
+        let size = self.dtype().size();
+        // SAFETY: the element lies inside a storage that nobody else refers to.
+        unsafe {
+            std::ptr::copy_nonoverlapping(element.as_ptr(), self.as_mut_ptr().add(at * size), size);
+        }
+        Ok(true)
+    }
+
     /// The elements in row-major order, when they lie so.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if T::DTYPE != self.aval.dtype || !self.is_contiguous() {

@@ -177,7 +177,7 @@ fn indexed(updates: &[usize]) -> Sample {
     }
 }
 
-fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
+pub(super) fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
     if a.dtype == b.dtype {
         return Ok(());
     }

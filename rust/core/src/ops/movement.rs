@@ -1,8 +1,11 @@
 //! Primitives that move elements without changing them, and changes of dtype. All are linear.
 
+use std::iter;
+
+use super::index::same_dtype;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, size_of, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{LaneOp, Value, concatenate, pad};
+use crate::kernels::{LaneOp, Value, concatenate, pad, stack};
 use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
 
 primitives! {
@@ -333,6 +336,43 @@ primitives! {
         samples: || vec![Sample {
             inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![2, 2], -2.0, 2.0)],
             params: Params::Axis(1),
+        }],
+    }
+
+    /// Arrays of one shape along a new first axis.
+    STACK stack("x...") {
+        class: Class::Linear {
+            infer: |name, _, x| {
+                if let Some(other) = x[1..].iter().find(|a| a.shape != x[0].shape) {
+                    return Err(Error::Shape(format!(
+                        "{name}: all arrays must have the same shape, these are {} and {}",
+                        tuple(&x[0].shape),
+                        tuple(&other.shape)
+                    )));
+                }
+                for other in &x[1..] {
+                    same_dtype(name, x[0], other)?;
+                }
+                let mut out = x[0].clone();
+                out.shape.insert(0, x.len());
+                checked_size(name, &out.shape)?;
+                Ok(out)
+            },
+            kernel: Kernel::Call(|_, x, _, ctx| stack(x, ctx)),
+            transpose: |r, ct, i| {
+                let shape = r.x[i].shape();
+                let whole = shape.iter().map(|&len| dim(0, len, 1));
+                let dims: Vec<SliceDim> = iter::once(dim(i, 1, 1)).chain(whole).collect();
+                ct.slice(&dims).reshape(&shape)
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::Recipe("stack"),
+        wgsl: Wgsl::None("a layout"),
+        numpy: "np.stack([{0}, {1}])",
+        samples: || vec![Sample {
+            inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![2, 3], -2.0, 2.0)],
+            params: Params::None,
         }],
     }
 

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use smallvec::SmallVec;
 
 use super::{Ctx, Value};
-use crate::aval::{Aval, Shape, Strides, tuple};
+use crate::aval::{Aval, Shape, Strides, row_major, tuple};
 use crate::error::{Error, Result};
 
 /// From this many bytes on a copy is spread over the threads (about 50 µs of work).
@@ -531,6 +531,32 @@ pub fn concatenate_into(out: &Value, parts: &[&Value], axis: usize, ctx: &Ctx) -
         "concatenate: the parts have length {start} along axis {axis}, the result {}",
         tuple(out.shape())
     )))
+}
+
+/// Arrays of one shape and dtype along a new first axis.
+pub fn stack(parts: &[Value], ctx: &Ctx) -> Result<Value> {
+    let Some(first) = parts.first() else {
+        return Err(Error::Shape("stack: there is no array to stack".into()));
+    };
+    let mut aval = first.aval().clone();
+    aval.shape.insert(0, parts.len());
+    let out = Value::empty(aval)?;
+    let (size, step) = (first.aval().size(), first.dtype().size());
+    for (i, part) in parts.iter().enumerate() {
+        if part.aval() != first.aval() {
+            return Err(Error::Shape(format!(
+                "stack: {} and {} differ",
+                first.aval(),
+                part.aval()
+            )));
+        }
+        let shape = Shape::from_slice(part.shape());
+        let strides = row_major(part.shape());
+        // SAFETY: part `i` of so many of this size.
+        let place = unsafe { out.view(shape, strides, (i * size * step) as isize) };
+        copy_into(&place, part, ctx)?;
+    }
+    Ok(out)
 }
 
 /// Zeros of this shape with `src` embedded: element `i` of every axis goes to `start + i * step`.

@@ -1,0 +1,293 @@
+"""Lifting: names that NumPy does not dispatch know our arrays while something is recorded.
+
+`_lifted` has the table, `_lift_numpy`, `_lift_math` and `_scipy_*` its entries. Here the functions
+are made that stand in for the originals, and the classes that modules have meanwhile; `lift.rs`
+puts these in place when the first recording begins and takes them back when the last one ends.
+"""
+
+import functools
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType, TracebackType
+from typing import Any
+
+from cotan import _core
+from cotan._lifted import CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
+
+# Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
+# arguments of a conversion: it can go on then, or C code refuses by name.
+FOREIGN = frozenset(
+    ["PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib", "networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage", "sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"]
+)
+
+_prepared: dict[str, type[ModuleType]] = {}
+# What stands in for a function, by the function's identity; with the function, to keep it alive.
+_stand_ins: dict[int, tuple[Any, Any]] = {}
+
+
+def prepare() -> None:
+    """Make ready every module that has been imported and has functions in the table."""
+    for name in {**PROVIDERS, **LIFTED, **CREATORS}:
+        if name not in _prepared and sys.modules.get(name) is not None:
+            _prepare(name, sys.modules[name])
+
+
+def _prepare(name: str, module: Any) -> None:
+    for provider in PROVIDERS.get(name, ()):
+        if importlib.util.find_spec(provider) is not None:
+            importlib.import_module(provider)
+    plain: Any = type(module)
+    members = {n: m for n in _names(name) if (m := _member(module, n)) is not None}
+    if sys.version_info >= (3, 12):
+        # Newer interpreters read modules past the class where it has no way of its own.
+        members["__getattr__"] = _missing
+    lifted = type(plain)(plain.__name__, (plain,), members)
+    _prepared[name] = lifted
+    _core.add_lifted(module, lifted)
+    for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
+        _replace_methods(getattr(module, owner.rpartition(".")[2]), METHODS[owner])
+
+
+def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> None:
+    for name, rule in methods.items():
+        original = inspect.getattr_static(owner, name)
+        setattr(owner, name, _stand_in(original, rule, False, LIFTED_NAMES))
+
+
+def _missing(module: Any, name: str) -> Any:
+    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+
+def _names(module: str) -> list[str]:
+    tables = LIFTED, CREATORS, REPLACED
+    return sorted({name for table in tables for name in table.get(module, ())})
+
+
+def _member(module: Any, name: str) -> Any:
+    original = vars(module).get(name)
+    if original is None:
+        return None
+    known = _stand_ins.get(id(original))
+    if known is None:
+        # One for all modules that have the function.
+        known = _stand_ins[id(original)] = (
+            original,
+            _made(module.__name__, name, original, LIFTED_NAMES),
+        )
+    rule = LIFTED.get(module.__name__, {}).get(name)
+    foreign = None if rule is None else _for_libraries(original, rule)
+    return _core.LiftedName(name, original, known[1], foreign, FOREIGN)
+
+
+@dataclass(frozen=True)
+class When:
+    """When a stand-in does something of its own."""
+
+    # Computes with our arrays where it meets one.
+    meets: Callable[[], bool]
+    # Makes an array into which traced values can be written.
+    makes: Callable[[], bool]
+
+
+LIFTED_NAMES = When(_core.is_lifting, _core.is_lifting)
+IMPORTED_NAMES = When(lambda: True, _core.isderiving)
+
+
+def namespace(names: dict[str, Any], name: str) -> None:
+    """Fill a module with another one's names, and our stand-ins for some: no need of lifting."""
+    module = importlib.import_module(name)
+    prepare()
+    for own in _names(name):
+        if own in vars(module):
+            names[own] = _made(name, own, vars(module)[own], IMPORTED_NAMES)
+    names["__getattr__"] = functools.partial(getattr, module)
+    names["__dir__"] = functools.partial(dir, module)
+    names["__all__"] = getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"])
+
+
+def _made(module: str, name: str, original: Any, when: When) -> Any:
+    make = REPLACED.get(module, {}).get(name)
+    if make is not None:
+        return make(original, when.makes)
+    rule = LIFTED.get(module, {}).get(name)
+    return _stand_in(original, rule, name in CREATORS.get(module, ()), when)
+
+
+def _stand_in(original: Any, rule: Any, creates: bool, when: When) -> Any:
+    meets, makes = when.meets, when.makes
+    if isinstance(original, type) and _is_open(original):
+        return _class(original, rule, meets)
+    if rule is None:
+        # What makes arrays of shapes and numbers only, and what NumPy dispatches itself.
+
+        @functools.wraps(original)
+        def stand_in(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            return _core.buffer(result, args) if makes() else result
+
+    elif creates:
+
+        @functools.wraps(original)
+        def stand_in(*args: Any, **kwargs: Any) -> Any:
+            if meets() and _core.involves(args, kwargs):
+                return rule(*args, **kwargs)
+            result = original(*args, **kwargs)
+            return _core.buffer(result, args) if makes() else result
+
+    else:
+
+        @functools.wraps(original)
+        def stand_in(*args: Any, **kwargs: Any) -> Any:
+            if meets() and _core.involves(args, kwargs):
+                return rule(*args, **kwargs)
+            return original(*args, **kwargs)
+
+    return stand_in
+
+
+def _is_open(original: type) -> bool:
+    """Say whether a class can be derived from."""
+    return bool(original.__flags__ & 1 << 10)
+
+
+def _class(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
+    """Let a class make what a rule makes of our arrays; it stays a class, for `isinstance`."""
+
+    class Meta(type(original)):  # type: ignore[misc]
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if meets() and _core.involves(args, kwargs):
+                return rule(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, original)
+
+    names = {n: getattr(original, n) for n in ("__module__", "__qualname__", "__doc__")}
+    return Meta(original.__name__, (original,), {**names, "__wrapped__": original})
+
+
+def _for_libraries(original: Any, rule: Any) -> Any:
+    if isinstance(original, type) or not callable(original):
+        return None
+
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if _core.is_lifting() and _core.follows(args, kwargs):
+            return rule(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return stand_in
+
+
+class lifting:
+    """Switch lifting on or off, in this thread, for a block of code.
+
+    While a gradient is recorded, `np.zeros`, `np.array`, `math.sin`, `scipy.linalg.solve` and other
+    names that NumPy does not dispatch know our arrays; other threads see the originals, and so does
+    everybody when the last recording has ended. `ct.lifting(False)` leaves them as they are.
+
+    >>> import math
+    >>> import cotan as ct
+    >>> ct.gradient(lambda x: math.exp(x), 0.0)
+    (1.0,)
+    >>> with ct.lifting(False):
+    ...     ct.gradient(lambda x: math.exp(x), 0.0)
+    Traceback (most recent call last):
+        ...
+    TypeError: float(x) would drop the gradient; compute with x itself, or ct.dropgrad(x) to drop it on purpose
+    """
+
+    def __init__(self, on: bool = True) -> None:
+        self._on = on
+
+    def __enter__(self) -> None:
+        self._before = _core.switch_lifting(self._on)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _core.switch_lifting(self._before)
+
+
+def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
+    """Let `module.name` be computed by `rule` whenever an `Array` is among its arguments.
+
+    `rule` has the function's own signature and computes with what cotan knows; without an `Array` among
+    the arguments the original is called. It holds while something is recorded, see `ct.lifting`.
+
+    Raises `AttributeError` when the module has no such name, `TypeError` when either is no function.
+
+    >>> import statistics
+    >>> import cotan as ct
+    >>> ct.lift(statistics, "fmean", lambda data: sum(data) / len(data))
+    >>> ct.gradient(lambda x: statistics.fmean([x, x * x, 1.0]), 3.0)
+    (2.333333333333333,)
+    """
+    original = vars(module)[name] if name in vars(module) else getattr(module, name)
+    if not callable(original) or not callable(rule):
+        raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")
+    LIFTED.setdefault(module.__name__, {})[name] = rule
+    _stand_ins.pop(id(original), None)
+    lifted = _prepared.get(module.__name__)
+    if lifted is None:
+        _prepare(module.__name__, module)
+    else:
+        setattr(lifted, name, _member(module, name))
+
+
+def lift_module(*modules: ModuleType) -> None:
+    """Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
+
+    They stand for the same functions as before; while something is recorded they know our arrays.
+
+    Raises `TypeError` for what is no module.
+
+    >>> import types
+    >>> import cotan as ct
+    >>> code = types.ModuleType("code")
+    >>> exec("from math import sin\\ndef f(x): return sin(x)", vars(code))
+    >>> ct.lift_module(code)
+    >>> ct.gradient(code.f, 0.0)
+    (1.0,)
+    """
+    prepare()
+    for module in modules:
+        if not isinstance(module, ModuleType):
+            raise TypeError(f"lift_module: takes modules, not {type(module).__name__}")
+        for name, value in list(vars(module).items()):
+            found = _stand_ins.get(id(value))
+            if found is not None and found[0] is value:
+                setattr(module, name, found[1])
+
+
+def hint() -> str:
+    """Say which names of the running code were imported before and are not lifted, for an error."""
+    if not _core.is_lifting():
+        return ""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        names = frame.f_globals
+        package = str(names.get("__name__", "")).partition(".")[0]
+        if package not in FOREIGN:
+            found = [n for n in frame.f_code.co_names if _is_original(names.get(n))]
+            if found:
+                return (
+                    f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
+                    f"ct.lift_module({names.get('__name__')}) mends that"
+                )
+        frame = frame.f_back
+    return ""
+
+
+def _is_original(value: Any) -> bool:
+    found = _stand_ins.get(id(value))
+    return found is not None and found[0] is value

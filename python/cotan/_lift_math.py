@@ -1,0 +1,179 @@
+"""The functions of `math` and `cmath` for `Array`s without axes: scalars as NumPy hands them out.
+
+Results are Python numbers, in double precision. Where the original raises an error for a value, such
+as `math.sqrt(-1.0)`, so do these, so the value is computed when they are called.
+"""
+
+import cmath
+import functools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._lifted import lifts
+from cotan._numpy_core import is_array, refuse
+
+
+def _number(x: Any, dtype: Any, name: str) -> Any:
+    """Give an argument as a scalar."""
+    if not is_array(x):
+        return x
+    if x.size != 1:
+        raise TypeError(
+            f"{name}: takes numbers, not an array of shape {x.shape}; use the function of numpy"
+        )
+    if x.dtype.kind == "c" and dtype is np.float64:
+        raise TypeError(f"{name}: must be real number, not complex; use cmath or numpy")
+    return _core.number(x, dtype)
+
+
+def _value(x: Any) -> Any:
+    """Give the value of a scalar as a Python number."""
+    return _core.value(x).item() if is_array(x) else x
+
+
+def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
+    """Enter a function of numbers; the original has a look at the values, and may refuse them."""
+    original = getattr(module, name, None)
+    if original is None:
+        return
+    full = f"{module.__name__}.{name}"
+    dtype = np.float64 if module is math else np.complex128
+
+    @functools.wraps(original)
+    def rule(*args: Any) -> Any:
+        numbers = [_number(x, dtype, full) for x in args]
+        original(*map(_value, numbers))
+        return _core.number(compute(*numbers), None)
+
+    lifts(full)(rule)
+
+
+def _log(x: Any, base: Any = math.e) -> Any:
+    return _core.log(x) if base is math.e else _core.log(x) / _core.log(base)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return x - y * round(_value(x) / _value(y)) if math.isfinite(_value(y)) else x
+
+
+_MATH: dict[str, Callable[..., Any]] = {
+    **{n: getattr(_core, n) for n in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "sqrt", "cbrt"]},
+    **{n: getattr(_core, n) for n in ["log2", "log10", "log1p", "erf", "asin", "acos", "atan", "asinh", "acosh"]},
+    "atanh": _core.atanh,
+    "atan2": _core.atan2,
+    "log": _log,
+    "pow": _core.pow,
+    "fabs": abs,
+    "copysign": np.copysign,
+    "fmod": lambda x, y: x - y * math.trunc(_value(x) / _value(y)),
+    "remainder": _remainder,
+    "degrees": lambda x: x * (180 / math.pi),
+    "radians": lambda x: x * (math.pi / 180),
+    "hypot": lambda *xs: functools.reduce(_core.hypot, xs, 0.0),
+    "ldexp": lambda x, i: x * 2.0 ** int(i),
+    "fma": lambda x, y, z: x * y + z,
+}
+for _name, _compute in _MATH.items():
+    _function(math, _name, _compute)
+
+_CMATH = {
+    **{n: getattr(_core, n) for n in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "sqrt", "log10", "asin", "acos"]},
+    **{n: getattr(_core, n) for n in ["atan", "asinh", "acosh", "atanh"]},
+    "log": _log,
+}
+for _name, _compute in _CMATH.items():
+    _function(cmath, _name, _compute)
+
+
+@lifts("cmath.phase")
+def phase(z: Any) -> Any:
+    return _core.number(np.angle(_number(z, np.complex128, "cmath.phase")), None)
+
+
+@lifts("cmath.polar")
+def polar(z: Any) -> Any:
+    return abs(z), phase(z)
+
+
+@lifts("cmath.rect")
+def rect(r: Any, phi: Any) -> Any:
+    r, phi = (_number(x, np.float64, "cmath.rect") for x in (r, phi))
+    return _core.number(_core.apply("complex", r * _core.cos(phi), r * _core.sin(phi)), None)
+
+
+@lifts("math.modf")
+def modf(x: Any) -> Any:
+    x = _number(x, np.float64, "math.modf")
+    whole = math.modf(_value(x))[1]
+    return x - whole, whole
+
+
+@lifts("math.frexp")
+def frexp(x: Any) -> Any:
+    x = _number(x, np.float64, "math.frexp")
+    exponent = math.frexp(_value(x))[1]
+    return x * 2.0**-exponent, exponent
+
+
+@lifts("math.fsum")
+def fsum(seq: Iterable[Any], /) -> Any:
+    items = [_number(x, np.float64, "math.fsum") for x in seq]
+    math.fsum(map(_value, items))
+    return _core.number(_core.sum(_core.stack(items)), None) if items else 0.0
+
+
+@lifts("math.prod")
+def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
+    return functools.reduce(lambda x, y: x * y, iterable, start)
+
+
+@lifts("math.sumprod")
+def sumprod(p: Iterable[Any], q: Iterable[Any], /) -> Any:
+    p, q = list(p), list(q)
+    if len(p) != len(q):
+        raise ValueError("Inputs are not the same length")
+    return sum(x * y for x, y in zip(p, q, strict=True))
+
+
+@lifts("math.dist")
+def dist(p: Iterable[Any], q: Iterable[Any], /) -> Any:
+    p, q = list(p), list(q)
+    if len(p) != len(q):
+        raise ValueError("both points must have the same number of dimensions")
+    pairs = zip(p, q, strict=True)
+    return _MATH["hypot"](*(_number(x - y, np.float64, "math.dist") for x, y in pairs))
+
+
+def _of_values(module: Any, names: str) -> None:
+    """Enter functions whose results have no derivative: truth values and whole numbers."""
+    for name in names.split():
+        original = getattr(module, name, None)
+        if original is None:
+            continue
+
+        def constant(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
+            return _original(*map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
+
+        lifts(f"{module.__name__}.{name}")(constant)
+
+
+_of_values(
+    math, "isnan isinf isfinite isclose floor ceil trunc ulp gcd lcm comb perm factorial isqrt"
+)
+_of_values(cmath, "isnan isinf isfinite isclose")
+
+
+def _refused(names: str) -> None:
+    for name in names.split():
+
+        def no_rule(*args: Any, _name: str = name) -> Any:
+            raise refuse(f"math.{_name}")
+
+        lifts(f"math.{name}")(no_rule)
+
+
+_refused("nextafter erfc gamma lgamma")

@@ -1,0 +1,150 @@
+"""What NumPy does not dispatch: making arrays of numbers and shapes, and converting to them."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._lifted import creates, lifts, lifts_method, replaces
+from cotan._numpy_core import plain
+from cotan._numpy_own import array as _array
+from cotan._numpy_own import asarray as _asarray
+from cotan._numpy_own import bound
+
+creates(
+    "numpy",
+    """
+    arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray block
+    column_stack concatenate concat copy diag diagflat dstack empty empty_like eye fromfunction
+    fromiter full full_like geomspace hstack identity linspace loadtxt logspace ones ones_like pad
+    repeat require stack tile tri vander vstack zeros zeros_like
+    """,
+)
+
+lifts("numpy.array")(_array)
+
+
+@lifts("numpy.asarray", "numpy.asanyarray", "numpy.asfortranarray", "numpy.asarray_chkfinite")
+def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    options.pop("like", None)
+    return _asarray(a, dtype, order, **options)
+
+
+@lifts("numpy.ascontiguousarray")
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    del like
+    x = _asarray(a, dtype)
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+@lifts("numpy.require")
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    del like
+    wanted = {str(r).upper() for r in requirements or ()}
+    return _array(a, dtype) if wanted & {"O", "OWNDATA"} else _asarray(a, dtype)
+
+
+@lifts("numpy.full")
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
+    del order, options
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    value = _asarray(fill_value, dtype)
+    return _core.broadcast_to(value, shape).copy()
+
+
+@lifts("numpy.arange")
+def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
+    """Count steps on values: the number of elements is constant where it does not jump."""
+    del options
+    names = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
+    if len(args) == 1:
+        names = {"stop": args[0]}
+    start, step = names.get("start", 0), names.get("step", 1)
+    dtype = names.get("dtype", dtype)
+    count = len(np.arange(plain(start), plain(names["stop"]), plain(step)))
+    result = start + step * _core.array(np.arange(count))
+    return result if dtype is None else result.astype(dtype)
+
+
+@lifts("numpy.broadcast")
+def broadcast(*args: Any) -> Any:
+    return np.broadcast(*(np.broadcast_to(0.0, np.shape(a)) for a in args))
+
+
+@lifts("numpy.ndenumerate")
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    x = _asarray(arr)
+    return ((index, x[index]) for index in np.ndindex(*x.shape))
+
+
+@replaces("numpy.fromiter")
+def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callable[..., Any]:
+    """Look at what an iterator gives, which cannot be seen from outside."""
+
+    @functools.wraps(original)
+    def stand_in(iter: Iterable[Any], dtype: Any, count: int = -1, **options: Any) -> Any:
+        if not is_on():
+            return original(iter, dtype, count, **options)
+        items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+        if len(items) < count:
+            raise ValueError(
+                f"iterator too short: Expected {count} but iterator had only {len(items)} items."
+            )
+        if _core.involves((items,), {}):
+            return _array(items, dtype)
+        return _core.buffer(original(items, dtype, **options), ())
+
+    return stand_in
+
+
+class _Joined:
+    """`np.r_` and `np.c_` for arrays of ours: NumPy's own code, on our names."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+        self._method = bound(type(original).__getitem__)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self._is_on():
+            return self._original[key]
+        if not _core.involves(key if isinstance(key, tuple) else (key,), {}):
+            return _core.buffer(self._original[key], ())
+        return self._method(self._original, key)
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.r_", "numpy.c_")(_Joined)
+
+
+@lifts_method("numpy.vectorize", "__call__")
+def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function for every element, and put its results together."""
+    if self.signature is not None:
+        raise TypeError(
+            "vectorize: a signature is not known to cotan; loop over the leading axes and use np.stack"
+        )
+    fixed = set(self.excluded or ())
+    named = {**dict(enumerate(args)), **kwargs}
+    arrays = {key: _asarray(value) for key, value in named.items() if key not in fixed}
+    shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    if 0 in shape and not self.otypes:
+        raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+    wide = {key: np.broadcast_to(a, shape) for key, a in arrays.items()}
+
+    def call(index: tuple[int, ...]) -> Any:
+        item = {k: wide[k][index] if k in wide else v for k, v in named.items()}
+        return self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
+
+    results = [call(index) for index in np.ndindex(*shape)]
+    several = bool(results) and isinstance(results[0], tuple)
+    columns = [list(c) for c in zip(*results, strict=True)] if several else [results]
+    dtypes = list(self.otypes or ()) or [None] * len(columns)
+    joined = [
+        _array(c, d).reshape(shape)[()] if c else np.zeros(shape, d)
+        for c, d in zip(columns, dtypes, strict=True)
+    ]
+    return tuple(joined) if several else joined[0]

@@ -1,0 +1,15 @@
+"""NumPy's names; those that NumPy does not dispatch know our arrays without lifting.
+
+>>> import cotan as ct
+>>> import cotan.numpy as np
+>>> def f(x):
+...     out = np.zeros(2)
+...     out[1] = x
+...     return np.sum(np.array([out[1], x]))
+>>> ct.gradient(f, 1.0)
+(2.0,)
+"""
+
+from cotan._lift import namespace
+
+namespace(globals(), "numpy")

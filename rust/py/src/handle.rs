@@ -1,0 +1,481 @@
+//! What an `Array` holds: a lazily computed value, replaced by writes, and what it is a view of.
+//!
+//! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
+//! is a view of: reading it looks whether that was written to, writing to it writes there. Elements
+//! and rows that are written one at a time wait in [`Pieces`] until somebody reads the whole.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cotan::aval::{Shape, Strides};
+use cotan::kernels::Value;
+use cotan::{Array, Number};
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::prelude::*;
+
+use crate::bound;
+use crate::convert::to_numpy_scalar;
+use crate::error::{OrRaise, enter};
+use crate::pieces::{self, Found, Pieces};
+use crate::view::{View, ViewOp};
+
+/// What NumPy would have handed out in place of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// An ndarray, which can be written to in place.
+    Array,
+    /// A NumPy scalar, which cannot.
+    Scalar,
+    /// A Python number, whose dtype yields to that of arrays it meets.
+    Number,
+}
+
+/// What a handle holds.
+pub struct Cell {
+    /// The value, but for the pieces.
+    pub array: Array,
+    /// What was written into it since, in an array that is no view.
+    pieces: Option<Pieces>,
+    /// Grows with every write.
+    version: u64,
+    /// For a view: the version of its base that it was read from.
+    seen: u64,
+    /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
+    pub strides: Option<Strides>,
+}
+
+impl Cell {
+    fn new(array: Array) -> Cell {
+        Cell {
+            array,
+            pieces: None,
+            version: 0,
+            seen: 0,
+            strides: None,
+        }
+    }
+
+    /// Puts together what was written.
+    fn settle(&mut self) -> PyResult<()> {
+        if let Some(pieces) = self.pieces.take() {
+            self.array = pieces.settle(&self.array).or_raise()?;
+        }
+        Ok(())
+    }
+
+    /// The pieces, numbered along so many axes.
+    fn pieces(&mut self, depth: usize) -> PyResult<&mut Pieces> {
+        if self.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
+            self.settle()?;
+        }
+        Ok(self.pieces.get_or_insert_with(|| Pieces::new(depth)))
+    }
+}
+
+/// A lazily computed array.
+///
+/// Arithmetic on it is recorded and computed when somebody reads the value: by printing it,
+/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, uint8, int32, int64,
+/// float16, bfloat16, float32, float64, complex64, complex128.
+///
+/// >>> import cotan as ct
+/// >>> x = ct.array([1.0, 2.0, 3.0])
+/// >>> y = x * x + 1
+/// >>> y.is_forced
+/// False
+/// >>> y
+/// Array([ 2.,  5., 10.])
+#[pyclass(frozen, weakref, name = "Array", module = "cotan")]
+pub struct PyArray {
+    cell: Mutex<Cell>,
+    pub(crate) rank: Rank,
+    /// Whether it stands for an ndarray that was made while something is recorded: elements into
+    /// which nothing else was written are read as NumPy's scalars.
+    is_buffer: bool,
+    pub(crate) view: Option<Box<View>>,
+}
+
+/// What an error says that refuses to lose a derivative.
+pub const DROPS: &str = "would drop the gradient";
+
+/// What is written into one element.
+pub enum Element {
+    /// A number that nothing follows.
+    Number(Number),
+    /// An array without axes.
+    Array(Array),
+}
+
+impl Element {
+    fn is_complex(&self) -> bool {
+        match self {
+            Element::Number(number) => matches!(number, Number::Complex(_)),
+            Element::Array(array) => array.dtype().is_complex(),
+        }
+    }
+}
+
+/// An array as a Python object.
+pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
+}
+
+/// The result of a reduction or an index: a scalar when it has no axes.
+pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    let rank = if array.shape().is_empty() {
+        Rank::Scalar
+    } else {
+        Rank::Array
+    };
+    wrap(py, array, rank)
+}
+
+/// The value of an array, computed with the interpreter lock released.
+pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if let Some(value) = array.value() {
+        return Ok(value.clone());
+    }
+    enter(py, |interrupted| array.force(interrupted).cloned())
+}
+
+impl PyArray {
+    /// A handle of its own.
+    pub fn new(array: Array, rank: Rank) -> PyArray {
+        PyArray {
+            cell: Mutex::new(Cell::new(array)),
+            rank,
+            is_buffer: false,
+            view: None,
+        }
+    }
+
+    /// A handle that stands for an ndarray that NumPy has just made.
+    pub fn buffer(value: Value) -> PyArray {
+        PyArray {
+            is_buffer: true,
+            ..PyArray::new(Array::constant(value), Rank::Array)
+        }
+    }
+
+    /// A view of another handle.
+    pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
+        let handle = base.get();
+        let (array, seen) = match handle.piece(&op)? {
+            Some(piece) => piece,
+            None => {
+                let (source, seen) = handle.read_versioned()?;
+                (op.read(&source)?, seen)
+            }
+        };
+        let (shape, strides) = {
+            let cell = handle.cell();
+            let shape = cell.array.shape();
+            (shape.into(), op.strides(shape, cell.strides.as_ref()))
+        };
+        let view = View {
+            base: base.clone().unbind(),
+            shape,
+            op,
+        };
+        let cell = Cell {
+            seen,
+            strides,
+            ..Cell::new(array)
+        };
+        Ok(PyArray {
+            cell: Mutex::new(cell),
+            rank: Rank::Array,
+            is_buffer: false,
+            view: Some(Box::new(view)),
+        })
+    }
+
+    pub(crate) fn cell(&self) -> MutexGuard<'_, Cell> {
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What NumPy would have handed out.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Whether it is a view of another array.
+    pub fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Its dtype, which no write changes.
+    pub fn own_dtype(&self) -> cotan::DType {
+        self.cell().array.dtype()
+    }
+
+    /// Its shape.
+    pub fn own_shape(&self) -> Shape {
+        Shape::from_slice(self.cell().array.shape())
+    }
+
+    /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
+    /// a view then, else a copy.
+    pub fn is_contiguous(&self) -> bool {
+        self.view.is_none() || self.cell().strides.is_none()
+    }
+
+    /// Its value at this moment.
+    pub fn read(&self) -> PyResult<Array> {
+        if bound::any()
+            && let Some(array) = self.read_bound()?
+        {
+            return Ok(array);
+        }
+        if self.view.is_none() {
+            let mut cell = self.cell();
+            cell.settle()?;
+            return Ok(cell.array.clone());
+        }
+        Ok(self.read_versioned()?.0)
+    }
+
+    /// What a view of it shows, and the version of that, where the whole need not be put together.
+    fn piece(&self, op: &ViewOp) -> PyResult<Option<(Array, u64)>> {
+        if self.view.is_some() {
+            return Ok(None);
+        }
+        let cell = self.cell();
+        let Some(pieces) = &cell.pieces else {
+            return Ok(None);
+        };
+        let ViewOp::Index(_, out) = op else {
+            return Ok(None);
+        };
+        let array = match pieces.part(cell.array.shape(), op) {
+            Found::Piece(piece) => piece.reshape(out).or_raise()?,
+            Found::Below => op.read(&cell.array)?,
+            Found::Mixed => return Ok(None),
+        };
+        Ok(Some((array, cell.version)))
+    }
+
+    /// The array that an element of this one belongs to, and its position there.
+    fn owner(&self, mut at: usize) -> Option<(&PyArray, usize)> {
+        let mut handle = self;
+        while let Some(view) = &handle.view {
+            at = view.op.source(&view.shape, at)?;
+            handle = view.base.get();
+        }
+        Some((handle, at))
+    }
+
+    /// An element, where the whole need not be put together for it; by its position in row-major
+    /// order.
+    pub fn element<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if bound::any() {
+            return Ok(None);
+        }
+        let Some((owner, at)) = self.owner(at) else {
+            return Ok(None);
+        };
+        let cell = owner.cell();
+        if let Some(pieces) = &cell.pieces {
+            match pieces.element(cell.array.shape(), at) {
+                Found::Piece(piece) => {
+                    let piece = piece.reshape(&[]).or_raise()?;
+                    drop(cell);
+                    return Ok(Some(wrap(py, piece, Rank::Scalar)?));
+                }
+                Found::Mixed => return Ok(None),
+                Found::Below => {}
+            }
+        }
+        let value = match cell.array.value() {
+            Some(value) if owner.is_buffer && cell.array.tag() == 0 => value,
+            _ if cell.pieces.is_none() => return Ok(None),
+            _ => {
+                let flat = cell.array.reshape(&[cell.array.aval().size()]).or_raise()?;
+                drop(cell);
+                let one = ViewOp::element(at).read(&flat)?;
+                return Ok(Some(wrap(py, one, Rank::Scalar)?));
+            }
+        };
+        if !value.is_contiguous() {
+            return Ok(None);
+        }
+        let element = value.element(at);
+        drop(cell);
+        Ok(Some(to_numpy_scalar(py, &element)?))
+    }
+
+    /// Writes an element, by its position in row-major order; false where that is not as simple.
+    pub fn set_element(&self, at: usize, new: &Element) -> PyResult<bool> {
+        if bound::any() {
+            return Ok(false);
+        }
+        let Some((owner, at)) = self.owner(at) else {
+            return Ok(false);
+        };
+        let mut cell = owner.cell();
+        let dtype = cell.array.dtype();
+        if !dtype.is_inexact() || (new.is_complex() && !dtype.is_complex()) {
+            return Ok(false);
+        }
+        let depth = cell.array.shape().len();
+        if let Element::Number(number) = new {
+            if cell.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
+                cell.settle()?;
+            }
+            if cell
+                .array
+                .write_number(at, number.as_complex())
+                .or_raise()?
+            {
+                if let Some(pieces) = &mut cell.pieces {
+                    pieces.remove(at);
+                }
+                cell.version += 1;
+                return Ok(true);
+            }
+        }
+        let array = match new {
+            Element::Number(number) => Array::number(dtype, *number),
+            Element::Array(array) => array.cast(dtype).or_raise()?,
+        };
+        cell.pieces(depth)?.insert(at, array);
+        cell.version += 1;
+        Ok(true)
+    }
+
+    /// Lets a row wait that a view of this shows; false where it is not one, or this is a view.
+    pub fn set_row(&self, op: &ViewOp, new: &Array) -> PyResult<bool> {
+        if self.view.is_some() || bound::any() {
+            return Ok(false);
+        }
+        let mut cell = self.cell();
+        let Some((depth, at)) = pieces::row(cell.array.shape(), op) else {
+            return Ok(false);
+        };
+        let shape = Shape::from_slice(&cell.array.shape()[depth..]);
+        let new = new.reshape(&shape).or_raise()?;
+        cell.pieces(depth)?.insert(at, new);
+        cell.version += 1;
+        Ok(true)
+    }
+
+    /// What it stands for in this thread, if it or what it is a view of stands for something else.
+    fn read_bound(&self) -> PyResult<Option<Array>> {
+        if let Some(array) = bound::get(self) {
+            return Ok(Some(array));
+        }
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        match view.base.get().read_bound()? {
+            Some(source) => Ok(Some(view.op.read(&source)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes to what it stands for in this thread; false if it stands for itself.
+    fn write_bound(&self, array: &Array) -> PyResult<bool> {
+        if bound::set(self, array) {
+            return Ok(true);
+        }
+        let Some(view) = &self.view else {
+            return Ok(false);
+        };
+        let base = view.base.get();
+        match base.read_bound()? {
+            Some(source) => base.write_bound(&view.op.write(&source, array)?),
+            None => Ok(false),
+        }
+    }
+
+    fn read_versioned(&self) -> PyResult<(Array, u64)> {
+        if let Some(view) = &self.view {
+            let base = view.base.get();
+            let piece = if base.cell().array.shape() == view.shape.as_slice() {
+                base.piece(&view.op)?
+            } else {
+                None
+            };
+            let (array, version) = match piece {
+                Some((array, version)) => (Some(array), version),
+                None => (None, base.read_versioned()?.1),
+            };
+            if self.cell().seen != version {
+                let array = match array {
+                    Some(array) => array,
+                    None => {
+                        let source = base.read_versioned()?.0;
+                        view.op.read(&source.reshape(&view.shape).or_raise()?)?
+                    }
+                };
+                let mut cell = self.cell();
+                cell.array = array.reshape(cell.array.shape()).or_raise()?;
+                cell.seen = version;
+                cell.version += 1;
+            }
+        }
+        let mut cell = self.cell();
+        cell.settle()?;
+        Ok((cell.array.clone(), cell.version))
+    }
+
+    /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
+    pub fn write(&self, array: Array) -> PyResult<()> {
+        if bound::any() && self.write_bound(&array)? {
+            return Ok(());
+        }
+        let mut seen = 0;
+        if let Some(view) = &self.view {
+            let base = view.base.get();
+            let is_same = base.cell().array.shape() == view.shape.as_slice();
+            if is_same && base.set_row(&view.op, &array)? {
+                seen = base.cell().version;
+            } else {
+                let (source, _) = base.read_versioned()?;
+                let source = source.reshape(&view.shape).or_raise()?;
+                base.write(view.op.write(&source, &array)?)?;
+                seen = base.read_versioned()?.1;
+            }
+        }
+        let mut cell = self.cell();
+        cell.pieces = None;
+        cell.array = array.reshape(cell.array.shape()).or_raise()?;
+        cell.version += 1;
+        cell.seen = seen;
+        Ok(())
+    }
+
+    /// Gives the handle another shape. Its views go on showing what they showed: the elements stay in
+    /// their order.
+    pub(crate) fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
+        let array = self.read()?;
+        let op = ViewOp::Reshape(shape.into());
+        let mut cell = self.cell();
+        if !op.fits(array.shape(), cell.strides.as_ref()) {
+            return Err(PyAttributeError::new_err(format!(
+                "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
+                 use x.reshape(shape), which makes a copy",
+                cotan::aval::tuple(array.shape()),
+                cotan::aval::tuple(shape)
+            )));
+        }
+        cell.strides = op.strides(array.shape(), cell.strides.as_ref());
+        cell.array = array.reshape(shape).or_raise()?;
+        Ok(())
+    }
+
+    /// Refuses to lose a derivative in silence.
+    pub(crate) fn refuse_active(
+        py: Python<'_>,
+        array: &Array,
+        what: &str,
+        instead: &str,
+    ) -> PyResult<()> {
+        if array.is_active() {
+            let hint: String = py.import("cotan._lift")?.call_method0("hint")?.extract()?;
+            return Err(PyTypeError::new_err(format!(
+                "{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"
+            )));
+        }
+        Ok(())
+    }
+}
