@@ -20,7 +20,9 @@ from cotan._lifted import CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
 FOREIGN = frozenset(
-    ["PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib", "networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage", "sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"]
+    ("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib")
+    + ("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage", "sklearn")
+    + ("statsmodels", "sympy", "tensorflow", "torch", "xarray")
 )
 
 _prepared: dict[str, type[ModuleType]] = {}
@@ -185,7 +187,7 @@ def _for_libraries(original: Any, rule: Any) -> Any:
     return stand_in
 
 
-class lifting:
+class lifting:  # noqa: N801
     """Switch lifting on or off, in this thread, for a block of code.
 
     While a gradient is recorded, `np.zeros`, `np.array`, `math.sin`, `scipy.linalg.solve` and other
@@ -200,7 +202,7 @@ class lifting:
     ...     ct.gradient(lambda x: math.exp(x), 0.0)
     Traceback (most recent call last):
         ...
-    TypeError: float(x) would drop the gradient; compute with x itself, or ct.dropgrad(x) to drop it on purpose
+    TypeError: float(x) would drop the gradient; ...
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -221,10 +223,12 @@ class lifting:
 def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     """Let `module.name` be computed by `rule` whenever an `Array` is among its arguments.
 
-    `rule` has the function's own signature and computes with what cotan knows; without an `Array` among
-    the arguments the original is called. It holds while something is recorded, see `ct.lifting`.
+    `rule` has the function's own signature and computes with what cotan knows; without an `Array`
+    among the arguments the original is called. It holds while something is recorded, see
+    `ct.lifting`.
 
-    Raises `AttributeError` when the module has no such name, `TypeError` when either is no function.
+    Raises `AttributeError` when the module has no such name, `TypeError` when either is no
+    function.
 
     >>> import statistics
     >>> import cotan as ct
@@ -245,7 +249,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
 
 
 def lift_module(*modules: ModuleType) -> None:
-    """Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
+    r"""Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
 
     They stand for the same functions as before; while something is recorded they know our arrays.
 
@@ -254,7 +258,7 @@ def lift_module(*modules: ModuleType) -> None:
     >>> import types
     >>> import cotan as ct
     >>> code = types.ModuleType("code")
-    >>> exec("from math import sin\\ndef f(x): return sin(x)", vars(code))
+    >>> exec("from math import sin\ndef f(x): return sin(x)", vars(code))
     >>> ct.lift_module(code)
     >>> ct.gradient(code.f, 0.0)
     (1.0,)

@@ -1,7 +1,7 @@
 """The functions of `math` and `cmath` for `Array`s without axes: scalars as NumPy hands them out.
 
-Results are Python numbers, in double precision. Where the original raises an error for a value, such
-as `math.sqrt(-1.0)`, so do these, so the value is computed when they are called.
+Results are Python numbers, in double precision. Where the original raises an error for a value,
+such as `math.sqrt(-1.0)`, so do these, so the value is computed when they are called.
 """
 
 import cmath
@@ -60,10 +60,22 @@ def _remainder(x: Any, y: Any) -> Any:
     return x - y * round(_value(x) / _value(y)) if math.isfinite(_value(y)) else x
 
 
+_COMMON = (
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan"),
+    *("asinh", "acosh", "atanh", "exp", "sqrt", "log10"),
+)
+_REAL = ("exp2", "expm1", "cbrt", "log2", "log1p", "erf")
+
+
+def _hypot(*xs: Any) -> Any:
+    total: Any = 0.0
+    for x in xs:
+        total = _core.hypot(total, x)
+    return total
+
+
 _MATH: dict[str, Callable[..., Any]] = {
-    **{n: getattr(_core, n) for n in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "sqrt", "cbrt"]},
-    **{n: getattr(_core, n) for n in ["log2", "log10", "log1p", "erf", "asin", "acos", "atan", "asinh", "acosh"]},
-    "atanh": _core.atanh,
+    **{n: getattr(_core, n) for n in (*_COMMON, *_REAL)},
     "atan2": _core.atan2,
     "log": _log,
     "pow": _core.pow,
@@ -73,7 +85,7 @@ _MATH: dict[str, Callable[..., Any]] = {
     "remainder": _remainder,
     "degrees": lambda x: x * (180 / math.pi),
     "radians": lambda x: x * (math.pi / 180),
-    "hypot": lambda *xs: functools.reduce(_core.hypot, xs, 0.0),
+    "hypot": _hypot,
     "ldexp": lambda x, i: x * 2.0 ** int(i),
     "fma": lambda x, y, z: x * y + z,
 }
@@ -81,8 +93,7 @@ for _name, _compute in _MATH.items():
     _function(math, _name, _compute)
 
 _CMATH = {
-    **{n: getattr(_core, n) for n in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "sqrt", "log10", "asin", "acos"]},
-    **{n: getattr(_core, n) for n in ["atan", "asinh", "acosh", "atanh"]},
+    **{n: getattr(_core, n) for n in _COMMON},
     "log": _log,
 }
 for _name, _compute in _CMATH.items():
@@ -145,7 +156,7 @@ def dist(p: Iterable[Any], q: Iterable[Any], /) -> Any:
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
     pairs = zip(p, q, strict=True)
-    return _MATH["hypot"](*(_number(x - y, np.float64, "math.dist") for x, y in pairs))
+    return _hypot(*(_number(x - y, np.float64, "math.dist") for x, y in pairs))
 
 
 def _of_values(module: Any, names: str) -> None:
@@ -171,6 +182,7 @@ def _refused(names: str) -> None:
     for name in names.split():
 
         def no_rule(*args: Any, _name: str = name) -> Any:
+            del args
             raise refuse(f"math.{_name}")
 
         lifts(f"math.{name}")(no_rule)

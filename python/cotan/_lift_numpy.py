@@ -125,10 +125,11 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function for every element, and put its results together."""
     if self.signature is not None:
         raise TypeError(
-            "vectorize: a signature is not known to cotan; loop over the leading axes and use np.stack"
+            "vectorize: a signature is not known to cotan; loop over the leading axes and stack "
+            "the results with np.stack"
         )
     fixed = set(self.excluded or ())
-    named = {**dict(enumerate(args)), **kwargs}
+    named: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     arrays = {key: _asarray(value) for key, value in named.items() if key not in fixed}
     shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
     if 0 in shape and not self.otypes:

@@ -1,4 +1,4 @@
-"""The table of functions of other modules that have a rule here: those that NumPy does not dispatch.
+"""The table of functions of other modules that have a rule here: what NumPy does not dispatch.
 
 An entry computes one function, with that function's signature, whenever one of our arrays is among
 its arguments. Entries are named by text, so that no library is imported for the table's sake.

@@ -80,6 +80,7 @@ REFERENCES = {
     "scatter_add": lambda x, index, updates: scattered(x, index, updates, True),
     "scatter": lambda x, index, updates: scattered(x, index, updates, False),
     "update": updated,
+    "update_add": lambda x, y, **dims: updated(x, x[region(**dims)] + y, **dims),
 }
 
 # Their arguments are complex, which a sample cannot say.

@@ -25,7 +25,7 @@ pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, result_dtype};
 pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
-pub use strided::{concatenate, copy, copy_into, pad, stack};
+pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
 pub use view::reshape_strides;
 
 /// The name of the instruction set that kernels use here.

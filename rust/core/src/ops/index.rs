@@ -5,7 +5,7 @@ use super::movement::check_region;
 use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Value, copy, copy_into, gather, iota, scatter, scatter_add};
+use crate::kernels::{Ctx, Value, add_into, copy, copy_into, gather, iota, scatter, scatter_add};
 use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
 
 primitives! {
@@ -108,33 +108,8 @@ primitives! {
     /// `x` with a strided region replaced by `y`.
     UPDATE update("x", "y") {
         class: Class::Linear {
-            infer: |name, params, x| {
-                let Params::Slice(dims) = params else {
-                    return Err(Error::Program(format!("{name}: the parameter start is missing")));
-                };
-                check_region(name, dims, &x[0].shape)?;
-                let region: Shape = dims.iter().map(|d| d.len).collect();
-                if region != x[1].shape {
-                    return Err(Error::Shape(format!(
-                        "{name}: shape {} does not fit the region {}",
-                        tuple(&x[1].shape),
-                        tuple(&region)
-                    )));
-                }
-                same_dtype(name, x[0], x[1])?;
-                Ok(x[0].clone())
-            },
-            kernel: Kernel::Call(|params, x, _, ctx| {
-                let Params::Slice(dims) = params else {
-                    return Err(Error::Program("update: the parameter start is missing".into()));
-                };
-                let (mut base, y) = (x[0].clone(), x[1].clone());
-                drop_argument(x);
-                let in_place = base.is_unique() && base.is_contiguous();
-                let out = if in_place { base } else { copy(&base, ctx)? };
-                copy_into(&out.sliced(dims), &y, ctx)?;
-                Ok(out)
-            }),
+            infer: with_region,
+            kernel: Kernel::Call(|params, x, _, ctx| in_region(params, x, copy_into, ctx)),
             transpose: |r, ct, i| {
                 let Params::Slice(dims) = r.params else { return ct };
                 if i == 1 {
@@ -148,14 +123,81 @@ primitives! {
         onnx: Onnx::Recipe("update"),
         wgsl: Wgsl::None("an indexed write"),
         numpy: "",
-        samples: || vec![Sample {
-            inputs: vec![(vec![5, 4], -2.0, 2.0), (vec![2, 3], -2.0, 2.0)],
-            params: Params::Slice(Box::new([
-                SliceDim { start: 1, len: 2, step: 2 },
-                SliceDim { start: 3, len: 3, step: -1 },
-            ])),
-        }],
+        samples: || vec![region()],
     }
+
+    /// `x` with `y` added to a strided region of it.
+    UPDATE_ADD update_add("x", "y") {
+        class: Class::Linear {
+            infer: with_region,
+            kernel: Kernel::Call(|params, x, _, ctx| in_region(params, x, add_into, ctx)),
+            transpose: |r, ct, i| match r.params {
+                Params::Slice(dims) if i == 1 => ct.slice(dims),
+                _ => ct,
+            },
+        },
+        cost: Cheap,
+        onnx: Onnx::Recipe("update_add"),
+        wgsl: Wgsl::None("an indexed write"),
+        numpy: "",
+        samples: || vec![region()],
+    }
+}
+
+fn region() -> Sample {
+    Sample {
+        inputs: vec![(vec![5, 4], -2.0, 2.0), (vec![2, 3], -2.0, 2.0)],
+        params: Params::Slice(Box::new([
+            SliceDim {
+                start: 1,
+                len: 2,
+                step: 2,
+            },
+            SliceDim {
+                start: 3,
+                len: 3,
+                step: -1,
+            },
+        ])),
+    }
+}
+
+/// Dtype and shape of an array of which a strided region is written.
+fn with_region(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
+    let Params::Slice(dims) = params else {
+        return Err(Error::Program(format!(
+            "{name}: the parameter start is missing"
+        )));
+    };
+    check_region(name, dims, &x[0].shape)?;
+    let region: Shape = dims.iter().map(|d| d.len).collect();
+    if region != x[1].shape {
+        return Err(Error::Shape(format!(
+            "{name}: shape {} does not fit the region {}",
+            tuple(&x[1].shape),
+            tuple(&region)
+        )));
+    }
+    same_dtype(name, x[0], x[1])?;
+    Ok(x[0].clone())
+}
+
+/// Writes a strided region, in place when nobody else refers to the array.
+fn in_region(
+    params: &Params,
+    x: &mut [Value],
+    write: fn(&Value, &Value, &Ctx) -> Result<()>,
+    ctx: &Ctx,
+) -> Result<Value> {
+    let Params::Slice(dims) = params else {
+        return Err(Error::Program("the parameter start is missing".into()));
+    };
+    let (mut base, y) = (x[0].clone(), x[1].clone());
+    drop_argument(x);
+    let in_place = base.is_unique() && base.is_contiguous();
+    let out = if in_place { base } else { copy(&base, ctx)? };
+    write(&out.sliced(dims), &y, ctx)?;
+    Ok(out)
 }
 
 /// Gives up the caller's reference to the first argument, so that a kernel that owns it may write to

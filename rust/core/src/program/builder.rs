@@ -77,6 +77,29 @@ impl Builder {
         V { var, emit: self }
     }
 
+    /// The parameters and arguments of the equation that makes a variable, if it is one of these
+    /// primitives.
+    pub fn made_by(&self, var: Var, prims: &[Prim]) -> Option<(Params, SmallVec<[Var; 4]>)> {
+        let program = self.program.borrow();
+        let eqn = program.definition(var)?;
+        if !prims.contains(&eqn.prim) {
+            return None;
+        }
+        let args = SmallVec::from_slice(program.args(eqn));
+        Some((program.params(eqn).clone(), args))
+    }
+
+    /// Whether a variable is zero everywhere, as far as can be seen at once.
+    pub fn is_zero(&self, var: Var) -> bool {
+        let program = self.program.borrow();
+        let source = match program.definition(var) {
+            Some(eqn) if eqn.prim == ops::BROADCAST => program.args(eqn)[0],
+            _ => var,
+        };
+        let zero = Complex::new(0.0, 0.0);
+        program.literal(source).is_some_and(|(_, z)| z == zero)
+    }
+
     /// Adds an equation, checking its arguments.
     pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
         if matches!(params, Params::None) {

@@ -130,11 +130,12 @@ fn sources(program: &Program, v: Var, kept: &[bool]) -> Option<Vec<Var>> {
     while let Some(v) = work.pop() {
         match program.definition(v) {
             Some(eqn) if eqn.prim.0.cost <= Cost::Cheap && !kept[v as usize] => {
+                let args = program.args(eqn);
                 steps += 1;
-                if steps > FEW {
+                if steps > FEW || args.len() > FEW {
                     return None;
                 }
-                work.extend(program.args(eqn));
+                work.extend(args);
             }
             _ if sources.contains(&v) => {}
             _ => sources.push(v),

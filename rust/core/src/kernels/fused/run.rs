@@ -108,12 +108,14 @@ impl Fused {
         if self.size == 0 {
             return self.fill_empty(outputs);
         }
+        let mut places: SmallVec<[(*const u8, usize); 8]> = (outputs.iter().zip(&self.outputs))
+            .filter_map(|(out, spec)| Some((out.as_ptr(), spec.written?)))
+            .collect();
+        places.sort_unstable();
         let sources = self.inputs.iter().zip(inputs).map(|(input, value)| {
             // A donated input that is read after its place was written has to be read before.
-            let clobbered = outputs.iter().zip(&self.outputs).any(|(out, spec)| {
-                spec.written.is_some_and(|at| input.last_read > at)
-                    && out.as_ptr() == value.as_ptr()
-            });
+            let place = places.binary_search_by_key(&value.as_ptr(), |&(ptr, _)| ptr);
+            let clobbered = place.is_ok_and(|i| input.last_read > places[i].1);
             Source::new(value, &self.shape, clobbered)
         });
         let mut bound = Bound {

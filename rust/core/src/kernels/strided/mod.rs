@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
 
+use super::reduce::{Number, with_number};
 use super::{Ctx, Value};
 use crate::aval::{Aval, Shape, Strides, row_major, tuple};
 use crate::error::{Error, Result};
@@ -166,11 +167,35 @@ impl Nest {
     /// # Safety
     /// As for [`Nest::run`].
     unsafe fn run_wide<T: Copy>(&self, dst: *mut T, src: *const T, ctx: &Ctx) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_wide_with(dst, src, run, ctx) }
+    }
+
+    /// The same with other work than copying.
+    ///
+    /// # Safety
+    /// As for [`Nest::run`]; `run` keeps inside the loops.
+    unsafe fn run_wide_with<T: Copy>(
+        &self,
+        dst: *mut T,
+        src: *const T,
+        run: unsafe fn(&[Loop], *mut T, *const T),
+        ctx: &Ctx,
+    ) -> Result<()> {
+        if self.size == 0 {
+            return Ok(());
+        }
         let bytes = self.size * size_of::<T>();
         let wide = ctx.threads() > 1 && bytes >= PARALLEL;
         if !wide && bytes <= PIECE {
-            // SAFETY: the caller's promise.
-            unsafe { self.run(dst, src) };
+            // SAFETY: the shifts lead to the first element visited.
+            unsafe {
+                run(
+                    &self.loops,
+                    dst.offset(self.dst_shift),
+                    src.offset(self.src_shift),
+                );
+            };
             return Ok(());
         }
         let pieces = if wide { 4 * ctx.threads() } else { 1 }.max(bytes / PIECE);
@@ -444,6 +469,47 @@ pub fn copy_into(dst: &Value, src: &Value, ctx: &Ctx) -> Result<()> {
     let (to, from) = (dst.as_mut_ptr(), src.as_ptr());
     // SAFETY: both values vouch for their layouts, the destination is the caller's alone.
     by_size!(src.dtype().size(), T => unsafe { nest.run_wide::<T>(to.cast(), from.cast(), ctx) })
+}
+
+/// Adds `src` to `dst`, a view (of any non-overlapping layout) of a storage that nobody else uses.
+///
+/// # Panics
+/// When dtypes or shapes differ.
+pub fn add_into(dst: &Value, src: &Value, ctx: &Ctx) -> Result<()> {
+    assert_eq!(
+        dst.aval(),
+        src.aval(),
+        "add_into: different dtypes or shapes"
+    );
+    let nest = Nest::new(src.shape(), dst.strides(), src.strides());
+    let (to, from) = (dst.as_mut_ptr(), src.as_ptr());
+    // SAFETY: both values vouch for their layouts, the destination is the caller's alone.
+    with_number!(src.dtype(), T => unsafe {
+        nest.run_wide_with::<T>(to.cast(), from.cast(), add::<T>, ctx)
+    })
+}
+
+/// Adds along non-empty loops.
+unsafe fn add<T: Number>(loops: &[Loop], dst: *mut T, src: *const T) {
+    let one = Loop {
+        len: 1,
+        dst: 1,
+        src: 1,
+    };
+    let (inner, outer) = match loops.split_last() {
+        Some((&inner, outer)) => (inner, outer),
+        None => (one, loops),
+    };
+    walk(outer, |d, s| {
+        for i in 0..inner.len as isize {
+            // SAFETY: the walked offsets and the inner loop together stay inside both layouts.
+            unsafe {
+                let to = dst.offset(d + i * inner.dst);
+                let from = src.offset(s + i * inner.src);
+                to.write_unaligned(to.read_unaligned().plus(from.read_unaligned()));
+            }
+        }
+    });
 }
 
 /// Writes one element, given by its bytes, everywhere into `dst`, a view of a storage that nobody
