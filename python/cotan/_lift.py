@@ -5,14 +5,16 @@ are made that stand in for the originals, and the classes that modules have mean
 puts these in place when the first recording begins and takes them back when the last one ends.
 """
 
+import dis
 import functools
 import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any
+
+import numpy as np
 
 from cotan import _core
 from cotan._lifted import CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
@@ -20,9 +22,11 @@ from cotan._lifted import CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
 FOREIGN = frozenset(
-    ("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib")
-    + ("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage", "sklearn")
-    + ("statsmodels", "sympy", "tensorflow", "torch", "xarray")
+    {
+        *("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib"),
+        *("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage"),
+        *("sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"),
+    }
 )
 
 _prepared: dict[str, type[ModuleType]] = {}
@@ -32,7 +36,7 @@ _stand_ins: dict[int, tuple[Any, Any]] = {}
 
 def prepare() -> None:
     """Make ready every module that has been imported and has functions in the table."""
-    for name in {**PROVIDERS, **LIFTED, **CREATORS}:
+    for name in PROVIDERS:
         if name not in _prepared and sys.modules.get(name) is not None:
             _prepare(name, sys.modules[name])
 
@@ -42,7 +46,7 @@ def _prepare(name: str, module: Any) -> None:
         if importlib.util.find_spec(provider) is not None:
             importlib.import_module(provider)
     plain: Any = type(module)
-    members = {n: m for n in _names(name) if (m := _member(module, n)) is not None}
+    members = {own: _lifted_name(module, own) for own in _names(module)}
     if sys.version_info >= (3, 12):
         # Newer interpreters read modules past the class where it has no way of its own.
         members["__getattr__"] = _missing
@@ -55,99 +59,110 @@ def _prepare(name: str, module: Any) -> None:
 
 def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> None:
     for name, rule in methods.items():
-        original = inspect.getattr_static(owner, name)
-        setattr(owner, name, _stand_in(original, rule, False, LIFTED_NAMES))
+        setattr(owner, name, _method(inspect.getattr_static(owner, name), rule))
+
+
+def _method(original: Any, rule: Callable[..., Any]) -> Any:
+    @functools.wraps(original)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if _core.is_lifting() and _core.involves(args, kwargs):
+            return rule(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return method
 
 
 def _missing(module: Any, name: str) -> Any:
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
 
-def _names(module: str) -> list[str]:
+def _names(module: Any) -> list[str]:
+    """Name what has a stand-in: what is in the tables, and what NumPy dispatches by itself.
+
+    The latter sees our arrays where they are arguments, not where they are in a list.
+    """
     tables = LIFTED, CREATORS, REPLACED
-    return sorted({name for table in tables for name in table.get(module, ())})
+    names = {name for table in tables for name in table.get(module.__name__, ())}
+    if module.__name__.partition(".")[0] == "numpy":
+        names |= {name for name, value in vars(module).items() if _is_dispatched(value)}
+    return sorted(names & set(vars(module)))
 
 
-def _member(module: Any, name: str) -> Any:
-    original = vars(module).get(name)
-    if original is None:
-        return None
+def _is_dispatched(value: Any) -> bool:
+    return isinstance(value, type(np.sum))
+
+
+def _lifted_name(module: Any, name: str) -> Any:
+    original = vars(module)[name]
     known = _stand_ins.get(id(original))
     if known is None:
         # One for all modules that have the function.
-        known = _stand_ins[id(original)] = (
-            original,
-            _made(module.__name__, name, original, LIFTED_NAMES),
-        )
+        known = original, _stand_in(module, name, "lifted")
+        _stand_ins[id(original)] = known
+    foreign = None
+    if name in CREATORS.get(module.__name__, ()) or isinstance(original, type):
+        # What C code writes to, or takes for a class.
+        rule = LIFTED.get(module.__name__, {}).get(name)
+        is_rule = rule is not None and not isinstance(original, type)
+        foreign = StandIn(original, rule, False, False, "followed") if is_rule else original
+    return _core.LiftedName(name, original, known[1], foreign)
+
+
+class StandIn(_core.StandIn):
+    """A function that stands in for another one."""
+
+    __slots__ = ()
+    __doc__ = property(lambda self: self.__wrapped__.__doc__)
+    __module__ = property(lambda self: self.__wrapped__.__module__)
+
+
+def _stand_in(module: Any, name: str, when: str) -> Any:
+    """Make what stands in for a function: while names are lifted, or in a namespace of ours."""
+    original = vars(module)[name]
+    make = REPLACED.get(module.__name__, {}).get(name)
+    if make is not None:
+        return make(original, _core.is_lifting if when == "lifted" else _core.isderiving)
     rule = LIFTED.get(module.__name__, {}).get(name)
-    foreign = None if rule is None else _for_libraries(original, rule)
-    return _core.LiftedName(name, original, known[1], foreign, FOREIGN)
+    if rule is not None and isinstance(original, type) and _is_open(original):
+        return _class(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
+    creates = name in CREATORS.get(module.__name__, ())
+    return StandIn(original, rule, _is_dispatched(original), creates, when)
 
 
-@dataclass(frozen=True)
-class When:
-    """When a stand-in does something of its own."""
-
-    # Computes with our arrays where it meets one.
-    meets: Callable[[], bool]
-    # Makes an array into which traced values can be written.
-    makes: Callable[[], bool]
+def is_own_code(frame: Any) -> bool:
+    """Say whether the running instruction of a frame asks for a name, and is no library's."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    own = type(frame.f_globals) is dict and package not in FOREIGN
+    return own and frame.f_code.co_code[frame.f_lasti] in _ASKING
 
 
-LIFTED_NAMES = When(_core.is_lifting, _core.is_lifting)
-IMPORTED_NAMES = When(lambda: True, _core.isderiving)
+# The instructions of Python code that look a name up on a module.
+_ASKING = {
+    dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap
+}
+
+
+def standing_in(function: Any) -> Any:
+    """Give what stands in for a function that is differentiated itself."""
+    prepare()
+    found = _stand_ins.get(id(function))
+    return function if found is None or found[0] is not function else found[1]
+
+
+def found(module: str, name: str) -> Any:
+    """Give a name of a module: what stands in for it is pickled like this."""
+    return getattr(importlib.import_module(module), name)
 
 
 def namespace(names: dict[str, Any], name: str) -> None:
     """Fill a module with another one's names, and our stand-ins for some: no need of lifting."""
     module = importlib.import_module(name)
     prepare()
-    for own in _names(name):
-        if own in vars(module):
-            names[own] = _made(name, own, vars(module)[own], IMPORTED_NAMES)
+    for own in _names(module):
+        names[own] = _stand_in(module, own, "imported")
     names["__getattr__"] = functools.partial(getattr, module)
     names["__dir__"] = functools.partial(dir, module)
     names["__all__"] = getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"])
-
-
-def _made(module: str, name: str, original: Any, when: When) -> Any:
-    make = REPLACED.get(module, {}).get(name)
-    if make is not None:
-        return make(original, when.makes)
-    rule = LIFTED.get(module, {}).get(name)
-    return _stand_in(original, rule, name in CREATORS.get(module, ()), when)
-
-
-def _stand_in(original: Any, rule: Any, creates: bool, when: When) -> Any:
-    meets, makes = when.meets, when.makes
-    if isinstance(original, type) and _is_open(original):
-        return _class(original, rule, meets)
-    if rule is None:
-        # What makes arrays of shapes and numbers only, and what NumPy dispatches itself.
-
-        @functools.wraps(original)
-        def stand_in(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            return _core.buffer(result, args) if makes() else result
-
-    elif creates:
-
-        @functools.wraps(original)
-        def stand_in(*args: Any, **kwargs: Any) -> Any:
-            if meets() and _core.involves(args, kwargs):
-                return rule(*args, **kwargs)
-            result = original(*args, **kwargs)
-            return _core.buffer(result, args) if makes() else result
-
-    else:
-
-        @functools.wraps(original)
-        def stand_in(*args: Any, **kwargs: Any) -> Any:
-            if meets() and _core.involves(args, kwargs):
-                return rule(*args, **kwargs)
-            return original(*args, **kwargs)
-
-    return stand_in
 
 
 def _is_open(original: type) -> bool:
@@ -172,19 +187,6 @@ def _class(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
 
     names = {n: getattr(original, n) for n in ("__module__", "__qualname__", "__doc__")}
     return Meta(original.__name__, (original,), {**names, "__wrapped__": original})
-
-
-def _for_libraries(original: Any, rule: Any) -> Any:
-    if isinstance(original, type) or not callable(original):
-        return None
-
-    @functools.wraps(original)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if _core.is_lifting() and _core.follows(args, kwargs):
-            return rule(*args, **kwargs)
-        return original(*args, **kwargs)
-
-    return stand_in
 
 
 class lifting:  # noqa: N801
@@ -245,7 +247,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     if lifted is None:
         _prepare(module.__name__, module)
     else:
-        setattr(lifted, name, _member(module, name))
+        setattr(lifted, name, _lifted_name(module, name))
 
 
 def lift_module(*modules: ModuleType) -> None:
@@ -274,7 +276,7 @@ def lift_module(*modules: ModuleType) -> None:
 
 
 def hint() -> str:
-    """Say which names of the running code were imported before and are not lifted, for an error."""
+    """Say why the running code does not see a traced value, where that can be told, for an error."""
     if not _core.is_lifting():
         return ""
     frame: Any = sys._getframe()
@@ -288,6 +290,12 @@ def hint() -> str:
                     f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
                     f"ct.lift_module({names.get('__name__')}) mends that"
                 )
+            if frame.f_code.co_code[frame.f_lasti] == dis.opmap["STORE_SUBSCR"]:
+                return (
+                    "; what it is stored in is a plain ndarray: make that by np.array(c) or "
+                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like"
+                )
+            return ""
         frame = frame.f_back
     return ""
 

@@ -64,7 +64,7 @@ _COMMON = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan"),
     *("asinh", "acosh", "atanh", "exp", "sqrt", "log10"),
 )
-_REAL = ("exp2", "expm1", "cbrt", "log2", "log1p", "erf")
+_REAL = ("exp2", "expm1", "cbrt", "log2", "log1p", "erf", "erfc")
 
 
 def _hypot(*xs: Any) -> Any:
@@ -188,4 +188,4 @@ def _refused(names: str) -> None:
         lifts(f"math.{name}")(no_rule)
 
 
-_refused("nextafter erfc gamma lgamma")
+_refused("nextafter gamma lgamma")

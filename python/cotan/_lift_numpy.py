@@ -16,14 +16,19 @@ from cotan._numpy_own import bound
 creates(
     "numpy",
     """
-    arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray block
-    column_stack concatenate concat copy diag diagflat dstack empty empty_like eye fromfunction
-    fromiter full full_like geomspace hstack identity linspace loadtxt logspace ones ones_like pad
-    repeat require stack tile tri vander vstack zeros zeros_like
+    append arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray
+    bartlett blackman block clip column_stack concatenate concat copy cumprod cumsum delete diag
+    diagflat diff dstack empty empty_like eye fromfunction fromiter full full_like geomspace hamming
+    hanning hstack identity insert kaiser kron linspace loadtxt logspace meshgrid ones ones_like
+    outer pad piecewise repeat require resize roll select sort stack tile tri tril triu vander
+    vstack where zeros zeros_like
     """,
 )
 
 lifts("numpy.array")(_array)
+
+# The generator behind the functions of `numpy.random`.
+_draws: Any = np.random.mtrand._rand
 
 
 @lifts("numpy.asarray", "numpy.asanyarray", "numpy.asfortranarray", "numpy.asarray_chkfinite")
@@ -66,6 +71,33 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     count = len(np.arange(plain(start), plain(names["stop"]), plain(step)))
     result = start + step * _core.array(np.arange(count))
     return result if dtype is None else result.astype(dtype)
+
+
+creates(
+    "numpy.random",
+    "exponential gamma lognormal multivariate_normal normal rand randn random random_sample sample "
+    "ranf standard_normal uniform",
+)
+
+
+@lifts("numpy.random.normal")
+def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+    """Shift and scale the draws, which are constant."""
+    shape = np.broadcast_shapes(np.shape(loc), np.shape(scale)) if size is None else size
+    if np.any(np.asarray(plain(scale)) < 0):
+        raise ValueError("scale < 0")
+    return loc + scale * _draws.standard_normal(shape or None)
+
+
+@lifts("numpy.random.uniform")
+def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
+    return low + (high - low) * _draws.random_sample(shape or None)
+
+
+@lifts("numpy.random.exponential")
+def exponential(scale: Any = 1.0, size: Any = None) -> Any:
+    return scale * _draws.standard_exponential(np.shape(scale) if size is None else size)
 
 
 @lifts("numpy.broadcast")

@@ -24,6 +24,9 @@ METHODS: dict[str, dict[str, Callable[..., Any]]] = {}
 # What enters the functions of a module, imported when that module has been.
 PROVIDERS = {
     "numpy": ["cotan._lift_numpy"],
+    "numpy.fft": [],
+    "numpy.linalg": [],
+    "numpy.random": ["cotan._lift_numpy"],
     "math": ["cotan._lift_math"],
     "cmath": ["cotan._lift_math"],
     "scipy.fft": ["cotan._scipy_fft"],

@@ -96,7 +96,9 @@ def array(
     """Give an array of its own, as `numpy.array`."""
     del subok, like
     result = asarray(object, dtype, None if order == "K" else order)
-    if copy and result is object:
+    if copy in {False, np._CopyMode.NEVER} and result is not object:
+        raise ValueError("array: unable to avoid a copy; leave out copy=")
+    if copy in {True, np._CopyMode.ALWAYS} and result is object:
         result = result.copy()
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)

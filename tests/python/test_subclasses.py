@@ -35,7 +35,7 @@ class Doubling(np.ndarray):
         return 2 * np.asarray(self) * other
 
 
-WHERE = lambda x, m: np.add(x, 1.0, where=m > 3)  # noqa: E731
+WHERE = lambda x, m: np.add(x, 1.0, where=m > 3)
 USES = [
     lambda x, m: x * m,
     lambda x, m: x + m,

@@ -5,7 +5,7 @@ use cotan::{Array, Recording};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyTuple};
+use pyo3::types::{PyCFunction, PyFunction, PyTuple};
 
 use crate::align::{Align, Reading};
 use crate::array::{PyArray, Rank, wrap};
@@ -234,6 +234,16 @@ impl Inputs {
     ) -> PyResult<Bound<'py, PyAny>> {
         let _nested = Nested::enter(f.py())?;
         let _frame = Frame::enter();
+        let stand_in;
+        let f = if f.is_exact_instance_of::<PyCFunction>() {
+            stand_in = f
+                .py()
+                .import("cotan._lift")?
+                .call_method1("standing_in", (f,))?;
+            &stand_in
+        } else {
+            f
+        };
         let result = f.call1(args).map_err(|e| own_refusal(f.py(), e))?;
         if self.is_derived {
             run_again(f.py())?;

@@ -53,6 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<convert::Memory>()?;
     module.add_class::<lift::LiftedName>()?;
+    module.add_class::<lift::StandIn>()?;
     ops::stamped::register(module)?;
     macro_rules! functions {
         ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
@@ -114,7 +115,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::switch_lifting,
         lift::is_lifting,
         lift::involves,
-        lift::follows,
         make::num_threads,
         make::set_num_threads,
         make::simd_level,

@@ -10,11 +10,13 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyAttributeError;
+use cotan::program::FastMap;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
-use pyo3::types::{PyDict, PyFrozenSet, PyList, PyModule, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple};
 
 use crate::array::PyArray;
 use crate::transforms::nestlevel;
@@ -140,13 +142,7 @@ pub fn is_lifting() -> bool {
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
 pub fn involves(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
-    any_array(args, kwargs, &|_| Ok(true))
-}
-
-/// Whether a gradient follows one of the arrays among arguments, or in lists and tuples among them.
-#[pyfunction]
-pub fn follows(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
-    any_array(args, kwargs, &|array| Ok(array.read()?.is_active()))
+    any_array(args, Some(kwargs), &|_| Ok(true))
 }
 
 /// As many levels of lists as an array of NumPy can have axes.
@@ -154,13 +150,16 @@ const MAX_AXES: usize = 64;
 
 fn any_array(
     args: &Bound<'_, PyTuple>,
-    kwargs: &Bound<'_, PyDict>,
+    kwargs: Option<&Bound<'_, PyDict>>,
     test: &dyn Fn(&PyArray) -> PyResult<bool>,
 ) -> PyResult<bool> {
     if in_items(args.iter(), test, 0)? {
         return Ok(true);
     }
-    in_items(kwargs.iter().map(|(_, value)| value), test, 0)
+    match kwargs {
+        Some(kwargs) => in_items(kwargs.iter().map(|(_, value)| value), test, 0),
+        None => Ok(false),
+    }
 }
 
 fn in_items<'py>(
@@ -188,6 +187,140 @@ fn in_items<'py>(
     Ok(false)
 }
 
+/// A function that stands in for another one, which it is like in all but what it does with our
+/// arrays.
+#[pyclass(frozen, subclass, module = "cotan._core")]
+pub struct StandIn {
+    original: Py<PyAny>,
+    /// What computes it when one of our arrays is met.
+    rule: Option<Py<PyAny>>,
+    /// Whether NumPy asks our arrays what to do, where they are arguments themselves.
+    dispatched: bool,
+    /// Whether what it makes may be written to.
+    creates: bool,
+    when: When,
+}
+
+/// When a stand-in looks for our arrays.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    /// While names are lifted.
+    Lifted,
+    /// While names are lifted, and for arrays that a gradient follows: the way of libraries.
+    Followed,
+    /// Always: it was imported from a namespace of ours.
+    Imported,
+}
+
+#[pymethods]
+impl StandIn {
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        rule: Option<Py<PyAny>>,
+        dispatched: bool,
+        creates: bool,
+        when: &str,
+    ) -> PyResult<StandIn> {
+        let when = match when {
+            "lifted" => When::Lifted,
+            "followed" => When::Followed,
+            "imported" => When::Imported,
+            _ => return Err(PyValueError::new_err(format!("no such time: {when}"))),
+        };
+        Ok(StandIn {
+            original,
+            rule,
+            dispatched,
+            creates,
+            when,
+        })
+    }
+
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let is_on = self.when == When::Imported || is_lifting();
+        if is_on && (self.rule.is_some() || self.dispatched) {
+            let test =
+                |array: &PyArray| Ok(self.when != When::Followed || array.read()?.is_active());
+            if any_array(args, kwargs, &test)? {
+                if let Some(rule) = &self.rule {
+                    return rule.bind(py).call(args, kwargs);
+                }
+                let original = self.original.bind(py);
+                if !args.iter().all(|a| is_simple(&a)) {
+                    // Something else may have an answer, too.
+                    return original.call(args, kwargs);
+                }
+                let types = PyTuple::empty(py).into_any();
+                let none = PyDict::new(py);
+                let kwargs = kwargs.unwrap_or(&none);
+                return crate::ufunc::array_function(py, original, &types, args, kwargs);
+            }
+        }
+        let result = self.original.bind(py).call(args, kwargs)?;
+        if self.creates && is_on && nestlevel() > 0 {
+            return crate::make::buffer(&result, args);
+        }
+        Ok(result)
+    }
+
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.original.clone_ref(py)
+    }
+
+    fn __getattr__<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.original.bind(py).getattr(name)
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        self.original.bind(py).repr()
+    }
+
+    /// Equal to the original, so that a table of functions is found in by either.
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match other.cast::<StandIn>() {
+            Ok(other) => self.original.bind(py).eq(&other.get().original),
+            Err(_) => self.original.bind(py).eq(other),
+        }
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.original.bind(py).hash()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let original = self.original.bind(py);
+        let find = py.import("cotan._lift")?.getattr("found")?;
+        let names = [
+            original.getattr(intern!(py, "__module__"))?,
+            original.getattr(intern!(py, "__name__"))?,
+        ];
+        PyTuple::new(py, [find, PyTuple::new(py, names)?.into_any()])
+    }
+}
+
+/// Whether an argument is nothing that would answer in the place of our arrays.
+fn is_simple(argument: &Bound<'_, PyAny>) -> bool {
+    argument.is_instance_of::<PyArray>()
+        || argument.is_exact_instance_of::<PyUntypedArray>()
+        || argument.is_none()
+        || argument.is_exact_instance_of::<PyList>()
+        || argument.is_exact_instance_of::<PyTuple>()
+        || argument.is_exact_instance_of::<PyFloat>()
+        || argument.is_exact_instance_of::<PyInt>()
+}
+
 /// A name of a lifted module, on the class that the module has meanwhile.
 #[pyclass(frozen, module = "cotan._core")]
 pub struct LiftedName {
@@ -195,29 +328,24 @@ pub struct LiftedName {
     original: Py<PyAny>,
     /// What code gets that may meet our arrays.
     stand_in: Py<PyAny>,
-    /// What code gets of libraries that hand memory to C; the original for None.
+    /// What code gets that hands memory to C; `None` where the stand-in does it no harm.
     foreign: Option<Py<PyAny>>,
-    /// Names of those libraries.
-    libraries: Py<PyFrozenSet>,
 }
 
 #[pymethods]
 impl LiftedName {
     #[new]
-    #[pyo3(signature = (name, original, stand_in, foreign, libraries))]
     fn new(
         name: Py<PyString>,
         original: Py<PyAny>,
         stand_in: Py<PyAny>,
         foreign: Option<Py<PyAny>>,
-        libraries: Py<PyFrozenSet>,
     ) -> LiftedName {
         LiftedName {
             name,
             original,
             stand_in,
             foreign,
-            libraries,
         }
     }
 
@@ -244,13 +372,10 @@ impl LiftedName {
         if !is_lifting() || !found.is(&this.original) {
             return Ok(found);
         }
-        if asked_by_one_of(this.libraries.bind(py))? {
-            return Ok(match &this.foreign {
-                Some(foreign) => foreign.bind(py).clone(),
-                None => found,
-            });
+        match &this.foreign {
+            Some(foreign) if !asked_by_own_code(py)? => Ok(foreign.bind(py).clone()),
+            _ => Ok(this.stand_in.bind(py).clone()),
         }
-        Ok(this.stand_in.bind(py).clone())
     }
 
     fn __set__(&self, module: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
@@ -267,24 +392,36 @@ fn names<'py>(module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Ok(module.cast::<PyModule>()?.dict())
 }
 
-/// Whether the running Python code belongs to one of these libraries.
-fn asked_by_one_of(libraries: &Bound<'_, PyFrozenSet>) -> PyResult<bool> {
-    static GLOBALS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = libraries.py();
-    let globals = GLOBALS.get_or_try_init(py, || -> PyResult<_> {
-        Ok(py.import("builtins")?.getattr("globals")?.unbind())
-    })?;
-    let globals = globals.bind(py).call0()?;
-    let Ok(globals) = globals.cast_exact::<PyDict>() else {
-        // Code that runs with names of our making.
-        return Ok(true);
+/// What is known of the places in Python code that asked for names; the code is kept alive.
+static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, bool)>>> = Mutex::new(None);
+
+/// At most so many places are remembered.
+const MAX_PLACES: usize = 1 << 14;
+
+/// Whether a name was asked for by Python code that is no library's. Compiled code has no frame of its
+/// own: it is known by the running instruction of its caller's, which is a call and no attribute.
+fn asked_by_own_code(py: Python<'_>) -> PyResult<bool> {
+    static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static ASKS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let frame = FRAME.import(py, "sys", "_getframe")?.call0()?;
+    let code = frame.getattr(intern!(py, "f_code"))?;
+    let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
+    let place = (code.as_ptr() as usize, at);
+    let places = || {
+        PLACES
+            .lock_py_attached(py)
+            .unwrap_or_else(PoisonError::into_inner)
     };
-    let Some(name) = globals.get_item(intern!(py, "__name__"))? else {
-        return Ok(false);
-    };
-    let Ok(name) = name.cast::<PyString>() else {
-        return Ok(false);
-    };
-    let name = name.to_cow()?;
-    libraries.contains(name.split('.').next().unwrap_or(&name))
+    if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
+        return Ok(*known);
+    }
+    let asks = ASKS.import(py, "cotan._lift", "is_own_code")?;
+    let is_own: bool = asks.call1((frame,))?.extract()?;
+    let mut places = places();
+    let places = places.get_or_insert_with(FastMap::default);
+    if places.len() >= MAX_PLACES {
+        places.clear();
+    }
+    places.insert(place, (code.unbind(), is_own));
+    Ok(is_own)
 }

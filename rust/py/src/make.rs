@@ -80,12 +80,18 @@ pub fn buffer<'py>(
     made: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Ok(array) = made.cast::<PyUntypedArray>() else {
+    if made.is_exact_instance_of::<PyTuple>() || made.is_exact_instance_of::<PyList>() {
+        // Several at once, as of `np.meshgrid`.
+        let items = made.try_iter()?.map(|item| buffer(&item?, args));
+        let items = PyList::new(made.py(), items.collect::<PyResult<Vec<_>>>()?)?;
+        return made.get_type().call1((items,));
+    }
+    let Ok(array) = made.cast_exact::<PyUntypedArray>() else {
         return Ok(made.clone());
     };
-    let is_new = made.is_exact_instance_of::<PyUntypedArray>() && made.getattr("base")?.is_none();
     let is_inexact = dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
-    if !is_new || !is_inexact || args.iter().any(|a| a.is(made)) {
+    let memory = owner(made.clone())?;
+    if !is_inexact || shared(&memory, args)? {
         return Ok(made.clone());
     }
     let handle = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
@@ -104,6 +110,28 @@ pub fn number<'py>(
         array = array.cast(dtype_from(py, dtype)?).or_raise()?;
     }
     wrap(py, array.reshape(&[]).or_raise()?, Rank::Number)
+}
+
+/// What owns the memory of an array.
+fn owner(mut object: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    while object.is_instance_of::<PyUntypedArray>() {
+        let base = object.getattr("base")?;
+        if base.is_none() {
+            break;
+        }
+        object = base;
+    }
+    Ok(object)
+}
+
+/// Whether memory belongs to one of some arguments.
+fn shared(memory: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    for arg in args {
+        if arg.is_instance_of::<PyUntypedArray>() && owner(arg)?.is(memory) {
+            return Ok(true);
+        }
+    }
+    Ok(!memory.is_instance_of::<PyUntypedArray>())
 }
 
 /// A value whose memory is our own.

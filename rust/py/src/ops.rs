@@ -407,7 +407,11 @@ pub fn concatenate<'py>(
 pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let operands: Vec<Operand> = arrays
         .try_iter()?
-        .map(|a| Operand::expect("stack", &a?))
+        .map(|a| {
+            // A number counts as it does in an array of its own.
+            let array = Operand::expect("stack", &a?)?.array()?;
+            Ok(Operand::Strong(array, Rank::Array))
+        })
         .collect::<PyResult<_>>()?;
     if operands.is_empty() {
         return Err(PyValueError::new_err("need at least one array to stack"));

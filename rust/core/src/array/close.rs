@@ -9,7 +9,7 @@ use super::node::Op;
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::kernels::Value;
-use crate::prim::{Params, Var};
+use crate::prim::{Cost, Params, Var};
 use crate::program::{Builder, FastMap, Program};
 
 /// A program, and the arrays that are its inputs.
@@ -21,7 +21,16 @@ pub struct Closed {
     pub inputs: Vec<Array>,
     /// Variables whose values are known already, although an equation defines them.
     pub known: Vec<(Var, Array)>,
+    /// For a run: further arrays on the way whose values are worth keeping. They are the outputs of the
+    /// program behind those that were asked for.
+    pub kept: Vec<Array>,
 }
+
+/// Values on the way to what is asked for are kept up to this many bytes.
+const SMALL: usize = 64 << 10;
+
+/// And larger ones where so many pending operations would have to be done again.
+const LONG: u32 = 16;
 
 impl Closed {
     /// The values of the inputs, computed where they are not known.
@@ -162,12 +171,39 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         vars.insert(array.id(), var);
     }
-    let outs = outputs.iter().map(|a| vars.get(a.id())).collect();
+    let mut outs: Vec<Var> = outputs.iter().map(|a| vars.get(a.id())).collect();
+    let mut kept = Vec::new();
+    if tag == u64::MAX {
+        kept = held_elsewhere(&reached, outputs);
+        kept.retain(|a| role(a) == Role::Equation && !vars.is_input(a.id(), inputs.len()));
+        outs.extend(kept.iter().map(|a| vars.get(a.id())));
+    }
     Ok(Closed {
         program: builder.finish(outs)?,
         inputs,
         known,
+        kept,
     })
+}
+
+/// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
+/// a loop does that looks at its state in every step, and should not start from the beginning then.
+fn held_elsewhere(reached: &[(Array, SmallVec<[Array; 2]>)], outputs: &[&Array]) -> Vec<Array> {
+    let mut uses: FastMap<u64, usize> = FastMap::default();
+    for (array, next) in reached {
+        // The list of inputs of a node is copied in `reached`.
+        for input in next {
+            *uses.entry(input.id()).or_default() += 2;
+        }
+        *uses.entry(array.id()).or_default() += 1;
+    }
+    let is_output = |a: &Array| outputs.iter().any(|o| o.id() == a.id());
+    (reached.iter().map(|(array, _)| array))
+        .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
+        .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
+        .filter(|a| Arc::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
+        .cloned()
+        .collect()
 }
 
 /// The variables of nodes. Ids of what was recorded together lie close together, so most of them are
@@ -218,6 +254,11 @@ impl Vars {
             Some(at) => self.dense[at] != NONE,
             None => self.sparse.contains_key(&id),
         }
+    }
+
+    /// Whether a node is one of so many inputs.
+    fn is_input(&self, id: u64, inputs: usize) -> bool {
+        (self.get(id) as usize) < inputs
     }
 
     /// The variable of a node that has one: inputs come before what is made of them.

@@ -239,7 +239,8 @@ impl Array {
         let values = closed.values(interrupted)?;
         let plan = sched::plan(&closed.program)?;
         let results = sched::run(&plan, values, interrupted)?;
-        for (array, value) in pending.into_iter().zip(results) {
+        let arrays = pending.into_iter().chain(&closed.kept);
+        for (array, value) in arrays.zip(results) {
             array.0.set_value(value);
         }
         Ok(())

@@ -206,6 +206,7 @@ fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) ->
             program: closed.program,
             inputs: closed.inputs,
             known: Vec::new(),
+            kept: Vec::new(),
         };
         let derived = Derived::of(&again, leaves.len())?;
         return Ok(Recorded {

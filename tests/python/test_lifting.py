@@ -1,0 +1,659 @@
+"""Names that NumPy does not dispatch, while something is recorded and otherwise."""
+
+import cmath
+import inspect
+import math
+import multiprocessing
+import os
+import pickle
+import statistics
+import subprocess
+import sys
+import threading
+import types
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.interpolate
+import scipy.optimize
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cotan as ct
+
+X = np.array([0.5, 1.0, 1.5])
+NAMES = [(np, "zeros"), (np, "array"), (np, "r_"), (np, "vectorize"), (math, "sin"), (cmath, "exp")]
+BEFORE = [getattr(module, name) for module, name in NAMES]
+
+
+def is_as_before():
+    same = all(getattr(m, n) is f for (m, n), f in zip(NAMES, BEFORE, strict=True))
+    return same and type(np) is types.ModuleType and type(np.zeros(2)) is np.ndarray
+
+
+def differences(f, x, step=1e-6):
+    x = np.asarray(x, float)
+    flat = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(x.size)]
+    return np.array(flat)
+
+
+# --------------------------------------------------------------------------------------------------
+# When names are lifted
+
+
+def test_names_are_lifted_while_recording_only():
+    def f(x):
+        assert np.zeros is not BEFORE[0] and math.sin is not BEFORE[4]
+        assert type(np.zeros(3)) is ct.Array and math.sin(0.5) == BEFORE[4](0.5)
+        return x
+
+    assert is_as_before()
+    ct.gradient(f, 1.0)
+    assert is_as_before()
+
+
+@pytest.mark.parametrize("transform", [ct.gradient, ct.value_and_gradient, ct.pullback, ct.trace])
+def test_exceptions_take_the_names_back(transform):
+    with pytest.raises(ZeroDivisionError):
+        transform(lambda x: np.zeros(2)[0] * x + 1 // 0, 0.5)
+    assert is_as_before()
+
+
+def test_nested_recordings():
+    def inner(x):
+        y = np.zeros(2)
+        y[1] = math.sin(x)
+        return y[1]
+
+    def outer(x):
+        (g,) = ct.gradient(inner, x)
+        assert np.zeros is not BEFORE[0]
+        return np.array([g, x])[0]
+
+    assert ct.gradient(outer, 0.3)[0] == pytest.approx(-math.sin(0.3))
+    assert is_as_before()
+
+
+def test_a_failed_inner_recording_leaves_the_outer_one_lifted():
+    def f(x):
+        with pytest.raises(ZeroDivisionError):
+            ct.gradient(lambda y: y / (1 // 0), x)
+        return math.exp(x)
+
+    assert ct.gradient(f, 0.0) == (1.0,)
+    assert is_as_before()
+
+
+def test_threads_that_record_and_threads_that_do_not():
+    start, stop, wrong, done = threading.Barrier(9), threading.Event(), [], []
+
+    def plain():
+        start.wait()
+        while not stop.is_set():
+            if type(np.zeros(2)) is not np.ndarray or np.array is not BEFORE[1]:
+                wrong.append("a plain thread")
+
+    def recording(seed):
+        def f(x):
+            out = np.zeros(4)
+            for i in range(4):
+                out[i] = math.sin(x * (i + seed))
+            return np.sum(out)
+
+        start.wait()
+        expected = sum((i + seed) * math.cos(0.5 * (i + seed)) for i in range(4))
+        for _ in range(100):
+            assert abs(ct.gradient(f, 0.5)[0] - expected) < 1e-12
+        done.append(seed)
+
+    threads = [threading.Thread(target=plain) for _ in range(4)]
+    recorders = [threading.Thread(target=recording, args=(i,)) for i in range(4)]
+    for t in threads + recorders:
+        t.start()
+    start.wait()
+    for t in recorders:
+        t.join()
+    stop.set()
+    for t in threads:
+        t.join()
+    assert not wrong
+    assert sorted(done) == [0, 1, 2, 3]
+    assert is_as_before()
+
+
+def test_a_generator_that_is_suspended_while_recording():
+    def steps():
+        out = np.zeros(2)
+        while True:
+            x = yield out
+            out[0] += x
+            out[1] = math.sin(out[0])
+
+    machine = steps()
+
+    def f(x):
+        next(machine)
+        machine.send(x)
+        return machine.send(x)[1]
+
+    assert ct.gradient(f, 0.25)[0] == pytest.approx(2 * math.cos(0.5))
+    assert is_as_before()
+    # What it kept goes on working as an array; another generator sees plain NumPy.
+    np.testing.assert_allclose(machine.send(1.0), [1.5, math.sin(1.5)])
+    assert type(next(steps())) is np.ndarray
+
+
+def test_names_that_are_kept_from_a_recording_are_the_originals_outside():
+    kept = []
+
+    def f(x):
+        kept.extend([np.zeros, math.sin, np.r_, np.fromiter])
+        return x
+
+    ct.gradient(f, 1.0)
+    zeros, sin, r_, fromiter = kept
+    assert type(zeros(2)) is np.ndarray and sin(0.5) == math.sin(0.5)
+    assert type(r_[1.0, 2.0]) is np.ndarray
+    assert type(fromiter(iter([1.0]), float)) is np.ndarray
+    assert zeros.__wrapped__ is np.zeros and zeros.__name__ == "zeros"
+    assert sin.__doc__ == math.sin.__doc__ and inspect.signature(sin) == inspect.signature(math.sin)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_forked_while_another_thread_records():
+    inside, forked = threading.Event(), threading.Event()
+
+    def f(x):
+        inside.set()
+        forked.wait(20)
+        return math.sin(x)
+
+    thread = threading.Thread(target=lambda: ct.gradient(f, 0.5))
+    thread.start()
+    inside.wait()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ok = is_as_before() and ct.gradient(math.sin, 0.0) == (1.0,) and is_as_before()
+        os.write(write, b"y" if ok else b"n")
+        os._exit(0)
+    forked.set()
+    thread.join()
+    os.waitpid(child, 0)
+    assert os.read(read, 1) == b"y"
+    assert is_as_before()
+
+
+def _in_a_process(x):
+    return ct.gradient(lambda y: math.sin(y), x)[0], is_as_before()
+
+
+def test_process_pools():
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        assert pool.apply(_in_a_process, (0.0,)) == (1.0, True)
+
+
+def test_names_that_somebody_replaced_stay_replaced():
+    def f(x):
+        with mock.patch.object(np, "zeros", lambda n: [x] * n):
+            return np.zeros(3)[2]
+
+    assert ct.gradient(f, 1.0) == (1.0,)
+    assert is_as_before()
+    with mock.patch.object(math, "sin", lambda x: x * x):
+        assert ct.gradient(lambda x: math.sin(x), 3.0) == (6.0,)
+    assert is_as_before()
+
+
+def test_modules_look_as_they_are():
+    def f(x):
+        assert isinstance(np, types.ModuleType) and inspect.ismodule(math)
+        assert "zeros" in dir(np) and np.zeros.__module__ == "numpy"
+        assert np.__dict__["zeros"] is BEFORE[0]
+        with pytest.raises(AttributeError, match="zzz"):
+            np.zzz  # noqa: B018
+        assert not hasattr(math, "zzz")
+        return x
+
+    ct.gradient(f, 1.0)
+
+
+def test_scipy_is_not_imported():
+    code = (
+        "import sys, math, cotan; cotan.gradient(math.sin, 0.0); assert 'scipy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# Switches, own functions, names imported before
+
+
+def test_lifting_is_switched_off_for_a_block_and_this_thread():
+    seen = []
+
+    def f(x):
+        with ct.lifting(False):
+            seen.append(type(np.zeros(2)))
+            with ct.lifting(True):
+                seen.append(type(np.zeros(2)))
+            seen.append(type(np.zeros(2)))
+        seen.append(type(np.zeros(2)))
+        return x
+
+    ct.gradient(f, 1.0)
+    assert seen == [np.ndarray, ct.Array, np.ndarray, ct.Array]
+
+
+def test_own_functions():
+    original = statistics.fmean
+    ct.lift(statistics, "fmean", lambda data: sum(data) / len(data))
+    f = lambda x: statistics.fmean([x, x * x, 1.0])
+    assert ct.gradient(f, 3.0)[0] == pytest.approx(7 / 3)
+    ct.lift(statistics, "fmean", lambda data: 2 * data[0])
+    assert ct.gradient(f, 3.0) == (2.0,)
+    assert statistics.fmean is original
+    with pytest.raises(AttributeError, match="nothing"):
+        ct.lift(statistics, "nothing", abs)
+    with pytest.raises(TypeError, match=r"math\.pi"):
+        ct.lift(math, "pi", abs)
+
+
+def module_of(code):
+    module = types.ModuleType("simulation")
+    exec(code, vars(module))
+    return module
+
+
+def test_names_imported_before():
+    module = module_of(
+        "from math import *\nfrom numpy import array, zeros\n"
+        "def f(x):\n    out = zeros(2)\n    out[0] = sin(x)\n    return (out + array([x, 1.0]))[0]\n"
+    )
+    message = r"zeros, sin, array: imported by name.*ct\.lift_module\(simulation\)"
+    with pytest.raises(TypeError, match=message):
+        ct.gradient(module.f, 3.0)
+    before = module.f(3.0)
+    ct.lift_module(module)
+    assert ct.gradient(module.f, 3.0)[0] == pytest.approx(math.cos(3.0) + 1)
+    assert module.f(3.0) == before and type(module.zeros(2)) is np.ndarray
+    assert module.pi == math.pi
+    with pytest.raises(TypeError, match="takes modules, not str"):
+        ct.lift_module("simulation")
+
+
+def test_the_hint_is_not_given_where_it_would_not_help():
+    with pytest.raises(TypeError) as caught:
+        ct.gradient(lambda x: float(x), 1.0)
+    assert "lift_module" not in str(caught.value)
+
+
+def test_namespaces():
+    import cotan.math as cmath_
+    import cotan.numpy as cnp
+
+    assert cnp.pi == np.pi and cnp.linalg is np.linalg and "zeros" in dir(cnp)
+    assert type(cnp.zeros(2)) is np.ndarray and cnp.float64 is np.float64
+    assert cmath_.sin(0.5) == math.sin(0.5)
+    with ct.lifting(False):
+        f = lambda x: cnp.sum(cnp.array([cmath_.exp(x), x]))
+        assert ct.gradient(f, 0.0) == (2.0,)
+    with pytest.raises(AttributeError, match="nothing"):
+        cnp.nothing  # noqa: B018
+
+
+# --------------------------------------------------------------------------------------------------
+# Code of libraries
+
+
+def test_libraries_make_plain_arrays_of_constants():
+    t = np.linspace(0, 1, 5)
+
+    def f(x):
+        spline = scipy.interpolate.CubicSpline(np.linspace(0.0, 1.0, 5), np.array(t) ** 2)
+        root = scipy.optimize.brentq(lambda s: s**2 - 2.0, 0.0, 2.0)
+        best = scipy.optimize.minimize(lambda p: np.sum((p - 1.0) ** 2), np.zeros(2)).x
+        return x * spline(0.5) * root * best[0]
+
+    assert ct.gradient(f, 1.0)[0] == pytest.approx(0.25 * math.sqrt(2.0), rel=1e-6)
+
+
+def test_compiled_code_makes_plain_arrays():
+    def f(x):
+        rng = np.random.default_rng(0)
+        assert type(rng.normal(size=3)) is np.ndarray
+        assert type(rng.normal(np.zeros(3), 1.0)) is np.ndarray
+        assert type(rng.choice(np.array([1.0, 2.0]), 3)) is np.ndarray
+        assert type(np.random.RandomState(0).rand(3)) is np.ndarray
+        assert type(getattr(np, "zeros")(3)) is np.ndarray  # noqa: B009
+        from numpy import zeros
+
+        assert type(zeros(3)) is ct.Array
+        return x
+
+    ct.gradient(f, 1.0)
+
+
+def test_lists_of_traced_values():
+    def f(x):
+        y = [x, 2 * x, 1.0]
+        return (
+            np.sum(y) + np.mean(y) * np.max(y) + np.linalg.norm(y) + np.dot(y, [1, x, 3])
+            + np.cross(y, [1.0, x, 0.0])[2] + np.var([y, y], axis=1)[0] + np.cumsum(y)[1]
+            + np.interp(1.5, [0.0, 1.0, 2.0], y) + np.trapezoid(y, [0.0, x, 4.0])
+        )  # fmt: skip
+
+    x = 1.25
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-14)
+    assert gradient == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-7)
+
+
+def test_a_stand_in_is_found_like_the_original():
+    names = {np.mean: "mean", np.zeros: "zeros", math.sin: "sin"}
+
+    def f(x):
+        assert [names[g] for g in (np.mean, np.zeros, math.sin)] == ["mean", "zeros", "sin"]
+        assert np.mean == next(iter(names))
+        assert pickle.loads(pickle.dumps(np.mean)) in names
+        assert repr(math.sin) == "<built-in function sin>"
+        return x
+
+    ct.gradient(f, 1.0)
+
+
+def test_functions_of_the_originals_themselves():
+    assert ct.gradient(math.exp, 0.0) == (1.0,)
+    assert ct.gradient(math.hypot, 3.0, 4.0) == (0.6, 0.8)
+
+
+def test_arrays_made_while_recording_go_to_c_code():
+    def f(x):
+        made = np.zeros(3)
+        made[1] = 2.0
+        assert np.random.default_rng(0).normal(made, 0.0)[1] == 2.0
+        assert pickle.loads(pickle.dumps(made))[1] == 2.0
+        assert float(made[1]) == 2.0 and made.tolist() == [0.0, 2.0, 0.0]
+        assert {made[1]: "two"}[2.0] == "two"
+        return x * made[1]
+
+    assert ct.gradient(f, 1.0) == (2.0,)
+
+
+# --------------------------------------------------------------------------------------------------
+# Making arrays
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: np.array([x, 1.0, 2 * x]),
+        lambda x: np.array([[x, 0], [1, x]]),
+        lambda x: np.array((x, x), dtype=np.float32),
+        lambda x: np.array([x * np.ones(2), [1.0, x]]),
+        lambda x: np.asarray([x, x]),
+        lambda x: np.asarray(x),
+        lambda x: np.atleast_1d(x),
+        lambda x: np.array(x, ndmin=2),
+        lambda x: np.asfortranarray([[x, 1.0]]),
+        lambda x: np.ascontiguousarray(x),
+        lambda x: np.require([x, x], requirements="C"),
+        lambda x: np.full((2, 3), x),
+        lambda x: np.full(3, x, dtype=complex),
+        lambda x: np.full_like(np.zeros(2), x),
+        lambda x: np.arange(x, x + 3.0),
+        lambda x: np.arange(3) * x,
+        lambda x: np.linspace(0.0, x, 4),
+        lambda x: np.logspace(0.0, x, 4),
+        lambda x: np.fromiter((x * i for i in range(3)), float),
+        lambda x: np.fromiter([x, x, x], float, count=2),
+        lambda x: np.fromfunction(lambda i, j: i * x + j, (2, 3)),
+        lambda x: np.r_[x, 1.0, [x, 2.0]],
+        lambda x: np.c_[np.array([x, 1.0]), np.array([2.0, x])],
+        lambda x: np.diag([x, 2.0]),
+        lambda x: np.eye(2) * x,
+        lambda x: np.vectorize(lambda a, b: math.sin(a) if b > 1 else a)([x, 2 * x], [1, 2]),
+        lambda x: np.vectorize(lambda a: (a, a * a))(np.array([x, 1.0]))[1],
+        lambda x: np.array([v for _, v in np.ndenumerate(np.array([[x, 1.0]]))]),
+        lambda x: np.block([[np.eye(2) * x, np.zeros((2, 1))]]),
+        lambda x: np.concatenate(([x], [1.0, x])),
+        lambda x: np.array([np.float32(1.0), x]),
+        lambda x: np.full(np.broadcast(x, np.zeros((2, 3))).shape, x),
+    ],
+)
+def test_made_of_traced_values(make):
+    def f(x):
+        y = make(x)
+        return np.sum(np.real(y) * np.arange(1.0, np.size(y) + 1).reshape(np.shape(y)))
+
+    x = 1.25
+    plain = make(x)
+    seen = []
+
+    def g(x):
+        y = make(x)
+        seen.append((np.shape(y), y.dtype))
+        return f(x)
+
+    value, (gradient,) = ct.value_and_gradient(g, x)
+    assert seen == [(np.shape(plain), plain.dtype)]
+    rough = plain.dtype == np.float32
+    assert value == pytest.approx(f(x), rel=1e-6 if rough else 1e-13)
+    expected = (f(x + 1e-2) - f(x - 1e-2)) / 2e-2
+    assert gradient == pytest.approx(expected, rel=2e-3)
+
+
+def test_what_cannot_be_made():
+    with pytest.raises(ValueError, match="shapes"):
+        ct.gradient(lambda x: np.sum(np.array([x, [x, x]])), 1.0)
+    with pytest.raises(ValueError, match="too short"):
+        ct.gradient(lambda x: np.sum(np.fromiter([x], float, count=3)), 1.0)
+    with pytest.raises(TypeError, match="object"):
+        ct.gradient(lambda x: np.sum(np.array([x, x], dtype=object)), 1.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# math
+
+UNARY = {
+    **dict.fromkeys(["sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan"], 0.3),
+    **dict.fromkeys(["asinh", "atanh", "exp", "expm1", "sqrt", "log", "log2", "log10"], 0.3),
+    **dict.fromkeys(["log1p", "erf", "erfc", "degrees", "radians", "fabs", "acosh"], 1.3),
+    **{name: 0.7 for name in ("cbrt", "exp2") if hasattr(math, name)},
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_number(name):
+    x = UNARY[name]
+    value, (gradient,) = ct.value_and_gradient(lambda x: getattr(math, name)(x), x)
+    f = getattr(math, name)
+    assert value == pytest.approx(f(x), rel=4e-16)
+    assert gradient == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-7)
+    second = ct.gradient(lambda x: ct.gradient(lambda y: getattr(math, name)(y), x)[0], x)[0]
+    expected = (f(x + 1e-4) - 2 * f(x) + f(x - 1e-4)) / 1e-8
+    assert (0.0 if second is None else second) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: math.pow(x, 2.5),
+        lambda x: math.pow(2.0, x),
+        lambda x: math.atan2(x, 2.0) + math.atan2(0.5, x),
+        lambda x: math.hypot(x, 2.0, x * x),
+        lambda x: math.dist([x, 1.0], (0.0, x * x)),
+        lambda x: math.fmod(5.0 * x, 1.5) + math.fmod(7.0, x),
+        lambda x: math.remainder(5.0 * x, 1.5),
+        lambda x: math.copysign(x, -2.0),
+        lambda x: math.log(x, 3) + math.log(7.0, x + 2),
+        lambda x: math.modf(3 * x)[0] + math.modf(3 * x)[1],
+        lambda x: math.frexp(x)[0] * math.frexp(x)[1],
+        lambda x: math.ldexp(x, 3),
+        lambda x: math.fsum([x, x * x, 1.0]),
+        lambda x: math.prod([x, x * x, 2.0], start=3),
+        lambda x: x * math.floor(x) + math.ceil(x) + math.trunc(x),
+        lambda x: x if math.isfinite(x) and not math.isnan(x) and math.isclose(x, x) else 0 * x,
+        lambda x: abs(cmath.exp(1j * x) + cmath.sqrt(x) + cmath.log(x + 1j)) ** 2,
+        lambda x: cmath.polar(x + 2j)[0] + cmath.phase(x + 2j) + cmath.rect(x, x).imag,
+    ],
+)
+def test_other_functions_of_numbers(f):
+    x = 1.3
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-14)
+    assert gradient == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: math.sqrt(x), -1.0),
+        (lambda x: math.log(x), 0.0),
+        (lambda x: math.acos(x), 2.0),
+        (lambda x: math.exp(x), 1000.0),
+        (lambda x: math.pow(x, 0.5), -1.0),
+        (lambda x: math.fmod(1.0, x), 0.0),
+        (lambda x: math.sin(np.array([x, x])), 1.0),
+        (lambda x: math.sin(1j * x), 1.0),
+        (lambda x: math.dist([x], [x, x]), 1.0),
+    ],
+)
+def test_values_that_math_refuses(f, x):
+    with pytest.raises(Exception) as expected:  # noqa: PT011
+        f(x)
+    with pytest.raises(expected.type):
+        ct.gradient(f, x)
+
+
+def test_functions_of_math_without_a_rule_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"math\.nextafter"):
+        ct.gradient(lambda x: math.nextafter(x, 2.0), 1.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Elements and rows
+
+
+def fill(x):
+    """Write every kind of element and row, in several orders, and read in between."""
+    out, table = np.zeros(5), np.empty((4, 3))
+    out[0] = 7.0
+    for i in range(4):
+        out[i + 1] = out[i] * x[i % 3]
+    table[:] = 2.0
+    for i in range(1, 4):
+        table[i] = table[i - 1] * x + out[i]
+    table[2, 1] = x[0]
+    table[0, :2] = out[:2]
+    row = table[3]
+    row[0] += x[2]
+    row *= 2.0
+    out[-1] = 3.0
+    out[1:3] += 1.0
+    table.T[2][1] = out[2] * x[1]
+    return np.sum(table * table) + np.sum(out * np.arange(5.0)) + out[4] * out[3]
+
+
+def test_elements_and_rows():
+    value, (gradient,) = ct.value_and_gradient(fill, X)
+    assert value == pytest.approx(fill(X), rel=1e-14)
+    np.testing.assert_allclose(gradient, differences(fill, X), rtol=1e-6)
+
+
+def test_elements_that_nothing_was_written_into_are_numpys_scalars():
+    def f(x):
+        out = np.zeros(3)
+        out[1] = x
+        assert type(out[0]) is np.float64 and type(out[1]) is ct.Array
+        out[1] = 4.0
+        assert type(out[1]) is np.float64 and out[1] == 4.0
+        single = np.ones(2, np.float32)
+        single[0] = 0.1
+        assert type(single[0]) is np.float32 and single[0] == np.float32(0.1)
+        return x
+
+    ct.gradient(f, 1.0)
+
+
+def test_whole_numbers_stay_plain():
+    def f(x):
+        counts = np.zeros(3, int)
+        counts[1] += 1
+        assert type(counts) is np.ndarray
+        counts[2] = int(x)
+        mask = np.zeros(2, bool)
+        mask[0] = x > 1
+        assert type(mask) is np.ndarray and mask[0]
+        return x * counts[1] * counts[2]
+
+    assert ct.gradient(f, 2.5) == (2.0,)
+
+
+def test_a_program_of_elements_has_one_equation_for_each():
+    def f(x):
+        out = np.zeros(50)
+        for i in range(50):
+            out[i] = x * i
+        return np.sum(out)
+
+    program = ct.trace(f, 1.0)
+    names = [e.primitive for e in program.equations] if hasattr(program, "equations") else None
+    text = str(program)
+    assert text.count("stack") == 1 and "update" not in text and "scatter" not in text, names
+
+
+INDEX = st.integers(-4, 3)
+VALUE = st.sampled_from(
+    ["x[0]", "x[1] * 2", "1.5", "a[1]", "t[2, 1]", "np.sin(x[2])", "np.float32(2)"]
+)
+ROW = st.sampled_from(["x * 1.5", "t[1]", "2.0", "t[:, 0][:3]", "a[:3]", "t[-1] + x"])
+TARGET = st.sampled_from(["a", "b", "u"])
+LINES = st.one_of(
+    st.builds("{}[{}] = {}".format, TARGET, INDEX, VALUE),
+    st.builds("{}[{}] += {}".format, TARGET, INDEX, VALUE),
+    st.builds("t[{}] = {}".format, INDEX, ROW),
+    st.builds("t[{}] *= {}".format, INDEX, ROW),
+    st.builds("t[{}, {}] = {}".format, INDEX, st.integers(-3, 2), VALUE),
+    st.builds("v[{}] = {}".format, st.integers(-3, 2), VALUE),
+    st.builds("w[{}] -= {}".format, INDEX, VALUE),
+    st.builds("a[{}:] = b[:{}]".format, st.just(1), st.just(3)),
+    st.builds("keep.append({})".format, st.sampled_from(["a[0]", "t[2]", "v", "a * 2", "t[1:3]"])),
+    st.sampled_from(
+        [
+            "a = a + b",
+            "b = a",
+            "v = t[2]",
+            "w = t[:, 1]",
+            "u = a[::-1]",
+            "t = t.T.copy().T",
+            "total = total + a[1] * t[1, 2]",
+            "total = total + np.sum(t)",
+            "a[:] = 1.0",
+            "a.sort()",
+            "np.add.at(a, [0, 0, 2], x)",
+        ]
+    ),
+)
+
+
+def run_lines(lines, x):
+    env = {"np": np, "x": x, "total": 0.0, "keep": []}
+    start = "a, b, t = np.zeros(4), np.ones(4), np.full((4, 3), 0.5)\n"
+    text = start + "v, w, u = t[1], t[:, 0], a[::-1]\n" + "\n".join(lines)
+    exec(compile(text, "<lines>", "exec"), env)
+    parts = [env[n] for n in "abtvwu"] + env["keep"]
+    return env["total"] + sum(np.sum(p * p) * (i + 1) for i, p in enumerate(parts))
+
+
+@given(st.lists(LINES, min_size=1, max_size=14))
+def test_random_writes_of_elements_and_rows(lines):
+    f = lambda x: run_lines(lines, x)
+    x = np.array([0.3, -0.7, 1.1])
+    expected = f(x)
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(expected, rel=1e-10)
+    gradient = np.zeros(3) if gradient is None else gradient
+    np.testing.assert_allclose(gradient, differences(f, x), rtol=1e-4, atol=1e-4 * (1 + abs(value)))
