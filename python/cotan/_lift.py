@@ -276,7 +276,7 @@ def lift_module(*modules: ModuleType) -> None:
 
 
 def hint() -> str:
-    """Say why the running code does not see a traced value, where that can be told, for an error."""
+    """Say, for an error, why the running code does not see a traced value, if that can be told."""
     if not _core.is_lifting():
         return ""
     frame: Any = sys._getframe()

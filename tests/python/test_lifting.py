@@ -270,7 +270,7 @@ def module_of(code):
 def test_names_imported_before():
     module = module_of(
         "from math import *\nfrom numpy import array, zeros\n"
-        "def f(x):\n    out = zeros(2)\n    out[0] = sin(x)\n    return (out + array([x, 1.0]))[0]\n"
+        "def f(x):\n    y = zeros(2)\n    y[0] = sin(x)\n    return (y + array([x, 1.0]))[0]\n"
     )
     message = r"zeros, sin, array: imported by name.*ct\.lift_module\(simulation\)"
     with pytest.raises(TypeError, match=message):
