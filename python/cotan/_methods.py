@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cotan import _array_api
 from cotan._numpy import FUNCTIONS
 from cotan._numpy_own import Flat
 
@@ -73,12 +74,6 @@ def sort(
 ) -> None:
     """Sort in place along an axis."""
     self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
-
-
-def _namespace(self: Any, *, api_version: Any = None) -> Any:
-    """Give NumPy, whose functions take an Array: what code for the array API standard asks for."""
-    del self
-    return np.zeros(0).__array_namespace__(api_version=api_version)
 
 
 def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
@@ -184,7 +179,7 @@ def attach(cls: Any) -> None:
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))
-    cls.__array_namespace__ = _namespace
+    cls.__array_namespace__ = _array_api.namespace
     cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
     for name in ("ctypes", "data"):
         setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))

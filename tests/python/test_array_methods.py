@@ -293,15 +293,6 @@ def test_views_as_something_else_are_refused(arguments, message):
         ct.array(np.ones(3)).view(*arguments)
 
 
-def test_the_namespace_of_an_array_is_numpys():
-    x = ct.array(np.ones(3))
-    xp = x.__array_namespace__()
-    assert xp is np
-    assert isinstance(xp.sin(x), ct.Array)
-    with pytest.raises(ValueError, match="1066"):
-        x.__array_namespace__(api_version="1066.12")
-
-
 SETTERS = [
     lambda m: wrote(m, lambda y: set_shape(y, (2, 6))),
     lambda m: wrote(m, lambda y: set_shape(y, -1)),
