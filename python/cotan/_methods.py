@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cotan import _array_api
+from cotan import _array_api, _core
 from cotan._numpy import FUNCTIONS
+from cotan._numpy_core import is_followed
 from cotan._numpy_own import Flat
 
 # Methods whose NumPy function takes the array first and then the same arguments.
@@ -169,8 +170,34 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+def _of_scalars(name: str, drops: bool) -> property:
+    """Give what Python's and NumPy's scalars have, and arrays have not."""
+
+    def get(self: Any) -> Any:
+        value = self if self._rank == "array" else _core.value(self).item()
+        if self._rank == "array" or not hasattr(value, name):
+            raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
+        if drops and is_followed(self):
+            raise TypeError(
+                f"x.{name} would drop the gradient; compute with x itself, or use "
+                f"ct.dropgrad(x).{name} to drop it on purpose"
+            )
+        return getattr(value, name)
+
+    return property(get, doc=f"What `{name}` is of a scalar; an array has none.")
+
+
+# Most are piecewise constant, or texts. A ratio would give the number itself to other code.
+_SCALARS = {
+    "is_integer": False, "hex": False, "bit_count": False, "fromhex": False, "from_bytes": False,
+    "as_integer_ratio": True, "numerator": False, "denominator": False, "to_bytes": False,
+}  # fmt: skip
+
+
 def attach(cls: Any) -> None:
     """Give the class its methods."""
+    for name, drops in _SCALARS.items():
+        setattr(cls, name, _of_scalars(name, drops))
     for name in _FUNCTIONS:
         setattr(cls, name, _delegate(name))
     for name, instead in _REFUSED.items():

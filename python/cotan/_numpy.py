@@ -52,6 +52,8 @@ def array_function(
 def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     x = _core.asarray(a)
     if x.dtype == np.bool_:
+        if decimals != 0:
+            raise TypeError(f"round: truth values have no decimals to round to {decimals}")
         result = _core.cast(x, np.float16)
     elif x.dtype.kind == "c":
         parts = round(x.real, decimals), round(x.imag, decimals)
@@ -99,11 +101,16 @@ def interp(
         raise ValueError("fp and xp are not of the same length.")
     if xp.size == 0:
         raise ValueError("array of sample points is empty")
+    for name, points in (("x", x), ("xp", xp)):
+        if points.dtype.kind == "c":
+            raise TypeError(
+                f"interp: {name} must be real, not of dtype {points.dtype}; use {name}.real"
+            )
+    x, xp = _core.asarray(x, np.float64), _core.asarray(xp, np.float64)
+    fp = _core.asarray(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, abs(period))
         left = right = None
-    x, xp = _core.asarray(x, np.float64), _core.asarray(xp, np.float64)
-    fp = _core.asarray(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
     last = xp.size - 1
     at = np.searchsorted(plain(xp), plain(x), side="right") - 1
     low = np.clip(at, 0, max(last - 1, 0))

@@ -316,7 +316,11 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     elif np.any((index < 0) | (index >= n)):
         raise ValueError("invalid entry in choice array")
     shape = np.broadcast_shapes(index.shape, *(c.shape for c in items))
-    dtype = np.result_type(*items)
+    # Python's numbers yield to arrays, as elsewhere.
+    numbers = {int, float, complex}
+    dtype = np.result_type(
+        *(c if type(c) in numbers else x for c, x in zip(choices, items, strict=True))
+    )
     result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
     for i, choice in enumerate(items[1:], 1):
         result = _core.where(index == i, _core.asarray(choice, dtype), result)

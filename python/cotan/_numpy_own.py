@@ -171,11 +171,20 @@ def _names(text: str) -> list[Any]:
     return [found for found in map(in_numpy, text.split()) if found is not None]
 
 
+def _sign(x: Any) -> Any:
+    """Give the sign, of complex numbers as a quotient, which has a derivative."""
+    x = asarray(x)
+    if x.dtype.kind != "c":
+        return _core.sign(x)
+    return x / _core.where(_core.eq(x, 0), 1, _core.abs(x))
+
+
 _SUBSTITUTES: dict[int, Any] = {
     **{id(f): asarray for f in _names("asarray asanyarray ascontiguousarray asfortranarray")},
     **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
     id(np.array): array,
     id(np.full): full,
+    id(np.sign): _sign,
     # NumPy calls some of its functions past the protocol.
     **{
         id(f.__wrapped__): f
@@ -197,7 +206,7 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
 
 def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
     """Give means of what is a number, too, as an array or scalar of ours."""
-    result = _core.asarray(_core.div(a, plain(b)), a.dtype)
+    result = _core.cast(_core.div(a, plain(b)), a.dtype)
     if out is None:
         return result
     out[...] = result

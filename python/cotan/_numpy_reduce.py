@@ -23,6 +23,7 @@ from cotan._numpy_core import (
 )
 from cotan._numpy_own import own
 from cotan._ufunc_fold import reduced, scanned
+from cotan._ufunc_loop import finished
 
 # --------------------------------------------------------------------------------------------------
 # Sums, products, extrema
@@ -141,7 +142,13 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
         correction: Any = np._NoValue) -> Any:  # fmt: skip
     if correction is not np._NoValue and ddof != 0:
         raise ValueError("var: ddof and correction can't be provided simultaneously")
-    x = _core.asarray(a, dtype)
+    x = _core.asarray(a)
+    if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        raise TypeError(
+            f"var: dtype={np.dtype(dtype)} would drop the imaginary parts of {x.dtype}; use a "
+            "complex dtype, or x.real"
+        )
+    x = _core.asarray(x, dtype)
     keepdims, where, ddof = either(keepdims, False), either(where, True), either(correction, ddof)
     center = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
     deviation = x - (center if mean is np._NoValue else mean)
@@ -191,13 +198,29 @@ def histogram(a: Any, *args: Any, **kwargs: Any) -> Any:
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: Any = False) -> Any:  # fmt: skip
     del overwrite_input
-    x = _core.asarray(a)
-    if x.dtype.kind == "c":
-        raise TypeError("nanmedian: complex numbers have no order here; use np.sort, or x.real")
+    x, keepdims = _core.asarray(a), either(keepdims, False)
     if x.dtype == np.bool_:
         x = x.astype(np.float64)
-    result = own(np.nanquantile)(x, 0.5, axis, keepdims=either(keepdims, False))
-    return written("nanmedian", out, result)
+    if x.dtype.kind == "c":
+        return written("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
+    return written("nanmedian", out, own(np.nanquantile)(x, 0.5, axis, keepdims=keepdims))
+
+
+def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Give the mean of the two middle ones of the complex numbers that are numbers."""
+    others = [i for i in range(x.ndim) if i not in axes]
+    kept = [x.shape[i] for i in others]
+    if x.size == 0:
+        return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
+    rows = _core.reshape(_core.transpose(x, [*others, *axes]), [*kept, -1])
+    # What is not a number comes last.
+    count = np.sum(~np.isnan(plain(rows)), axis=-1, keepdims=True)
+    ranked = FUNCTIONS[np.sort](rows, -1)
+    take = FUNCTIONS[np.take_along_axis]
+    middle = (take(ranked, np.maximum(count - 1, 0) // 2, -1) + take(ranked, count // 2, -1)) / 2
+    if keepdims:
+        return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
+    return finished(_core.reshape(middle, kept))
 
 
 # --------------------------------------------------------------------------------------------------

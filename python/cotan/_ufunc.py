@@ -84,9 +84,13 @@ def called(
     if options:
         names = ", ".join(map(repr, sorted(options)))
         raise TypeError(f"{ufunc.__name__}() got an unexpected keyword argument {names}")
-    result = computed(ufunc, compute, inputs, loop(ufunc, inputs, dtype, signature, casting))
+    dtypes = loop(ufunc, inputs, dtype, signature, casting)
     if where is True or where is np._NoValue:
-        return result
+        return computed(ufunc, compute, inputs, dtypes)
+    if ufunc is np.power and dtypes is not None and dtypes[-1].kind in "iu":
+        # What is not computed cannot fail.
+        inputs = inputs[0], _core.where(where, inputs[1], 0)
+    result = computed(ufunc, compute, inputs, dtypes)
     # Where nothing is computed NumPy leaves the memory of out=, or zeros for want of any.
     results = result if isinstance(result, tuple) else (result,)
     kept = [*out, *[None] * (len(results) - len(out))]

@@ -151,10 +151,17 @@ REDUCTION = {
         lambda g: np.nanmean(g, 0),
         lambda v: np.nanmean(v),
     ],
-    "nanvar": [lambda d: np.nanvar(d), lambda g: np.nanvar(g, 1, ddof=1)],
+    "nanvar": [
+        lambda d: np.nanvar(d.astype(np.float32)),
+        lambda d: np.nanvar(d),
+        lambda g: np.nanvar(g, 1, ddof=1),
+    ],
     "nanstd": [lambda d: np.nanstd(d), lambda g: np.nanstd(g, 0, keepdims=True)],
     "nanmedian": [
         lambda b: np.nanmedian(b),
+        lambda z: np.nanmedian(z),
+        lambda y: np.nanmedian(y[:2], 0),
+        lambda y, g: np.nanmedian(y + g[:, :3], (0, 1), keepdims=True),
         lambda d: np.nanmedian(d),
         lambda g: np.nanmedian(g, 0),
     ],
@@ -514,7 +521,11 @@ MAKING = {
         lambda a: np.linspace(a, 2.0, 3, dtype=np.float32),
     ],
     "logspace": [lambda x: np.logspace(x, 2.0, 4), lambda a: np.logspace(a, 1, 3, base=2.0)],
-    "geomspace": [lambda x: np.geomspace(x, 8.0, 4), lambda s: np.geomspace(s, 4.0, 3)],
+    "geomspace": [
+        lambda x: np.geomspace(x, 8.0, 4),
+        lambda s: np.geomspace(s, 4.0, 3),
+        lambda z, s: np.geomspace(z, s, 3),
+    ],
     "vander": [lambda v: np.vander(v, 3), lambda v: np.vander(v, increasing=True)],
     "common_type": [lambda f, k: np.common_type(f, k)],
     "result_type": [
@@ -612,6 +623,7 @@ ELEMENTWISE = {
         lambda m, n: np.choose([[0, 1, 1, 0]], [m, n]),
         lambda i, v, w: np.choose(i, [v, w, 1.0], mode="clip"),
         lambda i, v, w: np.choose(i, [v, w], mode="wrap"),
+        lambda c, f: np.choose(c[:4].astype(int), [f[0], 1.0]),
     ],
     "select": [
         lambda v, w: np.select([v > 0.3, v > -0.3], [w, v * w], 7.0),

@@ -109,3 +109,23 @@ def test_medians_of_nothing():
             expected = np.median(x, axis=axis)
             found = np.median(ct.array(x), axis=axis)
         np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+def test_what_scalars_have_and_arrays_have_not():
+    x = ct.array([1.5, 2.0])
+    assert not hasattr(x, "is_integer")
+    assert not x[0].is_integer()
+    assert x[1].is_integer()
+    assert x.sum().hex() == (3.5).hex()
+    assert x[0].as_integer_ratio() == (3, 2)
+    assert x[0].fromhex("0x1p2") == 4.0
+    n = ct.array([6])[0]
+    assert (n.bit_count(), n.numerator, n.denominator, n.to_bytes(1, "big")) == (2, 6, 1, b"\x06")
+    assert not hasattr(n, "hex")
+    assert not hasattr(x[0], "bit_count")
+
+
+def test_what_scalars_have_while_they_are_followed():
+    assert ct.gradient(lambda x: x if x.is_integer() else 2 * x, 1.5) == (2.0,)
+    with pytest.raises(TypeError, match="x.as_integer_ratio would drop the gradient; .*dropgrad"):
+        ct.gradient(lambda x: x.as_integer_ratio()[0] * x, 1.5)

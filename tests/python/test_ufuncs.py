@@ -244,3 +244,10 @@ def test_primitives_refuse_a_wrong_number_of_arguments():
     for name, args in [("sin", (x, x)), ("add", (x,)), ("add", (x, x, x)), ("sum", (x, x))]:
         with pytest.raises((TypeError, ValueError), match=f"{name}.*argument"):
             ct._core.apply(name, *args)
+
+
+def test_integer_powers_that_are_not_computed_cannot_fail():
+    x, y = np.array([2, 3]), np.array([1, -1])
+    compare(lambda x, y: np.power(x, y, where=y > 0, out=np.full_like(x, 7)), x, y)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        np.power(ct.array(x), y, where=[True, True], out=ct.array(x))
