@@ -194,8 +194,10 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     if not _writable("copyto", dst, src):
         np.copyto(dst, plain(src), casting, plain(where))
         return
-    if type(src) not in {int, float, complex}:
-        check_cast("copyto", np.result_type(host_asarray(src)), dst.dtype, casting)
+    # Python's numbers yield to the dtype of the array, but not to its kind.
+    number = type(src) in {int, float, complex}
+    source = np.result_type(dst.dtype, src) if number else np.result_type(host_asarray(src))
+    check_cast("copyto", source, dst.dtype, casting)
     if where is True:
         dst[...] = src
         return

@@ -9,6 +9,7 @@ refused by `Array` itself.
 """
 
 import inspect
+import operator
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -23,8 +24,17 @@ from cotan._subclass import expect_unmasked
 class Flat:
     """All elements of an array along one axis, in row-major order: reads and writes go through."""
 
+    __hash__ = None  # type: ignore[assignment]
+
     def __init__(self, array: Any) -> None:
         self.base = array
+        # Of the element that comes next, when it is used as an iterator.
+        self.index = 0
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """The place in the array of the element that comes next."""
+        return tuple(int(i) for i in np.unravel_index(self.index, self.base.shape))
 
     def _positions(self, key: Any) -> Any:
         return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
@@ -34,8 +44,10 @@ class Flat:
         return taken.copy() if taken._rank == "array" else taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        positions = self._positions(key)
         values = _core.asarray(value)
+        if values.size == 0:
+            return  # as in NumPy, before the key is looked at
+        positions = self._positions(key)
         count = np.size(positions)
         if count == 0:
             return
@@ -53,7 +65,22 @@ class Flat:
         return int(self.base.size)
 
     def __iter__(self) -> Any:
-        return iter(self.base.reshape(-1))
+        return self
+
+    def __next__(self) -> Any:
+        if self.index >= self.base.size:
+            raise StopIteration
+        self.index += 1
+        return self[self.index - 1]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Let elements be computed with, as an array of their own."""
+        return getattr(ufunc, method)(*map(_not_flat, inputs), **options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Let elements be computed with, as an array of their own."""
+        del types
+        return func(*map(_not_flat, args), **kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.copy(), dtype)
@@ -61,6 +88,31 @@ class Flat:
     def copy(self) -> Any:
         """Give the elements as an array of their own."""
         return self.base.flatten()
+
+
+def _not_flat(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_not_flat, x))
+    return x.copy() if isinstance(x, Flat) else x
+
+
+def _operator(name: str) -> None:
+    """Let an operator, with all elements on either side, work on an array of them."""
+    compute = getattr(operator, name)
+
+    def on_the_left(self: Any, other: Any) -> Any:
+        return compute(self.copy(), _not_flat(other))
+
+    def on_the_right(self: Any, other: Any) -> Any:
+        return compute(other, self.copy())
+
+    setattr(Flat, f"__{name}__", on_the_left)
+    if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        setattr(Flat, f"__r{name}__", on_the_right)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "pow", "matmul"):
+    _operator(_name)
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:

@@ -42,7 +42,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _FOLDS[method](ufunc, *inputs, **options)
     else:
         result = _METHODS[method](ufunc, *inputs, **options)
-    return _into(ufunc, out, result, kwargs.get("casting", "same_kind"))
+    return _into(ufunc, out, result, kwargs.get("casting", "same_kind"), exact=method in _FOLDS)
 
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,8 +129,8 @@ def _along_axes(
     return np.expand_dims(result, axes[0]) if keepdims else result
 
 
-def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str) -> Any:
-    """Write results to where `out=` wants them."""
+def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str, exact: bool = False) -> Any:
+    """Write results to where `out=` wants them; those of folds do not broadcast."""
     if all(o is None for o in out):
         return result
     results = result if isinstance(result, tuple) else (result,)
@@ -142,6 +142,10 @@ def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str) -> Any:
             continue
         new = _core.asarray(value)
         check_cast(name, new.dtype, target.dtype, casting)
+        if exact and new.shape != target.shape:
+            raise ValueError(
+                f"{name}: out= has shape {target.shape}, and the result has shape {new.shape}"
+            )
         if np.broadcast_shapes(new.shape, target.shape) != target.shape:
             raise ValueError(
                 f"{name}: non-broadcastable output operand with shape {target.shape} doesn't "

@@ -9,6 +9,14 @@ from numpy_cases import arguments, assert_same_error, check, flattened, raised, 
 import cotan as ct
 from cotan import _methods
 
+
+def walked(flat, count):
+    """Give an iterator after some steps."""
+    for _ in range(count):
+        next(flat)
+    return flat
+
+
 METHOD_CASES = {
     "all": [lambda b: b.all(), lambda m: m.all(axis=0), lambda b: b.all(1, keepdims=True)],
     "any": [lambda b: b.any(), lambda k: k.any(axis=1), lambda b, m: b.any(where=m > 0)],
@@ -51,6 +59,13 @@ METHOD_CASES = {
         lambda m, x: wrote(m, lambda y: y.flat.__setitem__(slice(1, 4), x)),
         lambda m, v: wrote(m, lambda y: y.T.flat.__setitem__([1, 2, 3], v[:3])),
         lambda m: np.stack(list(m.flat)),
+        lambda m: np.sum(np.sin(m.T.flat) * m.flat),
+        lambda m: np.concatenate([m.T.flat, m.flat]),
+        lambda m: sum(a * b for a, b in zip(m.flat, m.T.flat, strict=True)),
+        lambda m: m.flat > 0.3,
+        lambda m: next(walked(m.T.flat, 2)),
+        lambda m: walked(m.T.flat, 5).coords,
+        lambda m: wrote(m[:0], lambda y: y.flat.__setitem__([0, -1], [])),
     ],
     "flatten": [lambda m: m.flatten(), lambda m: m.flatten("F"), lambda m: m.T.flatten()],
     "imag": [lambda z: z.imag, lambda v: v.imag],

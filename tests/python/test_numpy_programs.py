@@ -545,6 +545,8 @@ ERRORS = [
     ("np.sin.reduce(m)", ValueError, "reduce"),
     ("np.add.reduceat(m, [7])", IndexError, "7.*reduceat"),
     ("np.copyto(np.zeros_like(m, dtype=int), m)", TypeError, "copyto.*int64"),
+    ("np.copyto(np.zeros_like(m, dtype=int), 1.5)", TypeError, "copyto.*int64"),
+    ("np.add.reduce(m, axis=1, out=np.zeros_like(m))", ValueError, r"add: out= has shape \(3, 4\)"),
     ("np.copyto(np.zeros_like(m[0]), m, where=m > 0)", ValueError, r"copyto.*\(3, 4\)"),
     ("np.clip(m, 0, 1, colour='red')", TypeError, "colour"),
     ("np.pad(m, -1)", ValueError, "negative"),
