@@ -376,8 +376,8 @@ class Program:
         b[...] = b[::-1] * 1.5 - 0.1
 
     STATEMENTS = (
-        view, view, fresh, assign, assign, augment, augment_all, overlap, at, functions, out, method,
-        through, scalar, buffer, rows, steps, folds,
+        view, view, fresh, assign, assign, augment, augment_all, overlap, at, functions, out,
+        method, through, scalar, buffer, rows, steps, folds,
     )  # fmt: skip
 
     def run(self, count, refused=None):
