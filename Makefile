@@ -40,7 +40,7 @@ test-rust:
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples
 	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan
 
-lint: $(VENV)/.module $(VENV)/.extra-lint
+lint: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check
@@ -49,7 +49,7 @@ lint: $(VENV)/.module $(VENV)/.extra-lint
 	$(PYTHON) tools/generate.py --check
 	$(PYTHON) -m mypy.stubtest --allowlist tools/stubtest.txt cotan._core
 
-generate: $(VENV)/.module $(VENV)/.extra-lint
+generate: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	$(PYTHON) tools/generate.py
 
 wheel: $(VENV)/.build

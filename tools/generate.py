@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import coverage_page
+
 import cotan
 from cotan import _core
 
 TOP = Path(__file__).resolve().parent.parent
 TEMPLATE = TOP / "tools" / "_core.pyi.template"
+COVERAGE = TOP / "docs" / "coverage.md"
 COMMAND = "make generate"
 
 Entry = dict[str, Any]
@@ -196,12 +199,24 @@ def reference(table: list[Entry]) -> str:
     return text + "\n" + "\n".join(section(entry) for entry in table)
 
 
+def covered(table: list[Entry]) -> str:
+    """Give the page on coverage, as it is while other versions than its own are installed."""
+    del table
+    present = COVERAGE.read_text(encoding="utf-8") if COVERAGE.exists() else ""
+    about = re.search(r"^Of (.*)\. Made", present, re.MULTILINE)
+    if about and about[1] != coverage_page.versions():
+        print(f"{COVERAGE.relative_to(TOP)}: not compared; it is about {about[1]}")
+        return present
+    return coverage_page.page()
+
+
 def outputs() -> dict[Path, Callable[[list[Entry]], str]]:
     """Give what is written, and how."""
     return {
         TOP / "python" / "cotan" / "_core.pyi": stub,
         TOP / "python" / "cotan" / "_functions.py": functions,
         TOP / "docs" / "reference" / "primitives.md": reference,
+        COVERAGE: covered,
     }
 
 

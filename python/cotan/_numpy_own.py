@@ -305,7 +305,9 @@ class _Namespace:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = ours(getattr(self._module, name))
+        # Past the names that are lifted while something is recorded, if that is now.
+        found = vars(self._module).get(name)
+        value = ours(getattr(self._module, name) if found is None else found)
         setattr(self, name, value)
         return value
 
@@ -366,6 +368,10 @@ _FUNCTIONS = """
 """
 
 
+# The functions themselves, those of other versions of NumPy left out.
+OWN = _names(_FUNCTIONS)
+
+
 def _enter(function: Any) -> None:
     def first(*args: Any, **kwargs: Any) -> Any:
         FUNCTIONS[function] = own(function)
@@ -374,5 +380,5 @@ def _enter(function: Any) -> None:
     implements(function)(first)
 
 
-for _function in _names(_FUNCTIONS):
+for _function in OWN:
     _enter(_function)

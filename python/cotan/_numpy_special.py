@@ -98,6 +98,19 @@ def _exp2(x: Any) -> Any:
     return _core.exp(x * math.log(2)) if x.dtype.kind == "c" else _core.exp2(x)
 
 
+def _nextafter(x: Any, y: Any) -> Any:
+    """Give the next number as the number itself and a constant step; the sum is exact."""
+    start, end = np.asarray(plain(x)), np.asarray(plain(y))
+    value = np.asarray(np.nextafter(start, end))
+    finite = np.isfinite(value) & np.isfinite(start)
+    step = np.where(finite, value, 0) - np.where(finite, start, 0)
+    return _core.where(finite, _core.add(x, step.astype(value.dtype)), value)
+
+
+def _spacing(x: Any) -> Any:
+    return _core.asarray(np.asarray(np.spacing(plain(x))))[()]
+
+
 def _row(x: Any) -> Any:
     x = _core.asarray(x)
     return _core.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
@@ -143,6 +156,8 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "frexp": _frexp,
     "ldexp": _ldexp,
     "logaddexp2": _logaddexp2,
+    "nextafter": _nextafter,
+    "spacing": _spacing,
     "signbit": lambda x: _core.lt(_core.copysign(1.0, x), 0),
     "matmul": _core.matmul,
     "vecdot": _vecdot,

@@ -99,12 +99,12 @@ def leaves(tree):
 TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "complex64": 2e-5}
 
 
-def assert_same(got, expected):
+def assert_same(got, expected, tolerance=None):
     if isinstance(expected, (list, tuple)):
         assert isinstance(got, type(expected) if type(expected) in {list, tuple} else tuple)
         assert len(got) == len(expected)
         for g, x in zip(got, expected, strict=True):
-            assert_same(g, x)
+            assert_same(g, x, tolerance)
         return
     if not isinstance(expected, (np.ndarray, np.generic, int, float, complex)):
         assert type(got) is type(expected)
@@ -117,7 +117,7 @@ def assert_same(got, expected):
         assert np.asarray(got).dtype == np.asarray(expected).dtype
     value, expected = np.asarray(values(got)), np.asarray(expected)
     assert value.shape == expected.shape
-    tolerance = TOLERANCE.get(expected.dtype.name, 1e-11)
+    tolerance = tolerance or TOLERANCE.get(expected.dtype.name, 1e-11)
     np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)
 
 

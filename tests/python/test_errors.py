@@ -282,8 +282,11 @@ def test_memory_is_not_handed_out(f):
 
 
 def test_functions_without_a_rule_are_refused_by_name():
-    with pytest.raises(TypeError, match="nextafter"):
-        gradient(lambda x: np.nextafter(x, 2.0), X)
+    def twice(x):
+        return 2 * x
+
+    with pytest.raises(TypeError, match="twice.* has no derivative rule"):
+        gradient(lambda x: np.frompyfunc(twice, 1, 1)(x), X)
 
 
 def test_keywords_that_a_ufunc_does_not_have():

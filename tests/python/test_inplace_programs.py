@@ -141,7 +141,7 @@ class Program:
     def value_at(self, x, key):
         shape = np.empty(x.shape)[key].shape
         value = self.value(shape, x.dtype.kind == "f")
-        if not x.ndim:
+        if not shape:
             # One element takes a sequence of one here, and in NumPy with some keys only.
             value = np.resize(value, ())
         # With masks NumPy writes while it reads.
@@ -360,7 +360,7 @@ class Program:
             np.add.reduce(y, axis=0, out=x[0])
         elif kind == 2:
             np.multiply.outer(y, [0.5, 1.0], out=np.zeros_like(y, shape=(*y.shape, 2)))
-        else:
+        elif x.ndim == y.ndim == 2:
             np.matmul(y[:2, :2], y[:2, :2], out=x[:2, :2])
 
     def scalar(self):

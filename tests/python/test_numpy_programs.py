@@ -248,7 +248,7 @@ def test_keywords_and_methods_of_ufuncs(program):
 UFUNCS = {
     "x": """sin cos tan sinh cosh tanh arctan arcsinh exp exp2 expm1 absolute fabs negative positive
         square reciprocal cbrt sign floor ceil rint trunc conjugate deg2rad rad2deg degrees radians
-        modf frexp signbit isnan isinf isfinite logical_not special.expit special.log_expit
+        modf frexp spacing signbit isnan isinf isfinite logical_not special.expit special.log_expit
         special.erf special.erfc special.ndtr special.log_ndtr special.exp10 special.cosm1
         special.exprel special.round special.sindg special.cosdg special.tandg special.cotdg""",
     "10 * x": "special.log_ndtr special.expit special.log_expit",
@@ -261,7 +261,7 @@ UFUNCS = {
     "m.T": "sin exp",
     "np.argsort(x)": "invert sin sqrt deg2rad fabs negative",
     "x, y": """add subtract multiply divide maximum minimum fmax fmin arctan2 hypot logaddexp
-        logaddexp2 floor_divide remainder fmod copysign heaviside greater greater_equal less
+        nextafter logaddexp2 floor_divide remainder fmod copysign heaviside greater greater_equal less
         less_equal equal not_equal logical_and logical_or logical_xor divmod vecdot""",
     "p, y": "power float_power",
     "v, q": "add subtract multiply divide maximum",
@@ -482,8 +482,6 @@ np.fft.fft(q)
 np.fft.rfft(q)
 np.polyfit(q[0], q[1], 1)
 np.roots(q[0])
-np.nextafter(q, 1.0)
-np.spacing(q)
 special.gammaln(q)
 special.j0(q)
 """)
