@@ -25,6 +25,7 @@ from cotan._numpy_core import (
 from cotan._numpy_own import array as host_array
 from cotan._numpy_own import asarray as host_asarray
 
+from . import _numpy_fft as _fft  # noqa: F401
 from . import _numpy_index as _index  # noqa: F401
 from . import _numpy_linalg as _linalg  # noqa: F401
 from . import _numpy_reduce as _reduce  # noqa: F401

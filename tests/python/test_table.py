@@ -70,7 +70,32 @@ def cumsum(x, axis, reverse):
     return np.cumsum(x, axis)
 
 
+def fft(x, axes, inverse, scale):
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    if inverse:
+        return np.fft.ifftn(x, axes=axes, norm="forward") * scale
+    return np.fft.fftn(x, axes=axes) * scale
+
+
+def rfft(x, axis, length, folded, scale):
+    assert x.shape[axis] == length
+    y = np.moveaxis(np.fft.rfft(x, axis=axis) * scale, axis, -1)
+    if folded:
+        y[..., 1 : (length + 1) // 2] *= 2
+    return np.moveaxis(y, -1, axis)
+
+
+def irfft(x, axis, length, folded, scale):
+    x = np.moveaxis(np.array(x), axis, -1)
+    if folded:
+        x[..., 1 : (length + 1) // 2] /= 2
+    return np.moveaxis(np.fft.irfft(x, length, norm="forward") * scale, -1, axis)
+
+
 REFERENCES = {
+    "fft": fft,
+    "rfft": rfft,
+    "irfft": irfft,
     "erf": scipy.special.erf,
     "erfc": scipy.special.erfc,
     "cumsum": cumsum,
@@ -87,6 +112,13 @@ REFERENCES = {
 COMPLEX_ONLY = {
     "real": [([([3, 4], -2.0, 2.0)], {})],
     "imag": [([([3, 4], -2.0, 2.0)], {})],
+    "irfft": [
+        (
+            [([3, 4], -2.0, 2.0)],
+            {"axis": str(axis), "length": str(n), "folded": folded, "scale": "0.5"},
+        )
+        for axis, n, folded in [(1, 6, "false"), (1, 7, "true"), (0, 4, "true"), (0, 5, "false")]
+    ],
 }
 MORE_SAMPLES = {
     **COMPLEX_ONLY,
@@ -428,8 +460,8 @@ def test_second_order(name, number):
         lambda e: (
             differentiable(e)
             and e["types"] in {None, "any", "number", "inexact", "quotient", "complex"}
-            # The first is not defined for complex numbers, the others are real or NaN there.
-            and e["name"] not in {"logsumexp", "cast", "complex", "sign"}
+            # The first two are not defined for complex numbers, the others are real or NaN there.
+            and e["name"] not in {"logsumexp", "rfft", "cast", "complex", "sign"}
         )
     ),
 )

@@ -11,6 +11,8 @@ mod error;
 mod fill;
 mod flatten;
 mod fork;
+#[cfg(feature = "fft")]
+mod fourier;
 mod handle;
 mod hook;
 mod index;
@@ -119,6 +121,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         make::set_num_threads,
         make::simd_level,
         make::clear_caches,
+    );
+    #[cfg(feature = "fft")]
+    functions!(
+        fourier::fourier,
+        fourier::real_fourier,
+        fourier::fourier_real,
     );
     Ok(())
 }

@@ -230,5 +230,7 @@ pub fn clear_caches(py: Python<'_>) {
     py.detach(|| {
         cotan::array::clear_caches();
         cotan::kernels::release_pool();
+        #[cfg(feature = "fft")]
+        cotan::kernels::release_plans();
     });
 }

@@ -70,6 +70,8 @@ pub fn lock_for_fork() -> impl Sized {
         super::recording::lock(),
         table(),
         sched::lock_plans(),
+        #[cfg(feature = "fft")]
+        kernels::lock_plans(),
         kernels::lock_pool(),
     )
 }

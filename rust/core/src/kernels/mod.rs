@@ -7,6 +7,8 @@
 
 mod buffer;
 mod ctx;
+#[cfg(feature = "fft")]
+mod fourier;
 mod fused;
 mod gemm;
 mod index;
@@ -19,6 +21,8 @@ mod view;
 
 pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
 pub use ctx::Ctx;
+#[cfg(feature = "fft")]
+pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
 pub use fused::{Fused, FusedBuilder, ReduceOp, Reg};
 pub use gemm::matmul;
 pub use index::{gather, iota, nonzero, scatter, scatter_add};

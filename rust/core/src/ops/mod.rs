@@ -9,6 +9,8 @@ mod macros;
 #[macro_use]
 mod elementwise;
 mod control;
+#[cfg(feature = "fft")]
+mod fourier;
 mod handle;
 mod index;
 mod linalg;
@@ -19,6 +21,8 @@ use std::sync::OnceLock;
 
 pub use control::*;
 pub use elementwise::*;
+#[cfg(feature = "fft")]
+pub use fourier::*;
 pub use index::*;
 pub use linalg::*;
 pub use movement::*;
@@ -37,6 +41,8 @@ pub fn table() -> &'static [Prim] {
             movement::entries(),
             index::entries(),
             linalg::entries(),
+            #[cfg(feature = "fft")]
+            fourier::entries(),
             control::entries(),
         ];
         tables.concat()

@@ -97,6 +97,26 @@ pub enum Params {
         /// Whether to start at the end.
         reverse: bool,
     },
+    /// Fourier transforms along axes, one after the other.
+    Fourier {
+        /// The axes.
+        axes: Axes,
+        /// Whether the exponent is positive.
+        inverse: bool,
+        /// What everything is multiplied by.
+        scale: f64,
+    },
+    /// A Fourier transform between real numbers and the half of their spectrum that says all.
+    RealFourier {
+        /// The axis.
+        axis: usize,
+        /// How many real numbers there are along it.
+        length: usize,
+        /// Whether frequencies which stand for two count in the other way: see the primitives.
+        folded: bool,
+        /// What everything is multiplied by.
+        scale: f64,
+    },
     /// The shape of the result.
     Shape(Shape),
     /// The dtype of the result.
@@ -182,6 +202,26 @@ impl Params {
             Params::Scan { axis, reverse } => {
                 vec![("axis", axis.to_string()), ("reverse", reverse.to_string())]
             }
+            Params::Fourier {
+                axes,
+                inverse,
+                scale,
+            } => vec![
+                ("axes", tuple(axes)),
+                ("inverse", inverse.to_string()),
+                ("scale", format!("{scale:?}")),
+            ],
+            Params::RealFourier {
+                axis,
+                length,
+                folded,
+                scale,
+            } => vec![
+                ("axis", axis.to_string()),
+                ("length", length.to_string()),
+                ("folded", folded.to_string()),
+                ("scale", format!("{scale:?}")),
+            ],
             Params::Shape(shape) => vec![("shape", tuple(shape))],
             Params::DType(dtype) => vec![("dtype", dtype.to_string())],
             Params::Slice(d) => dims(d),
@@ -265,6 +305,19 @@ impl Params {
                 "the custom rule or hook {name} cannot be read back from text; trace its function anew"
             );
             return Err(Error::Program(message));
+        } else if let Some(inverse) = get("inverse") {
+            Params::Fourier {
+                axes: sizes("axes")?.into(),
+                inverse: inverse.parse().map_err(|_| bad("inverse"))?,
+                scale: number("scale")?,
+            }
+        } else if let Some(folded) = get("folded") {
+            Params::RealFourier {
+                axis: size("axis")?,
+                length: size("length")?,
+                folded: folded.parse().map_err(|_| bad("folded"))?,
+                scale: number("scale")?,
+            }
         } else if get("axes").is_some() {
             Params::Axes(sizes("axes")?.into())
         } else if let Some(reverse) = get("reverse") {
@@ -339,6 +392,32 @@ impl PartialEq for Params {
                     reverse: s,
                 },
             ) => a == b && r == s,
+            (
+                Fourier {
+                    axes: a,
+                    inverse: i,
+                    scale: s,
+                },
+                Fourier {
+                    axes: b,
+                    inverse: j,
+                    scale: t,
+                },
+            ) => a == b && i == j && s.to_bits() == t.to_bits(),
+            (
+                RealFourier {
+                    axis: a,
+                    length: m,
+                    folded: f,
+                    scale: s,
+                },
+                RealFourier {
+                    axis: b,
+                    length: n,
+                    folded: g,
+                    scale: t,
+                },
+            ) => a == b && m == n && f == g && s.to_bits() == t.to_bits(),
             (Shape(a), Shape(b)) => a == b,
             (DType(a), DType(b)) => a == b,
             (Slice(a), Slice(b)) => a == b,
@@ -368,6 +447,17 @@ impl Hash for Params {
             Params::Axes(a) => a.hash(state),
             Params::Axis(n) | Params::Size(n) => n.hash(state),
             Params::Scan { axis, reverse } => (axis, reverse).hash(state),
+            Params::Fourier {
+                axes,
+                inverse,
+                scale,
+            } => (axes, inverse, scale.to_bits()).hash(state),
+            Params::RealFourier {
+                axis,
+                length,
+                folded,
+                scale,
+            } => (axis, length, folded, scale.to_bits()).hash(state),
             Params::Shape(s) => s.hash(state),
             Params::DType(d) => d.hash(state),
             Params::Slice(d) => d.hash(state),

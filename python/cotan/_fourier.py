@@ -1,0 +1,104 @@
+"""What `numpy.fft` and `scipy.fft` have in common: transforms along axes, in terms of primitives."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from cotan import _core
+
+_NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+
+
+def numbers(x: Any) -> Any:
+    """Give an array in a dtype that can be transformed: single or double precision."""
+    x = _core.asarray(x)
+    if x.dtype in {np.dtype(t) for t in ("f4", "f8", "c8", "c16")}:
+        return x
+    return _core.cast(x, np.float32 if x.dtype == np.float16 else np.float64)
+
+
+def is_complex(x: Any) -> bool:
+    """Say whether an array holds complex numbers."""
+    return bool(x.dtype.kind == "c")
+
+
+def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
+    """Give what a transform is multiplied by."""
+    try:
+        way = _NORMS[norm]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
+        ) from None
+    n = math.prod(lengths)
+    if way == 1:
+        return 1 / math.sqrt(n)
+    return 1 / n if (way == 2) != inverse else 1.0
+
+
+def length_of(x: Any, n: Any, axis: int) -> int:
+    """Give the length along an axis: what was asked for, or what there is."""
+    n = x.shape[axis] if n is None else int(n)
+    if n < 1:
+        raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+    return int(n)
+
+
+def axis_of(x: Any, axis: Any) -> int:
+    """Give an axis as an index from the front."""
+    return int(normalize_axis_index(axis, x.ndim))
+
+
+def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
+    """Cut off or fill up with zeros, along axes."""
+    shape = list(x.shape)
+    for n, axis in zip(lengths, axes, strict=True):
+        shape[axis] = n
+    if any(n < m for n, m in zip(shape, x.shape, strict=True)):
+        x = x[tuple(slice(min(n, m)) for n, m in zip(shape, x.shape, strict=True))]
+    if tuple(shape) != tuple(x.shape):
+        x = _core.pad(x, shape, [0] * x.ndim, [1] * x.ndim)
+    return x
+
+
+def conjugated(x: Any) -> Any:
+    """Give the complex conjugate."""
+    return x.conj()
+
+
+def complex_transform(
+    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Any:
+    """Transform along axes, all of them different."""
+    return _core.fourier(resized(x, lengths, axes), list(axes), inverse, scale)
+
+
+def half_transform(
+    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Any:
+    """Transform real numbers, along the last of the axes to the first half of the spectrum."""
+    last = axes[-1]
+    result = _core.real_fourier(resized(x, lengths, axes), last, scale)
+    if inverse:
+        result = conjugated(result)
+    if len(axes) > 1:
+        result = _core.fourier(result, list(axes[:-1]), inverse, 1.0)
+    return result
+
+
+def real_transform(
+    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Any:
+    """Transform to real numbers; along the last of the axes is the first half of a spectrum."""
+    if not is_complex(x):
+        x = _core.cast(x, np.complex64 if x.dtype == np.float32 else np.complex128)
+    last, n = axes[-1], lengths[-1]
+    x = resized(x, [*lengths[:-1], n // 2 + 1], axes)
+    if len(axes) > 1:
+        x = _core.fourier(x, list(axes[:-1]), inverse, 1.0)
+    if not inverse:
+        x = conjugated(x)
+    return _core.fourier_real(x, last, n, scale)
