@@ -376,6 +376,9 @@ def call_adjoint(
     kwargs: Any,
     is_opaque: bool,
 ) -> Any: ...
+def call_back(
+    function: Callable[..., Any], pullback: Callable[..., Any], name: str, args: Sequence[Array]
+) -> Array: ...
 def call_checkpoint(
     function: Callable[..., Any],
     name: str,

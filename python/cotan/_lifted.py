@@ -9,6 +9,11 @@ from typing import Any
 
 # Modules by name, their functions by name, and what computes them.
 LIFTED: dict[str, dict[str, Callable[..., Any]]] = {}
+# Entries that are called whatever the arguments are, since an array may hide in a function among
+# them. They call the original themselves when none does.
+ALWAYS: set[Callable[..., Any]] = set()
+
+_Entry = Callable[..., Any]
 
 # Functions that make new arrays, by module, into which traced values may be written later.
 CREATORS: dict[str, set[str]] = {}
@@ -31,7 +36,7 @@ PROVIDERS = {
     "cmath": ["cotan._lift_math"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
-    "scipy.integrate": ["cotan._scipy_integrate"],
+    "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
     "scipy.interpolate": ["cotan._scipy_interpolate"],
     "scipy.linalg": ["cotan._scipy_linalg"],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
@@ -45,22 +50,27 @@ PROVIDERS = {
 }
 
 
-def lifts(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an implementation into the table, under names such as `"scipy.linalg.solve"`."""
+def lifts(*names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
+    """Enter an implementation into the table, under names such as `"scipy.linalg.solve"`.
 
-    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    `always` asks for the entry to be called without one of our arrays among the arguments, too.
+    """
+
+    def enter(implementation: _Entry) -> _Entry:
         for name in names:
             module, _, function = name.rpartition(".")
             LIFTED.setdefault(module, {})[function] = implementation
+        if always:
+            ALWAYS.add(implementation)
         return implementation
 
     return enter
 
 
-def replaces(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def replaces(*names: str) -> Callable[[_Entry], _Entry]:
     """Enter what makes a stand-in: a function of the original and of `is_on`."""
 
-    def enter(make: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(make: _Entry) -> _Entry:
         for name in names:
             module, _, function = name.rpartition(".")
             REPLACED.setdefault(module, {})[function] = make
@@ -69,12 +79,14 @@ def replaces(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return enter
 
 
-def lifts_method(owner: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def lifts_method(owner: str, *names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
     """Enter an implementation of a method: `lifts_method("numpy.vectorize", "__call__")`."""
 
-    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(implementation: _Entry) -> _Entry:
         for name in names:
             METHODS.setdefault(owner, {})[name] = implementation
+        if always:
+            ALWAYS.add(implementation)
         return implementation
 
     return enter

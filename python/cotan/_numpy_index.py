@@ -24,8 +24,8 @@ from cotan._numpy_core import (
     written,
 )
 from cotan._numpy_own import asarray as host_asarray
-from cotan._numpy_own import own
 from cotan._numpy_shape import moveaxis, rearranged
+from cotan._own import own
 
 # --------------------------------------------------------------------------------------------------
 # Taking and putting

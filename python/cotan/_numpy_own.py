@@ -1,24 +1,19 @@
-"""NumPy's own Python code, run on `Array`s.
+"""NumPy's own Python code, run on `Array`s: what stands for NumPy's names in it (see `_own`).
 
-Half of NumPy's functions are Python code over the other half: padding, statistics, differences,
-polynomials, set operations. That code runs on arrays of ours as it stands, except where it calls
-one of the few functions that make an ndarray of whatever they get (`asarray`, `empty`, ...). So it
-is run with a copy of its module's names in which those few are ours. Signatures, corner cases and
-messages are NumPy's, of the version that is installed; what would lose a derivative on the way is
-refused by `Array` itself.
+Padding, statistics, differences, polynomials, set operations: Python code over a few functions that
+make an ndarray of whatever they get (`asarray`, `empty`, ...), for which there are ours.
 """
 
 import inspect
 import operator
 from collections.abc import Callable
-from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, plain
-from cotan._subclass import expect_unmasked
+from cotan._own import INTERNAL, SUBSTITUTES, holds_array, own
 
 
 class Flat:
@@ -122,24 +117,16 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     if is_array(a):
         a = a if a._rank == "array" else a[...]
         return a if dtype is None else a.astype(dtype, copy=bool(options.get("copy")))
-    if isinstance(a, (list, tuple)) and _holds_array(a):
+    if isinstance(a, (list, tuple)) and holds_array(a):
         return _core.array(a, dtype)
     return np.asarray(a, dtype, order, **options)
-
-
-def _holds_array(items: Any) -> bool:
-    for x in items:
-        if is_array(x) or (isinstance(x, (list, tuple)) and _holds_array(x)):
-            return True
-        expect_unmasked(x)
-    return False
 
 
 def array(
     object: Any,
     dtype: Any = None,
     *,
-    copy: bool | None = True,
+    copy: Any = True,
     order: Any = "K",
     subok: bool = False,
     ndmin: int = 0,
@@ -147,6 +134,7 @@ def array(
 ) -> Any:
     """Give an array of its own, as `numpy.array`."""
     del subok, like
+    copy = bool(copy) if copy is not np._CopyMode.IF_NEEDED else None
     result = asarray(object, dtype, None if order == "K" else order)
     if copy in {False, np._CopyMode.NEVER} and result is not object:
         raise ValueError("array: unable to avoid a copy; leave out copy=")
@@ -231,7 +219,7 @@ def _sign(x: Any) -> Any:
     return x / _core.where(_core.eq(x, 0), 1, _core.abs(x))
 
 
-_SUBSTITUTES: dict[int, Any] = {
+SUBSTITUTES |= {
     **{id(f): asarray for f in _names("asarray asanyarray ascontiguousarray asfortranarray")},
     **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
     id(np.array): array,
@@ -266,87 +254,11 @@ def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
 
 
 # What is written in C, or takes for granted that a result is an ndarray.
-_INTERNAL = {
+INTERNAL |= {
     "_array_converter": Converter,
     "_divide_by_count": _divide_by_count,
     "_lerp": _lerp,
 }
-
-
-def ours(value: Any) -> Any:
-    """Give what stands for a value of NumPy's in code that runs on our arrays."""
-    found = _SUBSTITUTES.get(id(value))
-    if found is not None:
-        return found
-    if isinstance(value, type(np.sum)):
-        return _asking(value)
-    if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
-        return _Namespace(value)
-    if isinstance(value, FunctionType) and (value.__module__ or "").startswith("numpy"):
-        return bound(value)
-    return value
-
-
-def _asking(function: Any) -> Callable[..., Any]:
-    """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(a, (list, tuple)) and _holds_array(a) for a in args):
-            return FUNCTIONS.get(function, function)(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return call
-
-
-class _Namespace:
-    """A module of NumPy's, as that code sees it."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        # Past the names that are lifted while something is recorded, if that is now.
-        found = vars(self._module).get(name)
-        value = ours(getattr(self._module, name) if found is None else found)
-        setattr(self, name, value)
-        return value
-
-
-class _Globals(dict[str, Any]):
-    """The names of one of NumPy's modules, as that code sees them; filled as they are used."""
-
-    def __init__(self, names: dict[str, Any]) -> None:
-        super().__init__(__builtins__=names["__builtins__"])
-        self._names = names
-
-    def __missing__(self, name: str) -> Any:
-        value = self[name] = _INTERNAL.get(name) or ours(self._names[name])
-        return value
-
-
-_GLOBALS: dict[int, _Globals] = {}
-_BOUND: dict[int, tuple[FunctionType, FunctionType]] = {}
-
-
-def bound(function: FunctionType) -> Callable[..., Any]:
-    """Give a function of NumPy's with our names in place of its own."""
-    if id(function) not in _BOUND:
-        names = function.__globals__
-        copy = FunctionType(
-            function.__code__,
-            _GLOBALS.setdefault(id(names), _Globals(names)),
-            function.__name__,
-            function.__defaults__,
-            function.__closure__,
-        )
-        copy.__kwdefaults__ = function.__kwdefaults__
-        _BOUND[id(function)] = function, copy
-    return _BOUND[id(function)][1]
-
-
-def own(function: Any) -> Callable[..., Any]:
-    """Give what a public function of NumPy's does, for our arrays."""
-    return bound(inspect.unwrap(function))
 
 
 # The functions that are run like this. Where a rule of our own gives fewer equations, or is right

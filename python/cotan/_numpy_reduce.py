@@ -21,7 +21,7 @@ from cotan._numpy_core import (
     plain,
     written,
 )
-from cotan._numpy_own import own
+from cotan._own import own
 from cotan._ufunc_fold import reduced, scanned
 from cotan._ufunc_loop import finished
 

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::{Rank, force, wrap};
+use crate::array::{PyArray, Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
 use crate::inputs::rank_of;
@@ -30,8 +30,12 @@ pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Resul
 
 /// A Python function of arrays, which returns a tuple of them.
 struct Callback {
+    /// What the function is for, in messages.
+    what: &'static str,
     name: String,
     function: Py<PyAny>,
+    /// Its pullback, a function of the arguments and the cotangents; None to trace the function.
+    pullback: Option<Py<PyAny>>,
     /// What the arguments would be in NumPy.
     ranks: Vec<Rank>,
     outputs: Vec<Aval>,
@@ -46,23 +50,23 @@ impl Callback {
         let result = self.function.bind(py).call1(PyTuple::new(py, args)?)?;
         let results: Vec<Bound<'_, PyAny>> = result.try_iter()?.collect::<PyResult<_>>()?;
         (results.iter().zip(&self.outputs))
-            .map(|(object, aval)| replacement(&self.name, object, aval))
+            .map(|(object, aval)| replacement(self.what, &self.name, object, aval))
             .collect()
     }
 }
 
 /// What a hook gave in place of a cotangent.
-fn replacement(name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -> PyResult<Value> {
+fn replacement(what: &str, name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -> PyResult<Value> {
     let Some(operand) = Operand::of(object)? else {
         return Err(PyTypeError::new_err(format!(
-            "hook {name}: it must return an array like the cotangent ({aval}), or None to leave that as it \
+            "{what} {name}: it must return an array like the cotangent ({aval}), or None to leave that as it \
              is, not {}",
             object.get_type()
         )));
     };
     if operand.dtype().is_complex() && !aval.dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(
-            "hook {name}: the cotangent is {}, and so must be what the hook returns, not {}; take its real \
+            "{what} {name}: the cotangent is {}, and so must be what it returns, not {}; take its real \
              part",
             aval.dtype.numpy_name(),
             operand.dtype().numpy_name()
@@ -71,7 +75,7 @@ fn replacement(name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -> PyResult<V
     let array = operand.cast(aval.dtype)?;
     if array.shape() != aval.shape.as_slice() {
         return Err(PyValueError::new_err(format!(
-            "hook {name}: the cotangent has shape {}, and so must what the hook returns, not {}",
+            "{what} {name}: the cotangent has shape {}, and so must what it returns, not {}",
             cotan::aval::tuple(&aval.shape),
             cotan::aval::tuple(array.shape())
         )));
@@ -95,17 +99,22 @@ impl Host for Callback {
     /// The pullback of the function at its arguments: called back as well.
     fn derivative(&self, x: &[Aval]) -> cotan::Result<Arc<dyn Host>> {
         attached(|py| {
-            let function = (py.import("cotan._rules")?)
-                .call_method1("pulled", (&self.function, x.len()))?
-                .unbind();
+            let function = match &self.pullback {
+                Some(pullback) => pullback.clone_ref(py),
+                None => (py.import("cotan._rules")?)
+                    .call_method1("pulled", (&self.function, x.len()))?
+                    .unbind(),
+            };
             let mut ranks = self.ranks.clone();
             ranks.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
                 0 => Rank::Scalar,
                 _ => Rank::Array,
             }));
             let derivative: Arc<dyn Host> = Arc::new(Callback {
+                what: self.what,
                 name: self.name.clone(),
                 function,
+                pullback: None,
                 ranks,
                 outputs: x.to_vec(),
             });
@@ -134,8 +143,10 @@ pub fn hooked<'py>(
         let mut array = leaf.array.clone();
         if array.is_active() {
             let call: Arc<dyn Host> = Arc::new(Callback {
+                what: "hook",
                 name: name.into(),
                 function: function.clone().unbind(),
+                pullback: None,
                 ranks: vec![rank],
                 outputs: vec![array.aval().clone()],
             });
@@ -149,4 +160,44 @@ pub fn hooked<'py>(
         objects.push(wrap(py, array, rank)?);
     }
     tree.build(py, &objects)
+}
+
+/// What a function of plain values gives for arrays that are being differentiated: computed at once, and
+/// again when the program is run with other values. `function` and `pullback` return tuples of arrays; the
+/// pullback is differentiated in its turn.
+#[pyfunction]
+pub fn call_back<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    pullback: &Bound<'py, PyAny>,
+    name: &str,
+    args: Vec<PyRef<'py, PyArray>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut arrays = Vec::with_capacity(args.len());
+    let mut known = Vec::with_capacity(args.len());
+    for arg in &args {
+        let array = arg.read()?;
+        known.push(wrap(py, Array::constant(force(py, &array)?), Rank::Array)?);
+        arrays.push(array);
+    }
+    let (y,) = (function.call1(PyTuple::new(py, known)?)?).extract::<(Bound<'py, PyAny>,)>()?;
+    let Some(operand) = Operand::of(&y)? else {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: the result must be an array, not {}",
+            y.get_type()
+        )));
+    };
+    let dtype = operand.dtype();
+    let value = force(py, &operand.cast(dtype)?)?;
+    let call: Arc<dyn Host> = Arc::new(Callback {
+        what: "function",
+        name: name.into(),
+        function: function.clone().unbind(),
+        pullback: Some(pullback.clone().unbind()),
+        ranks: vec![Rank::Array; arrays.len()],
+        outputs: vec![value.aval().clone()],
+    });
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
+    wrap(py, out.known_as(value), Rank::Array)
 }

@@ -109,6 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         checkpoint::name_value,
         rules::call_adjoint,
         rules::call_jvp,
+        hook::call_back,
         hook::hooked,
         fork::before_fork,
         fork::after_fork_in_parent,

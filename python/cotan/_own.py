@@ -1,0 +1,364 @@
+"""Python code of NumPy and SciPy, run on `Array`s.
+
+Half of their functions are Python code over the other half: padding, statistics, quadrature, steps
+of solvers. That code runs on arrays of ours as it stands, except where it calls one of the few
+functions that make an ndarray of whatever they get, or compiled code that wants memory. So it is
+run with a copy of its module's names, in which those are ours. Signatures, corner cases and
+messages are the library's, of the version that is installed; what would lose a derivative on the
+way is refused by `Array` itself.
+
+`SUBSTITUTES` says what stands for an object of NumPy's, by identity, wherever it was imported into.
+What is compiled in SciPy, or written for ndarrays only, has a rule under its name (`stands_for`),
+and every entry of `LIFTED` stands for its function.
+"""
+
+import builtins
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._lifted import LIFTED, lifts, original
+from cotan._numpy_core import FUNCTIONS
+from cotan._subclass import expect_unmasked
+
+# Objects of NumPy's by identity, and what stands for them.
+SUBSTITUTES: dict[int, Any] = {}
+# The same for names that no other module has.
+INTERNAL: dict[str, Any] = {}
+# Objects of SciPy's by module and name.
+_RULES: dict[str, dict[str, Any]] = {}
+# Classes of SciPy's whose methods run on our arrays, by module and name.
+_CLASSES: dict[str, set[str]] = {}
+
+_LIBRARIES = ("numpy", "scipy")
+
+
+def stands_for(*names: str) -> Callable[[Any], Any]:
+    """Enter what stands for an object of SciPy's, by its dotted name, in code that is run here."""
+
+    def enter(value: Any) -> Any:
+        for name in names:
+            module, _, attribute = name.rpartition(".")
+            _RULES.setdefault(module, {})[attribute] = value
+        return value
+
+    return enter
+
+
+def runs_class(*names: str) -> None:
+    """Let code that is run here use a class of SciPy's with our names in its methods."""
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        _CLASSES.setdefault(module, set()).add(attribute)
+
+
+def holds_array(items: Any) -> bool:
+    """Say whether one of our arrays is among items, or in lists or tuples among them."""
+    for x in items:
+        if isinstance(x, _core.Array):
+            return True
+        if isinstance(x, (list, tuple)) and holds_array(x):
+            return True
+        expect_unmasked(x)
+    return False
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands for what
+
+
+class _Table:
+    """What stands for objects of SciPy's, by identity: renewed when modules have been imported."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, ...] = ()
+        self._found: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, value: Any) -> Any:
+        tables = (LIFTED, _RULES, _CLASSES)
+        loaded = {name for table in tables for name in table if name in sys.modules}
+        known = (len(loaded), *(len(table[n]) for table in tables for n in table if n in loaded))
+        if known != self._known:
+            self._renew(loaded)
+            self._known = known
+        found = self._found.get(id(value))
+        return None if found is None else found[1]
+
+    def _renew(self, loaded: set[str]) -> None:
+        found: dict[int, tuple[Any, Any]] = {}
+        for name in sorted(loaded):
+            module = vars(sys.modules[name])
+            for attribute, entry in LIFTED.get(name, {}).items():
+                if attribute in module:
+                    value = original(module[attribute])
+                    found[id(value)] = value, _dispatched(value, entry)
+            for attribute in _CLASSES.get(name, ()):
+                value = module[attribute]
+                found[id(value)] = value, None
+            for attribute, rule in _RULES.get(name, {}).items():
+                if attribute in module:
+                    value = original(module[attribute])
+                    found[id(value)] = value, rule
+        for value, rule in list(found.values()):
+            if rule is None:
+                found[id(value)] = value, own_class(value)
+        self._found = found
+
+
+_TABLE = _Table()
+
+
+def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
+    """Choose between a function and its entry, as dispatchers do while recording."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if holds_array(args) or holds_array(kwargs.values()):
+            return entry(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def ours(value: Any) -> Any:
+    """Give what stands for a value of a library's in code that runs on our arrays."""
+    value = original(value)
+    found = SUBSTITUTES.get(id(value))
+    if found is not None:
+        return found
+    if isinstance(value, type(np.sum)):
+        return _asking(value)
+    if isinstance(value, ModuleType):
+        return namespace(value) if _is_library(value.__name__) else value
+    if isinstance(value, (type, FunctionType)) or callable(value):
+        found = _TABLE.get(value)
+        if found is not None:
+            return found
+    if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
+        return bound(value)
+    return value
+
+
+def _is_library(name: str) -> bool:
+    return name.partition(".")[0] in _LIBRARIES or name == "math"
+
+
+def _asking(function: Any) -> Callable[..., Any]:
+    """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, (list, tuple)) and holds_array(a) for a in args):
+            return FUNCTIONS.get(function, function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+class Namespace:
+    """A module of a library's, as that code sees it."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = ours(getattr(self._module, name))
+        setattr(self, name, value)
+        return value
+
+
+_NAMESPACES: dict[str, Namespace] = {}
+
+
+def namespace(module: ModuleType) -> Namespace:
+    """Give a module as that code sees it."""
+    return _NAMESPACES.setdefault(module.__name__, Namespace(module))
+
+
+class _Globals(dict[str, Any]):
+    """The names of a library's module, as that code sees them; filled as they are used."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(__builtins__=_BUILTINS, __name__=names.get("__name__", ""))
+        self._names = names
+
+    def __missing__(self, name: str) -> Any:
+        rule = _RULES.get(self["__name__"], {}).get(name) or INTERNAL.get(name)
+        value = self[name] = rule or ours(self._names[name])
+        return value
+
+
+def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (),
+            level: int = 0) -> Any:  # fmt: skip
+    """Import for a function that does so when it runs."""
+    names = getattr(globals, "_names", globals)
+    module = builtins.__import__(name, names, locals, fromlist, level)
+    return namespace(module) if _is_library(module.__name__) else module
+
+
+_BUILTINS = {**vars(builtins), "__import__": _import}
+
+# --------------------------------------------------------------------------------------------------
+# Functions and classes with our names in place of their own
+
+_GLOBALS: dict[int, _Globals] = {}
+_BOUND: dict[int, tuple[Any, Any]] = {}
+
+
+def bound(function: FunctionType) -> Callable[..., Any]:
+    """Give a function of a library's with our names in place of its own."""
+    if id(function) not in _BOUND:
+        names = function.__globals__
+        cells = [CellType() for _ in function.__closure__ or ()]
+        copy = FunctionType(
+            function.__code__,
+            _GLOBALS.setdefault(id(names), _Globals(names)),
+            function.__name__,
+            function.__defaults__,
+            tuple(cells) if function.__closure__ else None,
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__qualname__ = function.__qualname__
+        copy.__module__ = function.__module__
+        vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
+        _BOUND[id(function)] = function, copy
+        for cell, known in zip(cells, function.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = ours(known.cell_contents)
+            except ValueError:
+                continue  # a name that was never bound
+    result: Callable[..., Any] = _BOUND[id(function)][1]
+    return result
+
+
+def own(function: Any) -> Callable[..., Any]:
+    """Give what a public function of NumPy's does, for our arrays."""
+    return bound(inspect.unwrap(original(function)))
+
+
+def own_class(cls: type) -> type:
+    """Give a subclass of a class of SciPy's, with our names in all of its methods."""
+    if id(cls) in _BOUND:
+        return _BOUND[id(cls)][1]  # type: ignore[no-any-return]
+    bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
+    members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
+    this = CellType()
+    for name, value in vars(cls).items():
+        member = _member(value, cls, this)
+        if member is not None:
+            members[name] = member
+    copy = type(cls)(cls.__name__, (*bases, cls), members)
+    copy.__qualname__ = cls.__qualname__
+    copy.__doc__ = cls.__doc__
+    this.cell_contents = copy
+    _BOUND[id(cls)] = cls, copy
+    return copy
+
+
+def _is_python_class(cls: type) -> bool:
+    return cls is not object and _is_library(cls.__module__) and not issubclass(cls, BaseException)
+
+
+def _member(value: Any, cls: type, this: CellType) -> Any:
+    """Give a member of a class with our names; None for one that can be inherited."""
+    if isinstance(value, FunctionType):
+        method = bound(value)
+        closure = value.__closure__ or ()
+        if any(_contents(cell) is cls for cell in closure):
+            # `super()` looks for the class that the method belongs to.
+            cells = zip(closure, getattr(method, "__closure__", None) or (), strict=True)
+            method = FunctionType(
+                value.__code__,
+                method.__globals__,
+                value.__name__,
+                value.__defaults__,
+                tuple(this if _contents(old) is cls else new for old, new in cells),
+            )
+            method.__kwdefaults__ = value.__kwdefaults__
+        return method
+    if isinstance(value, (staticmethod, classmethod)):
+        inner = _member(value.__func__, cls, this)
+        return None if inner is None else type(value)(inner)
+    if isinstance(value, property):
+        accessors: list[Any] = [value.fget, value.fset, value.fdel]
+        get, put, delete = (f and (_member(f, cls, this) or f) for f in accessors)
+        return property(get, put, delete, value.__doc__)
+    return None
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+# --------------------------------------------------------------------------------------------------
+# Finding things
+
+
+def found(name: str) -> Any:
+    """Give the object of a dotted name, importing its module; the original while it is lifted."""
+    module, _, attribute = name.rpartition(".")
+    return original(getattr(importlib.import_module(module), attribute))
+
+
+def own_of(name: str) -> Callable[..., Any]:
+    """Give what a function of a library's does for our arrays, by its dotted name."""
+    return bound(found(name))
+
+
+def own_method(instance: Any, name: str) -> Callable[..., Any]:
+    """Give a method of an instance of a library's class, with our names in it."""
+    for cls in type(instance).__mro__:
+        if name in vars(cls):
+            method = vars(cls)[name]
+            if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
+                return MethodType(bound(method), instance)
+            break
+    return getattr(instance, name)  # type: ignore[no-any-return]
+
+
+class Adopted:
+    """An instance of a library's class whose methods run with our names, those it calls too."""
+
+    def __init__(self, instance: Any) -> None:
+        self._instance = instance
+
+    def __getattr__(self, name: str) -> Any:
+        for cls in type(self._instance).__mro__:
+            if name in vars(cls):
+                method = vars(cls)[name]
+                if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
+                    value = MethodType(bound(method), self)
+                    self.__dict__[name] = value
+                    return value
+                break
+        return getattr(self._instance, name)
+
+
+def runs(names: str) -> None:
+    """Enter functions into the table of those that are lifted: SciPy's own code, run on our arrays.
+
+    Decorators that look at `axis` and NaN by means of ndarrays are left out with a name that begins
+    with an exclamation mark.
+    """
+    for name in names.split():
+        _enter(name.removeprefix("!"), bare=name.startswith("!"))
+
+
+def _enter(name: str, bare: bool) -> None:
+    module, _, attribute = name.rpartition(".")
+
+    @lifts(name)
+    def first(*args: Any, **kwargs: Any) -> Any:
+        function = found(name)
+        entry = bound(inspect.unwrap(function) if bare else function)
+        LIFTED[module][attribute] = functools.wraps(function)(entry)
+        return entry(*args, **kwargs)
