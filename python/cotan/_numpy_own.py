@@ -207,6 +207,22 @@ class Converter:
         return value[()] if scalar else value
 
 
+def _scalar_type(known: type) -> Any:
+    """Give a scalar type of NumPy's that leaves arrays of ours what they are when it is called."""
+
+    class Same(type):
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, known)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, known)
+
+    def new(cls: type, *args: Any) -> Any:
+        return asarray(args[0], known)[()] if args and is_array(args[0]) else known(*args)
+
+    return Same(known.__name__, (known,), {"__new__": new})
+
+
 def _names(text: str) -> list[Any]:
     return [found for found in map(in_numpy, text.split()) if found is not None]
 
@@ -225,6 +241,7 @@ SUBSTITUTES |= {
     id(np.array): array,
     id(np.full): full,
     id(np.sign): _sign,
+    **{id(t): _scalar_type(t) for t in (np.float64, np.complex128)},
     # NumPy calls some of its functions past the protocol.
     **{
         id(f.__wrapped__): f

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import LIFTED, lifts, original
+from cotan._lifted import ALWAYS, LIFTED, lifts, original
 from cotan._numpy_core import FUNCTIONS
 from cotan._subclass import expect_unmasked
 
@@ -117,6 +117,8 @@ _TABLE = _Table()
 
 def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
     """Choose between a function and its entry, as dispatchers do while recording."""
+    if entry in ALWAYS:
+        return entry
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -343,22 +345,22 @@ class Adopted:
         return getattr(self._instance, name)
 
 
-def runs(names: str) -> None:
+def runs(names: str, always: bool = False) -> None:
     """Enter functions into the table of those that are lifted: SciPy's own code, run on our arrays.
 
-    Decorators that look at `axis` and NaN by means of ndarrays are left out with a name that begins
-    with an exclamation mark.
+    A name that begins with an exclamation mark is that of a function whose decorators are left out,
+    as they look at NaN and axes by means of ndarrays.
     """
     for name in names.split():
-        _enter(name.removeprefix("!"), bare=name.startswith("!"))
+        _enter(name.removeprefix("!"), name.startswith("!"), always)
 
 
-def _enter(name: str, bare: bool) -> None:
-    module, _, attribute = name.rpartition(".")
-
-    @lifts(name)
-    def first(*args: Any, **kwargs: Any) -> Any:
+def _enter(name: str, bare: bool, always: bool) -> None:
+    @functools.cache
+    def entry() -> Callable[..., Any]:
         function = found(name)
-        entry = bound(inspect.unwrap(function) if bare else function)
-        LIFTED[module][attribute] = functools.wraps(function)(entry)
-        return entry(*args, **kwargs)
+        return bound(inspect.unwrap(function) if bare else function)
+
+    @lifts(name, always=always)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return entry()(*args, **kwargs)

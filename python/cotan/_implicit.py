@@ -1,0 +1,104 @@
+"""Derivatives of what is known by an equation: roots, minima, steps of implicit solvers.
+
+A solver finds the value. A step of Newton's method from there, with the matrix held constant, does
+not move the value but has the derivative of the solution; two steps have the second one, too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import any_active, plain
+
+
+class Watched:
+    """A function that is called with plain values, gives plain ones, and knows if that lost any."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.seen = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        y = self._function(*args, **kwargs)
+        if any_active(y):
+            self.seen = True
+        return plain_items(y)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+def watched(function: Any) -> Any:
+    """Give a function that is watched; what is no function as it is."""
+    return Watched(function) if callable(function) else function
+
+
+def was_seen(*functions: Any) -> bool:
+    """Say whether a gradient follows what one of the functions gave."""
+    return any(isinstance(f, Watched) and f.seen for f in functions)
+
+
+def plain_items(y: Any) -> Any:
+    """Give values of arrays in lists and tuples too, whatever else is there."""
+    if isinstance(y, list):
+        return [plain_items(item) for item in y]
+    if isinstance(y, tuple) and type(y) is tuple:
+        return tuple(map(plain_items, y))
+    return plain(y)
+
+
+def stacked(y: Any) -> Any:
+    """Give what a function returned, perhaps as a list, as an array of ours."""
+    return _core.asarray(y) if not isinstance(y, (list, tuple)) else _core.array(y)
+
+
+def jacobian(function: Callable[[Any], Any], x: Any) -> Any:
+    """Give the matrix of derivatives of a function of a vector, on values."""
+    y, back = _core.pullback(lambda x: stacked(function(x)).reshape(-1), _core.value(x))
+    rows = []
+    for i in range(y.shape[0]):
+        unit = np.zeros(y.shape, y.dtype)
+        unit[i] = 1
+        (row,) = back(unit)
+        rows.append(np.zeros(np.shape(x)) if row is None else _core.value(row))
+    return np.array(rows).reshape(y.shape[0], -1)
+
+
+def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = None) -> Any:
+    """Give the solution of an equation as a function of all that the equation depends on.
+
+    Parameters
+    ----------
+    equation
+        From a vector to a vector of the same length, zero at the solution.
+    x
+        The value of the solution.
+    matrix
+        The derivative of `equation` there; computed if None.
+
+    Raises `ValueError` where the derivative is singular: the solution has no derivative then.
+    """
+    at = np.array(_core.value(x), ndmin=1)
+    if matrix is None:
+        matrix = jacobian(equation, at)
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        inverse = np.full_like(matrix, np.nan)
+    if not np.all(np.isfinite(inverse)):
+        raise ValueError(
+            f"{name}: the derivative of the equation is singular at the solution, so the solution has "
+            "no derivative; hold it constant with ct.dropgrad"
+        )
+    moved: Any = _core.asarray(at)
+    for _ in range(max(1, _core.nestlevel())):
+        residual = stacked(equation(moved)).reshape(-1)
+        moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
+    return valued(at, moved)
+
+
+def valued(value: Any, computed: Any) -> Any:
+    """Give a value, with the derivatives of what was computed in another way."""
+    return value + (computed - _core.dropgrad(computed))

@@ -1,0 +1,366 @@
+"""Solvers of ordinary differential equations on `Array`s.
+
+SciPy's solver finds the steps, on values. The steps that it accepted are taken once more with what
+is being differentiated, their lengths held constant: the derivative is that of the numbers it gives.
+Of solvers that are compiled, or choose orders as they go, the value is SciPy's, and the derivative
+that of an integrator of the same tolerances.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._implicit import Watched, jacobian, plain_items, solution, stacked, valued
+from cotan._lifted import lifts
+from cotan._numpy_core import any_active, is_array, plain
+from cotan._numpy_own import asarray
+from cotan._own import found
+
+_EXPLICIT = ("RK45", "RK23", "DOP853")
+_STIFF = ("Radau", "BDF", "LSODA")
+
+
+@functools.cache
+def _logging(cls: type) -> type:
+    """Give a solver that remembers its steps."""
+
+    class Logging(cls):  # type: ignore[misc]
+        def __init__(self, *args: Any, log: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.log = log
+
+        def step(self) -> Any:
+            message = super().step()
+            if self.status != "failed":
+                self.log.append((self.t_old, self.t, np.copy(getattr(self, "Z", 0))))
+            return message
+
+    Logging.__name__ = cls.__name__
+    return Logging
+
+
+# --------------------------------------------------------------------------------------------------
+# Steps
+
+
+class _Step:
+    """A step that was taken: where it ends, and the solution in between."""
+
+    def __init__(self, t_old: Any, t: Any, y_old: Any, y: Any, terms: Any) -> None:
+        self.t_old, self.t, self.y_old, self.y, self._terms = t_old, t, y_old, y, terms
+        # What SciPy's own interpolants know of themselves.
+        self.t_min, self.t_max = min(plain(t_old), plain(t)), max(plain(t_old), plain(t))
+
+    def __call__(self, t: Any) -> Any:
+        t = asarray(t)
+        x = (t - self.t_old) / (self.t - self.t_old)
+        if t.ndim == 0:
+            return self._terms(x, self.y_old)
+        columns = self._terms(x[None, :], self.y_old[:, None])
+        return np.broadcast_to(columns, (self.y_old.shape[0], t.shape[0]))
+
+
+def _combined(k: list[Any], weights: Any) -> Any:
+    terms = [float(w) * v for w, v in zip(weights, k, strict=False) if w != 0]
+    total = terms[0] if terms else 0.0
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _explicit(cls: Any, fun: Any, t_old: Any, t: Any, y: Any, f: Any) -> tuple[_Step, Any]:
+    """Take a step of a Runge-Kutta method; gives the derivative at its end, too."""
+    h = t - t_old
+    k = [f]
+    for a, c in zip(cls.A[1 : cls.n_stages], cls.C[1 : cls.n_stages], strict=True):
+        k.append(fun(t_old + c * h, y + _combined(k, a) * h))
+    y_new = y + _combined(k, cls.B) * h
+    f_new = fun(t, y_new)
+    k.append(f_new)
+    if hasattr(cls, "A_EXTRA"):
+        terms = _eighth_order(cls, fun, t_old, h, y, y_new, k)
+    else:
+        terms = _polynomial(cls, k, h)
+    return _Step(t_old, t, y, y_new, terms), f_new
+
+
+def _polynomial(cls: Any, k: list[Any], h: Any) -> Callable[[Any, Any], Any]:
+    @functools.cache
+    def coefficients() -> list[Any]:
+        return [h * _combined(k, column) for column in cls.P.T]
+
+    def terms(x: Any, y_old: Any) -> Any:
+        total: Any = 0.0
+        for q in reversed(coefficients()):
+            total = (total + _beside(q, y_old)) * x
+        return y_old + total
+
+    return terms
+
+
+def _beside(q: Any, y: Any) -> Any:
+    return _core.reshape(_core.asarray(q), y.shape)
+
+
+def _eighth_order(cls: Any, fun: Any, t_old: Any, h: Any, y: Any, y_new: Any,
+                  k: list[Any]) -> Callable[[Any, Any], Any]:  # fmt: skip
+    @functools.cache
+    def coefficients() -> list[Any]:
+        more = list(k)
+        for a, c in zip(cls.A_EXTRA, cls.C_EXTRA, strict=True):
+            more.append(fun(t_old + c * h, y + _combined(more, a) * h))
+        change = y_new - y
+        first = [change, h * k[0] - change, 2 * change - h * (k[-1] + k[0])]
+        return first + [h * _combined(more, d) for d in cls.D]
+
+    def terms(x: Any, y_old: Any) -> Any:
+        total: Any = 0.0
+        for i, f in enumerate(reversed(coefficients())):
+            total = (total + _beside(f, y_old)) * (x if i % 2 == 0 else 1 - x)
+        return y_old + total
+
+    return terms
+
+
+_ROOT = 6**0.5
+# The implicit Runge-Kutta method of Radau with three stages, of order 5.
+_RADAU_C = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
+_RADAU_A = (
+    ((88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225),
+    ((296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225),
+    ((16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9),
+)
+
+
+def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
+    """Take a step of Radau's method, whose stages solve an equation."""
+    n, h = y.shape[0], t - t_old
+
+    def equation(z: Any) -> Any:
+        z = _core.reshape(z, (3, n))
+        f = [fun(t_old + c * h, y + z[i]) for i, c in enumerate(_RADAU_C)]
+        rows = [z[i] - h * _combined(f, row) for i, row in enumerate(_RADAU_A)]
+        return _core.concatenate(rows)
+
+    length, start, z = plain(h), plain(t_old), plain(stages)
+    values = plain(y)
+    slopes = [
+        jacobian(lambda v, c=c: fun(start + c * length, v), values + z[i])
+        for i, c in enumerate(_RADAU_C)
+    ]
+    matrix = np.eye(3 * n, dtype=np.result_type(*slopes, values))
+    for i in range(3):
+        for j in range(3):
+            block = matrix[i * n : (i + 1) * n, j * n : (j + 1) * n]
+            block -= length * _RADAU_A[i][j] * slopes[j]
+    z_new = _core.reshape(solution("solve_ivp", equation, z.reshape(-1), matrix), (3, n))
+
+    def terms(x: Any, y_old: Any) -> Any:
+        # The polynomial through the stages, which is 0 at the beginning.
+        total: Any = 0.0
+        for i, c in enumerate(_RADAU_C):
+            others = [d for j, d in enumerate(_RADAU_C) if j != i]
+            weight = x / c
+            for d in others:
+                weight = weight * (x - d) / (c - d)
+            total = total + weight * _beside(z_new[i], y_old)
+        return y_old + total
+
+    return _Step(t_old, t, y, y + z_new[2], terms)
+
+
+def _steps(method: str, fun: Any, log: list[Any], ends: Any, y0: Any) -> list[_Step]:
+    """Take steps once more, with what is differentiated; `ends` are the first and last time."""
+    t_first, t_last = ends
+    y = y0
+    steps: list[_Step] = []
+    f = None
+    for i, (t_old, t_new, stages) in enumerate(log):
+        a = t_first if i == 0 else t_old
+        b = t_last if i == len(log) - 1 and plain(t_last) == t_new else t_new
+        if method == "Radau":
+            step = _implicit(fun, a, b, y, stages)
+        else:
+            if f is None:
+                f = fun(a, y)
+            cls = found(f"scipy.integrate.{method}")
+            step, f = _explicit(cls, fun, a, b, y, f)
+        steps.append(step)
+        y = step.y
+    return steps
+
+
+# --------------------------------------------------------------------------------------------------
+# solve_ivp
+
+
+@lifts("scipy.integrate.solve_ivp", always=True)
+def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
+              dense_output: bool = False, events: Any = None, vectorized: bool = False,
+              args: Any = None, **options: Any) -> Any:  # fmt: skip
+    solve = found("scipy.integrate.solve_ivp")
+    function = Watched(fun)
+    some = [events] if callable(events) else events
+    watching = None if some is None else [Watched(e) for e in some]
+    options = {k: Watched(v) if callable(v) else plain_items(v) for k, v in options.items()}
+    kind = method if isinstance(method, str) else getattr(method, "__name__", None)
+    known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
+    log: list[Any] = []
+    if known:
+        cls = _logging(found(f"scipy.integrate.{method}"))
+        result = solve(function, plain_items(t_span), plain_items(y0), cls, plain_items(t_eval),
+                       dense_output, watching, vectorized, _plain_args(args), log=log,
+                       **options)  # fmt: skip
+    else:
+        result = solve(function, plain_items(t_span), plain_items(y0), method, plain_items(t_eval),
+                       dense_output, watching, vectorized, _plain_args(args), **options)  # fmt: skip
+    given = (t_span, y0, t_eval, args)
+    if not function.seen and not any_active(given):
+        return result
+    if kind not in (*_EXPLICIT, *_STIFF):
+        raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
+                        f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
+    if vectorized:
+        scalar = fun
+        fun = lambda t, y, *a: stacked(scalar(t, y[:, None], *a))[:, 0]  # noqa: E731
+    slope = _slope(fun, args, result.y.dtype)
+    if not known:
+        if events is not None:
+            raise TypeError(f"solve_ivp: events of the method {kind} have no derivative rule in "
+                            f"cotan; use one of {', '.join(_EXPLICIT)} or Radau")  # fmt: skip
+        log = _log_of("Radau", function, t_span, y0, args, options)
+        kind = "Radau"
+    start = _core.cast(asarray(y0), result.y.dtype)
+    steps = _steps(str(kind), slope, log, (t_span[0], t_span[1]), start)
+    events_of = None if some is None else [_event(e, args) for e in some]
+    return _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
+
+
+def _plain_args(args: Any) -> Any:
+    return None if args is None else plain_items(tuple(args))
+
+
+def _slope(fun: Any, args: Any, dtype: Any) -> Callable[[Any, Any], Any]:
+    more = () if args is None else tuple(args)
+    return lambda t, y: _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
+
+
+def _event(event: Any, args: Any) -> Callable[[Any, Any], Any]:
+    more = () if args is None else tuple(args)
+    return lambda t, y: asarray(event(t, y, *more)).reshape(())
+
+
+def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options: Any) -> Any:
+    """Let another method find steps of the same tolerances."""
+    log: list[Any] = []
+    chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
+    cls = _logging(found(f"scipy.integrate.{method}"))
+    found("scipy.integrate.solve_ivp")(
+        function, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
+        **chosen,
+    )  # fmt: skip
+    return log
+
+
+def _within(steps: list[_Step], t: Any) -> _Step:
+    """Give the step that a time lies in: of two that meet there the earlier one."""
+    forward = plain(steps[0].t_old) <= plain(steps[-1].t)
+    for step in steps:
+        if (t <= plain(step.t)) if forward else (t >= plain(step.t)):
+            return step
+    return steps[-1]
+
+
+def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, events: Any,
+            exact: bool) -> Any:  # fmt: skip
+    """Put what is differentiated into a result of SciPy's."""
+    if not steps:
+        result.y = np.stack([y0] * result.t.shape[0], axis=1)
+        return result
+    end, state = steps[-1].t, steps[-1].y
+    if events is not None:
+        result.t_events, result.y_events = _times_of_events(result, steps, events)
+        if result.status == 1:
+            # The end is where the last event is.
+            pairs = zip(result.t_events, result.y_events, strict=True)
+            all_of = [(t, y) for ts, ys in pairs for t, y in zip(ts, ys, strict=True)]
+            sign = 1 if plain(steps[0].t) >= plain(steps[0].t_old) else -1
+            end, state = max(all_of, key=lambda pair: sign * float(plain(pair[0])))
+    if t_eval is None and exact:
+        times = [t_span[0], *(s.t for s in steps[:-1]), end]
+        result.t = _core.array(times) if any_active(times) else result.t
+        columns = [y0, *(s.y for s in steps[:-1]), state]
+    else:
+        times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
+        columns = [_within(steps, t)(times[i]) for i, t in enumerate(result.t)]
+        result.t = times if is_array(times) else result.t
+    if columns:
+        y = np.stack(columns, axis=1)
+        result.y = y if exact else valued(result.y, y)
+    if result.sol is not None:
+        inner = [plain(s.t) for s in steps[:-1]]
+        ts = [plain(t_span[0]), *inner, plain(end)]
+        result.sol = found("scipy.integrate.OdeSolution")(ts, steps)
+    return result
+
+
+def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any, Any]:
+    """Give when events happen as a function of everything, and the states at these times."""
+    all_times, all_states = [], []
+    for event, found_times in zip(events, result.t_events, strict=True):
+        times, states = [], []
+        for t in found_times:
+            step = _within(steps, t)
+            at = solution(
+                "solve_ivp, the time of an event",
+                lambda v, step=step, event=event: event(v[0], step(v[0])).reshape(1),
+                np.array([t]),
+            )[0]
+            times.append(at)
+            states.append(step(at))
+        all_times.append(np.stack(times) if times else np.array([]))
+        all_states.append(np.stack(states) if states else np.array([]))
+    return all_times, all_states
+
+
+# --------------------------------------------------------------------------------------------------
+# odeint
+
+
+@lifts("scipy.integrate.odeint", always=True)
+def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
+           col_deriv: int = 0, full_output: int = 0, ml: Any = None, mu: Any = None,
+           rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0,
+           hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
+           mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
+           tfirst: bool = False) -> Any:  # fmt: skip
+    function = Watched(func)
+    more = args if isinstance(args, tuple) else (args,)
+    y, info = found("scipy.integrate.odeint")(
+        function, plain_items(y0), plain_items(t), plain_items(more), Dfun and Watched(Dfun),
+        col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
+        mxordn, mxords, printmessg, tfirst,
+    )  # fmt: skip
+    if function.seen or any_active((y0, t, more)):
+        ordered = func if tfirst else (lambda t, y, *more: func(y, t, *more))
+        # What is stiff was integrated by formulas for that, and so it is here.
+        stiff = np.any(np.asarray(info["mused"]) == 2)
+        method = "Radau" if stiff else "DOP853"
+        usual = 1.49012e-8
+        options = {
+            "rtol": usual if rtol is None else float(np.min(plain(rtol))),
+            "atol": usual if atol is None else plain(atol),
+        }
+        times = asarray(t)
+        start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
+        slope = _slope(ordered, more, np.dtype(np.float64))
+        span = (times[0], times[-1])
+        log = _log_of(method, Watched(ordered), span, plain(start), more, options)
+        steps = _steps(method, slope, log, span, start)
+        rows = [start if i == 0 else _within(steps, plain(times[i]))(times[i])
+                for i in range(times.shape[0])]  # fmt: skip
+        y = valued(y, np.stack(rows))
+    return (y, info) if full_output else y

@@ -1,0 +1,132 @@
+"""Solvers of ordinary differential equations under a gradient."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+from scipy_cases import check, differences
+
+import cotan as ct
+
+Y0 = np.array([1.0, 0.2])
+P = np.array([0.4, 1.3])
+T = np.linspace(0, 2, 5)
+TIGHT = {"rtol": 1e-9, "atol": 1e-10}
+
+
+def pendulum(t, y, p):
+    return [y[1], -p[0] * y[1] - p[1] * np.sin(y[0]) + 0.1 * t]
+
+
+def solved(y0, p, method="RK45", **options):
+    return integrate.solve_ivp(pendulum, (0, 2), y0, method, args=(p,), **options)
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
+def test_the_steps_that_were_taken(method):
+    options = TIGHT if method != "RK23" else {"rtol": 1e-6, "atol": 1e-8}
+    # Finite differences see that steps change their lengths, by as much as the tolerance.
+    loose = {"rtol": 1e-4, "atol": 1e-5}
+    check(lambda y0, p: solved(y0, p, method, **options).y[:, -1], Y0, P, **loose)
+    check(lambda y0, p: solved(y0, p, method, t_eval=T, **options).y, Y0, P, **loose)
+    check(
+        lambda y0, p: solved(y0, p, method, dense_output=True, **options).sol(np.array([0.3, 1.7])),
+        Y0,
+        P,
+        **loose,
+    )
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+def test_stiff_methods(method):
+    options = {"rtol": 1e-8, "atol": 1e-9}
+    loose = {"rtol": 1e-3, "atol": 1e-4, "value_rtol": 1e-6, "value_atol": 1e-8}
+    check(lambda y0, p: solved(y0, p, method, t_eval=T, **options).y, Y0, P, **loose)
+    check(lambda y0, p: solved(y0, p, method, **options).y[:, -1], Y0, P, **loose)
+
+
+def test_second_order():
+    def f(p):
+        return integrate.solve_ivp(lambda t, y: -p * y, (0, 1), [1.0], **TIGHT).y[0, -1]
+
+    assert ct.grad(ct.grad(f))(0.7) == pytest.approx(np.exp(-0.7), rel=1e-6)
+
+    def stiff(p):
+        return integrate.solve_ivp(lambda t, y: -p * y**2, (0, 1), [1.0], "Radau", **TIGHT).y[0, -1]
+
+    assert ct.grad(stiff)(0.7) == pytest.approx(-1 / 1.7**2, rel=1e-6)
+    assert ct.grad(ct.grad(stiff))(0.7) == pytest.approx(2 / 1.7**3, rel=1e-6)
+
+
+def test_closures_and_times():
+    def f(p, t0, t1):
+        return integrate.solve_ivp(lambda t, y: -p * y * t, (t0, t1), [1.0], **TIGHT).y[0, -1]
+
+    exact = lambda p, a, b: np.exp(-p * (b**2 - a**2) / 2)  # noqa: E731
+    value, gradients = ct.value_and_gradient(f, 0.7, 0.5, 1.5)
+    assert value == pytest.approx(exact(0.7, 0.5, 1.5))
+    for i, g in enumerate(gradients):
+        wanted = differences(exact, (0.7, 0.5, 1.5), i)
+        assert g == pytest.approx(float(wanted), rel=1e-5)
+
+    def g(times):
+        return np.sum(
+            integrate.solve_ivp(lambda t, y: -y, (0, 2), [1.0], t_eval=times, **TIGHT).y[0]
+        )
+
+    times = np.array([0.3, 1.1])
+    np.testing.assert_allclose(ct.gradient(g, times)[0], -np.exp(-times), rtol=1e-5)
+
+
+def test_events():
+    def fall(height, gravity):
+        def ground(t, y):
+            return y[0]
+
+        ground.terminal = True
+        result = integrate.solve_ivp(
+            lambda t, y: [y[1], -gravity], (0, 10), [height, 0.0], events=ground, **TIGHT
+        )
+        assert result.status == 1
+        return result.t[-1], result.t_events[0][0], result.y[1, -1]
+
+    exact = [np.sqrt(2 * 3.0 / 9.81), np.sqrt(2 * 3.0 / 9.81), -np.sqrt(2 * 3.0 * 9.81)]
+    for i in range(3):
+        value, (dh, dg) = ct.value_and_gradient(lambda h, g, i=i: fall(h, g)[i], 3.0, 9.81)
+        sign = -1 if i < 2 else 1
+        assert value == pytest.approx(exact[i])
+        assert dh == pytest.approx(exact[i] / 6)
+        assert dg == pytest.approx(sign * exact[i] / (2 * 9.81))
+
+
+def test_constants_are_solved_as_ever():
+    seen = []
+
+    def f(x):
+        seen.append(integrate.solve_ivp(lambda t, y: -y, (0, 1), [1.0]))
+        seen.append(integrate.odeint(lambda y, t: -y, [1.0], T))
+        return x * seen[0].y[0, -1]
+
+    (slope,) = ct.gradient(f, 2.0)
+    plain = integrate.solve_ivp(lambda t, y: -y, (0, 1), [1.0])
+    assert slope == plain.y[0, -1]
+    assert seen[0].nfev == plain.nfev
+    assert type(seen[0].y) is np.ndarray
+    assert type(seen[1]) is np.ndarray
+
+
+def test_odeint():
+    loose = {"rtol": 1e-4, "atol": 1e-5}
+    check(
+        lambda y0, p: integrate.odeint(lambda y, t, p: pendulum(t, y, p), y0, T, (p,)),
+        Y0,
+        P,
+        **loose,
+    )
+    check(lambda y0, p: integrate.odeint(pendulum, y0, T, (p,), tfirst=True), Y0, P, **loose)
+
+    def stiff(k):
+        return integrate.odeint(lambda y, t: -k * (y - np.cos(t)), [0.0], [0.0, 0.5, 1.0])[-1, 0]
+
+    (slope,) = ct.gradient(stiff, 1000.0)
+    wanted = (stiff(1010.0) - stiff(990.0)) / 20
+    assert slope == pytest.approx(wanted, rel=1e-2)

@@ -1,0 +1,103 @@
+"""Functions of `scipy.signal` under a gradient."""
+
+import numpy as np
+import pytest
+from scipy import signal
+from scipy_cases import check
+
+import cotan as ct
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=9)
+H = RNG.normal(size=4)
+IMAGE = RNG.normal(size=(5, 6))
+KERNEL = RNG.normal(size=(3, 2))
+B, A = np.array([0.3, 0.2, 0.1]), np.array([1.3, -0.4, 0.2, 0.05])
+LONG = RNG.normal(size=40)
+SOS = signal.butter(4, 0.3, output="sos")
+BA = signal.butter(3, 0.3)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("method", ["direct", "fft", "auto"])
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+def test_convolution(name, mode, method):
+    function = getattr(signal, name)
+    check(lambda x, h: getattr(signal, name)(x, h, mode, method), X, H, second=method == "direct")
+    check(lambda x, h: getattr(signal, name)(x, h, mode, method), H, X)
+    check(lambda x, h: getattr(signal, name)(x, h, mode, method), IMAGE, KERNEL)
+    check(lambda x, h: getattr(signal, name)(x, h, mode, method), X + 1j * X[::-1], H * 1j + 1)
+    del function
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_convolution_of_images(name, mode, boundary):
+    check(lambda x, h: getattr(signal, name)(x, h, mode, boundary), IMAGE, KERNEL)
+    check(lambda x, h: getattr(signal, name)(x, h, mode, boundary, 0.5), IMAGE, KERNEL[:, :1])
+    if mode != "same":
+        check(lambda x, h: getattr(signal, name)(x, h, mode, boundary), KERNEL, IMAGE)
+
+
+@pytest.mark.parametrize("name", ["fftconvolve", "oaconvolve"])
+def test_convolution_along_axes(name):
+    for mode in ["full", "same", "valid"]:
+        function = lambda x, h, **k: getattr(signal, name)(x, h, mode, **k)  # noqa: E731
+        check(lambda x, h: function(x, h), X, H, second=True)
+        check(lambda x, h: function(x, h, axes=1), IMAGE, KERNEL[:1])
+        check(lambda x, h: function(x, h), IMAGE, KERNEL)
+
+
+def test_lfilter():
+    check(lambda b, a, x: signal.lfilter(b, a, x), B, A, X, second=True)
+    check(lambda b, a, x: signal.lfilter(b, a, x, axis=0), B, A, IMAGE)
+    check(lambda b, a, x: signal.lfilter(b, a, x), B, A, X * 1j + X[::-1])
+    check(lambda b, x: signal.lfilter(b, 1.0, x), B, X)
+    check(lambda x: signal.lfilter([0.1], [1, -0.9], x), LONG)
+    zi = np.array([0.3, -0.2, 0.5])
+    check(lambda b, a, x, zi: signal.lfilter(b, a, x, zi=zi), B, A, X, zi, second=True)
+    check(lambda b, a, x, zi: signal.lfilter(b, a, x, zi=zi), B, A, X[:2], zi)
+    check(lambda x: signal.lfilter(B, A, x.astype(np.float32)), X, rtol=1e-2, atol=1e-2)
+    states = RNG.normal(size=(3, 6))
+    check(lambda x, zi: signal.lfilter(B, A, x, axis=0, zi=zi), IMAGE, states)
+
+
+def test_a_filter_that_cannot_be():
+    with pytest.raises(ValueError, match="zi has shape"):
+        ct.gradient(lambda x: np.sum(signal.lfilter(B, A, x, zi=np.zeros(1))[0]), X)
+    with pytest.raises(ValueError, match="first coefficient"):
+        ct.gradient(lambda x: np.sum(signal.lfilter(B, [0, 1], x)), X)
+
+
+def test_sections():
+    check(lambda x: signal.sosfilt(SOS, x), X, second=True)
+    free = np.delete(SOS, 3, axis=1)
+    check(lambda s, x: signal.sosfilt(np.insert(s, 3, 1.0, axis=1), x), free, X)
+    with pytest.raises(ValueError, match="all ones"):
+        ct.gradient(lambda s: np.sum(signal.sosfilt(2 * s, X)), SOS)
+    zi = signal.sosfilt_zi(SOS)
+    check(lambda x, zi: signal.sosfilt(SOS, x, zi=zi), X, zi)
+    check(lambda x: signal.sosfiltfilt(SOS, x, padlen=10), LONG)
+
+
+def test_forward_and_backward():
+    check(lambda x: signal.filtfilt(*BA, x), LONG, second=True)
+    check(lambda x: signal.filtfilt(*BA, x, padtype="even", padlen=5), LONG)
+    check(lambda x: signal.filtfilt(*BA, x, padtype=None), LONG)
+
+
+def test_smoothing_and_trends():
+    for mode in ["interp", "mirror", "nearest", "wrap", "constant"]:
+        check(lambda x: signal.savgol_filter(x, 7, 3, mode=mode), LONG)
+    check(lambda x: signal.savgol_filter(x, 5, 2, deriv=1, delta=0.5, axis=0), IMAGE)
+    check(lambda x: signal.detrend(x), LONG, second=True)
+    check(lambda x: signal.detrend(x, type="constant", axis=0), IMAGE)
+    check(lambda x: signal.detrend(x, bp=[10, 20]), LONG)
+
+
+def test_upfirdn():
+    check(lambda h, x: signal.upfirdn(h, x, 3, 2), H, X)
+    check(lambda h, x: signal.upfirdn(h, x, 1, 2, axis=0), H, IMAGE)
+    with pytest.raises(TypeError, match=r"np\.pad"):
+        ct.gradient(lambda x: np.sum(signal.upfirdn(H, x, mode="wrap")), X)
