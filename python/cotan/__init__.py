@@ -9,8 +9,6 @@
 import os as _os
 
 from cotan import _core as _core
-from cotan import _scipy_fft as _scipy_fft
-from cotan import _scipy as _scipy  # the entries of SciPy
 from cotan._api import (
     const,
     grad,

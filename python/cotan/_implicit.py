@@ -89,8 +89,8 @@ def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = No
         inverse = np.full_like(matrix, np.nan)
     if not np.all(np.isfinite(inverse)):
         raise ValueError(
-            f"{name}: the derivative of the equation is singular at the solution, so the solution has "
-            "no derivative; hold it constant with ct.dropgrad"
+            f"{name}: the derivative of the equation is singular at the solution, so the solution "
+            "has no derivative; hold it constant with ct.dropgrad"
         )
     moved: Any = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):

@@ -11,7 +11,7 @@ from cotan._lifted import creates, lifts, lifts_method, replaces
 from cotan._numpy_core import plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
-from cotan._numpy_own import bound
+from cotan._own import bound
 
 creates(
     "numpy",

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import ALWAYS, LIFTED, lifts, original
+from cotan._lifted import ALWAYS, LIFTED, lifts
 from cotan._numpy_core import FUNCTIONS
 from cotan._subclass import expect_unmasked
 
@@ -97,14 +97,14 @@ class _Table:
             module = vars(sys.modules[name])
             for attribute, entry in LIFTED.get(name, {}).items():
                 if attribute in module:
-                    value = original(module[attribute])
+                    value = module[attribute]
                     found[id(value)] = value, _dispatched(value, entry)
             for attribute in _CLASSES.get(name, ()):
                 value = module[attribute]
                 found[id(value)] = value, None
             for attribute, rule in _RULES.get(name, {}).items():
                 if attribute in module:
-                    value = original(module[attribute])
+                    value = module[attribute]
                     found[id(value)] = value, rule
         for value, rule in list(found.values()):
             if rule is None:
@@ -131,7 +131,6 @@ def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
 
 def ours(value: Any) -> Any:
     """Give what stands for a value of a library's in code that runs on our arrays."""
-    value = original(value)
     found = SUBSTITUTES.get(id(value))
     if found is not None:
         return found
@@ -163,6 +162,11 @@ def _asking(function: Any) -> Callable[..., Any]:
     return call
 
 
+def _attribute(module: ModuleType, name: str) -> Any:
+    names = vars(module)  # the originals, whatever is lifted
+    return names[name] if name in names else getattr(module, name)
+
+
 class Namespace:
     """A module of a library's, as that code sees it."""
 
@@ -170,7 +174,7 @@ class Namespace:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = ours(getattr(self._module, name))
+        value = ours(_attribute(self._module, name))
         setattr(self, name, value)
         return value
 
@@ -241,7 +245,7 @@ def bound(function: FunctionType) -> Callable[..., Any]:
 
 def own(function: Any) -> Callable[..., Any]:
     """Give what a public function of NumPy's does, for our arrays."""
-    return bound(inspect.unwrap(original(function)))
+    return bound(inspect.unwrap(function))
 
 
 def own_class(cls: type) -> type:
@@ -308,7 +312,7 @@ def _contents(cell: CellType) -> Any:
 def found(name: str) -> Any:
     """Give the object of a dotted name, importing its module; the original while it is lifted."""
     module, _, attribute = name.rpartition(".")
-    return original(getattr(importlib.import_module(module), attribute))
+    return _attribute(importlib.import_module(module), attribute)
 
 
 def own_of(name: str) -> Callable[..., Any]:

@@ -82,9 +82,9 @@ def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
     off = float(np.max(np.abs(plain(total) - value)))
     if not off <= tolerance:
         raise ValueError(
-            f"{name}: the sum over the nodes differs from the integral by {off:.1e}, as the integrand "
-            "is singular or discontinuous; divide the interval there (points=...), or substitute "
-            "the variable so that the integrand is smooth"
+            f"{name}: the sum over the nodes differs from the integral by {off:.1e}, as the "
+            "integrand is singular or discontinuous; divide the interval there (points=...), or "
+            "substitute the variable so that the integrand is smooth"
         )
     return valued(value, total)
 

@@ -1,9 +1,9 @@
 """Solvers of ordinary differential equations on `Array`s.
 
 SciPy's solver finds the steps, on values. The steps that it accepted are taken once more with what
-is being differentiated, their lengths held constant: the derivative is that of the numbers it gives.
-Of solvers that are compiled, or choose orders as they go, the value is SciPy's, and the derivative
-that of an integrator of the same tolerances.
+is being differentiated, their lengths held constant: the derivative is that of the numbers it
+gives. Of solvers that are compiled, or choose orders as they go, the value is SciPy's, and the
+derivative that of an integrator of the same tolerances.
 """
 
 import functools
@@ -148,7 +148,7 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
     length, start, z = plain(h), plain(t_old), plain(stages)
     values = plain(y)
     slopes = [
-        jacobian(lambda v, c=c: fun(start + c * length, v), values + z[i])
+        jacobian(functools.partial(fun, start + c * length), values + z[i])
         for i, c in enumerate(_RADAU_C)
     ]
     matrix = np.eye(3 * n, dtype=np.result_type(*slopes, values))
@@ -209,14 +209,11 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
     log: list[Any] = []
-    if known:
-        cls = _logging(found(f"scipy.integrate.{method}"))
-        result = solve(function, plain_items(t_span), plain_items(y0), cls, plain_items(t_eval),
-                       dense_output, watching, vectorized, _plain_args(args), log=log,
-                       **options)  # fmt: skip
-    else:
-        result = solve(function, plain_items(t_span), plain_items(y0), method, plain_items(t_eval),
-                       dense_output, watching, vectorized, _plain_args(args), **options)  # fmt: skip
+    solver = _logging(found(f"scipy.integrate.{method}")) if known else method
+    result = solve(
+        function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
+        watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
+    )  # fmt: skip
     given = (t_span, y0, t_eval, args)
     if not function.seen and not any_active(given):
         return result
@@ -225,7 +222,10 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
                         f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
     if vectorized:
         scalar = fun
-        fun = lambda t, y, *a: stacked(scalar(t, y[:, None], *a))[:, 0]  # noqa: E731
+
+        def fun(t: Any, y: Any, *more: Any) -> Any:
+            return stacked(scalar(t, y[:, None], *more))[:, 0]
+
     slope = _slope(fun, args, result.y.dtype)
     if not known:
         if events is not None:
@@ -307,6 +307,10 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     return result
 
 
+def _sign(event: Any, step: _Step, t: Any) -> Any:
+    return event(t[0], step(t[0])).reshape(1)
+
+
 def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any, Any]:
     """Give when events happen as a function of everything, and the states at these times."""
     all_times, all_states = [], []
@@ -316,7 +320,7 @@ def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any,
             step = _within(steps, t)
             at = solution(
                 "solve_ivp, the time of an event",
-                lambda v, step=step, event=event: event(v[0], step(v[0])).reshape(1),
+                functools.partial(_sign, event, step),
                 np.array([t]),
             )[0]
             times.append(at)
@@ -345,7 +349,10 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         mxordn, mxords, printmessg, tfirst,
     )  # fmt: skip
     if function.seen or any_active((y0, t, more)):
-        ordered = func if tfirst else (lambda t, y, *more: func(y, t, *more))
+
+        def ordered(t: Any, y: Any, *more: Any) -> Any:
+            return func(t, y, *more) if tfirst else func(y, t, *more)
+
         # What is stiff was integrated by formulas for that, and so it is here.
         stiff = np.any(np.asarray(info["mused"]) == 2)
         method = "Radau" if stiff else "DOP853"
