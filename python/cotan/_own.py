@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import ALWAYS, LIFTED, lifts
-from cotan._numpy_core import FUNCTIONS
+from cotan._lifted import ALWAYS, LIFTED, lifts, lifts_method
+from cotan._numpy_core import FUNCTIONS, any_active, plain
 from cotan._subclass import expect_unmasked
 
 # Objects of NumPy's by identity, and what stands for them.
@@ -234,11 +234,14 @@ def bound(function: FunctionType) -> Callable[..., Any]:
         copy.__module__ = function.__module__
         vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
         _BOUND[id(function)] = function, copy
-        for cell, known in zip(cells, function.__closure__ or (), strict=True):
+        names_of = function.__code__.co_freevars
+        for name, cell, known in zip(names_of, cells, function.__closure__ or (), strict=True):
             try:
-                cell.cell_contents = ours(known.cell_contents)
+                value = known.cell_contents
             except ValueError:
                 continue  # a name that was never bound
+            # `super()` goes on after the class that the method was written in.
+            cell.cell_contents = value if name == "__class__" else ours(value)
     result: Callable[..., Any] = _BOUND[id(function)][1]
     return result
 
@@ -249,20 +252,22 @@ def own(function: Any) -> Callable[..., Any]:
 
 
 def own_class(cls: type) -> type:
-    """Give a subclass of a class of SciPy's, with our names in all of its methods."""
+    """Give a subclass of a class of SciPy's, with our names in all of its methods.
+
+    It comes before the class, and inherits from such subclasses of the class's bases, so that
+    `super()` in its methods finds them.
+    """
     if id(cls) in _BOUND:
         return _BOUND[id(cls)][1]  # type: ignore[no-any-return]
     bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
     members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
-    this = CellType()
     for name, value in vars(cls).items():
-        member = _member(value, cls, this)
+        member = _member(unlifted(value))
         if member is not None:
             members[name] = member
-    copy = type(cls)(cls.__name__, (*bases, cls), members)
+    copy: type = type(cls)(cls.__name__, (cls, *bases), members)
     copy.__qualname__ = cls.__qualname__
     copy.__doc__ = cls.__doc__
-    this.cell_contents = copy
     _BOUND[id(cls)] = cls, copy
     return copy
 
@@ -271,38 +276,18 @@ def _is_python_class(cls: type) -> bool:
     return cls is not object and _is_library(cls.__module__) and not issubclass(cls, BaseException)
 
 
-def _member(value: Any, cls: type, this: CellType) -> Any:
+def _member(value: Any) -> Any:
     """Give a member of a class with our names; None for one that can be inherited."""
     if isinstance(value, FunctionType):
-        method = bound(value)
-        closure = value.__closure__ or ()
-        if any(_contents(cell) is cls for cell in closure):
-            # `super()` looks for the class that the method belongs to.
-            cells = zip(closure, getattr(method, "__closure__", None) or (), strict=True)
-            method = FunctionType(
-                value.__code__,
-                method.__globals__,
-                value.__name__,
-                value.__defaults__,
-                tuple(this if _contents(old) is cls else new for old, new in cells),
-            )
-            method.__kwdefaults__ = value.__kwdefaults__
-        return method
+        return bound(value)
     if isinstance(value, (staticmethod, classmethod)):
-        inner = _member(value.__func__, cls, this)
+        inner = _member(value.__func__)
         return None if inner is None else type(value)(inner)
     if isinstance(value, property):
         accessors: list[Any] = [value.fget, value.fset, value.fdel]
-        get, put, delete = (f and (_member(f, cls, this) or f) for f in accessors)
+        get, put, delete = (f and (_member(f) or f) for f in accessors)
         return property(get, put, delete, value.__doc__)
     return None
-
-
-def _contents(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -320,33 +305,71 @@ def own_of(name: str) -> Callable[..., Any]:
     return bound(found(name))
 
 
-def own_method(instance: Any, name: str) -> Callable[..., Any]:
-    """Give a method of an instance of a library's class, with our names in it."""
-    for cls in type(instance).__mro__:
-        if name in vars(cls):
-            method = vars(cls)[name]
-            if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
-                return MethodType(bound(method), instance)
-            break
-    return getattr(instance, name)  # type: ignore[no-any-return]
-
-
 class Adopted:
     """An instance of a library's class whose methods run with our names, those it calls too."""
 
     def __init__(self, instance: Any) -> None:
-        self._instance = instance
+        self.__dict__["_instance"] = instance
 
     def __getattr__(self, name: str) -> Any:
-        for cls in type(self._instance).__mro__:
+        instance = self._instance
+        for cls in type(instance).__mro__:
             if name in vars(cls):
-                method = vars(cls)[name]
+                method = unlifted(vars(cls)[name])
                 if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
-                    value = MethodType(bound(method), self)
-                    self.__dict__[name] = value
-                    return value
+                    return MethodType(bound(method), self)
                 break
-        return getattr(self._instance, name)
+        value = getattr(instance, name)
+        if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
+            return bound(unlifted(value))
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TypeError(
+            f"{type(self._instance).__name__}: {name} is set by code that is being differentiated"
+        )
+
+
+def unlifted(method: Any) -> Any:
+    """Give a method of a class as the library has it."""
+    made_here = getattr(method, "__globals__", {}).get("__name__") == "cotan._lift"
+    return method.__wrapped__ if made_here else method
+
+
+def adopts(*names: str) -> None:
+    """Let instances of classes hold our arrays: made of one they become our kind of the class."""
+    for name in names:
+
+        @lifts_method(name, "__init__")
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            # A class of the user's has no code of the library's, and stays what it is.
+            self.__class__ = own_class(type(self))
+            type(self).__init__(self, *args, **kwargs)
+
+        runs_class(name)
+
+
+def runs_methods(cls: str, *names: str) -> None:
+    """Let methods of instances that hold no array of ours take some as arguments."""
+    for name in names:
+
+        @lifts_method(cls, name)
+        def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
+            return getattr(Adopted(self), _name)(*args, **kwargs)
+
+
+def refuses(instead: str, *names: str) -> None:
+    """Refuse functions by name while a gradient follows their arguments, and say what to write."""
+    for name in names:
+
+        @lifts(name)
+        def refused(*args: Any, _name: str = name, **kwargs: Any) -> Any:
+            if any_active(args) or any_active(kwargs):
+                raise TypeError(
+                    f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
+                    "constant with ct.dropgrad"
+                )
+            return found(_name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
 
 
 def runs(names: str, always: bool = False) -> None:

@@ -1,0 +1,393 @@
+"""Classes and functions of `scipy.interpolate` on `Array`s.
+
+SciPy's own Python code makes splines and looks up pieces; here are the kernels under it: piecewise
+polynomials, B-splines, banded systems and cells of grids. With respect to the points at which one
+asks, and with respect to the data.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from cotan import _core
+from cotan._hosted import conj, hosted
+from cotan._lifted import lifts, lifts_method
+from cotan._numpy_core import any_active, plain
+from cotan._numpy_own import asarray
+from cotan._own import adopts, found, own_class, refuses, runs, runs_methods, stands_for
+
+_HERE = "scipy.interpolate"
+_PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
+              "Akima1DInterpolator")  # fmt: skip
+_CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
+            "BarycentricInterpolator")  # fmt: skip
+
+adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
+runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
+runs_methods(f"{_HERE}._interpolate.PPoly", "integrate")
+runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")
+runs_methods(f"{_HERE}._polyint._Interpolator1D", "__call__")
+runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
+runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
+runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
+runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate")
+
+# --------------------------------------------------------------------------------------------------
+# Piecewise polynomials
+
+
+def _piece(x: Any, breaks: Any) -> Any:
+    """Give the piece that each point lies in; beyond the ends the first or the last one."""
+    values = plain(breaks)
+    at = np.searchsorted(values, plain(x), side="right") - 1
+    if values[-1] < values[0]:
+        at = np.searchsorted(-values, -plain(x), side="right") - 1
+    return np.clip(at, 0, len(values) - 2)
+
+
+def _outside(x: Any, breaks: Any) -> Any:
+    values, ends = plain(x), plain(breaks)[[0, -1]]
+    # What is not a number is neither.
+    return ~((values >= ends.min()) & (values <= ends.max()))
+
+
+def _powers(c: Any, s: Any, nu: int) -> Any:
+    """Sum the powers of a polynomial, or of its derivative; `c` begins with the highest."""
+    k = c.shape[0]
+    total: Any = np.zeros(c.shape[1:], c.dtype)
+    for i in range(k - nu):
+        power = k - 1 - i
+        factor = float(np.prod(np.arange(power, power - nu, -1.0)))
+        total = total * s + (c[i] if nu == 0 else c[i] * factor)
+    return total
+
+
+@stands_for(f"{_HERE}._ppoly.evaluate")
+def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
+    at = _piece(xp, x)
+    xp = _core.asarray(xp)
+    s = (xp - asarray(x)[at])[:, None]
+    y = _powers(_core.asarray(asarray(c))[:, at], s, dx)
+    y = _core.broadcast_to(y, out.shape)
+    missing = _outside(xp, x) if not extrapolate else np.isnan(plain(xp))
+    out[...] = _core.where(missing[:, None], np.nan, y)
+
+
+@stands_for(f"{_HERE}._ppoly.integrate")
+def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
+    x = asarray(x)
+    low, high = float(plain(a)), float(plain(b))
+    if high < low:
+        _integrate(c, x, b, a, extrapolate, out)
+        out[...] = -out
+        return
+    if not extrapolate and np.any(_outside(np.array([low, high]), x)):
+        out[...] = np.nan
+        return
+    first, last = _piece(np.array([low, high]), x)
+    total: Any = 0.0
+    k = c.shape[0]
+    for i in range(first, last + 1):
+        start = (a if i == first else x[i]) - x[i]
+        stop = (b if i == last else x[i + 1]) - x[i]
+        for j in range(k):
+            n = k - j
+            total = total + c[j, i] * ((stop**n - start**n) / n)
+    out[...] = total
+
+
+@stands_for(f"{_HERE}._ppoly.fix_continuity")
+def _fix_continuity(c: Any, x: Any, order: int) -> None:
+    k = c.shape[0]
+    for piece in range(1, c.shape[1]):
+        step = x[piece] - x[piece - 1]
+        for nu in range(order, -1, -1):
+            value = _powers(_core.asarray(c)[:, piece - 1], step, nu)
+            c[k - 1 - nu, piece] = value / float(np.prod(np.arange(1.0, nu + 1)))
+
+
+def _banded(widths: Any, ab: Any, b: Any) -> Any:
+    """Solve a banded system; the matrix by its diagonals."""
+    lower, upper = widths
+
+    def forward(ab: Any, b: Any) -> Any:
+        return found("scipy.linalg.solve_banded")(widths, ab, b)
+
+    def pullback(ct: Any, ab: Any, b: Any, wanted: Any) -> Any:
+        ab = _core.asarray(ab)
+        n = ab.shape[1]
+        rows, columns = np.arange(lower + upper + 1)[:, None], np.arange(n)
+        # The row of the matrix in which an element of a diagonal stands, and of its mirror image.
+        row = rows - upper + columns
+        inside = (row >= 0) & (row < n)
+        turned = (lower + upper - rows, np.clip(columns + rows - lower, 0, n - 1))
+        mirrored = inside_of(rows - lower + columns, n)
+        transposed = _core.where(mirrored, conj(ab)[turned], 0)
+        back = _banded((upper, lower), transposed, ct)
+        if not wanted[0]:
+            return None, back
+        x = _banded(widths, ab, b)
+        by_row = back[np.clip(row, 0, n - 1)]
+        products = by_row * conj(x)[None]
+        if products.ndim > 2:
+            products = _core.sum(products, tuple(range(2, products.ndim)))
+        return _core.where(inside, -products, 0), back
+
+    return hosted("scipy.linalg.solve_banded", forward, pullback, ab, b)
+
+
+def inside_of(index: Any, n: int) -> Any:
+    """Say which indices an axis has."""
+    return (index >= 0) & (index < n)
+
+
+@stands_for(f"{_HERE}._cubic.solve_banded")
+def _solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
+                  overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+    del overwrite_ab, overwrite_b, check_finite
+    return _banded(l_and_u, _core.asarray(ab), _core.asarray(b))
+
+
+@stands_for(f"{_HERE}._cubic.solve")
+def _solve(a: Any, b: Any, **options: Any) -> Any:
+    """Solve three equations, as a banded system with all diagonals."""
+    del options
+    n = a.shape[0]
+    rows, columns = np.arange(2 * n - 1)[:, None], np.arange(n)
+    row = rows - (n - 1) + columns
+    ab = _core.where(inside_of(row, n), _core.asarray(a)[np.clip(row, 0, n - 1), columns], 0)
+    return _banded((n - 1, n - 1), ab, _core.asarray(b))
+
+
+# --------------------------------------------------------------------------------------------------
+# B-splines
+
+
+def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
+    """Give the splines of degree `k` that are not zero at points, by the recursion of de Boor."""
+    values: list[Any] = [1.0]
+    for d in range(1, k + 1):
+        new: list[Any] = [0.0] * (d + 1)
+        for j in range(d):
+            left, right = t[at + j + 1 - d], t[at + j + 1]
+            width = right - left
+            term = values[j] / _core.where(_core.eq(width, 0), 1, width)
+            new[j] = new[j] + (right - x) * term
+            new[j + 1] = new[j + 1] + (x - left) * term
+        values = new
+    return values
+
+
+def _weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
+    """Give the same for derivatives."""
+    if nu > k:
+        return [0.0] * (k + 1)
+    values = _basis(t, k - nu, at, x)
+    for d in range(k - nu + 1, k + 1):
+        scaled = []
+        for j in range(d):
+            width = t[at + j + 1] - t[at + j + 1 - d]
+            scaled.append(values[j] * d / _core.where(_core.eq(width, 0), 1, width))
+        values = [a - b for a, b in zip([0.0, *scaled], [*scaled, 0.0], strict=True)]
+    return values
+
+
+def _place(knots: Any, k: int, values: Any) -> Any:
+    """Give the knot after which each point comes."""
+    n = knots.size - k - 1
+    return np.clip(np.searchsorted(knots[: n + 1], values, side="right") - 1, k, n - 1)
+
+
+def _beyond(knots: Any, k: int, values: Any, extrapolate: bool) -> Any:
+    missing = np.isnan(values)
+    if extrapolate:
+        return missing
+    return missing | ~((values >= knots[k]) & (values <= knots[knots.size - k - 1]))
+
+
+def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
+    """Evaluate splines, one for each column of `c`, or their derivatives."""
+    t, c, x = asarray(t), _core.asarray(asarray(c)), _core.asarray(x)
+    at = _place(plain(t), k, plain(x))
+    total: Any = np.zeros((x.shape[0], c.shape[1]), c.dtype)
+    for j, w in enumerate(_weights(t, k, at, x, nu)):
+        total = total + (w[:, None] if np.ndim(w) else w) * c[at - k + j]
+    return _core.where(_beyond(plain(t), k, plain(x), extrapolate)[:, None], np.nan, total)
+
+
+class _Tensor:
+    """A tensor product of splines, as `NdBSpline`."""
+
+    def __init__(self, t: Any, c: Any, k: Any, extrapolate: bool = True) -> None:
+        self.t, self.c, self.k, self.extrapolate = t, c, k, extrapolate
+
+    def __call__(self, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+        count = len(self.t)
+        xi = asarray(xi, np.float64)
+        if xi.shape[-1] != count:
+            raise ValueError(f"Shapes: xi.shape={xi.shape} and ndim={count}")
+        columns = _core.reshape(xi, (-1, count))
+        reach = self.extrapolate if extrapolate is None else extrapolate
+        c = _core.asarray(self.c)
+        trailing = (1,) * (c.ndim - count)
+        places, weights, missing = [], [], np.zeros(columns.shape[0], bool)
+        for i, (t, degree) in enumerate(zip(self.t, self.k, strict=True)):
+            x, k = columns[:, i], int(degree)
+            places.append(_place(plain(t), k, plain(x)) - k)
+            weights.append(_weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
+            missing |= _beyond(plain(t), k, plain(x), bool(reach))
+        total: Any = 0.0
+        for near in itertools.product(*(range(len(w)) for w in weights)):
+            weight: Any = np.ones(columns.shape[0])
+            for i, j in enumerate(near):
+                weight = weight * weights[i][j]
+            value = c[tuple(p + j for p, j in zip(places, near, strict=True))]
+            total = total + value * weight.reshape((-1, *trailing))
+        total = _core.where(missing.reshape((-1, *trailing)), np.nan, total)
+        return _core.reshape(total, (*xi.shape[:-1], *c.shape[count:]))
+
+
+@stands_for(f"{_HERE}._rgi.make_ndbspl")
+def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tensor:
+    """Interpolate along one axis after the other."""
+    del options
+    degrees = [k] * len(points) if np.ndim(k) == 0 else list(k)
+    knots = []
+    for axis, (x, degree) in enumerate(zip(points, degrees, strict=True)):
+        spline = make_interp_spline(x, values, degree, axis=axis)
+        # A spline keeps its coefficients with the axis in front.
+        values = np.moveaxis(asarray(spline.c), 0, axis)
+        knots.append(spline.t)
+    return _Tensor(knots, values, degrees)
+
+
+@lifts_method(f"{_HERE}.NdBSpline", "__call__")
+def _evaluate_tensor(self: Any, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+    return _Tensor(self.t, self.c, self.k, self.extrapolate)(xi, nu=nu, extrapolate=extrapolate)
+
+
+@stands_for(f"{_HERE}._dierckx.evaluate_spline")
+def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
+    return _splines(t, c, k, x, nu, extrapolate)
+
+
+@lifts(f"{_HERE}.make_interp_spline")
+def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
+                       axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
+    if any_active((x, t, bc_type)):
+        raise TypeError("make_interp_spline: only y can be differentiated, not x, t or bc_type; "
+                        "use CubicSpline, which knows its x, or hold them constant with "
+                        "ct.dropgrad")  # fmt: skip
+    x, t = plain(x), plain(t)
+    make = found(f"{_HERE}.make_interp_spline")
+    y = asarray(y)
+    axis = normalize_axis_index(axis, y.ndim)
+    y = asarray(y, y.dtype if y.dtype.kind == "c" else np.float64)
+    y = np.moveaxis(y, axis, 0)
+    flat = _core.reshape(y, (y.shape[0], -1))
+    if check_finite and not np.all(np.isfinite(plain(flat))):
+        raise ValueError("array must not contain infs or NaNs")
+    if bc_type == "periodic" and not np.allclose(plain(y)[0], plain(y)[-1], atol=1e-15):
+        raise ValueError("First and last points does not match while periodic case expected")
+    # The coefficients are linear in the samples.
+    numbers = not isinstance(bc_type, str) and bc_type is not None
+    unit = np.eye(y.shape[0])
+    if bc_type == "periodic":
+        # The last sample is the first one.
+        unit = unit[:, :-1]
+        unit[-1, 0] = 1
+    bare = _without_values(bc_type, unit.shape[1]) if numbers else bc_type
+    spline = make(x, unit, k, t, bare)
+    c = _core.matmul(spline.c, flat[: unit.shape[1]])
+    c = _core.reshape(c, (c.shape[0], *y.shape[1:]))
+    if numbers:
+        c = c + make(x, np.zeros(y.shape), k, t, bc_type).c
+    made = own_class(found(f"{_HERE}.BSpline"))
+    whole: Any = c
+    moved = np.moveaxis(whole, 0, axis)
+    return made(spline.t, moved, spline.k, spline.extrapolate, axis)
+
+
+def _without_values(bc_type: Any, columns: int) -> Any:
+    def bare(one: Any) -> Any:
+        if one is None or isinstance(one, str):
+            return one
+        return [(nu, np.zeros(columns)) for nu, _ in one]
+
+    return tuple(map(bare, bc_type))
+
+
+@lifts(f"{_HERE}.splev")
+@stands_for(f"{_HERE}._fitpack_impl.splev")
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    if not isinstance(tck, (list, tuple)):
+        if tck.c.ndim > 1:
+            raise ValueError("Calling splev() with BSpline objects with c.ndim > 1 is not "
+                             "allowed. Use BSpline.__call__(x) instead.")  # fmt: skip
+        extrapolate = {0: True}.get(ext, tck.extrapolate)
+        return asarray(tck(x, nu=der, extrapolate=extrapolate))
+    t, c, k = tck
+    if isinstance(c, (list, tuple)) and np.ndim(plain(c[0])) > 0:
+        return [splev(x, (t, one, k), der, ext) for one in c]
+    if not 0 <= der <= k:
+        raise ValueError(f"0<=der={der}<=k={k} must hold")
+    if ext not in {0, 1, 2, 3}:
+        raise ValueError(f"ext = {ext} not in (0, 1, 2, 3) ")
+    x, t = asarray(x), asarray(t)
+    flat = _core.asarray(_core.reshape(x, -1), np.float64)
+    first, last = t[k], t[-k - 1]
+    beyond = _outside(flat, plain(t)[[k, -k - 1]])
+    if ext == 2 and np.any(beyond):
+        raise ValueError("splev: some points lie outside of the interval of the spline, and ext=2")
+    at = np.clip(flat, first, last) if ext == 3 else flat
+    # FITPACK leaves more coefficients behind than there are.
+    coefficients = asarray(c)[: t.shape[0] - k - 1]
+    y = _splines(t, coefficients[:, None], k, at, der, True)[:, 0]
+    if ext == 1:
+        y = _core.where(beyond, 0.0, y)
+    return _core.reshape(y, x.shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Grids
+
+
+@stands_for(f"{_HERE}._rgi.find_indices")
+def _find_indices(grid: Any, xi: Any) -> Any:
+    indices, distances = [], []
+    for known, x in zip(grid, xi, strict=True):
+        points = asarray(known)
+        if points.shape[0] == 1:
+            indices.append(np.full(x.shape, -1))
+            distances.append(0.0 * x)
+            continue
+        at = _piece(x, points)
+        low, high = points[at], points[at + 1]
+        indices.append(at)
+        distances.append((x - low) / (high - low))
+    return np.stack(indices), np.stack(distances)
+
+
+@stands_for(f"{_HERE}._rgi.evaluate_linear_2d")
+def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, out: Any) -> Any:
+    del grid
+    i, j = indices
+    u, v = distances
+    values = asarray(values)
+    below = values[i, j] * (1 - v) + values[i, j + 1] * v
+    above = values[i + 1, j] * (1 - v) + values[i + 1, j + 1] * v
+    out[...] = below * (1 - u) + above * u
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# What is not there
+
+refuses("use interp1d, CubicSpline or make_interp_spline",
+        f"{_HERE}.splrep", f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
+        f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde", f"{_HERE}.sproot",
+        f"{_HERE}.krogh_interpolate")  # fmt: skip
+refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
+        f"{_HERE}.bisplrep", f"{_HERE}.bisplev")  # fmt: skip

@@ -1,0 +1,169 @@
+"""Functions and classes of `scipy.interpolate` under a gradient."""
+
+import numpy as np
+import pytest
+from scipy import interpolate
+from scipy_cases import check
+
+import cotan as ct
+
+RNG = np.random.default_rng(1)
+X = np.array([0.0, 0.7, 1.1, 2.0, 2.9, 3.3, 4.2])
+Y = np.array([0.3, -0.8, 0.4, 1.7, 1.2, -0.5, 0.1])
+AT = np.array([0.2, 1.0, 3.15, 2.95, 0.8, 4.1])
+BEYOND = np.array([-0.5, 1.0, 4.9])
+ROWS = RNG.normal(size=(2, 7, 3))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "linear",
+        "nearest",
+        "nearest-up",
+        "previous",
+        "next",
+        "zero",
+        "slinear",
+        "quadratic",
+        "cubic",
+        5,
+    ],
+)
+def test_interp1d(kind):
+    check(lambda y, at: interpolate.interp1d(X, y, kind=kind)(at), Y, AT, second=kind == "cubic")
+    check(lambda y: interpolate.interp1d(X, y, kind=kind, axis=1)(AT), ROWS)
+    made = interpolate.interp1d(X, Y, kind=kind)
+    check(lambda at: made(at), AT)
+    check(lambda at: made(at), 1.3)
+    with pytest.raises(ValueError, match="below"):
+        ct.gradient(lambda y: np.sum(interpolate.interp1d(X, y, kind=kind)(BEYOND)), Y)
+
+
+def test_interp1d_beyond_its_ends():
+    check(
+        lambda y, at: interpolate.interp1d(X, y, fill_value="extrapolate")(at),
+        Y,
+        BEYOND,
+        second=True,
+    )
+    check(
+        lambda y, at: interpolate.interp1d(X, y, bounds_error=False, fill_value=(1.0, 2.0))(at),
+        Y,
+        BEYOND,
+    )
+    check(lambda x, y: interpolate.interp1d(x, y, fill_value="extrapolate")(AT), X + 0.01, Y)
+
+
+@pytest.mark.parametrize("bc_type", ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.1))])
+def test_cubic_spline(bc_type):
+    check(lambda y, at: interpolate.CubicSpline(X, y, bc_type=bc_type)(at), Y, AT, second=True)
+    check(lambda x, y: interpolate.CubicSpline(x, y, bc_type=bc_type)(AT), X, Y)
+    check(lambda y: interpolate.CubicSpline(X, y, axis=1)(AT), ROWS)
+    check(lambda y, at: interpolate.CubicSpline(X, y, bc_type=bc_type)(at, 1), Y, AT)
+    made = interpolate.CubicSpline(X, Y, bc_type=bc_type)
+    check(lambda at: made(at, 2), BEYOND)
+
+
+def test_more_of_cubic_splines():
+    closed = np.append(Y[:-1], Y[0])
+    spline = interpolate.CubicSpline(X, closed, bc_type="periodic")
+    check(lambda at: spline(at), BEYOND)
+    check(
+        lambda y: interpolate.CubicSpline(X, np.append(y, y[0]), bc_type="periodic")(BEYOND), Y[:-1]
+    )
+    check(lambda y: interpolate.CubicSpline(X[:3], y)(AT[:2]), Y[:3])
+    check(lambda y: interpolate.CubicSpline(X[:2], y)(AT[:1]), Y[:2])
+    check(lambda y, a, b: interpolate.CubicSpline(X, y).integrate(a, b), Y, 0.4, 3.7)
+    check(lambda y: interpolate.CubicSpline(X, y).antiderivative()(AT), Y)
+    check(lambda y: interpolate.CubicSpline(X, y).derivative()(AT), Y)
+    check(lambda at: interpolate.CubicSpline(X, Y, extrapolate=False)(at), AT)
+    check(lambda y, d: interpolate.CubicHermiteSpline(X, y, d)(AT), Y, Y[::-1].copy())
+    seen = []
+
+    def f(y):
+        spline = interpolate.CubicSpline(X, y)
+        seen.append(
+            isinstance(spline, interpolate.CubicSpline) and isinstance(spline, interpolate.PPoly)
+        )
+        return spline(1.0)
+
+    ct.gradient(f, Y)
+    assert seen == [True]
+
+
+def test_monotone_splines():
+    check(lambda y, at: interpolate.PchipInterpolator(X, y)(at), Y, AT)
+    check(lambda x, y: interpolate.PchipInterpolator(x, y)(AT), X, Y)
+    check(lambda y, at: interpolate.Akima1DInterpolator(X, y)(at), Y, AT)
+    check(lambda at: interpolate.Akima1DInterpolator(X, Y)(at), AT)
+    check(lambda y: interpolate.pchip_interpolate(X, y, AT), Y)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 5])
+def test_b_splines(k):
+    spline = interpolate.make_interp_spline(X, Y, k=k)
+    check(lambda at: spline(at), AT, second=k > 1)
+    check(lambda y, at: interpolate.make_interp_spline(X, y, k=k)(at), Y, AT)
+    check(lambda y: interpolate.make_interp_spline(X, y, k=k, axis=1)(AT), ROWS)
+    tck = spline.t, spline.c, spline.k
+    check(lambda c: interpolate.BSpline(spline.t, c, k)(AT), spline.c)
+    for ext in (0, 1, 3):
+        check(lambda at: interpolate.splev(at, tck, ext=ext), BEYOND)
+    check(lambda c, at: interpolate.splev(at, (spline.t, c, k)), spline.c, AT)
+    if k > 1:
+        check(lambda at: interpolate.splev(at, tck, der=2), AT)
+        check(lambda at: spline(at, 1), AT)
+
+
+def test_more_of_b_splines():
+    for bc_type in ["natural", "clamped", ([(1, 0.3)], [(2, -0.1)])]:
+        check(lambda y: interpolate.make_interp_spline(X, y, bc_type=bc_type)(AT), Y)
+    closed = np.append(Y[:-1], Y[0])
+    spline = interpolate.make_interp_spline(X, closed, bc_type="periodic")
+    check(lambda at: spline(at), BEYOND)
+    made = interpolate.make_interp_spline(X, Y)
+    check(lambda c: interpolate.BSpline(made.t, c, 3).derivative()(AT), made.c)
+    smooth = interpolate.UnivariateSpline(X, Y)
+    check(lambda at: smooth(at), AT)
+    with pytest.raises(TypeError, match="make_interp_spline"):
+        ct.gradient(lambda y: np.sum(interpolate.splev(AT, interpolate.splrep(X, y))), Y)
+    with pytest.raises(TypeError, match="only y"):
+        ct.gradient(lambda x: np.sum(interpolate.make_interp_spline(x, Y)(AT)), X)
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "cubic", "pchip"])
+def test_grids(method):
+    grid = (np.linspace(0, 1, 5), np.array([0.0, 0.4, 1.0, 1.3, 2.0]))
+    values = RNG.normal(size=(5, 5))
+    points = np.array([[0.3, 0.72], [0.9, 1.4], [0.12, 0.05]])
+
+    def f(values, points):
+        return interpolate.RegularGridInterpolator(grid, values, method=method)(points)
+
+    check(f, values, points)
+    made = interpolate.RegularGridInterpolator(grid, values, method=method)
+    check(lambda p: made(p), points)
+    check(lambda v, p: interpolate.interpn(grid, v, p, method=method), values, points)
+
+
+def test_more_of_grids():
+    grid = (np.linspace(0, 1, 3), np.linspace(0, 1, 4), np.linspace(0, 1, 2))
+    values = RNG.normal(size=(3, 4, 2, 2))
+    points = np.array([[0.3, 0.7, 0.2], [0.9, 0.4, 0.1]])
+    check(lambda v, p: interpolate.interpn(grid, v, p), values, points)
+    outside = np.array([[0.3, 0.7, 1.2], [0.9, 0.4, 0.1]])
+    check(
+        lambda v, p: interpolate.interpn(grid, v, p, bounds_error=False, fill_value=None),
+        values,
+        outside,
+    )
+    check(
+        lambda v, p: interpolate.interpn(grid, v, p, bounds_error=False, fill_value=0.5),
+        values,
+        outside,
+    )
+    with pytest.raises(TypeError, match="RegularGridInterpolator"):
+        ct.gradient(
+            lambda v: np.sum(interpolate.griddata(points[:, :2], v, points[:, :2])), np.ones(2)
+        )
