@@ -1,0 +1,285 @@
+"""Sparse matrices of SciPy with `Array`s: products, sums and solutions, dense in what is followed.
+
+A matrix that is constant multiplies by SciPy's compiled code, its transpose on the way back. One
+whose elements are followed keeps them as an array of ours in `data`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._hosted import conj, hosted, linear
+from cotan._implicit import plain_items
+from cotan._lifted import lifts, lifts_method
+from cotan._numpy_core import any_active, is_array, plain
+from cotan._numpy_own import asarray
+from cotan._own import found, refuses, unlifted
+
+_HERE = "scipy.sparse"
+_BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
+
+
+def _is_followed_inside(matrix: Any) -> bool:
+    return is_array(getattr(matrix, "data", None))
+
+
+def _method(base: str, name: str) -> Callable[..., Any]:
+    return unlifted(vars(found(base))[name])  # type: ignore[no-any-return]
+
+
+def _entries(matrix: Any) -> tuple[Any, Any, Any]:
+    """Give rows, columns and values of the elements that are there."""
+    data = matrix.data
+    if not is_array(data):
+        coo = matrix.tocoo()
+        return coo.row, coo.col, coo.data
+    # Numbers in place of the values say which one is where.
+    numbers = np.arange(1.0, data.size + 1).reshape(data.shape)
+    coo = _constant(matrix, numbers).tocoo()
+    return coo.row, coo.col, _core.reshape(data, -1)[coo.data.astype(np.int64) - 1]
+
+
+def _constant(matrix: Any, data: Any) -> Any:
+    """Give a matrix of the same structure with other, constant elements."""
+    if matrix.format == "coo":
+        return type(matrix)((data, matrix.coords), shape=matrix.shape)
+    if matrix.format == "dia":
+        return type(matrix)((data, matrix.offsets), shape=matrix.shape)
+    return type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _product(matrix: Any, x: Any) -> Any:
+    """Multiply with a vector or with columns."""
+    if matrix.shape[-1] != x.shape[0]:
+        raise ValueError(
+            f"matmul: a sparse matrix of shape {matrix.shape} and an array of shape {x.shape} do "
+            "not fit"
+        )
+    if not _is_followed_inside(matrix):
+        adjoint = matrix.conj().T
+        return linear("scipy.sparse: A @ x", lambda x: matrix @ x, lambda ct: adjoint @ ct)(x)
+    row, column, values = _entries(matrix)
+    rest = x.shape[1:]
+    terms = values.reshape((-1,) + (1,) * len(rest)) * asarray(x)[column]
+    zeros = np.zeros((matrix.shape[0], *rest), terms.dtype)
+    return _core.index_add(zeros, row.astype(np.int64), terms)
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    if hasattr(other, "tocoo"):
+        raise TypeError(
+            "the product of two sparse matrices, one of which is being differentiated, has no "
+            "rule in cotan; multiply from the right: A @ (B @ x)"
+        )
+    if np.ndim(other) == 0:
+        return self._mul_scalar(other)
+    x = asarray(other)
+    if x.ndim > 2 or len(self.shape) != 2:
+        raise ValueError(
+            f"matmul: a sparse matrix of shape {self.shape} and an array of shape {x.shape} do "
+            "not fit"
+        )
+    kind = np.result_type(self.dtype, x.dtype)
+    return _product(self, x if x.dtype.kind in "fc" else _core.asarray(x, kind))
+
+
+def _lift_matmul(base: str) -> None:
+    @lifts_method(base, "_matmul_dispatch", always=True)
+    def matmul(self: Any, other: Any) -> Any:
+        if is_array(other) or _is_followed_inside(self) or _is_followed_inside(other):
+            return _matmul(self, other)
+        return _method(base, "_matmul_dispatch")(self, other)
+
+
+for _base in _BASES:
+    _lift_matmul(_base)
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__add__", "__radd__")
+def _add(self: Any, other: Any) -> Any:
+    return _dense(self, other, "+") + other
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__sub__")
+def _subtract(self: Any, other: Any) -> Any:
+    return _dense(self, other, "-") - other
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__rsub__")
+def _subtract_from(self: Any, other: Any) -> Any:
+    return other - _dense(self, other, "-")
+
+
+def _dense(matrix: Any, other: Any, sign: str) -> Any:
+    if np.ndim(other) == 0:
+        raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
+    if not isinstance(matrix, found(f"{_HERE}.sparray")):
+        raise TypeError(
+            f"a sparse matrix {sign} an array gives an np.matrix, which multiplies by rules of its "
+            f"own; write A.toarray() {sign} x, or use a sparse array such as csr_array"
+        )
+    return _toarray(matrix)
+
+
+def _toarray(matrix: Any) -> Any:
+    if not _is_followed_inside(matrix):
+        return matrix.toarray()
+    row, column, values = _entries(matrix)
+    zeros = np.zeros(matrix.shape, values.dtype)
+    return _core.index_add(zeros, (row.astype(np.int64), column.astype(np.int64)), values)
+
+
+def _lift_toarray(base: str) -> None:
+    @lifts_method(base, "toarray", always=True)
+    def toarray(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_followed_inside(self):
+            return _toarray(self)
+        return _method(base, "toarray")(self, *args, **kwargs)
+
+
+for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
+    _lift_toarray(f"{_HERE}.{_base}")
+
+# --------------------------------------------------------------------------------------------------
+# Matrices whose elements are followed
+
+
+def _lift_init(base: str) -> None:
+    @lifts_method(base, "__init__")
+    def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
+             **options: Any) -> None:  # fmt: skip
+        make = _method(base, "__init__")
+        if not (isinstance(arg1, tuple) and is_array(arg1[0])):
+            if is_array(arg1) and any_active(arg1):
+                raise TypeError(
+                    f"{type(self).__name__}: the elements that are there would depend on values; "
+                    "give them as (values, (rows, columns))"
+                )
+            make(self, plain_items(arg1), shape, dtype, copy, **options)
+            return
+        values = arg1[0] if dtype is None else arg1[0].astype(dtype)
+        if len(arg1) == 3:
+            zeros = np.zeros(values.shape, values.dtype)
+            make(self, (zeros, *plain_items(arg1[1:])), shape, **options)
+            self.data = values
+            return
+        places = tuple(np.asarray(plain(i)).reshape(-1) for i in arg1[1])
+        make(self, (np.ones(values.shape, values.dtype), places), shape, **options)
+        self.data = values if self.format == "coo" else _added(self, places, values)
+
+
+def _added(matrix: Any, places: Any, values: Any) -> Any:
+    """Add up the elements that come to lie in one place."""
+    coo = matrix.tocoo()
+    width = matrix.shape[1]
+    keys = coo.row.astype(np.int64) * width + coo.col
+    order = np.argsort(keys)
+    at = order[np.searchsorted(keys[order], places[0].astype(np.int64) * width + places[1])]
+    return _core.index_add(np.zeros(keys.shape, values.dtype), at, values)
+
+
+for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
+    _lift_init(f"{_HERE}.{_base}")
+
+refuses("make the elements with coo_array((values, (rows, columns)))", f"{_HERE}.diags",
+        f"{_HERE}.spdiags", f"{_HERE}.diags_array", f"{_HERE}.kron", f"{_HERE}.block_array",
+        f"{_HERE}.bmat", f"{_HERE}.hstack", f"{_HERE}.vstack")  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Equations
+
+
+def _solved(pattern: Any, data: Any, b: Any, options: dict[str, Any]) -> Any:
+    def forward(data: Any, b: Any) -> Any:
+        return found(f"{_HERE}.linalg.spsolve")(_constant(pattern, data), b, **options)
+
+    def pullback(ct: Any, data: Any, b: Any, wanted: Any) -> Any:
+        data = _core.asarray(data)
+        back = _solved(pattern.T, conj(data), ct, options)
+        if not wanted[0]:
+            return None, back
+        coo = pattern.tocoo()
+        x = conj(_solved(pattern, data, b, options))
+        products = -back[coo.row] * x[coo.col]
+        return products if products.ndim == 1 else _core.sum(products, 1), back
+
+    return hosted("scipy.sparse.linalg.spsolve", forward, pullback, data, b)
+
+
+@lifts(f"{_HERE}.linalg.spsolve", always=True)
+def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
+            use_umfpack: bool = True) -> Any:  # fmt: skip
+    if not (is_array(b) or _is_followed_inside(A)):
+        return found(f"{_HERE}.linalg.spsolve")(A, b, permc_spec, use_umfpack)
+    if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
+        A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
+    b = asarray(b) if not hasattr(b, "toarray") else b.toarray()
+    kind = np.result_type(A.dtype, b.dtype, np.float32)
+    kind = kind if kind.char in "fdFD" else np.dtype(np.float64)
+    is_column = b.ndim == 2 and b.shape[1] == 1
+    flat = _core.reshape(b, -1) if is_column else b
+    pattern = _constant(A, np.ones(A.data.shape))
+    data = _core.asarray(A.data, kind)
+    options = {"permc_spec": permc_spec, "use_umfpack": use_umfpack}
+    return _solved(pattern, data, _core.asarray(flat, kind), options)
+
+
+@lifts(f"{_HERE}.linalg.factorized", always=True)
+def factorized(A: Any) -> Any:  # noqa: N803
+    if _is_followed_inside(A):
+        raise TypeError("factorized: the matrix is being differentiated; use spsolve(A, b)")
+    solve = found(f"{_HERE}.linalg.factorized")(A)
+
+    def solved(b: Any) -> Any:
+        if not is_array(b):
+            return solve(b)
+        adjoint = found(f"{_HERE}.linalg.factorized")(A.conj().T.tocsc())
+        return linear("scipy.sparse.linalg.factorized", solve, adjoint)(b)
+
+    return solved
+
+
+def _iterative(name: str) -> None:
+    """Solve by iteration, and on the way back with the adjoint matrix."""
+
+    @lifts(f"{_HERE}.linalg.{name}")
+    def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
+        compute = found(f"{_HERE}.linalg.{name}")
+        if _is_followed_inside(A) or any_active((A, options)):
+            raise TypeError(f"{name}: the matrix is being differentiated; use spsolve(A, b)")
+        options = {k: plain_items(v) for k, v in options.items()}
+        info = []
+
+        def forward(b: Any) -> Any:
+            x, code = compute(A, b, plain(x0), **options)
+            info.append(code)
+            return x
+
+        def adjoint(ct: Any) -> Any:
+            other = {k: v for k, v in options.items() if k != "callback"}
+            if other.get("M") is not None:
+                other["M"] = found(f"{_HERE}.linalg.aslinearoperator")(other["M"]).H
+            turned = A.conj().T if hasattr(A, "conj") else A.H
+            return compute(turned, ct, **other)[0]
+
+        return linear(f"scipy.sparse.linalg.{name}", forward, adjoint)(b), info[0]
+
+
+for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr", "tfqmr"):
+    _iterative(_name)
+
+
+@lifts(f"{_HERE}.linalg.expm_multiply")
+def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    if args or options or _is_followed_inside(A) or not is_array(B):
+        raise TypeError("expm_multiply: only B can be differentiated, without further arguments")
+    compute = found(f"{_HERE}.linalg.expm_multiply")
+    turned = A.conj().T
+    return linear("scipy.sparse.linalg.expm_multiply", lambda x: compute(A, x),
+                  lambda ct: compute(turned, ct))(B)  # fmt: skip
+
+
+refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs", f"{_HERE}.linalg.eigsh",
+        f"{_HERE}.linalg.svds", f"{_HERE}.linalg.lsqr", f"{_HERE}.linalg.lsmr")  # fmt: skip
