@@ -306,13 +306,19 @@ def own_of(name: str) -> Callable[..., Any]:
 
 
 class Adopted:
-    """An instance of a library's class whose methods run with our names, those it calls too."""
+    """An instance of a library's class whose methods run with our names, those it calls too.
 
-    def __init__(self, instance: Any) -> None:
+    `instead` has methods, with the instance first, that take the place of its own.
+    """
+
+    def __init__(self, instance: Any, **instead: Callable[..., Any]) -> None:
         self.__dict__["_instance"] = instance
+        self.__dict__["_instead"] = instead
 
     def __getattr__(self, name: str) -> Any:
         instance = self._instance
+        if name in self._instead:
+            return MethodType(self._instead[name], self)
         for cls in type(instance).__mro__:
             if name in vars(cls):
                 method = unlifted(vars(cls)[name])

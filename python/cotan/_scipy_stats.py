@@ -1,0 +1,437 @@
+"""Distributions and functions of `scipy.stats` on `Array`s.
+
+What a distribution says of its standard form is SciPy's own code on our arrays. The public methods
+around it are here: they choose by conditions, where SciPy gathers and scatters. With respect to
+points, location and scale there is a derivative even where that code is compiled: the density is
+the derivative of the distribution.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._hosted import hosted
+from cotan._lifted import lifts_method
+from cotan._numpy_core import any_active, is_followed, plain
+from cotan._numpy_own import asarray
+from cotan._own import Adopted, found, runs, stands_for, unlifted
+
+_HERE = "scipy.stats"
+
+_Method = Callable[..., Any]
+
+
+def _by_logarithm(name: str) -> _Method:
+    def method(self: Any, x: Any, *shapes: Any) -> Any:
+        return np.exp(getattr(self, name)(x, *shapes))
+
+    return method
+
+
+def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
+    del self
+    if np.any(np.isinf(plain(df))):
+        raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
+    gammaln = found("scipy.special.gammaln")
+    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * math.pi)
+    return constant - (df + 1) / 2 * np.log1p(x * x / df)
+
+
+def _cauchy_logpdf(self: Any, x: Any) -> Any:
+    del self
+    return -math.log(math.pi) - 2 * np.log(np.hypot(1.0, x))
+
+
+def _cauchy_ppf(self: Any, q: Any) -> Any:
+    del self
+    return np.tan(math.pi * (q - 0.5))
+
+
+def _cauchy_isf(self: Any, q: Any) -> Any:
+    del self
+    return np.tan(math.pi * (0.5 - q))
+
+
+# Distributions whose code is compiled in places, and what that code computes.
+_INSTEAD: dict[str, dict[str, _Method]] = {
+    "beta_gen": {"_pdf": _by_logarithm("_logpdf")},
+    "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
+    "t_gen": {"_logpdf": _t_logpdf, "_pdf": _by_logarithm("_logpdf")},
+    "binom_gen": {"_pmf": _by_logarithm("_logpmf")},
+    "nbinom_gen": {"_pmf": _by_logarithm("_logpmf")},
+}
+# Distributions that are made of primitives alone: they fuse with what is around them.
+_PRIMITIVE = frozenset(
+    [
+        "expon_gen",
+        "gumbel_l_gen",
+        "gumbel_r_gen",
+        "halflogistic_gen",
+        "laplace_gen",
+        "logistic_gen",
+        "norm_gen",
+        "pareto_gen",
+        "rayleigh_gen",
+        "uniform_gen",
+        "weibull_max_gen",
+        "weibull_min_gen",
+    ]
+)
+
+
+def _adopted(distribution: Any, shapes: Any) -> Adopted:
+    name = type(distribution).__name__
+    # The code of this one is compiled only in what depends on its shape.
+    own = name == "t_gen" and not any_active(shapes)
+    return Adopted(distribution, **({} if own else _INSTEAD.get(name, {})))
+
+
+@stands_for("scipy._lib.array_api_extra.apply_where")
+def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Choose between two functions; the one that is not chosen has no influence."""
+    del options
+    args = args if isinstance(args, (list, tuple)) else (args,)
+    chosen = plain(cond)
+    if np.all(chosen):
+        return f1(*args)
+    other = fill_value if f2 is None else f2(*args)
+    return other if not np.any(chosen) else _core.where(chosen, f1(*args), other)
+
+
+class _Call:
+    """A call of a method: arguments in standard form, and where they are what they should be."""
+
+    def __init__(self, dist: Any, x: Any, args: Any, kwds: Any, discrete: bool = False) -> None:
+        if discrete:
+            shapes, loc, _ = dist._parse_args(*args, **kwds)
+            scale: Any = 1.0
+        else:
+            shapes, loc, scale = dist._parse_args(*args, **kwds)
+        given = [asarray(v) for v in (x, loc, scale, *shapes)]
+        # Whole numbers stay as they are, to be counted with.
+        self.dist, self.own = dist, _adopted(dist, list(shapes))
+        self.x, self.loc, self.scale = given[:3]
+        self.shapes = given[3:]
+        self.values = [plain(s) for s in self.shapes]
+        self.valid = (dist._argcheck(*self.values)) & (plain(self.scale) > 0)
+        shape = np.broadcast_shapes(*(np.shape(g) for g in given))
+        self.valid = np.broadcast_to(self.valid == 1, shape)
+        self.missing = ~self.valid | np.isnan(np.broadcast_to(plain(self.x), shape))
+
+    def standard(self) -> Any:
+        return (self.x - self.loc) / self.scale if np.any(plain(self.scale) != 1) or is_followed(
+            self.scale
+        ) else self.x - self.loc  # fmt: skip
+
+    def at(self, inside: Any, y: Any, function: Callable[..., Any]) -> Any:
+        """Give a function where `inside` holds; elsewhere it gets arguments that do no harm."""
+        inside = np.broadcast_to(inside & ~self.missing, np.broadcast_shapes(
+            np.shape(inside), self.missing.shape))  # fmt: skip
+        if np.all(inside):
+            return function(y, *self.shapes)
+        if not np.any(inside):
+            return 0.0
+        first = tuple(i[0] for i in np.nonzero(inside)) if inside.ndim else ()
+        harmless = [
+            _core.where(inside, v, np.broadcast_to(plain(v), inside.shape)[first])
+            for v in (y, *self.shapes)
+        ]
+        return function(*harmless)
+
+    def chosen(self, result: Any, *cases: tuple[Any, Any]) -> Any:
+        """Put together what holds where."""
+        for condition, value in cases:
+            result = _core.where(condition, value, result)
+        result = _core.where(self.missing, self.dist.badvalue, result)
+        result = _core.broadcast_to(_core.asarray(result), self.missing.shape)
+        return result[()] if result.ndim == 0 else result
+
+    def support(self) -> tuple[Any, Any]:
+        return self.own._get_support(*self.shapes)  # type: ignore[no-any-return]
+
+    def is_open(self) -> bool:
+        """Say whether only points, location and scale are followed."""
+        return not any(map(is_followed, self.shapes))
+
+
+def _density(log: bool) -> Callable[..., Any]:
+    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, x, args, kwds)
+        base = found("scipy.stats.rv_continuous")
+        if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
+            raise TypeError(
+                f"scipy.stats.{self.name}: the density is found by numerical differences, so it "
+                "has no derivative here; write its formula, or hold it constant with ct.dropgrad"
+            )
+        y = call.standard()
+        a, b = map(plain, call.support())
+        inside = (a <= plain(y)) & (plain(y) <= b)
+        if log:
+            value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
+        else:
+            value = call.at(inside, y, call.own._pdf) / call.scale
+        return call.chosen(value, (~inside, -math.inf if log else 0.0))
+
+    return method
+
+
+def _safe(scale: Any) -> Any:
+    positive = plain(scale) > 0
+    return scale if np.all(positive) else _core.where(positive, scale, 1.0)
+
+
+# What the logarithm of the derivative is, given the logarithm of the density and the result.
+_SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+    "cdf": lambda log, _: np.exp(log),
+    "sf": lambda log, _: -np.exp(log),
+    "logcdf": lambda log, y: np.exp(log - y),
+    "logsf": lambda log, y: -np.exp(log - y),
+}
+
+
+def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
+    """Give a function of the standard form: its own code, or compiled with a known derivative."""
+    dist, own = call.dist, call.own
+    if not call.is_open() or (type(dist).__name__ in _PRIMITIVE and name in _SLOPES):
+        return getattr(own, f"_{name}")(y, *shapes)
+
+    def compiled(y: Any, *shapes: Any) -> Any:
+        return hosted(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
+
+    def forward(y: Any, *shapes: Any) -> Any:
+        return getattr(dist, f"_{name}")(y, *shapes)
+
+    def pullback(ct: Any, y: Any, *rest: Any) -> Any:
+        *shapes, wanted = rest
+        shapes = [_core.dropgrad(s) if not isinstance(s, np.ndarray) else s for s in shapes]
+        if name in _SLOPES:
+            value = compiled(y, *shapes) if name.startswith("log") else None
+            slope = _SLOPES[name](own._logpdf(y, *shapes), value)
+        else:
+            at = compiled(y, *shapes)
+            slope = np.exp(-own._logpdf(at, *shapes)) * (1 if name == "ppf" else -1)
+        del wanted
+        return (ct * slope, *(None for _ in shapes))
+
+    shape = np.broadcast_shapes(np.shape(y), *(np.shape(s) for s in shapes))
+    return compiled(_core.broadcast_to(_core.asarray(y, np.float64), shape), *map(plain, shapes))
+
+
+def _distribution(name: str) -> Callable[..., Any]:
+    low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
+    if name.startswith("log"):
+        low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
+
+    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, x, args, kwds)
+        y = call.standard()
+        a, b = map(plain, call.support())
+        inside = (a < plain(y)) & (plain(y) < b)
+        value = call.at(inside, y, lambda y, *s: _computed(call, name, y, *s))
+        return call.chosen(value, (plain(y) <= a, low), (plain(y) >= b, high))
+
+    return method
+
+
+def _quantile(name: str) -> Callable[..., Any]:
+    def method(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, q, args, kwds)
+        a, b = call.support()
+        ends = (a, b) if name == "ppf" else (b, a)
+        values = plain(call.x)
+        inside = (values > 0) & (values < 1)
+        y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s))
+        cases = [((values < 0) | (values > 1), math.nan)]
+        for at, end in zip((0, 1), ends, strict=True):
+            if np.any(values == at):
+                # An infinite end stays where it is.
+                moved = end * call.scale + call.loc if np.all(np.isfinite(plain(end))) else end
+                cases.append((values == at, moved))
+        return call.chosen(y * call.scale + call.loc, *cases)
+
+    return method
+
+
+lifts_method(f"{_HERE}.rv_continuous", "pdf")(_density(False))
+lifts_method(f"{_HERE}.rv_continuous", "logpdf")(_density(True))
+for _name in _SLOPES:
+    lifts_method(f"{_HERE}.rv_continuous", _name)(_distribution(_name))
+for _name in ("ppf", "isf"):
+    lifts_method(f"{_HERE}.rv_continuous", _name)(_quantile(_name))
+
+# --------------------------------------------------------------------------------------------------
+# Discrete distributions
+
+
+def _mass(log: bool) -> Callable[..., Any]:
+    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, k, args, kwds, discrete=True)
+        y = call.x - call.loc
+        a, b = map(plain, call.support())
+        values = plain(y)
+        inside = (a <= values) & (values <= b)
+        if not hasattr(self, "xk"):
+            inside = inside & (self._nonzero(values, *call.values))
+        value = call.at(inside, y, call.own._logpmf if log else call.own._pmf)
+        return call.chosen(value, (~inside, -math.inf if log else 0.0))
+
+    return method
+
+
+def _cumulated(name: str) -> Callable[..., Any]:
+    low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
+    if name.startswith("log"):
+        low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
+
+    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, k, args, kwds, discrete=True)
+        y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
+        a, b = map(plain, call.support())
+        values = plain(y)
+        inside = (a <= values) & (values < b)
+        value = call.at(inside, y, getattr(call.own, f"_{name}"))
+        return call.chosen(value, (values < a, low), (values >= b, high))
+
+    return method
+
+
+lifts_method(f"{_HERE}.rv_discrete", "pmf")(_mass(False))
+lifts_method(f"{_HERE}.rv_discrete", "logpmf")(_mass(True))
+for _name in _SLOPES:
+    lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
+
+
+@lifts_method(f"{_HERE}._distn_infrastructure.rv_frozen", "__init__")
+def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
+    self.args, self.kwds = args, kwds
+    self.dist = dist.__class__(**dist._updated_ctor_param())
+    shapes, _, _ = self.dist._parse_args(*args, **kwds)
+    self.a, self.b = _adopted(self.dist, [])._get_support(*map(asarray, shapes))
+
+
+# --------------------------------------------------------------------------------------------------
+# The multivariate normal distribution
+
+
+def _inverse(matrix: Any) -> Any:
+    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+        del wanted
+        inverse = _inverse(a).T
+        return (-(inverse @ ct @ inverse),)
+
+    return hosted("scipy.stats.multivariate_normal", np.linalg.inv, pullback, matrix)
+
+
+def _log_determinant(matrix: Any) -> Any:
+    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+        del wanted
+        return (ct * _inverse(a).T,)
+
+    return hosted("scipy.stats.multivariate_normal", lambda a: np.linalg.slogdet(a)[1], pullback,
+                  matrix)  # fmt: skip
+
+
+class _Covariance:
+    """A covariance that is followed, with what SciPy's classes know of theirs."""
+
+    _allow_singular = False
+
+    def __init__(self, matrix: Any, known: Any) -> None:
+        self.covariance = matrix
+        self.rank, self.shape = known.rank, known.shape
+        self.log_pdet = _log_determinant(matrix)
+        self._inverse = _inverse(matrix)
+
+    def distances(self, deviation: Any) -> Any:
+        return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)
+
+
+def _parameters(dist: Any, mean: Any, cov: Any, allow_singular: Any) -> tuple[Any, Any, Any]:
+    """Check the parameters on values, and give them as they are."""
+    dim, mean_value, known = dist._process_parameters(plain(mean), plain(cov), allow_singular)
+    mean = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
+    if not is_followed(cov):
+        return dim, mean, known
+    cov = asarray(cov, np.float64)
+    if np.any(known.rank < dim):
+        raise TypeError(
+            "multivariate_normal: a singular covariance that is being differentiated has no "
+            "derivative; add a small number to its diagonal"
+        )
+    if cov.ndim == 0:
+        cov = cov * np.eye(dim)
+    elif cov.ndim == 1:
+        cov = cov[:, None] * np.eye(dim)
+    return dim, mean, _Covariance(cov, known)
+
+
+def _normal_logpdf(x: Any, dim: int, mean: Any, covariance: Any, outside: float = -math.inf) -> Any:
+    x = asarray(x, np.float64)
+    if x.ndim == 0:
+        x = x[None]
+    elif x.ndim == 1:
+        x = x[:, None] if dim == 1 else x[None, :]
+    deviation = x - mean
+    if isinstance(covariance, _Covariance):
+        distances = covariance.distances(deviation)
+    else:
+        distances = _core.sum(_core.square(deviation @ covariance.whiten(np.eye(dim))), -1)
+    constant = covariance.rank * math.log(2 * math.pi)
+    result = -0.5 * (constant + covariance.log_pdet + distances)
+    if np.any(covariance.rank < dim):
+        beyond = ~covariance._support_mask(plain(deviation))
+        result = _core.where(beyond, outside, result)
+    result = _core.asarray(result).squeeze()
+    return result[()] if result.ndim == 0 else result
+
+
+_NORMAL = f"{_HERE}._multivariate.multivariate_normal_gen"
+_FROZEN = f"{_HERE}._multivariate.multivariate_normal_frozen"
+
+
+@lifts_method(_NORMAL, "logpdf")
+def _logpdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    return _normal_logpdf(x, *_parameters(self, mean, cov, allow_singular))
+
+
+@lifts_method(_NORMAL, "pdf")
+def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    return np.exp(_logpdf(self, x, mean, cov, allow_singular))
+
+
+@lifts_method(_FROZEN, "__init__")
+def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
+                   *args: Any, **options: Any) -> None:  # fmt: skip
+    init = unlifted(vars(found(_FROZEN))["__init__"])
+    init(self, plain(mean), plain(cov), allow_singular, *args, **options)
+    _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
+
+
+def _frozen(name: str) -> None:
+    @lifts_method(_FROZEN, name, always=True)
+    def method(self: Any, x: Any) -> Any:
+        parts = x, self.mean, self.cov_object.covariance
+        if not any(isinstance(p, _core.Array) for p in parts):
+            return unlifted(vars(found(_FROZEN))[name])(self, x)
+        result = _normal_logpdf(x, self.dim, self.mean, self.cov_object)
+        return result if name == "logpdf" else np.exp(result)
+
+
+_frozen("logpdf")
+_frozen("pdf")
+
+# --------------------------------------------------------------------------------------------------
+# Statistics of samples
+
+runs("""
+    scipy.stats.boxcox_llf !scipy.stats.entropy !scipy.stats.expectile !scipy.stats.gmean
+    !scipy.stats.gstd !scipy.stats.gzscore !scipy.stats.hmean !scipy.stats.iqr !scipy.stats.kurtosis
+    scipy.stats.linregress !scipy.stats.moment !scipy.stats.pmean !scipy.stats.sem !scipy.stats.skew
+    !scipy.stats.tmean !scipy.stats.tstd !scipy.stats.tvar !scipy.stats.variation
+    !scipy.stats.zmap !scipy.stats.zscore !scipy.stats.wasserstein_distance
+    !scipy.stats.energy_distance
+""")

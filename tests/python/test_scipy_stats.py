@@ -1,0 +1,164 @@
+"""Distributions and functions of `scipy.stats` under a gradient."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy_cases import check
+
+import cotan as ct
+from cotan import _core
+
+X = np.array([0.21, 0.47, 0.83])
+Q = np.array([0.1, 0.55, 0.9])
+# Shapes, and whether the cdf can be differentiated with respect to them.
+CONTINUOUS = {
+    "norm": (),
+    "t": (3.5,),
+    "gamma": (2.3,),
+    "beta": (1.7, 2.4),
+    "expon": (),
+    "lognorm": (0.8,),
+    "uniform": (),
+    "chi2": (3.2,),
+    "laplace": (),
+    "logistic": (),
+    "cauchy": (),
+    "weibull_min": (1.6,),
+    "gumbel_r": (),
+    "pareto": (2.1,),
+    "halfnorm": (),
+    "truncnorm": (-0.7, 1.4),
+    "rayleigh": (),
+    "genextreme": (0.2,),
+    "f": (3.0, 5.0),
+}
+LOC, SCALE = -0.1, 1.3
+
+
+def points(name):
+    return X + 1.5 if name == "pareto" else X
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous(name):
+    dist, shapes, x = getattr(stats, name), CONTINUOUS[name], points(name)
+    loose = {"rtol": 1e-4, "atol": 1e-6}
+    for method in ["pdf", "logpdf", "cdf", "sf", "logcdf", "logsf"]:
+        check(
+            lambda x, loc, scale: getattr(dist, method)(x, *shapes, loc, scale),
+            x,
+            LOC,
+            SCALE,
+            second=method in {"logpdf", "cdf"},
+            **loose,
+        )
+        check(lambda x: getattr(dist(*shapes, LOC, scale=SCALE), method)(x), x, **loose)
+    for method in ["ppf", "isf"]:
+        check(
+            lambda q, loc, scale: getattr(dist, method)(q, *shapes, loc, scale),
+            Q,
+            LOC,
+            SCALE,
+            **loose,
+        )
+
+
+@pytest.mark.xfail(not hasattr(_core, "lgamma"), raises=TypeError, reason="no rule of gammaln")
+@pytest.mark.parametrize("name", ["t", "gamma", "beta", "chi2"])
+def test_shapes_in_gamma_functions(name):
+    test_shapes(name)
+
+
+@pytest.mark.parametrize("name", ["lognorm", "weibull_min", "pareto", "truncnorm", "genextreme"])
+def test_shapes(name):
+    dist, shapes, x = getattr(stats, name), CONTINUOUS[name], points(name)
+    check(lambda *s: dist.logpdf(x, *s), *shapes, rtol=1e-4)
+    check(lambda *s: dist.pdf(x, *s), *shapes, rtol=1e-4)
+    check(lambda *s: dist(*s).logpdf(x), *shapes, rtol=1e-4)
+
+
+def test_outside_of_the_support():
+    x = np.array([-1.0, 0.5, 2.0, np.nan])
+    for name in ["pdf", "logpdf", "cdf", "sf", "logcdf", "logsf"]:
+        for dist, shapes in [(stats.uniform, ()), (stats.beta, (2.0, 3.0)), (stats.expon, ())]:
+            expected = getattr(dist, name)(x, *shapes)
+            seen = []
+
+            def f(x):
+                y = getattr(dist, name)(x, *shapes)
+                seen.append(y)
+                return np.sum(np.where(np.isfinite(y), y, 0.0))
+
+            (g,) = ct.gradient(f, x)
+            np.testing.assert_allclose(_core.value(seen[0]), expected)
+            assert g is None or (np.all(np.isfinite(g)) and g[0] == 0)
+    (g,) = ct.gradient(lambda s: np.sum(stats.norm.pdf(X, 0, s)), np.array([-1.0, 1.0, 2.0]))
+    assert g[0] == 0
+    assert np.all(np.isfinite(g))
+    assert np.isnan(stats.norm.ppf(np.array([-0.1])))
+
+
+def test_scalars_and_broadcasting():
+    check(lambda m, s: stats.norm.logpdf(0.3, m, s), 0.1, 1.2)
+    check(lambda m: stats.norm(m[:, None], 1.0).pdf(X), np.array([0.1, 0.4]))
+    check(lambda m: -np.sum(stats.norm.logpdf(X, loc=m, scale=2.0)), 0.3, second=True)
+
+
+def test_discrete():
+    k = np.array([0, 2, 5])
+    check(lambda mu: stats.poisson.logpmf(k, mu), 2.3, second=True)
+    check(lambda mu: stats.poisson.pmf(k, mu), np.array([2.3, 1.1, 4.0]))
+    check(lambda p: stats.binom.logpmf(k, 7, p), 0.4)
+    check(lambda p: stats.binom.pmf(k, 7, p), 0.4)
+    check(lambda p: stats.binom(7, p).pmf(k), 0.4)
+    check(lambda p: stats.bernoulli.logpmf(np.array([0, 1, 2]), p)[:2], 0.4)
+    check(lambda p: stats.geom.logpmf(np.array([1, 2, 5]), p), 0.4)
+    check(lambda p: stats.nbinom.logpmf(k, 3, p), 0.4)
+
+
+MEAN = np.array([0.1, -0.4])
+COV = np.array([[1.3, 0.2], [0.2, 0.7]])
+POINTS = np.array([[0.3, 0.2], [-0.8, 1.1], [0.0, 0.0]])
+
+
+def test_multivariate_normal():
+    def symmetric(c):
+        return (c + c.T) / 2
+
+    for name in ["pdf", "logpdf"]:
+        method = getattr(stats.multivariate_normal, name)
+        check(lambda x, m: method(x, m, COV), POINTS, MEAN, second=True)
+        check(lambda x, m, c: method(x, m, symmetric(c)), POINTS, MEAN, COV, second=True)
+        check(lambda m, c: method(POINTS[0], m, symmetric(c)), MEAN, COV)
+        frozen = stats.multivariate_normal(MEAN, COV)
+        check(lambda x: getattr(frozen, name)(x), POINTS)
+        check(
+            lambda m, c: getattr(stats.multivariate_normal(m, symmetric(c)), name)(POINTS),
+            MEAN,
+            COV,
+        )
+    check(lambda v: stats.multivariate_normal.logpdf(POINTS, MEAN, v), np.array([1.2, 0.8]))
+    check(lambda v: stats.multivariate_normal.logpdf(POINTS, MEAN, v), 1.2)
+    check(lambda m: stats.multivariate_normal.logpdf(X, m), 0.3)
+    flat = np.ones((2, 2))
+    check(lambda x: stats.multivariate_normal.logpdf(np.stack([x, x]), MEAN * 0, flat,
+                                                     allow_singular=True), 0.3)  # fmt: skip
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        ct.gradient(lambda c: stats.multivariate_normal.logpdf(POINTS[0], MEAN, c), -COV)
+
+
+def test_samples():
+    data = np.array([[0.3, 1.2, 0.8, 2.1], [1.4, 0.2, 0.9, 0.5]])
+    check(lambda x: stats.zscore(x, axis=1), data, second=True)
+    check(lambda x: stats.gmean(x, axis=1), data)
+    check(lambda x: stats.hmean(x, axis=None), data)
+    check(lambda x: stats.sem(x, axis=1), data)
+    check(lambda x: stats.skew(x, axis=1), data)
+    check(lambda x: stats.kurtosis(x, axis=1), data)
+    check(lambda x: stats.moment(x, 3, axis=1), data)
+    check(lambda x: stats.variation(x, axis=1), data)
+    check(lambda x: stats.iqr(x, axis=1), data)
+    check(lambda x: stats.tmean(x, (0.25, 2.0)), data)
+    check(lambda p: stats.entropy(p), data[0])
+    check(lambda p, q: stats.entropy(p, q), data[0], data[1])
+    check(lambda u, v: stats.wasserstein_distance(u, v), data[0], data[1])
