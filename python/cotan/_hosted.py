@@ -78,3 +78,14 @@ def fitted(ct: Any, shape: tuple[int, ...]) -> Any:
 def conj(x: Any) -> Any:
     """Give the complex conjugate, of a real array the array itself."""
     return x.conj() if x.dtype.kind == "c" else x
+
+
+def inverse(matrix: Any) -> Any:
+    """Invert a matrix."""
+
+    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+        del wanted
+        turned = conj(inverse(a)).T
+        return (-(turned @ ct @ turned),)
+
+    return hosted("numpy.linalg.inv", np.linalg.inv, pullback, matrix)

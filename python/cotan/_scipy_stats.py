@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._hosted import hosted
+from cotan._hosted import hosted, inverse
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_followed, plain
 from cotan._numpy_own import asarray
@@ -317,19 +317,10 @@ def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
 # The multivariate normal distribution
 
 
-def _inverse(matrix: Any) -> Any:
-    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
-        del wanted
-        inverse = _inverse(a).T
-        return (-(inverse @ ct @ inverse),)
-
-    return hosted("scipy.stats.multivariate_normal", np.linalg.inv, pullback, matrix)
-
-
 def _log_determinant(matrix: Any) -> Any:
     def pullback(ct: Any, a: Any, wanted: Any) -> Any:
         del wanted
-        return (ct * _inverse(a).T,)
+        return (ct * inverse(a).T,)
 
     return hosted("scipy.stats.multivariate_normal", lambda a: np.linalg.slogdet(a)[1], pullback,
                   matrix)  # fmt: skip
@@ -344,7 +335,7 @@ class _Covariance:
         self.covariance = matrix
         self.rank, self.shape = known.rank, known.shape
         self.log_pdet = _log_determinant(matrix)
-        self._inverse = _inverse(matrix)
+        self._inverse = inverse(matrix)
 
     def distances(self, deviation: Any) -> Any:
         return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)

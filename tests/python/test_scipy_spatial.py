@@ -1,0 +1,68 @@
+"""Distances of `scipy.spatial` under a gradient."""
+
+import numpy as np
+import pytest
+from scipy import spatial
+from scipy.spatial import distance
+from scipy_cases import check
+
+import cotan as ct
+
+RNG = np.random.default_rng(1)
+A, B = RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3))
+U, V = A[0], B[0]
+W = np.array([0.3, 1.2, 0.7])
+METRICS = ["braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine", "euclidean",
+           "mahalanobis", "minkowski", "seuclidean", "sqeuclidean"]  # fmt: skip
+VI = np.array([[1.2, 0.1, 0.0], [0.1, 0.9, 0.2], [0.0, 0.2, 1.1]])
+NEEDED = {"mahalanobis": {"VI": VI}, "seuclidean": {"V": W}}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics(name):
+    needed = NEEDED.get(name, {})
+    check(lambda u, v: getattr(distance, name)(u, v, **needed), U, V, second=name != "chebyshev")
+    check(lambda a, b: distance.cdist(a, b, name), A, B, second=name == "euclidean")
+    check(lambda a, b: distance.cdist(a, b, name, **needed), A, B)
+    check(lambda a: distance.pdist(a, name), A)
+    if not needed and name != "correlation":
+        check(lambda u, v: getattr(distance, name)(u, v, w=W), U, V)
+    if not needed and name not in {"correlation", "cosine"}:
+        check(lambda a, b: distance.cdist(a, b, name, w=W), A, B)
+
+
+def test_more_metrics():
+    check(lambda u, v: distance.minkowski(u, v, 3), U, V)
+    check(lambda a, b: distance.cdist(a, b, "minkowski", p=3), A, B)
+    check(lambda a, b: distance.cdist(a, b, "minkowski", p=1.5, w=W), A, B)
+    check(lambda u, v: distance.jensenshannon(np.abs(u), np.abs(v)), U, V)
+    check(lambda a, b: distance.cdist(np.abs(a), np.abs(b), "jensenshannon"), A, B)
+    check(lambda a, b: distance.cdist(a, b, lambda u, v: np.sum(u * v)), A, B)
+    check(lambda a, b: distance.cdist(a, b, distance.euclidean), A, B)
+    check(lambda a, b: distance.directed_hausdorff(a, b)[0], A, B)
+    with pytest.raises(TypeError, match="hamming"):
+        ct.gradient(lambda a: np.sum(distance.cdist(a, B, "hamming")), A)
+    with pytest.raises(ValueError, match="Unknown"):
+        ct.gradient(lambda a: np.sum(distance.cdist(a, B, "nothing")), A)
+    with pytest.raises(ValueError, match="same number of columns"):
+        ct.gradient(lambda a: np.sum(distance.cdist(a, B[:, :2])), A)
+
+
+def test_a_distance_of_nothing_has_a_kink():
+    (g,) = ct.gradient(lambda a: np.sum(distance.cdist(a, a)), A)
+    assert np.all(np.isfinite(g))
+    (g,) = ct.gradient(lambda u: distance.euclidean(u, u), U)
+    assert g is None or np.all(g == 0)
+
+
+def test_forms():
+    check(lambda a: distance.squareform(distance.pdist(a)), A)
+    check(lambda a: distance.squareform(distance.cdist(a, a), checks=False), A)
+    assert np.all(distance.squareform(distance.squareform(np.arange(1.0, 7))) == np.arange(1.0, 7))
+
+
+def test_neighbours():
+    tree = spatial.KDTree(B)
+    check(lambda a: tree.query(a)[0], A)
+    check(lambda a: tree.query(a, k=2)[0], A)
+    check(lambda u: tree.query(u)[0], U)
