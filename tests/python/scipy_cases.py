@@ -52,7 +52,8 @@ def differences(function, args, at, step=1e-6):
     return result
 
 
-def check(function, *args, second=False, rtol=1e-5, atol=1e-6, value_rtol=1e-9, value_atol=1e-11):
+def check(function, *args, second=False, rtol=1e-5, atol=1e-6, value_rtol=1e-9, value_atol=1e-11,
+          step=1e-6):  # fmt: skip
     """Compare a case with SciPy on ndarrays, its gradient with central differences."""
     expected = list(leaves(function(*args)))
     seen = []
@@ -74,7 +75,7 @@ def check(function, *args, second=False, rtol=1e-5, atol=1e-6, value_rtol=1e-9, 
         return total(function(*args))
 
     for i, (x, g) in enumerate(zip(args, gradients, strict=True)):
-        wanted = differences(plain, args, i)
+        wanted = differences(plain, args, i, step)
         found = np.zeros_like(x) if g is None else g
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol, err_msg=f"argument {i}")
         held = [a if j == i else ct.const(a) for j, a in enumerate(args)]

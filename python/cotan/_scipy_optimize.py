@@ -1,0 +1,425 @@
+"""Solvers of `scipy.optimize` on functions that depend on what is being differentiated.
+
+SciPy finds the solution, on values. It solves an equation: the function is zero, or the gradient
+is; so the solution has the derivative that the implicit function theorem gives (`_implicit`). Where
+one begins has no influence, and neither has a bound that is not reached.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._hosted import inverse
+from cotan._implicit import Watched, plain_items, solution, stacked, valued, was_seen, watched
+from cotan._lifted import lifts
+from cotan._numpy_core import any_active, plain
+from cotan._numpy_own import asarray
+from cotan._own import found, refuses
+
+_HERE = "scipy.optimize"
+
+
+def _more(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _watched_all(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: _watched_items(v) for k, v in options.items()}
+
+
+def _watched_items(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _watched_items(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and any(isinstance(v, dict) for v in value):
+        return type(value)(map(_watched_items, value))
+    return watched(value) if callable(value) and not isinstance(value, type) else plain_items(value)
+
+
+def _with(function: Any, args: Any) -> Callable[[Any], Any]:
+    more = _more(args)
+    return lambda x: function(x, *more)
+
+
+def _slope(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give the gradient of a real function of a vector."""
+
+    def gradient(x: Any) -> Any:
+        (g,) = _core.gradient(lambda x: asarray(function(x)).reshape(()), x)
+        if g is None:
+            raise ValueError(f"{name}: the function does not depend on the vector")
+        return g
+
+    return gradient
+
+
+# --------------------------------------------------------------------------------------------------
+# Equations in one variable
+
+
+def _scalar(name: str, function: Any, args: Any, root: Any) -> Any:
+    more = _more(args)
+    equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
+    return solution(f"{_HERE}.{name}", equation, np.array([float(root)]))[0]
+
+
+def _bracketed(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+        function = Watched(f)
+        result = found(f"{_HERE}.{name}")(
+            function, plain(a), plain(b), plain_items(_more(args)), *map(plain, rest),
+            **plain_of(options),
+        )  # fmt: skip
+        if not function.seen and not any_active(args):
+            return result
+        if isinstance(result, tuple):
+            root, report = result
+            report.root = _scalar(name, f, args, root)
+            return report.root, report
+        return _scalar(name, f, args, result)
+
+
+def plain_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Give options with values in place of arrays."""
+    return {k: plain_items(v) for k, v in options.items()}
+
+
+for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
+    _bracketed(_name)
+
+
+@lifts(f"{_HERE}.newton", always=True)
+def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
+           **options: Any) -> Any:  # fmt: skip
+    function = Watched(func)
+    start = plain(x0)
+    result = found(f"{_HERE}.newton")(
+        function, start, watched(fprime), plain_items(_more(args)), *map(watched, rest),
+        **_watched_all(options),
+    )  # fmt: skip
+    if not function.seen and not any_active(args):
+        return result
+    root, *report = result if isinstance(result, tuple) else (result,)
+    if np.ndim(root) == 0:
+        y = _scalar("newton", func, args, root)
+    else:
+        # Many equations in one variable each.
+        y = solution(f"{_HERE}.newton", _with(func, args), root)
+    return (y, *report) if report else y
+
+
+@lifts(f"{_HERE}.root_scalar", always=True)
+def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    fprime = options.get("fprime")
+    function = Watched(f)
+    result = found(f"{_HERE}.root_scalar")(
+        function, plain_items(_more(args)), *map(plain_items, rest), **_watched_all(options)
+    )
+    if function.seen or any_active(args):
+        # A function may give its derivatives, too.
+        value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
+        result.root = _scalar("root_scalar", value, args, result.root)
+    return result
+
+
+@lifts(f"{_HERE}.fixed_point", always=True)
+def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    function = Watched(func)
+    x = found(f"{_HERE}.fixed_point")(
+        function, plain_items(x0), plain_items(_more(args)), *rest, **plain_of(options)
+    )
+    if not function.seen and not any_active(args):
+        return x
+    shape = np.shape(x)
+
+    def equation(v: Any) -> Any:
+        v = _core.reshape(v, shape)
+        return (v - stacked(func(v, *_more(args)))).reshape(-1)
+
+    flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
+    return _core.reshape(flat, shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Systems of equations
+
+
+@lifts(f"{_HERE}.root", always=True)
+def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
+         *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Watched(fun)
+    result = found(f"{_HERE}.root")(
+        function, plain_items(x0), plain_items(_more(args)), method, watched(jac), *rest,
+        **_watched_all(options),
+    )  # fmt: skip
+    if function.seen or any_active(args):
+        value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
+        result.x = _root("root", value, args, result.x)
+    return result
+
+
+def _root(name: str, fun: Any, args: Any, x: Any) -> Any:
+    return solution(f"{_HERE}.{name}", _with(fun, args), x)
+
+
+@lifts(f"{_HERE}.fsolve", always=True)
+def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
+           *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Watched(func)
+    result = found(f"{_HERE}.fsolve")(
+        function, plain_items(x0), plain_items(_more(args)), watched(fprime), full_output, *rest,
+        **plain_of(options),
+    )  # fmt: skip
+    if not function.seen and not any_active(args):
+        return result
+    if full_output:
+        return (_root("fsolve", func, args, result[0]), *result[1:])
+    return _root("fsolve", func, args, result)
+
+
+# --------------------------------------------------------------------------------------------------
+# Minima
+
+
+def _minimum(name: str, function: Callable[[Any], Any], x: Any, free: Any = None) -> Any:
+    """Give where the gradient is zero; variables that are not free stay at their bounds."""
+    x = np.asarray(x, np.float64)
+    if free is None or np.all(free):
+        return solution(f"{_HERE}.{name}", _slope(name, function), x)
+    index = np.flatnonzero(free)
+
+    def put(v: Any) -> Any:
+        return _core.index_update(x, index, v)
+
+    if index.size == 0:
+        return _core.asarray(x)
+    slope = _slope(name, function)
+    return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
+
+
+def _free(bounds: Any, x: Any) -> Any:
+    """Say which variables do not lie at a bound."""
+    if bounds is None:
+        return np.ones(np.shape(x), bool)
+    if hasattr(bounds, "lb"):
+        low, high = np.broadcast_to(bounds.lb, x.shape), np.broadcast_to(bounds.ub, x.shape)
+    else:
+        low = np.array([-np.inf if b[0] is None else b[0] for b in bounds], np.float64)
+        high = np.array([np.inf if b[1] is None else b[1] for b in bounds], np.float64)
+    near = 1e-8 * np.maximum(1, np.abs(x))
+    return (x - low > near) & (high - x > near)
+
+
+@lifts(f"{_HERE}.minimize", always=True)
+def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
+             hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
+             tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
+    function, slope = Watched(fun), watched(jac)
+    others = _watched_items(constraints)
+    result = found(f"{_HERE}.minimize")(
+        function, plain_items(x0), plain_items(_more(args)), method, slope, watched(hess),
+        watched(hessp), bounds, others, tol, callback, options,
+    )  # fmt: skip
+    inside = [w for c in _dicts(others) for w in c.values() if isinstance(w, Watched)]
+    if not was_seen(function, *inside) and not any_active((args, constraints, bounds)):
+        return result
+    if others or any_active(bounds):
+        raise TypeError(
+            "minimize: constraints, and bounds that are being differentiated, have no derivative "
+            "rule in cotan; put them into the function, or hold the result constant with "
+            "ct.dropgrad"
+        )
+    value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
+    call = _with(value, args)
+    shape = np.shape(result.x)
+    result.x = _minimum("minimize", call, result.x, _free(bounds, result.x)).reshape(shape)
+    result.fun = asarray(call(result.x)).reshape(())[()]
+    return result
+
+
+def _dicts(constraints: Any) -> list[Any]:
+    if isinstance(constraints, dict):
+        return [constraints]
+    if isinstance(constraints, (list, tuple)):
+        return [c for c in constraints if isinstance(c, dict)]
+    return []
+
+
+@lifts(f"{_HERE}.minimize_scalar", always=True)
+def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
+                    *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Watched(fun)
+    result = found(f"{_HERE}.minimize_scalar")(
+        function, plain_items(bracket), plain_items(bounds), plain_items(_more(args)), *rest,
+        **plain_of(options),
+    )  # fmt: skip
+    if function.seen or any_active(args):
+        more = _more(args)
+        x = np.array([float(result.x)])
+        # The search ends a little before the bound.
+        tolerance = 1e-4 * (plain_items(bounds)[1] - plain_items(bounds)[0]) if bounds else 0
+        free = not bounds or min(abs(x[0] - float(plain(b))) for b in bounds) > tolerance
+        if not free and any_active(bounds):
+            raise TypeError("minimize_scalar: the minimum lies at a bound that is being "
+                            "differentiated; use the bound itself")  # fmt: skip
+        found_x = _minimum("minimize_scalar", lambda v: fun(v[0], *more), x, np.array([free]))
+        result.x = found_x[0]
+        result.fun = fun(result.x, *more)
+    return result
+
+
+def _fmin(name: str) -> None:
+    """Older names for the methods of `minimize`, which return the minimum only."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def fmin(f: Any, x0: Any, *args: Any, **options: Any) -> Any:
+        names = ("fprime", "args") if name in {"fmin_bfgs", "fmin_cg"} else ("args",)
+        given = dict(zip(names, args, strict=False)) | options
+        if len(args) > len(names):
+            raise TypeError(f"{name}: give arguments after {names[-1]} by name")
+        function = Watched(f)
+        more = given.get("args", ())
+        rest = _watched_all({k: v for k, v in given.items() if k != "args"})
+        result = found(f"{_HERE}.{name}")(
+            function, plain_items(x0), args=plain_items(_more(more)), **rest
+        )
+        if not function.seen and not any_active(more):
+            return result
+        x, *report = result if isinstance(result, tuple) else (result,)
+        y = _minimum(name, _with(f, more), x)
+        return (y, *report) if report else y
+
+
+for _name in ("fmin", "fmin_bfgs", "fmin_cg"):
+    _fmin(_name)
+
+
+@lifts(f"{_HERE}.least_squares", always=True)
+def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
+                  *rest: Any, **options: Any) -> Any:  # fmt: skip
+    args, kwargs = options.pop("args", ()), options.pop("kwargs", None) or {}
+    function = Watched(fun)
+    result = found(f"{_HERE}.least_squares")(
+        function, plain_items(x0), watched(jac), plain_items(bounds), *rest,
+        args=plain_items(_more(args)), kwargs=plain_of(kwargs), **_watched_all(options),
+    )  # fmt: skip
+    if not function.seen and not any_active((args, bounds, list(kwargs.values()))):
+        return result
+    if options.get("loss", "linear") != "linear" or any_active(bounds):
+        raise TypeError("least_squares: only loss='linear', with bounds that are constant, has a "
+                        "derivative rule in cotan; use minimize")  # fmt: skip
+
+    def residuals(x: Any) -> Any:
+        return stacked(fun(x, *_more(args), **kwargs)).reshape(-1)
+
+    def cost(x: Any) -> Any:
+        return 0.5 * _core.sum(_core.square(residuals(x)))
+
+    result.x = _minimum("least_squares", cost, result.x, result.active_mask == 0)
+    result.fun = residuals(result.x)
+    result.cost = 0.5 * _core.sum(_core.square(result.fun))
+    return result
+
+
+@lifts(f"{_HERE}.leastsq", always=True)
+def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
+            full_output: bool = False, **options: Any) -> Any:  # fmt: skip
+    function = Watched(func)
+    result = found(f"{_HERE}.leastsq")(
+        function, plain_items(x0), plain_items(_more(args)), watched(Dfun), full_output,
+        **plain_of(options),
+    )  # fmt: skip
+    if not function.seen and not any_active(args):
+        return result
+    call = _with(func, args)
+    cost = lambda x: 0.5 * _core.sum(_core.square(stacked(call(x)).reshape(-1)))  # noqa: E731
+    return (_minimum("leastsq", cost, result[0]), *result[1:])
+
+
+@lifts(f"{_HERE}.curve_fit", always=True)
+def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
+              absolute_sigma: bool = False, check_finite: Any = None,
+              bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *,
+              full_output: bool = False, nan_policy: Any = None,
+              **options: Any) -> Any:  # fmt: skip
+    function = Watched(f)
+    if p0 is None and hasattr(f, "__code__"):
+        # SciPy counts the parameters of the function itself.
+        count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
+        p0 = np.ones(count) if np.all(np.isinf(plain_items(bounds[0]))) else None
+    result = found(f"{_HERE}.curve_fit")(
+        function if p0 is not None else _counted(function, f), plain_items(xdata),
+        plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
+        plain_items(bounds), method, watched(jac), full_output=full_output, nan_policy=nan_policy,
+        **_watched_all(options),
+    )  # fmt: skip
+    if not function.seen and not any_active((xdata, ydata, sigma)):
+        return result
+    if any_active(bounds) or options.get("loss", "linear") != "linear":
+        raise TypeError("curve_fit: only a linear loss, with bounds that are constant, has a "
+                        "derivative rule in cotan; use minimize")  # fmt: skip
+    weight = None if sigma is None else asarray(sigma)
+    if weight is not None and weight.ndim == 2:
+        raise TypeError("curve_fit: a matrix sigma has no derivative rule in cotan; use minimize")
+
+    def residuals(p: Any) -> Any:
+        r = stacked(f(xdata, *(p[i] for i in range(p.shape[0])))) - asarray(ydata)
+        return r if weight is None else r / weight
+
+    def cost(p: Any) -> Any:
+        return 0.5 * _core.sum(_core.square(residuals(p)))
+
+    popt, pcov, *report = result
+    low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
+    free = _free(found(f"{_HERE}.Bounds")(low, high), popt)
+    y = _minimum("curve_fit", cost, popt, free)
+    return (y, _covariance(pcov, y, residuals, absolute_sigma, free), *report)
+
+
+def _pair(bounds: Any) -> Any:
+    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+
+
+def _counted(function: Watched, f: Any) -> Any:
+    """Let SciPy count the parameters of a function that is watched."""
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    return call
+
+
+def _covariance(value: Any, p: Any, residuals: Any, absolute: bool, free: Any) -> Any:
+    """Give the covariance of fitted parameters as a function of what they depend on."""
+    if not np.all(np.isfinite(value)) or not np.all(free):
+        return value
+
+    def rows(p: Any) -> Any:
+        y, back = _core.pullback(residuals, p)
+        units = np.eye(y.shape[0])
+        zero = np.zeros(p.shape)
+        found_rows = [back(u)[0] for u in units]
+        return np.stack([zero if r is None else r for r in found_rows])
+
+    matrix = rows(p)
+    covariance = inverse(_core.matmul(matrix.T, matrix))
+    r = residuals(p)
+    if not absolute:
+        covariance = covariance * (_core.sum(_core.square(r)) / (r.shape[0] - p.shape[0]))
+    return valued(value, covariance)
+
+
+@lifts(f"{_HERE}.linear_sum_assignment")
+def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
+    """Who belongs to whom is constant where it does not jump."""
+    return found(f"{_HERE}.linear_sum_assignment")(plain(cost_matrix), maximize)
+
+
+refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
+        f"{_HERE}.nnls", f"{_HERE}.lsq_linear", f"{_HERE}.fmin_l_bfgs_b", f"{_HERE}.fmin_slsqp",
+        f"{_HERE}.fmin_tnc", f"{_HERE}.fmin_ncg", f"{_HERE}.fmin_powell",
+        f"{_HERE}.fmin_cobyla")  # fmt: skip

@@ -1,0 +1,189 @@
+"""Solvers of `scipy.optimize` under a gradient: derivatives of solutions."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy_cases import check
+
+import cotan as ct
+
+CLOSE = {"value_rtol": 1e-9, "rtol": 1e-4, "atol": 1e-6}
+
+
+@pytest.mark.parametrize("name", ["brentq", "brenth", "bisect", "ridder", "toms748"])
+def test_roots_in_brackets(name):
+    solve = getattr(optimize, name)
+    del solve
+    check(
+        lambda p: getattr(optimize, name)(lambda x: x**3 - p * x - 1, 0, 3, xtol=1e-13),
+        1.3,
+        second=True,
+        **CLOSE,
+    )
+    check(
+        lambda p, q: getattr(optimize, name)(lambda x, p, q: np.exp(x) - p - q * x, 0, 3, (p, q)),
+        2.3,
+        0.4,
+        **CLOSE,
+    )
+
+
+def test_other_roots_in_one_variable():
+    f = lambda x, p: x**3 - p * x - 1  # noqa: E731
+    check(lambda p: optimize.newton(f, 1.5, args=(p,), tol=1e-13), 1.3, second=True, **CLOSE)
+    check(
+        lambda p: optimize.newton(f, 1.5, lambda x, p: 3 * x**2 - p, (p,), tol=1e-12), 1.3, **CLOSE
+    )
+    check(
+        lambda p: optimize.newton(lambda x: x**2 - p, np.ones(2), tol=1e-13),
+        np.array([2.0, 3.0]),
+        **CLOSE,
+    )
+    check(lambda p: optimize.root_scalar(f, (p,), bracket=(0, 3), xtol=1e-13).root, 1.3, **CLOSE)
+    check(
+        lambda p: optimize.fixed_point(lambda x: np.cos(p * x), 0.5, xtol=1e-12), 0.8, second=True,
+        **CLOSE,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="singular"):
+        ct.gradient(lambda p: optimize.brentq(lambda x: x**3 - p, -1, 1), 0.0)
+
+
+def system(x, p):
+    return [x[0] ** 2 + x[1] - p[0], x[0] - p[1] * np.sin(x[1])]
+
+
+P = np.array([1.7, 0.6])
+
+
+def test_systems():
+    tight = {"tol": 1e-13}
+    check(lambda p: optimize.root(system, [1.0, 1.0], (p,), **tight).x, P, second=True, **CLOSE)
+    check(
+        lambda p: optimize.root(lambda x: np.stack(system(x, p)), [1.0, 1.0], **tight).x, P, **CLOSE
+    )
+    check(lambda p: optimize.fsolve(system, [1.0, 1.0], (p,), xtol=1e-13), P, **CLOSE)
+    check(
+        lambda p: optimize.fsolve(system, [1.0, 1.0], (p,), full_output=True, xtol=1e-13)[0],
+        P,
+        **CLOSE,
+    )
+
+
+def bowl(x, p):
+    return (x[0] - p[0]) ** 2 + p[1] * (x[1] - x[0] ** 2) ** 2 + 0.1 * x[1] ** 4
+
+
+def test_minima():
+    tight = {"options": {"gtol": 1e-10}}
+    loose = {"value_rtol": 1e-6, "value_atol": 1e-7, "rtol": 1e-3, "atol": 1e-4, "step": 1e-3}
+    check(lambda p: optimize.minimize(bowl, [1.0, 1.0], (p,), **tight).x, P, **loose)
+    check(lambda p: optimize.minimize(bowl, [1.0, 1.0], (p,), **tight).fun, P, **loose)
+
+    def with_slope(x, p):
+        return ct.value_and_grad(lambda x: bowl(x, p))(x)
+
+    def f(p):
+        return np.sum(optimize.minimize(with_slope, np.ones(2), (p,), jac=True, **tight).x)
+
+    (g,) = ct.gradient(f, P)
+    (wanted,) = ct.gradient(
+        lambda p: np.sum(optimize.minimize(bowl, np.ones(2), (p,), **tight).x), P
+    )
+    np.testing.assert_allclose(g, wanted, rtol=1e-5)
+    check(
+        lambda p: (
+            optimize.minimize(bowl, [1.0, 0.2], (p,), bounds=[(None, None), (0, 0.3)], tol=1e-13).x
+        ),
+        P,
+        **loose,
+    )
+    check(
+        lambda p: optimize.minimize_scalar(lambda x: (x - p) ** 4 + x**2, tol=1e-12).x, 1.3, **loose
+    )
+    check(
+        lambda p: (
+            optimize.minimize_scalar(lambda x: (x - p) ** 2, bounds=(0, 1), method="bounded").x
+        ),
+        1.7,
+        **loose,
+    )
+    check(
+        lambda p: optimize.fmin_bfgs(bowl, [1.0, 1.0], args=(p,), gtol=1e-10, disp=False),
+        P,
+        **loose,
+    )
+    with pytest.raises(TypeError, match="constraints"):
+        ct.gradient(
+            lambda p: np.sum(
+                optimize.minimize(
+                    bowl, [1.0, 1.0], (p,), constraints={"type": "ineq", "fun": lambda x: x[0]}
+                ).x
+            ),
+            P,
+        )
+
+
+T = np.linspace(0, 2, 8)
+DATA = 1.3 * np.exp(-0.7 * T) + 0.03 * np.cos(7 * T)
+
+
+def test_fits():
+    loose = {"value_rtol": 1e-6, "value_atol": 1e-7, "rtol": 2e-3, "atol": 1e-4, "step": 1e-4}
+    tight = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
+
+    def decay(t, a, k):
+        return a * np.exp(-k * t)
+
+    def residuals(x, y):
+        return decay(T, x[0], x[1]) - y
+
+    check(
+        lambda y: optimize.least_squares(residuals, [1.0, 1.0], args=(y,), **tight).x, DATA, **loose
+    )
+    check(
+        lambda y: optimize.least_squares(residuals, [1.0, 1.0], args=(y,), **tight).cost,
+        DATA,
+        **loose,
+    )
+    check(
+        lambda y: optimize.leastsq(residuals, [1.0, 1.0], (y,), xtol=1e-14, ftol=1e-14)[0],
+        DATA,
+        **loose,
+    )
+    check(lambda y, t: optimize.curve_fit(decay, t, y, **_fit)[0], DATA, T, **loose)
+    check(lambda y: optimize.curve_fit(decay, T, y, **_fit)[1] * 1e3, DATA, **loose)
+    check(lambda y, s: optimize.curve_fit(decay, T, y, sigma=s, **_fit)[0], DATA, 1 + T, **loose)
+
+
+_fit = {"xtol": 1e-14, "ftol": 1e-14}
+
+
+def test_constants_are_solved_as_ever():
+    seen = []
+
+    def f(x):
+        start, target = np.ones(2), np.array([1.0, 2.0])
+        seen.append(optimize.minimize(lambda v: np.sum((v - target) ** 2), start))
+        seen.append(optimize.brentq(lambda v: v**2 - 2, 0, 2))
+        seen.append(optimize.root(lambda v: v - target, start))
+        seen.append(optimize.least_squares(lambda v: v - target, start))
+        seen.append(optimize.curve_fit(lambda t, a: a * t, T, T, [1.5]))
+        return x * seen[0].x[0]
+
+    (g,) = ct.gradient(f, 3.0)
+    assert g == pytest.approx(1.0)
+    assert type(seen[0].x) is np.ndarray
+    assert type(seen[1]) is float
+    assert type(seen[2].x) is np.ndarray
+
+
+def test_assignment():
+    cost = np.array([[3.0, 1.0], [2.0, 4.0]])
+
+    def f(c):
+        rows, columns = optimize.linear_sum_assignment(c)
+        return np.sum(c[rows, columns])
+
+    np.testing.assert_array_equal(ct.gradient(f, cost)[0], [[0, 1], [1, 0]])
+    with pytest.raises(TypeError, match="minimize"):
+        ct.gradient(lambda c: optimize.linprog(c, [[-1.0, -1]], [-1]).fun, np.ones(2))
