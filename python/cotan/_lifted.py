@@ -34,6 +34,7 @@ PROVIDERS = {
     "numpy.random": ["cotan._lift_numpy"],
     "math": ["cotan._lift_math"],
     "cmath": ["cotan._lift_math"],
+    "numpy.polynomial": ["cotan._lift_polynomial"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],

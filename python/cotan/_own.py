@@ -96,8 +96,9 @@ class _Table:
         for name in sorted(loaded):
             module = vars(sys.modules[name])
             for attribute, entry in LIFTED.get(name, {}).items():
-                if attribute in module:
-                    value = module[attribute]
+                value = module.get(attribute)
+                # A class is also asked what its instances are.
+                if value is not None and not isinstance(value, type):
                     found[id(value)] = value, _dispatched(value, entry)
             for attribute in _CLASSES.get(name, ()):
                 value = module[attribute]
@@ -215,6 +216,7 @@ _BUILTINS = {**vars(builtins), "__import__": _import}
 
 _GLOBALS: dict[int, _Globals] = {}
 _BOUND: dict[int, tuple[Any, Any]] = {}
+_OWN_CLASSES: set[type] = set()
 
 
 def bound(function: FunctionType) -> Callable[..., Any]:
@@ -257,6 +259,8 @@ def own_class(cls: type) -> type:
     It comes before the class, and inherits from such subclasses of the class's bases, so that
     `super()` in its methods finds them.
     """
+    if cls in _OWN_CLASSES:
+        return cls
     if id(cls) in _BOUND:
         return _BOUND[id(cls)][1]  # type: ignore[no-any-return]
     bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
@@ -268,6 +272,7 @@ def own_class(cls: type) -> type:
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)
     copy.__qualname__ = cls.__qualname__
     copy.__doc__ = cls.__doc__
+    _OWN_CLASSES.add(copy)
     _BOUND[id(cls)] = cls, copy
     return copy
 
@@ -348,9 +353,9 @@ def adopts(*names: str) -> None:
 
         @lifts_method(name, "__init__")
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            # A class of the user's has no code of the library's, and stays what it is.
             self.__class__ = own_class(type(self))
-            type(self).__init__(self, *args, **kwargs)
+            owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
+            bound(unlifted(vars(owner)["__init__"]))(self, *args, **kwargs)
 
         runs_class(name)
 

@@ -1,0 +1,73 @@
+"""`numpy.polynomial` under a gradient: functions of the modules, and the classes."""
+
+import numpy as np
+import pytest
+from numpy.polynomial import (
+    Chebyshev,
+    Hermite,
+    HermiteE,
+    Laguerre,
+    Legendre,
+    Polynomial,
+    chebyshev,
+    hermite,
+    hermite_e,
+    laguerre,
+    legendre,
+    polynomial,
+)
+from scipy_cases import check
+
+import cotan as ct
+
+C = np.array([0.3, -0.8, 1.2, 0.5])
+D = np.array([1.1, 0.4, -0.6])
+X = np.array([0.2, -0.5, 0.9])
+GRID = np.random.default_rng(0).normal(size=(3, 4))
+MODULES = {"poly": polynomial, "cheb": chebyshev, "leg": legendre, "herm": hermite,
+           "herme": hermite_e, "lag": laguerre}  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", MODULES)
+def test_functions(prefix):
+    module = MODULES[prefix]
+
+    def function(name):
+        return getattr(module, prefix + name)
+
+    check(lambda x, c: function("val")(x, c), X, C, second=True)
+    for name in ["add", "sub", "mul"]:
+        check(lambda c, d: function(name)(c, d), C, D)
+    check(lambda c, d: list(function("div")(c, d)), C, D)
+    check(lambda c: function("pow")(c, 2), C)
+    check(lambda c: function("mulx")(c), C)
+    check(lambda c: function("der")(c), C)
+    check(lambda c: function("int")(c, 1, [0.5]), C)
+    check(lambda x: function("vander")(x, 3), X)
+    check(lambda r: function("fromroots")(r), X)
+    check(lambda x, y, c: function("val2d")(x, y, c), X, X[::-1].copy(), GRID)
+    check(lambda x, y, c: function("grid2d")(x, y, c), X, X[::-1].copy(), GRID)
+
+
+@pytest.mark.parametrize("cls", [Polynomial, Chebyshev, Legendre, Hermite, HermiteE, Laguerre])
+def test_classes(cls):
+    check(lambda c, x: cls(c)(x), C, X)
+    check(lambda x: cls([1.0, 2.0, 3.0])(x), X)
+    check(lambda c, x: cls(c, domain=[0, 2])(x), C, X)
+    check(lambda c, d: ((cls(c) * cls(d) + cls(c) - 2) ** 2).coef, C, D)
+    check(lambda c, x: cls(c).deriv()(x) + cls(c).integ()(x), C, X)
+    constant = cls([0.5, -1.0])
+    check(lambda c: (constant * cls(c) + cls(c) * constant - constant).coef, C)
+    check(lambda c: 2.0 * cls(c)(0.3), C)
+    seen = []
+    ct.gradient(lambda c: seen.append(isinstance(cls(c), cls)) or cls(c)(1.0), C)
+    assert seen == [True]
+
+
+def test_masked_arrays_are_refused_by_name():
+    mask = np.array([False, True, False, False])
+    with pytest.raises(TypeError, match=r"np\.where\(mask, 0, x\)"):
+        ct.gradient(lambda x: np.ma.masked_array(x, mask).sum(), C)
+    with pytest.raises(TypeError, match="masked_where"):
+        ct.gradient(lambda x: np.ma.masked_where(mask, x).sum(), C)
+    assert ct.gradient(lambda x: x * np.ma.masked_array(C, mask).sum(), 2.0) == (2.0,)
