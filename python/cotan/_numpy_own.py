@@ -134,7 +134,6 @@ def array(
 ) -> Any:
     """Give an array of its own, as `numpy.array`."""
     del subok, like
-    copy = bool(copy) if copy is not np._CopyMode.IF_NEEDED else None
     result = asarray(object, dtype, None if order == "K" else order)
     if copy in {False, np._CopyMode.NEVER} and result is not object:
         raise ValueError("array: unable to avoid a copy; leave out copy=")
