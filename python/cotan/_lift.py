@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
+from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
@@ -36,9 +36,15 @@ _stand_ins: dict[int, tuple[Any, Any]] = {}
 
 def prepare() -> None:
     """Make ready every module that has been imported and has functions in the table."""
-    for name in PROVIDERS:
-        if name not in _prepared and sys.modules.get(name) is not None:
+    while waiting := [n for n in _modules() if n not in _prepared and sys.modules.get(n)]:
+        for name in waiting:
             _prepare(name, sys.modules[name])
+
+
+def _modules() -> list[str]:
+    """Give the modules that are in the tables; those that provide entries may enter more."""
+    owners = {owner.rpartition(".")[0]: None for owner in METHODS}
+    return list({**PROVIDERS, **LIFTED, **CREATORS, **owners})
 
 
 def _prepare(name: str, module: Any) -> None:
@@ -63,9 +69,11 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
 
 
 def _method(original: Any, rule: Callable[..., Any]) -> Any:
+    always = rule in ALWAYS
+
     @functools.wraps(original)
     def method(*args: Any, **kwargs: Any) -> Any:
-        if _core.is_lifting() and _core.involves(args, kwargs):
+        if _core.is_lifting() and (always or _core.involves(args, kwargs)):
             return rule(*args, **kwargs)
         return original(*args, **kwargs)
 
@@ -125,8 +133,20 @@ def _stand_in(module: Any, name: str, when: str) -> Any:
     rule = LIFTED.get(module.__name__, {}).get(name)
     if rule is not None and isinstance(original, type) and _is_open(original):
         return _class(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
+    if rule in ALWAYS:
+        return _always(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
     creates = name in CREATORS.get(module.__name__, ())
     return StandIn(original, rule, _is_dispatched(original), creates, when)
+
+
+def _always(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
+    """Call a rule whatever the arguments are: an array may hide in a function among them."""
+
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        return rule(*args, **kwargs) if meets() else original(*args, **kwargs)
+
+    return stand_in
 
 
 def is_own_code(frame: Any) -> bool:

@@ -126,7 +126,7 @@ def array(
     object: Any,
     dtype: Any = None,
     *,
-    copy: Any = True,
+    copy: bool | None = True,
     order: Any = "K",
     subok: bool = False,
     ndmin: int = 0,

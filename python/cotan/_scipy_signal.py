@@ -241,7 +241,7 @@ def _taps(x: Any, w: Any, count: int) -> Any:
 
 @lifts("scipy.signal.lfilter")
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    b, a, x = (array(v, ndmin=1, copy=False) for v in (b, a, x))
+    b, a, x = (array(v, ndmin=1, copy=None) for v in (b, a, x))
     given = (b, a, x) if zi is None else (b, a, x, asarray(zi))
     kind = np.result_type(*(v.dtype for v in given))
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)

@@ -61,7 +61,7 @@ def test_closures_and_times():
     def f(p, t0, t1):
         return integrate.solve_ivp(lambda t, y: -p * y * t, (t0, t1), [1.0], **TIGHT).y[0, -1]
 
-    exact = lambda p, a, b: np.exp(-p * (b**2 - a**2) / 2)  # noqa: E731
+    exact = lambda p, a, b: np.exp(-p * (b**2 - a**2) / 2)
     value, gradients = ct.value_and_gradient(f, 0.7, 0.5, 1.5)
     assert value == pytest.approx(exact(0.7, 0.5, 1.5))
     for i, g in enumerate(gradients):

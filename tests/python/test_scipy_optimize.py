@@ -29,7 +29,7 @@ def test_roots_in_brackets(name):
 
 
 def test_other_roots_in_one_variable():
-    f = lambda x, p: x**3 - p * x - 1  # noqa: E731
+    f = lambda x, p: x**3 - p * x - 1
     check(lambda p: optimize.newton(f, 1.5, args=(p,), tol=1e-13), 1.3, second=True, **CLOSE)
     check(
         lambda p: optimize.newton(f, 1.5, lambda x, p: 3 * x**2 - p, (p,), tol=1e-12), 1.3, **CLOSE

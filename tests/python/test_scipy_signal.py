@@ -43,7 +43,7 @@ def test_convolution_of_images(name, mode, boundary):
 @pytest.mark.parametrize("name", ["fftconvolve", "oaconvolve"])
 def test_convolution_along_axes(name):
     for mode in ["full", "same", "valid"]:
-        function = lambda x, h, **k: getattr(signal, name)(x, h, mode, **k)  # noqa: E731
+        function = lambda x, h, **k: getattr(signal, name)(x, h, mode, **k)
         check(lambda x, h: function(x, h), X, H, second=True)
         check(lambda x, h: function(x, h, axes=1), IMAGE, KERNEL[:1])
         check(lambda x, h: function(x, h), IMAGE, KERNEL)
