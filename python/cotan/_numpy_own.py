@@ -234,7 +234,14 @@ def _sign(x: Any) -> Any:
     return x / _core.where(_core.eq(x, 0), 1, _core.abs(x))
 
 
+def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
+    """Give windows that can be written to, as all of ours can: they are copies."""
+    del options
+    return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis)
+
+
 SUBSTITUTES |= {
+    id(np.lib.stride_tricks.sliding_window_view): _windows,
     **{id(f): asarray for f in _names("asarray asanyarray ascontiguousarray asfortranarray")},
     **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
     id(np.array): array,

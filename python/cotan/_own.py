@@ -144,8 +144,31 @@ def ours(value: Any) -> Any:
         if found is not None:
             return found
     if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
-        return bound(value)
+        return _of_constants(value) if _designs(value) else bound(value)
     return value
+
+
+# What SciPy computes of constants on the way to what is followed: windows, filters, nodes.
+_DESIGNS = (
+    "scipy.signal._filter_design", "scipy.signal._fir_filter_design", "scipy.signal._czt",
+    "scipy.signal.windows",
+)  # fmt: skip
+
+
+def _designs(function: FunctionType) -> bool:
+    return (function.__module__ or "").startswith(_DESIGNS) and function.__name__[0] != "_"
+
+
+def _of_constants(function: FunctionType) -> Callable[..., Any]:
+    """Let a function of constants alone be the library's: it may know functions by identity."""
+    ours_of = bound(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        followed = holds_array(args) or holds_array(kwargs.values())
+        return (ours_of if followed else function)(*args, **kwargs)
+
+    return call
 
 
 def _is_library(name: str) -> bool:
