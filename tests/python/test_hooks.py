@@ -3,6 +3,7 @@
 import gc
 import operator
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -219,6 +220,78 @@ def test_the_cotangent_may_be_kept():
     np.testing.assert_allclose(np.asarray(kept[0]), wanted)
     g[:] = 0
     np.testing.assert_allclose(np.asarray(kept[0]), wanted)
+
+
+def test_threads_that_share_a_cotangent_share_its_hook():
+    calls = []
+    started = threading.Event()
+
+    def slow(g):
+        calls.append(threading.get_ident())
+        started.set()
+        time.sleep(0.2)
+        return 2 * g
+
+    _, back = ct.pullback(lambda x: ct.hook(slow, x * 1.0), X)
+    (g,) = back(np.ones(2))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(np.asarray(g))) for _ in range(4)]
+    threads[0].start()
+    assert started.wait(60)
+    [t.start() for t in threads[1:]]
+    [t.join(60) for t in threads]
+    assert len(calls) == 1
+    assert [f.tolist() for f in found] == [[2.0, 2.0]] * 4
+
+
+def test_a_hook_that_fails_lets_the_next_reader_try():
+    calls = []
+
+    def fails_once(g):
+        calls.append(1)
+        if len(calls) == 1:
+            time.sleep(0.2)
+            raise LookupError("first")
+
+    _, back = ct.pullback(lambda x: ct.hook(fails_once, x * 1.0), X)
+    (g,) = back(np.ones(2))
+    found = []
+
+    def read():
+        try:
+            found.append(np.asarray(g).tolist())
+        except LookupError as error:
+            found.append(str(error))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    [t.start() for t in threads]
+    [t.join(60) for t in threads]
+    assert sorted(found, key=str) == [[1.0, 1.0], "first"]
+
+
+def test_hooks_that_read_each_other_do_not_wait_for_ever():
+    thunks = {}
+    meeting = threading.Barrier(2, timeout=60)
+    calls = {"a": 0, "b": 0}
+
+    def reads(own, other):
+        def look(g):
+            calls[own] += 1
+            if calls[own] == 1:
+                meeting.wait()
+                np.asarray(thunks[other])
+
+        return look
+
+    for own, other in ("ab", "ba"):
+        look = reads(own, other)
+        _, back = ct.pullback(lambda x, f=look: ct.hook(f, x * 1.0), X)
+        (thunks[own],) = back(X)
+    threads = [threading.Thread(target=lambda n=n: np.asarray(thunks[n])) for n in "ab"]
+    [t.start() for t in threads]
+    [t.join(60) for t in threads]
+    assert not any(t.is_alive() for t in threads)
+    assert np.asarray(thunks["a"]).tolist() == np.asarray(thunks["b"]).tolist() == X.tolist()
 
 
 class TestShow:

@@ -19,6 +19,11 @@ pub fn set_hook(hook: fn() -> bool) {
     let _ = HOOK.set(hook);
 }
 
+/// Whether the user wants to stop.
+pub(crate) fn asked() -> bool {
+    HOOK.get().is_some_and(|stop| stop())
+}
+
 /// Counts the steps of a long loop.
 #[derive(Debug, Default)]
 pub(crate) struct Steps(u32);
@@ -28,7 +33,7 @@ impl Steps {
     #[inline]
     pub fn count(&mut self) -> Result<()> {
         self.0 = self.0.wrapping_add(1);
-        if self.0.is_multiple_of(STEPS) && HOOK.get().is_some_and(|stop| stop()) {
+        if self.0.is_multiple_of(STEPS) && asked() {
             return Err(Error::Interrupted);
         }
         Ok(())
