@@ -2,11 +2,12 @@
 
 import ast
 import functools
+import inspect
 import linecache
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,12 @@ def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
     rule
         Returns `(y, back)`: the result, and a function from the cotangent of the result to a tuple
         of cotangents, one for each positional argument, None for those without one. (With a single
-        argument the cotangent may come alone.) Cotangents have the structure, shape and dtype of
-        what they belong to; that of an object may be a `Tangent`, a dict of fields, or an instance
-        of the object's own class, which makes that class its own natural cotangent in the gradient
-        call that is going on. Keyword arguments are constants. A pullback with a parameter `wanted`
-        gets a tuple of bools: which arguments are being differentiated.
+        argument the cotangent may come alone.) Cotangents have the structure and shape of what they
+        belong to, and are cast to its dtype (of a complex one for a real argument the real part
+        counts); the number 0 is zero of any shape. That of an object may be a `Tangent`, a dict of
+        fields, or an instance of the object's own class, which makes that class its own natural
+        cotangent in the gradient call that is going on. Keyword arguments are constants. A pullback
+        with a parameter `wanted` gets a tuple of bools: which arguments are being differentiated.
     opaque
         The rule calls code that cannot be traced. It gets plain values (ndarrays, floats), and so
         does its pullback, which is called when a cotangent is computed.
@@ -77,8 +79,11 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
     """Give a function a forward rule: its derivative along a direction.
 
     The rule, added with `defjvp`, gets the arguments and their tangents, as tuples, and returns the
-    result and its tangent, which has to be linear in the tangents. Gradients use the transpose of
-    that map.
+    result and its tangent, of the same shape and linear in the tangents. Gradients use the
+    transpose of that map.
+
+    Raises `ValueError` that names the function when a tangent is not linear or of another shape,
+    and `TypeError` when it is complex and the result real.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -137,11 +142,27 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
 
 
 def takes_wanted(back: Any) -> bool:
-    """Say whether a pullback has a parameter `wanted`."""
-    code = getattr(getattr(back, "__func__", back), "__code__", None)
-    if not isinstance(code, CodeType):
+    """Say whether a pullback can be called with `wanted=...`."""
+    if isinstance(back, functools.partial):
+        return takes_wanted(back.func)
+    if isinstance(back, MethodType):
+        back = back.__func__
+    elif not isinstance(back, (FunctionType, BuiltinFunctionType, type, np.ufunc)):
+        # An object that can be called.
+        back = type(back).__call__
+    if isinstance(back, FunctionType):
+        code = back.__code__
+        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if "wanted" not in named and not code.co_flags & inspect.CO_VARKEYWORDS:
+            return False
+        if not hasattr(back, "__wrapped__"):
+            return True
+        # What a decorator hands on to has to take it, too.
+        return takes_wanted(back.__wrapped__)
+    try:
+        return "wanted" in inspect.signature(back).parameters
+    except (TypeError, ValueError):
         return False
-    return "wanted" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def pulled(function: _Function, count: int) -> _Function:
@@ -239,6 +260,16 @@ def _argument_text(frame: FrameType) -> str:
     except (SyntaxError, ValueError, IndexError):
         pass
     return "x"
+
+
+def _value(name: ast.expr, frame: FrameType) -> Any:
+    """Give what a name, or an attribute of one, stands for in a frame; None for anything else."""
+    if isinstance(name, ast.Attribute):
+        return getattr(_value(name.value, frame), name.attr, None)
+    if isinstance(name, ast.Name):
+        found = frame.f_locals.get(name.id, frame.f_globals.get(name.id))
+        return frame.f_builtins.get(name.id) if found is None else found
+    return None
 
 
 def clip_gradient(

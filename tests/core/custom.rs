@@ -174,26 +174,63 @@ fn nothing_detaches_in_silence() {
     );
 }
 
-/// What a rule gives is brought into the space of its argument, as the reverse pass brings what the rules
-/// of primitives give.
+/// What a rule gives is brought to the dtype of its argument, and has its shape.
 #[test]
 fn cotangents_are_projected() {
     let x = Array::from_slice(&[2], &[1.0f32, 2.0]).unwrap();
-    let slope = |rule: fn(&Array) -> cotan::Result<Array>| {
+    let slope = |rule: fn(&Array) -> cotan::Result<Array>| -> cotan::Result<Vec<f32>> {
         let f = move |x: &[Array]| {
             let rule =
                 move |x: &[Array]| Ok((x[0].sum(..)?, move |ct: &Array| Ok(vec![Some(rule(ct)?)])));
             custom("mine", rule, &[&x[0]])
         };
-        let g = gradient(f, &[Arg::from(&x)]).unwrap();
-        g[0].as_ref().unwrap().to_vec::<f32>().unwrap()
+        let g = gradient(f, &[Arg::from(&x)])?;
+        g[0].as_ref().unwrap().to_vec::<f32>()
     };
-    assert_eq!(
-        slope(|ct| ct.cast(cotan::DType::F64)?.broadcast_to(&[2])),
-        [1.0, 1.0]
-    );
-    assert_eq!(slope(|ct| ct.broadcast_to(&[3, 2])), [3.0, 3.0]);
-    assert_eq!(slope(|ct| ct.cast(cotan::DType::C128)), [1.0, 1.0]);
+    let double = slope(|ct| ct.cast(cotan::DType::F64)?.broadcast_to(&[2]));
+    assert_eq!(double.unwrap(), [1.0, 1.0]);
+    let complex = slope(|ct| ct.cast(cotan::DType::C128)?.broadcast_to(&[2]));
+    assert_eq!(complex.unwrap(), [1.0, 1.0]);
+    assert_eq!(slope(|_| Ok(Array::from(0.0))).unwrap(), [0.0, 0.0]);
+    let larger = slope(|ct| ct.broadcast_to(&[3, 2]));
+    let smaller = slope(|ct| Ok(ct.clone()));
+    for (error, given) in [(larger, "(3, 2)"), (smaller, "()")] {
+        let error = error.unwrap_err().to_string();
+        let wanted =
+            format!("custom rule mine: the cotangent of argument 0 has shape {given}, but");
+        assert!(error.contains(&wanted), "{error}");
+    }
+}
+
+/// Only the transpose of a linear map is a derivative.
+#[test]
+fn forward_rules_have_to_be_linear() {
+    type Tangent = fn(&Array, &Array) -> cotan::Result<Array>;
+    let slope = |tangent: Tangent| -> cotan::Result<f64> {
+        let f = move |x: &[Array]| {
+            let rule = |x: &[Array], t: &[Option<Array>]| {
+                let dy = tangent(&x[0], t[0].as_ref().unwrap())?;
+                Ok((vec![x[0].square()?], vec![Some(dy)]))
+            };
+            Ok(custom_jvp("mine", rule, &[&x[0]])?.swap_remove(0))
+        };
+        let g = gradient(f, &[Arg::from(Array::from(3.0))])?;
+        g[0].as_ref().unwrap().item()
+    };
+    assert_eq!(slope(|x, t| t.mul(x)?.mul(2.0)).unwrap(), 6.0);
+    assert_eq!(slope(|x, t| t.add(&t.div(x)?)).unwrap(), 1.0 + 1.0 / 3.0);
+    let wrong: [Tangent; 5] = [
+        |_, t| t.square(),
+        |_, t| t.mul(t),
+        |x, t| t.add(x),
+        |x, _| Ok(x.clone()),
+        |_, t| t.sin(),
+    ];
+    for rule in wrong {
+        let error = slope(rule).unwrap_err().to_string();
+        assert!(error.contains("custom rule mine"), "{error}");
+        assert!(error.contains("linear in the tangents"), "{error}");
+    }
 }
 
 /// `(x, y)` scaled so that the joint norm of their cotangents is at most 1.

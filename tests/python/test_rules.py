@@ -157,9 +157,9 @@ def test_a_pullback_sees_all_cotangents_at_once():
 
 def test_cotangents_of_structures_in_every_form():
     forms = [
-        lambda p, d: {"x": d * np.sum(p.y), "y": d * p.x},
-        lambda p, d: ct.Tangent(Point, {"x": d * np.sum(p.y), "y": d * p.x}),
-        lambda p, d: Point(d * np.sum(p.y), d * p.x, None),
+        lambda p, d: {"x": d * np.sum(p.y), "y": d * p.x * np.ones(2)},
+        lambda p, d: ct.Tangent(Point, {"x": d * np.sum(p.y), "y": d * p.x * np.ones(2)}),
+        lambda p, d: Point(d * np.sum(p.y), d * p.x * np.ones(2), None),
     ]
     for form in forms:
         rule = ct.adjoint(lambda p, form=form: (p.x * np.sum(p.y), lambda d: (form(p, d),)))
@@ -215,9 +215,7 @@ def test_cotangents_are_projected():
     x = np.array([1.0, 2.0], np.float32)
     assert slope(x, lambda d: np.array([1.0, 2.0])) == [1.0, 2.0]
     assert slope(x, lambda d: np.array([1 + 5j, 2.0])) == [1.0, 2.0]
-    assert slope(x, lambda d: np.ones((3, 2))) == [3.0, 3.0]
-    assert slope(x, lambda d: 2.0) == [2.0, 2.0]
-    assert slope(x[:, None], lambda d: np.ones((2, 4))) == [[4.0], [4.0]]
+    assert slope(x, lambda d: np.array([1, 2])) == [1.0, 2.0]
     assert slope(np.array([1.0, 2.0]), lambda d: np.ones(2, np.float32)) == [1.0, 1.0]
 
 

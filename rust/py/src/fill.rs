@@ -69,19 +69,21 @@ impl Fill {
                 let tangent = py.import("cotan._structures")?.getattr("Tangent")?;
                 let own = given.get_type().is(&class);
                 let dict = given.cast::<PyDict>();
-                if let Ok(dict) = &dict {
-                    let names = items.iter().map(|(k, _)| k.bind(py).clone().into_any());
-                    self.known(dict, &names.collect::<Vec<_>>(), path)?;
-                } else if !own && !given.is_instance(&tangent)? {
+                if dict.is_err() && !own && !given.is_instance(&tangent)? {
                     let class = class.name()?;
                     return Err(wrong(&format!(
                         "a ct.Tangent, a dict of fields or a {class}"
                     )));
                 }
-                if !own && dict.is_err() {
-                    let fields = given.getattr("_fields")?;
+                // Fields of a `Tangent` by their names: an attribute may be one of its methods.
+                let dict = match dict {
+                    Ok(dict) => Some(dict.clone()),
+                    Err(_) if own => None,
+                    Err(_) => Some(given.getattr("_fields")?.cast_into::<PyDict>()?),
+                };
+                if let Some(fields) = &dict {
                     let names = items.iter().map(|(k, _)| k.bind(py).clone().into_any());
-                    self.known(fields.cast::<PyDict>()?, &names.collect::<Vec<_>>(), path)?;
+                    self.known(fields, &names.collect::<Vec<_>>(), path)?;
                 }
                 if own && self.natural {
                     remember(&class);
@@ -89,8 +91,8 @@ impl Fill {
                 for (name, item) in items {
                     let name = name.bind(py);
                     let entry = match &dict {
-                        Ok(dict) => dict.get_item(name)?,
-                        Err(_) => given.getattr_opt(name)?,
+                        Some(dict) => dict.get_item(name)?,
+                        None => given.getattr_opt(name)?,
                     };
                     if let Some(entry) = entry {
                         self.fill(item, &entry, &format!("{path}.{name}"), out)?;

@@ -11,7 +11,7 @@ use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};
 use cotan::{Array, Aval, Error};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -122,6 +122,25 @@ struct Half {
 }
 
 impl Half {
+    /// A function that is called again has to give arrays like those of the first time.
+    fn fits(&self, made: &Made) -> PyResult<()> {
+        let given: Vec<&Aval> = made.y.iter().map(Value::aval).collect();
+        if given.iter().copied().eq(&self.outputs) {
+            return Ok(());
+        }
+        let list = |avals: &[&Aval]| {
+            let all: Vec<String> = avals.iter().map(ToString::to_string).collect();
+            all.join(", ")
+        };
+        Err(PyValueError::new_err(format!(
+            "adjoint {}: called again for other values, the opaque rule gave {}, but {} when it was traced; \
+             trace it anew for arguments like these",
+            self.rule.pull.name,
+            list(&given),
+            list(&self.outputs.iter().collect::<Vec<_>>())
+        )))
+    }
+
     fn pull(&self, py: Python<'_>, x: &[Value]) -> PyResult<Vec<Value>> {
         let pull = &self.rule.pull;
         let (x, cts) = x.split_at(pull.active.len());
@@ -142,11 +161,12 @@ impl Half {
         let dy = made.tree.tangents(py, &objects)?;
         let dy = dy.unwrap_or_else(|| py.None().into_bound(py));
         let found = pull.call(made.back.bind(py), dy)?;
+        let who = format!("adjoint {}", pull.name);
         (found.iter().zip(&pull.active).zip(&self.outputs))
             .map(|((ct, &i), aval)| {
                 let zero = || Array::number(aval.dtype, cotan::Number::Float(0.0));
                 let ct = ct.clone().unwrap_or_else(zero);
-                let ct = project(&pull.name, "cotangent", &pull.paths[i], &ct, aval).or_raise()?;
+                let ct = project(&who, "cotangent", &pull.paths[i], &ct, aval).or_raise()?;
                 force(py, &ct)
             })
             .collect()
@@ -167,7 +187,9 @@ impl Host for Half {
             if self.reverse {
                 self.pull(py, x)
             } else {
-                Ok(self.rule.made(py, x)?.y.clone())
+                let made = self.rule.made(py, x)?;
+                self.fits(&made)?;
+                Ok(made.y.clone())
             }
         })
     }
@@ -204,7 +226,7 @@ pub fn call<'py>(
     let tracer = if sources.is_empty() {
         None
     } else {
-        Some(call.tracer()?)
+        Some(call.tracer("adjoint")?)
     };
     let rule = Arc::new(Rule {
         function: function.clone().unbind(),

@@ -118,11 +118,11 @@ impl Call {
     }
 
     /// Begins to trace it.
-    pub fn tracer(&self) -> PyResult<Tracer> {
+    pub fn tracer(&self, kind: &'static str) -> PyResult<Tracer> {
         let sources = self.sources();
         let labels = self.pull.active.iter().map(|&i| self.pull.paths[i].clone());
         let tracer = Tracer::new(&self.pull.name, &sources.iter().collect::<Vec<_>>());
-        Ok(tracer.or_raise()?.labelled(labels.collect()))
+        Ok(tracer.or_raise()?.called(kind).labelled(labels.collect()))
     }
 
     /// The arguments, with these arrays in place of the active leaves. Those that are held constant are as
@@ -322,7 +322,7 @@ pub fn call_adjoint<'py>(
     kwargs: &Bound<'py, PyDict>,
     is_opaque: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    constants(name, kwargs)?;
+    constants(&format!("adjoint {name}"), kwargs)?;
     let call = Call::of_rule(name, args, names)?;
     if is_opaque {
         return opaque::call(py, rule, call, kwargs);
@@ -331,7 +331,7 @@ pub fn call_adjoint<'py>(
         let (y, _) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
         return constant("adjoint", name, y);
     }
-    let mut tracer = call.tracer()?;
+    let mut tracer = call.tracer("adjoint")?;
     let args = call.arguments(py, tracer.args(), true)?;
     let (y, back) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
     let (tree, kinds, outs) = taken_apart(&y)?;
@@ -356,12 +356,12 @@ pub fn call_jvp<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    constants(name, kwargs)?;
+    constants(&format!("custom_jvp {name}"), kwargs)?;
     let call = Call::of_rule(name, args, names)?;
     if call.pull.active.is_empty() {
         return constant("custom_jvp", name, function.call(args, Some(kwargs))?);
     }
-    let mut tracer = call.tracer()?;
+    let mut tracer = call.tracer("custom_jvp")?;
     let mut tangents: Vec<Option<Array>> = Vec::with_capacity(call.arrays.len());
     for array in &call.arrays {
         let zero = || -> PyResult<Array> {

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod close;
 mod custom;
+mod linear;
 mod methods;
 mod ndarray;
 mod node;

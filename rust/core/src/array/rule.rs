@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::close::close;
+use super::linear::{fault, is_zero};
+use super::node::{Number, Op};
 use super::{Array, Recording};
 use crate::aval::{Aval, broadcast, tuple};
 use crate::error::{Error, Result};
@@ -20,6 +22,8 @@ use crate::transform::vjp;
 /// [`Tracer::reverse`]. For a forward rule [`Tracer::tangents`] come first, and [`Tracer::forward`] last.
 #[derive(Debug)]
 pub struct Tracer {
+    /// What sort of rule it is, and its name: what errors start with.
+    kind: &'static str,
     name: String,
     recording: Recording,
     sources: Vec<Array>,
@@ -41,6 +45,7 @@ impl Tracer {
         }
         let recording = Recording::new();
         Ok(Tracer {
+            kind: "custom rule",
             name: name.into(),
             leaves: args.iter().map(|x| recording.leaf(x)).collect(),
             recording,
@@ -49,6 +54,17 @@ impl Tracer {
             outs: Vec::new(),
             linear: Vec::new(),
         })
+    }
+
+    /// What errors call a rule of this sort.
+    #[must_use]
+    pub fn called(mut self, kind: &'static str) -> Tracer {
+        self.kind = kind;
+        self
+    }
+
+    fn who(&self) -> String {
+        format!("{} {}", self.kind, self.name)
     }
 
     /// What errors call the arguments.
@@ -94,22 +110,24 @@ impl Tracer {
         let count = self.sources.len();
         if cts.len() != count {
             return Err(Error::Program(format!(
-                "custom rule {}: its pullback gave {} cotangents for {count} arguments; give one for each, \
-                 None for those without influence",
-                self.name,
+                "{}: its pullback gave {} cotangents for {count} arguments; give one for each, None for \
+                 those without influence",
+                self.who(),
                 cts.len(),
             )));
         }
+        let who = self.who();
         let cts: Vec<Option<Array>> = (0..count)
             .map(|i| {
                 let (label, of) = (&self.labels[i], self.sources[i].aval());
                 let ct = cts[i].as_ref();
-                ct.map(|ct| project(&self.name, "cotangent", label, ct, of))
+                ct.map(|ct| project(&who, "cotangent", label, ct, of))
                     .transpose()
             })
             .collect::<Result<_>>()?;
         let (program, captured) = self.close(&cts)?;
         let traced = Traced {
+            kind: self.kind,
             name: self.name.clone(),
             args: count,
             outs: self.outs.len(),
@@ -124,10 +142,10 @@ impl Tracer {
     /// Ends a forward rule with the results of the function and their tangents; gives the results of
     /// the call.
     pub fn forward(mut self, outs: Vec<Array>, tangents: &[Option<Array>]) -> Result<Vec<Array>> {
-        let (name, count) = (self.name.clone(), self.sources.len());
+        let (who, count) = (self.who(), self.sources.len());
         if tangents.len() != outs.len() {
             return Err(Error::Program(format!(
-                "custom rule {name}: it gave {} tangents for {} results; give one for each, None for zero",
+                "{who}: it gave {} tangents for {} results; give one for each, None for zero",
                 tangents.len(),
                 outs.len(),
             )));
@@ -135,9 +153,12 @@ impl Tracer {
         self.outs = outs;
         let tangents: Vec<Option<Array>> = (self.outs.iter().zip(tangents).enumerate())
             .map(|(i, (out, t))| {
-                let label = format!("result {i}");
+                let label = match self.outs.len() {
+                    1 => "the result".to_string(),
+                    _ => format!("result {i}"),
+                };
                 let t = t.as_ref();
-                t.map(|t| project(&name, "tangent", &label, t, out.aval()))
+                t.map(|t| project(&who, "tangent", &label, t, out.aval()))
                     .transpose()
             })
             .collect::<Result<_>>()?;
@@ -149,10 +170,23 @@ impl Tracer {
         let late = program.depends_on(&is_tangent);
         if let Some(i) = (0..keep).find(|&i| late[program.outs()[i] as usize]) {
             return Err(Error::Program(format!(
-                "custom rule {name}: result {i} depends on the tangents; compute it from the arguments alone"
+                "{who}: result {i} depends on the tangents; compute it from the arguments alone"
             )));
         }
-        let (reverse, found) = transpose(&program, count, linear, keep, true)?;
+        let mut zeros = vec![false; count + linear];
+        zeros.extend(captured.iter().map(|a| a.value().is_some_and(is_zero)));
+        let not_linear = |why: &str| {
+            Error::Program(format!(
+                "{who}: the tangent of the result must be linear in the tangents of the arguments, but {why}"
+            ))
+        };
+        if let Some(why) = fault(&program, &is_tangent, &zeros, keep)? {
+            return Err(not_linear(&why));
+        }
+        let (reverse, found, reads) = transpose(&program, count, linear, keep, true)?;
+        if reads {
+            return Err(not_linear("its derivative depends on them"));
+        }
         let mut next = count;
         let cts = (tangents.iter())
             .map(|t| {
@@ -169,7 +203,8 @@ impl Tracer {
             results: numbered(&tangents, keep),
         };
         let traced = Traced {
-            name,
+            kind: self.kind,
+            name: self.name.clone(),
             args: count,
             outs: keep,
             cts,
@@ -190,13 +225,14 @@ impl Tracer {
 
     /// The results of the call.
     fn applied(self, traced: Traced, captured: &[Array]) -> Result<Vec<Array>> {
+        let who = self.who();
         // From here on what depends on the traced leaves only is not active any more.
         drop(self.recording);
         if let Some(active) = captured.iter().find(|a| a.is_active()) {
             return Err(Error::NotDifferentiable(format!(
-                "custom rule {}: it uses an array ({}) that is being differentiated but is not among \
-                 its arguments; pass it as one, or hold it constant with dropgrad()",
-                self.name,
+                "{}: it uses an array ({}) that is being differentiated but is not among its arguments; \
+                 pass it as one, or hold it constant with dropgrad()",
+                who,
                 active.aval()
             )));
         }
@@ -217,24 +253,24 @@ impl Tracer {
     }
 }
 
-/// A cotangent (or a tangent, as `what` says) in the space of what it belongs to, as the reverse pass would
-/// bring it there: real, of its dtype, summed over the axes along which that was repeated. Errors name
-/// the rule and the argument.
+/// A cotangent (or a tangent, as `what` says) as an array like what it belongs to: of its dtype, and the
+/// real part of a complex cotangent where that is real. It has the shape already, or is the number 0.
+/// Errors start with `rule` and name the argument.
 pub fn project(rule: &str, what: &str, label: &str, given: &Array, of: &Aval) -> Result<Array> {
     if !of.dtype.is_inexact() {
         return Err(Error::DType(format!(
-            "custom rule {rule}: {label} is {} and has no {what}; give None for it",
+            "{rule}: {label} is {} and has no {what}; give None for it",
             of.dtype.numpy_name()
         )));
     }
-    let misfit = || {
-        Error::Shape(format!(
-            "custom rule {rule}: the {what} of {label} has shape {}, but {label} has {}",
-            tuple(given.shape()),
-            tuple(&of.shape)
-        ))
-    };
     let real = given.dtype().is_complex() && !of.dtype.is_complex();
+    if real && what == "tangent" {
+        return Err(Error::DType(format!(
+            "{rule}: {label} is {}, so its tangent is real, not {}",
+            of.dtype.numpy_name(),
+            given.dtype().numpy_name()
+        )));
+    }
     let fit = if real {
         Array::apply(ops::REAL, Params::None, &[given])?
     } else {
@@ -244,21 +280,33 @@ pub fn project(rule: &str, what: &str, label: &str, given: &Array, of: &Aval) ->
     if fit.shape() == of.shape.as_slice() {
         return Ok(fit);
     }
-    // One that is larger belongs to an argument that was repeated, a smaller one is repeated.
-    let both = broadcast(fit.shape(), &of.shape).ok_or_else(misfit)?;
-    let fit = fit.broadcast_to(&both)?;
-    if both == of.shape {
-        return Ok(fit);
+    if is_number_zero(given) {
+        return fit.broadcast_to(&of.shape);
     }
-    if what == "tangent" {
-        return Err(misfit());
+    let instead = match broadcast(given.shape(), &of.shape) {
+        Some(both) if both == of.shape => "; repeat it with broadcast_to",
+        Some(both) if both.as_slice() == given.shape() => {
+            "; where an argument is repeated, its cotangent is the sum along those axes"
+        }
+        _ => "",
+    };
+    Err(Error::Shape(format!(
+        "{rule}: the {what} of {label} has shape {}, but {label} has {}{instead}",
+        tuple(given.shape()),
+        tuple(&of.shape)
+    )))
+}
+
+/// Whether it is the number 0, written as one.
+fn is_number_zero(array: &Array) -> bool {
+    if !array.shape().is_empty() {
+        return false;
     }
-    let extra = both.len() - of.shape.len();
-    let axes = (0..both.len())
-        .filter(|&i| i < extra || of.shape[i - extra] == 1 && both[i] != 1)
-        .collect();
-    let sum = Array::apply(ops::SUM, Params::Axes(axes), &[&fit])?;
-    sum.reshape(&of.shape)
+    match (&array.0.op, array.0.params.as_deref()) {
+        (Op::Number(number), _) => *number == Number::Int(0) || number.as_f64() == Some(0.0),
+        (Op::Prim(_), Some(Params::Literal { value, .. })) => value.re == 0.0 && value.im == 0.0,
+        _ => false,
+    }
 }
 
 /// For each of a list, its position among those that are there, counted from `first`.
@@ -275,17 +323,23 @@ fn numbered(list: &[Option<Array>], first: usize) -> Vec<Option<usize>> {
 /// The transpose of the part of a program that is linear in the `linear` inputs behind the first `args`:
 /// from a cotangent for each output behind the first `keep` to cotangents of these inputs. Its inputs are
 /// the arguments, the cotangents, and what was captured; its outputs the kept ones, if they are asked
-/// for, and the cotangents. A map that is not linear is taken at zero.
+/// for, and the cotangents. A map that is not linear is taken at zero; the last of what is returned says
+/// whether the transposed map depends on where it is taken, which that of a linear one does not.
 fn transpose(
     program: &Program,
     args: usize,
     linear: usize,
     keep: usize,
     with_kept: bool,
-) -> Result<(Program, Vec<Option<usize>>)> {
+) -> Result<(Program, Vec<Option<usize>>, bool)> {
     let mut wrt = vec![false; program.num_inputs()];
     wrt[args..args + linear].fill(true);
     let both = vjp(program, &wrt)?;
+    let mut is_linear = wrt.clone();
+    is_linear.resize(both.program.num_inputs(), false);
+    let late = both.program.depends_on(&is_linear);
+    let transposed = &both.program.outs()[program.outs().len()..];
+    let reads = transposed.iter().any(|&v| late[v as usize]);
     let builder = Builder::new();
     let mut inputs = vec![Var::MAX; both.program.num_inputs()];
     for (i, slot) in inputs[..args].iter_mut().enumerate() {
@@ -320,7 +374,7 @@ fn transpose(
     }
     let gradients = both.gradients[args..args + linear].iter();
     let found = gradients.map(|g| at[(*g)?]).collect();
-    Ok((builder.finish(vars)?.pruned(), found))
+    Ok((builder.finish(vars)?.pruned(), found, reads))
 }
 
 /// A call of a traced function.
@@ -328,6 +382,7 @@ struct Call(Arc<Traced>);
 
 /// A traced function and its traced pullback.
 struct Traced {
+    kind: &'static str,
     name: String,
     /// Number of the arguments proper.
     args: usize,
@@ -358,7 +413,8 @@ impl Traced {
     fn forward(&self) -> Result<&Forward> {
         let made = self.forward.get_or_init(|| {
             let linear = self.cts.iter().flatten().count();
-            let (program, found) = transpose(&self.program, self.args, linear, self.outs, false)?;
+            let (program, found, _) =
+                transpose(&self.program, self.args, linear, self.outs, false)?;
             let mut next = self.args;
             let tangents = (self.gradients.iter())
                 .map(|g| {
@@ -435,7 +491,8 @@ impl Custom for Call {
         if x.len() + linear != program.num_inputs() || output >= self.0.outs {
             let wanted = program.num_inputs() - linear;
             return Err(Error::Program(format!(
-                "custom rule {}: takes {wanted} arguments and has {} results; {} given, for result {output}",
+                "{} {}: takes {wanted} arguments and has {} results; {} given, for result {output}",
+                self.0.kind,
                 self.0.name,
                 self.0.outs,
                 x.len()
@@ -446,8 +503,8 @@ impl Custom for Call {
             let wanted = program.aval((i + behind) as Var);
             if *aval != wanted {
                 return Err(Error::Shape(format!(
-                    "custom rule {}: argument {i} was {wanted} when it was traced, not {aval}; trace it anew",
-                    self.0.name
+                    "{} {}: argument {i} was {wanted} when it was traced, not {aval}; trace it anew",
+                    self.0.kind, self.0.name
                 )));
             }
         }
@@ -513,6 +570,6 @@ impl Custom for Call {
 
 impl fmt::Debug for Traced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "custom rule {}:\n{}", self.name, self.program)
+        write!(f, "{} {}:\n{}", self.kind, self.name, self.program)
     }
 }
