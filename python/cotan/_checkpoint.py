@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._structures import map_leaves
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -87,9 +86,12 @@ def _policy(policy: str | Sequence[str] | None, budget: Any) -> Any:
             f"checkpoint: there is no policy {policy!r}; there are 'nothing', 'products', a list "
             f"of names given with ct.name (policy=[{policy!r}]), and budget='200MB'"
         )
-    names = list(policy)
+    names = list(policy) if isinstance(policy, (list, tuple, set, frozenset)) else []
     if not names or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"checkpoint: a policy is a text or a list of names, not {policy!r}")
+        raise TypeError(
+            "checkpoint: a policy is 'nothing', 'products', or a list of names given with ct.name, "
+            f"not {policy!r}; in place of one there is budget='200MB'"
+        )
     return names
 
 
@@ -112,10 +114,10 @@ def name(value: Any, name: str) -> Any:
     Parameters
     ----------
     value
-        An array or a structure of arrays; it is returned as it is. Outside a checkpoint, and for
-        values that are not being differentiated, nothing happens.
+        An array or a structure, whose arrays are all named; it is returned as it is. Outside a
+        checkpoint nothing happens. What is not being differentiated is there anyway.
     name
-        The name. Several values may share one.
+        The name. Several values may share one. Policies of all checkpoints around it see it.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -128,5 +130,5 @@ def name(value: Any, name: str) -> Any:
     """
     if not isinstance(name, str):
         raise TypeError(f"name: a name is a text, not {type(name)}")
-    map_leaves(lambda array: _core.name_value(array, name), value)
+    _core.name_value(value, name)
     return value

@@ -241,6 +241,8 @@ def test_threads():
         ({"policy": "dots"}, ValueError, "nothing.*products.*budget"),
         ({"policy": []}, TypeError, "list of names"),
         ({"policy": [3]}, TypeError, "list of names"),
+        ({"policy": 3}, TypeError, "'nothing', 'products', or a list of names.*not 3.*budget"),
+        ({"policy": len}, TypeError, "'nothing', 'products', or a list of names.*not <built-in"),
         ({"policy": "products", "budget": 3}, ValueError, "not both"),
         ({"budget": "many"}, ValueError, "200MB"),
         ({"budget": -1}, ValueError, "number of bytes"),

@@ -61,6 +61,8 @@ pub struct Pull {
 /// The arguments of a call, taken apart.
 pub struct Call {
     objects: Vec<Py<PyAny>>,
+    /// The leaves as they came.
+    pub leaves: Vec<Py<PyAny>>,
     pub arrays: Vec<Array>,
     pub pull: Pull,
 }
@@ -91,7 +93,9 @@ impl Call {
             trees.push(flattener.flatten(&arg, Position::Nested, true, name)?);
         }
         let (mut arrays, mut kinds, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut leaves = Vec::with_capacity(flattener.leaves.len());
         for leaf in flattener.leaves {
+            leaves.push(leaf.object);
             arrays.push(leaf.array);
             kinds.push(leaf.kind);
             paths.push(leaf.path);
@@ -99,6 +103,7 @@ impl Call {
         let active = (0..arrays.len()).filter(|&i| arrays[i].is_active());
         Ok(Call {
             objects: args.iter().map(Bound::unbind).collect(),
+            leaves,
             pull: Pull {
                 name: name.into(),
                 names,
@@ -125,14 +130,12 @@ impl Call {
         Ok(tracer.or_raise()?.called(kind).labelled(labels.collect()))
     }
 
-    /// The arguments, with these arrays in place of the active leaves. Those that are held constant are as
-    /// they came, if `plain` says so; else their arrays are `Array`s too, copied once.
-    pub fn arguments<'py>(
+    /// The leaves as they are handed to a function, with these arrays in place of the active ones.
+    pub fn handles<'py>(
         &self,
         py: Python<'py>,
         active: &[Array],
-        plain: bool,
-    ) -> PyResult<Bound<'py, PyTuple>> {
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let pull = &self.pull;
         let mut objects = Vec::with_capacity(self.arrays.len());
         for (array, &kind) in self.arrays.iter().zip(&pull.kinds) {
@@ -144,11 +147,23 @@ impl Call {
         for (&i, array) in pull.active.iter().zip(active) {
             objects[i] = wrap(py, array.clone(), rank_of(pull.kinds[i]))?;
         }
+        Ok(objects)
+    }
+
+    /// The arguments with these leaves. Those that are held constant are as they came, if `plain` says so;
+    /// else their arrays are `Array`s too, copied once.
+    pub fn arguments<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Bound<'py, PyAny>],
+        plain: bool,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let pull = &self.pull;
         let args: Vec<Bound<'py, PyAny>> = (pull.trees.iter().zip(pull.wanted()))
             .zip(&self.objects)
             .map(|((tree, wanted), object)| {
                 if wanted || !plain {
-                    tree.build(py, &objects)
+                    tree.build(py, leaves)
                 } else {
                     Ok(object.bind(py).clone())
                 }
@@ -332,7 +347,7 @@ pub fn call_adjoint<'py>(
         return constant("adjoint", name, y);
     }
     let mut tracer = call.tracer("adjoint")?;
-    let args = call.arguments(py, tracer.args(), true)?;
+    let args = call.arguments(py, &call.handles(py, tracer.args())?, true)?;
     let (y, back) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
     let (tree, kinds, outs) = taken_apart(&y)?;
     if outs.is_empty() {
@@ -377,7 +392,7 @@ pub fn call_jvp<'py>(
     let structures: Vec<Bound<'py, PyAny>> = (call.pull.trees.iter())
         .map(|tree| structured(py, tree, &call.pull.kinds, &tangents))
         .collect::<PyResult<_>>()?;
-    let primals = call.arguments(py, tracer.args(), true)?;
+    let primals = call.arguments(py, &call.handles(py, tracer.args())?, true)?;
     let result = (rule.call((primals, PyTuple::new(py, structures)?), Some(kwargs)))
         .map_err(|error| unknown(py, "custom_jvp", name, error))?;
     let name = format!("custom_jvp {name}");

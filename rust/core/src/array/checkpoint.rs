@@ -33,25 +33,44 @@ pub enum Policy {
 }
 
 thread_local! {
-    /// What has been named, for each function that is being traced.
-    static NAMED: RefCell<Vec<Vec<(String, Array)>>> = const { RefCell::new(Vec::new()) };
+    /// What has been named, for each checkpoint that is being traced.
+    static NAMED: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives a value a name, for [`Policy::Named`] of the innermost checkpoint around it.
+/// The names in a checkpoint.
+struct Frame {
+    /// Those that its policy keeps.
+    wanted: Vec<String>,
+    /// What was given one. What is held constant is there anyway; only that it has a name matters.
+    found: Vec<(String, Option<Array>)>,
+}
+
+/// Gives a value a name, for [`Policy::Named`] of the checkpoints around it.
 #[must_use]
 pub fn name(x: &Array, name: &str) -> Array {
+    note_name(name, Some(x));
+    x.clone()
+}
+
+/// Notes that a name was given; to nothing that is differentiated, if there is no array.
+pub fn note_name(name: &str, x: Option<&Array>) {
     NAMED.with_borrow_mut(|frames| {
         if let Some(frame) = frames.last_mut() {
-            frame.push((name.into(), x.clone()));
+            frame.found.push((name.into(), x.cloned()));
         }
     });
-    x.clone()
+}
+
+/// Whether names matter: a checkpoint is being traced.
+pub fn names_matter() -> bool {
+    NAMED.with_borrow(|frames| !frames.is_empty())
 }
 
 /// Traces one call of a function whose intermediate values are not kept.
 #[derive(Debug)]
 pub struct Checkpoint {
     label: String,
+    policy: Policy,
     recording: Recording,
     sources: Vec<Array>,
     leaves: Vec<Array>,
@@ -59,13 +78,30 @@ pub struct Checkpoint {
     open: bool,
 }
 
+/// What was traced: the program to its results and to what is named, and which of that is wanted.
+struct Traced {
+    closed: Closed,
+    /// For each name that a policy around this one keeps, its variable.
+    outer: Vec<(String, Var)>,
+    /// The variables that its own policy keeps.
+    own: Vec<Var>,
+    /// All names, for the policies around this one.
+    names: Vec<String>,
+}
+
 impl Checkpoint {
     /// Starts with the arguments of the call.
-    pub fn new(label: &str, args: &[&Array]) -> Checkpoint {
+    pub fn new(label: &str, args: &[&Array], policy: &Policy) -> Checkpoint {
         let recording = Recording::new();
-        NAMED.with_borrow_mut(|frames| frames.push(Vec::new()));
+        let wanted = match policy {
+            Policy::Named(names) => names.clone(),
+            _ => Vec::new(),
+        };
+        let found = Vec::new();
+        NAMED.with_borrow_mut(|frames| frames.push(Frame { wanted, found }));
         Checkpoint {
             label: label.into(),
+            policy: policy.clone(),
             leaves: args.iter().map(|x| recording.leaf(x)).collect(),
             recording,
             sources: args.iter().map(|&x| x.clone()).collect(),
@@ -78,33 +114,51 @@ impl Checkpoint {
         &self.leaves
     }
 
-    fn named(&mut self) -> Vec<(String, Array)> {
+    fn named(&mut self) -> Vec<(String, Option<Array>)> {
         self.open = false;
-        NAMED.with_borrow_mut(Vec::pop).unwrap_or_default()
+        let frame = NAMED.with_borrow_mut(Vec::pop);
+        frame.map(|f| f.found).unwrap_or_default()
     }
 
-    /// The program from the leaves to the results and what is named, and the names' variables.
-    fn close(&mut self, outs: &[Array], policy: &Policy) -> Result<(Closed, Vec<Var>)> {
-        let mut named = self.named();
-        match policy {
-            Policy::Named(names) => {
-                if let Some(unknown) = names.iter().find(|n| named.iter().all(|(m, _)| m != *n)) {
-                    return Err(self.nothing_named(unknown, &named));
-                }
-                named.retain(|(n, _)| names.contains(n));
-            }
-            _ => named.clear(),
+    /// The program from the leaves to the results and to what policies keep by name.
+    fn close(&mut self, outs: &[Array]) -> Result<Traced> {
+        let named = self.named();
+        let own = match &self.policy {
+            Policy::Named(names) => names.as_slice(),
+            _ => &[],
+        };
+        if let Some(unknown) = own.iter().find(|n| named.iter().all(|(m, _)| m != *n)) {
+            return Err(self.nothing_named(unknown, &named));
         }
-        let outputs: Vec<&Array> = outs.iter().chain(named.iter().map(|(_, a)| a)).collect();
+        let around: Vec<String> = NAMED.with_borrow(|frames| {
+            let wanted = frames.iter().flat_map(|f| &f.wanted);
+            wanted.cloned().collect()
+        });
+        let (mut outputs, mut of_own, mut of_outer): (Vec<&Array>, Vec<usize>, Vec<_>) =
+            (outs.iter().collect(), Vec::new(), Vec::new());
+        for (name, array) in &named {
+            let Some(array) = array else { continue };
+            if own.contains(name) {
+                of_own.push(outputs.len());
+            }
+            if around.contains(name) {
+                of_outer.push((name.clone(), outputs.len()));
+            }
+            if own.contains(name) || around.contains(name) {
+                outputs.push(array);
+            }
+        }
         let closed = close(&outputs, Some((&self.leaves, self.recording.tag())))?;
-        let inputs = closed.program.num_inputs() as Var;
-        let marked = closed.program.outs[outs.len()..].iter().copied();
-        // Inputs are there anyway.
-        let marked = marked.filter(|&v| v >= inputs).collect();
-        Ok((closed, marked))
+        let all = &closed.program.outs;
+        Ok(Traced {
+            outer: of_outer.into_iter().map(|(n, i)| (n, all[i])).collect(),
+            own: of_own.into_iter().map(|i| all[i]).collect(),
+            names: named.into_iter().map(|(n, _)| n).collect(),
+            closed,
+        })
     }
 
-    fn nothing_named(&self, unknown: &str, named: &[(String, Array)]) -> Error {
+    fn nothing_named(&self, unknown: &str, named: &[(String, Option<Array>)]) -> Error {
         let mut there: Vec<String> = named.iter().map(|(n, _)| format!("{n:?}")).collect();
         there.dedup();
         let there = if there.is_empty() {
@@ -120,34 +174,61 @@ impl Checkpoint {
 
     /// Ends with the results of the function; gives those of the call, and the program that was traced,
     /// for [`Checkpoint::compare`].
-    pub fn finish(mut self, outs: &[Array], policy: &Policy) -> Result<(Vec<Array>, Program)> {
-        let (closed, marked) = self.close(outs, policy)?;
-        let traced = closed.program;
+    pub fn finish(mut self, outs: &[Array]) -> Result<(Vec<Array>, Program)> {
+        let found = self.close(outs)?;
+        let traced = found.closed.program;
         let mut inputs: Vec<&Array> = self.sources.iter().collect();
         // What the function closes over takes part like an argument.
-        inputs.extend(&closed.inputs[self.leaves.len()..]);
+        inputs.extend(&found.closed.inputs[self.leaves.len()..]);
+        for name in &found.names {
+            note_name(name, None);
+        }
         if inputs.is_empty() {
             return Ok((outs.to_vec(), traced));
         }
+        let first = traced.num_inputs() as Var;
         let mut program = traced.clone();
         program.outs.truncate(outs.len());
         program.outputs.truncate(outs.len());
-        let kept = match policy {
+        let mut kept = match &self.policy {
             Policy::Nothing => Vec::new(),
             Policy::Products => products(&program),
-            Policy::Named(_) => marked,
+            Policy::Named(_) => found.own,
             Policy::Budget(bytes) => affordable(&program, *bytes),
         };
+        // What is kept around this call is a further result of it: there it is found again.
+        for (_, var) in found.outer.iter().filter(|(_, v)| *v >= first) {
+            program.outs.push(*var);
+            program.outputs.push("".into());
+            kept.push(*var);
+        }
+        // Inputs are there anyway.
+        kept.retain(|&v| v >= first);
+        kept.sort_unstable();
+        kept.dedup();
         let rule: Arc<dyn Custom> = Arc::new(Rematerialized {
             label: self.label.clone(),
             program: Arc::new(program),
+            results: outs.len(),
             kept,
             backward: Arc::default(),
         });
+        let result = |output: usize| {
+            let rule = Arc::clone(&rule);
+            Array::apply(ops::CUSTOM, Params::Custom { rule, output }, &inputs)
+        };
+        let mut further = outs.len();
+        for (name, var) in &found.outer {
+            if *var < first {
+                note_name(name, Some(inputs[*var as usize]));
+            } else {
+                note_name(name, Some(&result(further)?));
+                further += 1;
+            }
+        }
         let results = (outs.iter().enumerate())
             .map(|(output, known)| {
-                let rule = Arc::clone(&rule);
-                let out = Array::apply(ops::CUSTOM, Params::Custom { rule, output }, &inputs)?;
+                let out = result(output)?;
                 if let Some(value) = known.value() {
                     out.0.set_value(value.clone());
                 }
@@ -158,9 +239,9 @@ impl Checkpoint {
     }
 
     /// Ends a second call, which has to do what the first one did.
-    pub fn compare(mut self, outs: &[Array], policy: &Policy, first: &Program) -> Result<()> {
-        let (closed, _) = self.close(outs, policy)?;
-        if closed.program.same_but_for_calls(first) {
+    pub fn compare(mut self, outs: &[Array], first: &Program) -> Result<()> {
+        let found = self.close(outs)?;
+        if found.closed.program.same_but_for_calls(first) {
             return Ok(());
         }
         Err(Error::Program(format!(
@@ -199,9 +280,9 @@ pub fn checkpoint<F>(label: &str, f: F, policy: &Policy, args: &[&Array]) -> Res
 where
     F: FnOnce(&[Array]) -> Result<Vec<Array>>,
 {
-    let call = Checkpoint::new(label, args);
+    let call = Checkpoint::new(label, args, policy);
     let outs = f(call.args())?;
-    Ok(call.finish(&outs, policy)?.0)
+    Ok(call.finish(&outs)?.0)
 }
 
 /// Results that are dear enough to be kept by [`Policy::Products`].
@@ -279,8 +360,10 @@ struct Rematerialized {
     label: String,
     /// Inputs: the arguments, then what was closed over.
     program: Arc<Program>,
+    /// How many outputs are results; the others are values that are kept around the call.
+    results: usize,
     kept: Vec<Var>,
-    backward: Arc<OnceLock<Result<Vjp>>>,
+    backward: Arc<[OnceLock<Result<Vjp>>; 2]>,
 }
 
 impl Rematerialized {
@@ -292,10 +375,19 @@ impl Rematerialized {
         map
     }
 
-    fn backward(&self) -> Result<&Vjp> {
-        let all = || vjp(&self.program, &vec![true; self.program.num_inputs()]);
-        self.backward
-            .get_or_init(all)
+    /// The reverse pass, from the results, or from all outputs: under a second derivative a cotangent of
+    /// what is kept around the call arrives, too.
+    fn backward(&self, from_all: bool) -> Result<&Vjp> {
+        let made = || {
+            let mut program = (*self.program).clone();
+            if !from_all {
+                program.outs.truncate(self.results);
+                program.outputs.truncate(self.results);
+            }
+            vjp(&program, &vec![true; program.num_inputs()])
+        };
+        self.backward[usize::from(from_all)]
+            .get_or_init(made)
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -338,13 +430,20 @@ impl Custom for Rematerialized {
     fn vjp<'e>(
         &self,
         x: &[V<'e>],
+        y: &[Option<V<'e>>],
         cts: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>> {
-        let backward = self.backward()?;
+        let backward = self.backward(cts[self.results..].iter().any(Option::is_some))?;
         let to = x[0];
-        // What is kept: merged with the first time, because it is written in the same way.
+        // What is kept: a result of the call, or merged with the first time, because it is written in
+        // the same way.
         let mut first = self.inputs(x);
+        for (&out, y) in self.program.outs.iter().zip(y) {
+            if let Some(y) = y.filter(|_| first[out as usize] == Var::MAX) {
+                first[out as usize] = y.var;
+            }
+        }
         self.program.write(to, &mut first, &self.kept);
         let arrived: Vec<V<'e>> = (cts.iter().flatten())
             .map(|ct| ct.apply(ops::DROPGRAD, Params::None, &[]))
@@ -422,7 +521,10 @@ impl Custom for Rematerialized {
     fn same(&self, other: &dyn Custom) -> bool {
         let other: &dyn Any = other;
         other.downcast_ref::<Rematerialized>().is_some_and(|o| {
-            self.label == o.label && self.kept == o.kept && self.program.same_structure(&o.program)
+            self.label == o.label
+                && self.kept == o.kept
+                && self.results == o.results
+                && self.program.same_structure(&o.program)
         })
     }
 }

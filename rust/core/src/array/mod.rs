@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use checkpoint::{Checkpoint, Policy, checkpoint, name};
+pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
 pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
 pub use methods::Over;

@@ -520,6 +520,7 @@ impl Custom for Call {
     fn vjp<'e>(
         &self,
         x: &[V<'e>],
+        _: &[Option<V<'e>>],
         cts: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>> {

@@ -29,11 +29,12 @@ pub trait Custom: Any + Send + Sync {
     fn infer(&self, x: &[&Aval], output: usize) -> Result<Aval>;
     /// Writes the function: its wanted outputs.
     fn lower<'e>(&self, x: &[V<'e>], wanted: &[bool]) -> Vec<Option<V<'e>>>;
-    /// Writes the cotangents of the wanted arguments, given those of the outputs (`None` where none
-    /// arrives); `None` for arguments without influence.
+    /// Writes the cotangents of the wanted arguments, given the outputs that are there and their
+    /// cotangents (`None` where none arrives); `None` for arguments without influence.
     fn vjp<'e>(
         &self,
         x: &[V<'e>],
+        y: &[Option<V<'e>>],
         cts: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> Result<Vec<Option<V<'e>>>>;

@@ -12,11 +12,13 @@ use crate::prim::{Host, Params, V, Var};
 use crate::program::Program;
 
 /// Takes the cotangents of a call's outputs (`members`: equations and which output each is), and adds
-/// those of its arguments that are active. `x` are the arguments in the program that is written.
+/// those of its arguments that are active. `x` are the arguments in the program that is written, `moved`
+/// numbers variables as they are there.
 pub(super) fn pull<'e>(
     primal: &Program,
     members: &[(usize, usize)],
     x: &[V<'e>],
+    moved: impl Fn(Var) -> Var,
     active: &[bool],
     cts: &mut Cotangents<'e>,
 ) -> Result<()> {
@@ -30,7 +32,9 @@ pub(super) fn pull<'e>(
         _ => return Ok(()),
     };
     let mut of_outputs: SmallVec<[Option<V<'e>>; 2]> = std::iter::repeat_n(None, count).collect();
+    let mut y: SmallVec<[Option<V<'e>>; 2]> = of_outputs.clone();
     for &(k, output) in members {
+        y[output] = x.first().map(|to| to.with(moved(primal.result(k))));
         of_outputs[output] = cts.unpack(cts.of(primal.result(k))).dense();
     }
     let args = primal.args(eqn);
@@ -39,7 +43,7 @@ pub(super) fn pull<'e>(
         return Ok(());
     }
     let found = match primal.params(eqn) {
-        Params::Custom { rule, .. } => rule.vjp(x, &of_outputs, &wanted)?,
+        Params::Custom { rule, .. } => rule.vjp(x, &y, &of_outputs, &wanted)?,
         Params::Host { call, .. } => pull_host(&**call, x, &of_outputs)?,
         _ => return Ok(()),
     };

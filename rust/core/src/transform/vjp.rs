@@ -84,7 +84,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             if k == first {
                 let args = primal.args(&primal.eqns[k]);
                 let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(moved(a))).collect();
-                calls::pull(primal, calls.members(k), &x, &active, &mut cts)?;
+                calls::pull(primal, calls.members(k), &x, moved, &active, &mut cts)?;
             }
             continue;
         }
