@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._structures import map_leaves
+from cotan._structures import leaves_of, map_leaves
 
 
 def const(value: Any) -> Any:
@@ -34,9 +34,17 @@ def nograd(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def constant(*args: Any, **kwargs: Any) -> Any:
-        return map_leaves(_core.dropgrad, function(*args, **kwargs))
+        result = function(*args, **kwargs)
+        # What holds no `Array` is handed on as it is.
+        if any(isinstance(leaf, _core.Array) for leaf in leaves_of(result)):
+            return map_leaves(_constant, result)
+        return result
 
     return constant
+
+
+def _constant(leaf: Any) -> Any:
+    return _core.dropgrad(leaf) if isinstance(leaf, _core.Array) else leaf
 
 
 def _at(function: Callable[..., Any], args: tuple[Any, ...], argnum: int, kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._masks import argument_names
-from cotan._structures import Tangent
+from cotan._structures import leaves_of, map_leaves
 
 _Function = Callable[..., Any]
 
@@ -285,8 +285,12 @@ def clip_gradient(
         Bounds of every element of the cotangent; -1 and 1 unless one of them or `norm` is given.
     norm
         Instead: the largest Euclidean norm of the cotangent, of all arrays of a structure together.
+        Computed in at least float32 and without overflow. With infinity or NaN anywhere in it, all
+        of it becomes NaN: there is no direction to keep.
 
     Its derivative rule is made of primitives, so it is fused, pickled and differentiated again.
+
+    Raises `ValueError` for bounds that leave nothing, and `TypeError` for bounds of both kinds.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -298,7 +302,7 @@ def clip_gradient(
     if norm is not None:
         if low is not None or high is not None:
             raise TypeError("clip_gradient: give low and high, or norm, not both")
-        if norm <= 0:
+        if not norm > 0:
             raise ValueError(f"clip_gradient: norm must be positive, not {norm}")
         return _clip_norm(x, norm=norm)
     if low is None and high is None:
@@ -308,41 +312,39 @@ def clip_gradient(
     return _clip(x, low=low, high=high)
 
 
-def _map_cotangents(function: _Function, ct: Any) -> Any:
-    """Apply a function to every array of a cotangent."""
-    if ct is None:
-        return None
-    if isinstance(ct, Tangent):
-        return Tangent(ct._type, {k: _map_cotangents(function, v) for k, v in ct._fields.items()})
-    if isinstance(ct, tuple):
-        items = [_map_cotangents(function, item) for item in ct]
-        return type(ct)(*items) if hasattr(ct, "_fields") else tuple(items)
-    if isinstance(ct, list):
-        return [_map_cotangents(function, item) for item in ct]
-    if isinstance(ct, dict):
-        return {key: _map_cotangents(function, item) for key, item in ct.items()}
-    return function(ct)
-
-
 @adjoint
 def _clip(x: Any, *, low: float | None, high: float | None) -> Any:
     def clipped(ct: Any) -> Any:
         ct = ct if low is None else _core.maximum(ct, low)
         return ct if high is None else _core.minimum(ct, high)
 
-    return x, lambda dx: (_map_cotangents(clipped, dx),)
+    return x, lambda dx: (map_leaves(clipped, dx),)
 
 
 @adjoint
 def _clip_norm(x: Any, *, norm: float) -> Any:
     def back(dx: Any) -> Any:
-        squares: list[Any] = []
-        _map_cotangents(lambda ct: squares.append(_core.sum(_core.square(_core.abs(ct)))), dx)
-        total = squares[0]
-        for square in squares[1:]:
-            total = total + square
-        # Dividing by at least the norm that is allowed: zero stays zero.
-        scale = norm / _core.maximum(_core.sqrt(total), norm)
-        return (_map_cotangents(lambda ct: ct * scale, dx),)
+        leaves = [_at_least_single(ct) for ct in leaves_of(dx) if ct.size]
+        if not leaves:
+            return (dx,)
+        # Squares of huge elements overflow, so the norm is that of the elements divided by the
+        # largest of them. That cancels, so nothing is differentiated through it.
+        largest = functools.reduce(_core.maximum, [_core.max(_core.abs(ct)) for ct in leaves])
+        largest = _core.dropgrad(_core.where(largest > 0, largest, 1.0))
+        squares = [_core.sum(_core.square(_core.abs(ct / largest))) for ct in leaves]
+        relative = _core.sqrt(functools.reduce(_core.add, squares))
+        small = relative * largest <= norm
+
+        def clipped(ct: Any) -> Any:
+            # With infinity or NaN there is no direction: the comparison is false, and this is NaN.
+            scaled = _at_least_single(ct) / largest * (norm / relative)
+            return _core.where(small, ct, scaled).astype(ct.dtype)
+
+        return (map_leaves(clipped, dx),)
 
     return x, back
+
+
+def _at_least_single(ct: Any) -> Any:
+    """Give an array as one of at least single precision."""
+    return ct.astype(np.float32) if ct.dtype.itemsize < 4 else ct

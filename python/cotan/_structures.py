@@ -12,10 +12,11 @@ from cotan._layout import register
 class Tangent:
     """The cotangent of an object: its fields, by the names they have in the object.
 
-    A field without a cotangent is None. Fields are read as attributes, or as items (`g["w"]`, and
-    `g[0]` for the children of a registered class that have no names); `replace` gives a tangent
-    with other values in some of them. Tangents of one structure can be added and subtracted, and
-    multiplied and divided by numbers; None counts as zero.
+    A field without a cotangent is None. Fields are read as attributes, or as items: `g["w"]`, also
+    for a field that is called like a method (`g["replace"]`), and `g[0]` for the children of a
+    registered class that have no names. `replace` gives a tangent with other values in some of
+    them. Tangents of one structure can be added and subtracted, and multiplied and divided by
+    numbers; None counts as zero.
 
     >>> import cotan as ct
     >>> g = ct.Tangent(complex, {"real": 1.0, "imag": None})
@@ -78,6 +79,9 @@ class Tangent:
                 raise AttributeError(self._unknown(name))
         return Tangent(self._type, {**self._fields, **fields})
 
+    # What `copy.replace` calls.
+    __replace__ = replace
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tangent):
             return NotImplemented
@@ -105,15 +109,15 @@ class Tangent:
         return self + -other if isinstance(other, Tangent) else NotImplemented
 
     def __neg__(self) -> Any:
-        return _each(lambda x: -x, self)
+        return map_leaves(lambda x: -x, self)
 
     def __mul__(self, factor: Any) -> Any:
-        return _each(lambda x: x * factor, self) if _is_number(factor) else NotImplemented
+        return map_leaves(lambda x: x * factor, self) if _is_number(factor) else NotImplemented
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Any) -> Any:
-        return _each(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
+        return map_leaves(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
 
 
 register(
@@ -147,17 +151,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.number)) or (
         isinstance(value, (np.ndarray, _core.Array)) and value.ndim == 0
     )
-
-
-def _each(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to the leaves of a cotangent."""
-    if value is None:
-        return None
-    if isinstance(value, Tangent):
-        return Tangent(value._type, {k: _each(function, v) for k, v in value._fields.items()})
-    if isinstance(value, (list, tuple, dict)):
-        return _core.structure(value).build([function(x) for x in _core.structure(value).leaves])
-    return function(value)
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -228,17 +221,20 @@ class Gradients(Mapping[_core.Array, Any]):
         return Gradients, (list(self), list(self.values()))
 
 
+def leaves_of(tree: Any) -> list[Any]:
+    """Give the leaves of a structure: its arrays, `Array`s and floats."""
+    if isinstance(tree, (_core.Array, np.ndarray)):
+        return [tree]
+    return list(_core.structure(tree).leaves)
+
+
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Apply a function to every `Array` in nested containers."""
-    if isinstance(tree, _core.Array):
+    """Apply a function to the leaves of a structure; one without leaves stays what it is."""
+    if isinstance(tree, (_core.Array, np.ndarray)):
         return function(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(map_leaves(function, item) for item in tree))
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(map_leaves(function, item) for item in tree)
-    if isinstance(tree, dict):
-        return {key: map_leaves(function, item) for key, item in tree.items()}
-    return tree
+    structure = _core.structure(tree)
+    leaves = structure.leaves
+    return structure.build([function(leaf) for leaf in leaves]) if leaves else tree
 
 
 def stacked(items: Sequence[Any]) -> Any:

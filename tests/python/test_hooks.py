@@ -349,6 +349,59 @@ class TestClip:
         (g,) = ct.gradient(lambda x: np.sum(0.0 * ct.clip_gradient(x, norm=1.0)), X)
         np.testing.assert_array_equal(g, [0.0, 0.0])
 
+    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+    @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4, 1e20, 1e37, 1e200, 1e308])
+    def test_the_norm_of_huge_and_tiny_elements(self, dtype, size):
+        dtype = np.dtype(dtype)
+        limit = float(np.finfo(dtype).max)
+        scale = dtype.type(min(size, 0.9 * limit))
+        weights = np.array([3.0, 0.0, 4.0]).astype(dtype) / dtype.type(4) * scale
+        clip = lambda x: ct.clip_gradient(x, norm=1e-3)  # noqa: E731
+
+        (g,) = ct.gradient(lambda x: np.sum(np.real(clip(x) * weights)), np.ones(3, dtype))
+        assert g.dtype == dtype
+        rtol = 4 * np.finfo(dtype).eps
+        length = 1.25 * float(abs(scale))
+        wanted = weights.conj().astype(np.complex128 if dtype.kind == "c" else float)
+        wanted = wanted / length * min(length, 1e-3)
+        np.testing.assert_allclose(
+            g, wanted.astype(dtype), rtol=rtol, atol=1e-6 if rtol > 1e-3 else 0
+        )
+
+    def test_the_smallest_norm_and_elements(self):
+        tiny = np.array([3e-320, 4e-320])
+        (g,) = ct.gradient(lambda x: np.sum(ct.clip_gradient(x, norm=1.0) * tiny), X)
+        np.testing.assert_array_equal(g, tiny)
+        (g,) = ct.gradient(lambda x: np.sum(ct.clip_gradient(x, norm=1e-200) * X), np.ones(2))
+        np.testing.assert_allclose(g, X / np.sqrt(5) * 1e-200, rtol=1e-15)
+
+    @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+    def test_what_has_no_direction_becomes_nan(self, bad):
+        def f(t):
+            t = ct.clip_gradient(t, norm=1.0)
+            return t["a"] * bad + np.sum(t["b"])
+
+        (g,) = ct.gradient(f, {"a": 1.0, "b": X})
+        assert np.isnan(g["a"])
+        assert np.isnan(g["b"]).all()
+
+    @pytest.mark.parametrize("size", [0.1, 10.0])
+    def test_the_norm_to_second_order(self, size):
+        def slope(w):
+            (g,) = ct.gradient(lambda x: np.sum(ct.clip_gradient(x, norm=1.0) * w * w), np.ones(3))
+            return np.sum(g * np.array([1.0, -2.0, 3.0]))
+
+        w = size * np.array([0.3, -0.5, 0.2])
+        (found,) = ct.gradient(slope, w)
+        step = 1e-6
+        columns = [(slope(w + e) - slope(w - e)) / (2 * step) for e in step * np.eye(3)]
+        np.testing.assert_allclose(found, columns, rtol=1e-5, atol=1e-6)
+
+    def test_empty_arrays_take_part(self):
+        tree = {"a": np.ones(2), "b": np.ones((0, 3))}
+        (g,) = ct.gradient(lambda t: 3 * np.sum(ct.clip_gradient(t, norm=1.0)["a"]), tree)
+        np.testing.assert_allclose(g["a"], np.sqrt([0.5, 0.5]))
+
     def test_it_is_made_of_primitives(self):
         _, back = ct.pullback(lambda x: ct.clip_gradient(x) * 2, X)
         names = {e.primitive for e in back.program.equations}
@@ -359,5 +412,7 @@ class TestClip:
             ct.clip_gradient(1.0, 2.0, 1.0)
         with pytest.raises(ValueError, match="norm must be positive"):
             ct.clip_gradient(1.0, norm=0.0)
+        with pytest.raises(ValueError, match="norm must be positive"):
+            ct.clip_gradient(1.0, norm=np.nan)
         with pytest.raises(TypeError, match="not both"):
             ct.clip_gradient(1.0, 1.0, norm=1.0)
