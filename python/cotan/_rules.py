@@ -226,7 +226,7 @@ def showgrad(x: Any, label: str | None = None) -> Any:
     """Give `x` back, and print its cotangent when that is computed.
 
     The line reads `∂(expression) = value`, with the expression as it stands in the source, or
-    `label`.
+    `label`. Where there is none (`map(ct.showgrad, xs)`, no source), it reads `∂(x)`.
 
     >>> import cotan as ct
     >>> ct.gradient(lambda a: ct.showgrad(a, label="a") * 3, 2.0)
@@ -255,8 +255,11 @@ def _argument_text(frame: FrameType) -> str:
         encoded[-1] = encoded[-1][:end]
         encoded[0] = encoded[0][start:]
         call = ast.parse(b"".join(encoded).decode().strip(), mode="eval").body
-        if isinstance(call, ast.Call) and call.args:
-            return " ".join(ast.unparse(call.args[0]).split())
+        # A call from C, as by `map`, is that of another function.
+        if isinstance(call, ast.Call) and _value(call.func, frame) is showgrad:
+            given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "x")]
+            if given and not isinstance(given[0], ast.Starred):
+                return " ".join(ast.unparse(given[0]).split())
     except (SyntaxError, ValueError, IndexError):
         pass
     return "x"

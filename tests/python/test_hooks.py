@@ -320,6 +320,17 @@ class TestShow:
         ct.gradient(lambda a: ct.showgrad(a, label="mine"), 1.0)
         assert capsys.readouterr().out == "∂(x) = 3.0\n∂(mine) = 1.0\n"
 
+    def test_how_it_is_called(self, capsys):
+        show = ct.showgrad
+
+        def f(a):
+            b = show(x=a * 2) + sum(map(ct.showgrad, [a])) + ct.showgrad(*[a])
+            return b + ct.showgrad(label=None, x=a + 1)
+
+        ct.gradient(f, 1.0)
+        lines = capsys.readouterr().out.splitlines()
+        assert sorted(lines) == ["∂(a * 2) = 1.0", "∂(a + 1) = 1.0", "∂(x) = 1.0", "∂(x) = 1.0"]
+
 
 class TestClip:
     def test_elements(self):
