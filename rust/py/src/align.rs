@@ -9,6 +9,7 @@ use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 use crate::array::PyArray;
 use crate::convert::{instance_dict, slot_value};
+use crate::error::step;
 use crate::layout::{self, Sort};
 use crate::tree::{Form, Tree};
 
@@ -56,7 +57,9 @@ impl<'a, 'py> Align<'a, 'py> {
     }
 
     fn error<T>(&self, path: &str, message: &str) -> PyResult<T> {
-        let path = if path.is_empty() { "the value" } else { path };
+        // Where the whole has no name, a path starts with a step.
+        let nameless = path.is_empty() || path.starts_with(['.', '[']);
+        let whole = if nameless { "the value" } else { "" };
         let operation = self.operation;
         Err(PyValueError::new_err(format!(
             "{operation}: {path} {message}"
@@ -65,6 +68,7 @@ impl<'a, 'py> Align<'a, 'py> {
 
     /// Looks for the counterparts of the leaves of a tree.
     pub fn read(&mut self, tree: &Tree, other: &Bound<'py, PyAny>, path: &str) -> PyResult<()> {
+        step(self.py)?;
         if other.is_none() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Errors of the core as Python exceptions, and the one way into long computations.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cotan::Error;
@@ -58,6 +58,21 @@ pub fn interrupted() -> bool {
     });
     // An interpreter that is shutting down has no use for the result.
     stop.unwrap_or(true)
+}
+
+/// One step of a long walk with the interpreter lock held: now and then signal handlers run, which is how
+/// Ctrl-C gets through.
+#[inline]
+pub fn step(py: Python<'_>) -> PyResult<()> {
+    thread_local! {
+        static STEPS: Cell<u32> = const { Cell::new(0) };
+    }
+    let steps = STEPS.get().wrapping_add(1);
+    STEPS.set(steps);
+    if steps.is_multiple_of(1 << 12) {
+        py.check_signals()?;
+    }
+    Ok(())
 }
 
 /// Runs a computation with the interpreter lock released. It is handed a question to ask now and then:

@@ -15,6 +15,7 @@ use crate::array::PyArray;
 use crate::convert::{
     Borrow, dtype_of, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
 };
+use crate::error::step;
 use crate::layout::{self, Layout, Sort};
 use crate::tree::{Const, Form, Kind, Leaf, Other, Tree};
 
@@ -43,6 +44,8 @@ pub struct Flattener {
     /// How many `const` were unwrapped.
     unwrapped: usize,
     parts: usize,
+    /// Whether a signal handler has put an end to it.
+    pub stopped: bool,
     refreshed: bool,
     /// What the classes met so far declare as trainable, by address.
     trainable: Vec<(usize, Option<Py<PyAny>>)>,
@@ -133,6 +136,7 @@ impl Flattener {
             back: usize::MAX,
             unwrapped: 0,
             parts: 0,
+            stopped: false,
             refreshed: false,
             trainable: Vec::new(),
         }
@@ -184,6 +188,10 @@ impl Flattener {
     }
 
     fn part(&mut self, object: &Bound<'_, PyAny>, position: Position, active: bool) -> Parts<Tree> {
+        if let Err(error) = step(object.py()) {
+            self.stopped = true;
+            return Err(error.into());
+        }
         if let Ok(array) = object.cast_exact::<PyArray>() {
             let kind = Kind::Handle(array.get().rank());
             return Ok(self.leaf(object, array.get().read()?, kind, active));

@@ -12,6 +12,7 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::bound::Binding;
 use crate::checkpoint::{Frame, run_again};
 use crate::convert::{Borrow, fingerprint};
+use crate::error::step;
 use crate::handle::DROPS;
 use crate::natural::{HandOut, Scope};
 use crate::transforms::Nested;
@@ -109,6 +110,7 @@ impl Inputs {
             trees.push(match (tree, &names) {
                 (Ok(tree), _) => tree,
                 (Err(error), Some(_)) => return Err(error),
+                (Err(error), None) if flattener.stopped => return Err(error),
                 // Once more, for an error that knows the names.
                 (Err(_), None) => {
                     let names = argument_names(f, args.len())?;
@@ -128,8 +130,8 @@ impl Inputs {
         }
         let active = (leaves.iter().enumerate())
             .filter(|(_, l)| l.active)
-            .map(|(i, l)| (i, recording.leaf(&l.array)))
-            .collect();
+            .map(|(i, l)| step(f.py()).map(|()| (i, recording.leaf(&l.array))))
+            .collect::<PyResult<_>>()?;
         let borrowed = (leaves.iter().enumerate())
             .filter_map(|(i, l)| Some((i, fingerprint(l.array.value()?)?)))
             .collect();
@@ -198,6 +200,7 @@ impl Inputs {
         let mut objects = Vec::with_capacity(self.leaves.len());
         let mut active = self.active.iter().peekable();
         for (i, leaf) in self.leaves.iter().enumerate() {
+            step(py)?;
             objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
                 (Some((_, array)), kind) => wrap(py, array.clone(), rank_of(kind))?,
                 // A number that is held constant is handed on as it is.

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::array::{Rank, force, item, wrap};
 use crate::convert::{instance_dict, set_slot, slot_value, to_ndarray, to_numpy_scalar};
+use crate::error::step;
 use crate::layout::{self, Layout, Sort};
 use crate::tangent::tangent;
 
@@ -143,6 +144,7 @@ impl Tree {
         py: Python<'py>,
         leaves: &[Option<Bound<'py, PyAny>>],
     ) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
+        step(py)?;
         let mut any = false;
         let mut part = |tree: &Tree| -> PyResult<Bound<'py, PyAny>> {
             let (tangent, found) = tree.tangents_of(py, leaves)?;
@@ -356,6 +358,7 @@ impl<'py> Builder<'_, 'py> {
 
     fn build(&mut self, tree: &Tree) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
+        step(py)?;
         let none = || py.None().into_bound(py);
         Ok(match tree {
             Tree::Leaf(i) => self.leaves[*i].clone(),
