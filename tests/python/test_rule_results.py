@@ -3,7 +3,7 @@
 import copy
 import functools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -146,6 +146,44 @@ def test_whoever_does_not_take_wanted_is_not():
 
     for back in (plain, Plain(), wrapped, functools.partial(plain), np.negative, ct.neg):
         assert ct.gradient(ct.adjoint(lambda x, back=back: (x, back)), 2.0) == (-1.0,)
+
+
+# --------------------------------------------------------------------------------------------------
+# Natural cotangents
+
+
+def natural(p):
+    return p.x, lambda d: Point(d, None)
+
+
+def test_what_is_not_asked_for_is_none_in_a_natural_cotangent():
+    rule = ct.adjoint(natural)
+    p = Point(2.0, X, "kept")
+    (g,) = ct.gradient(rule, p)
+    assert (g.x, g.y.tolist(), g.name) == (1.0, [0.0, 0.0], "kept")
+    (g,) = ct.gradient(rule, p, wrt="p.x")
+    assert (g.x, g.y, g.name) == (1.0, None, "kept")
+    (g,) = ct.gradient(lambda p: rule(p) * np.sum(p.y), Point(ct.const(2.0), X), wrt="p.y")
+    assert (g.x, g.y.tolist()) == (None, [2.0, 2.0])
+    (g,) = ct.gradient(lambda p: rule(p) * np.sum(p.y), Point(2.0, ct.const(X)))
+    assert (g.x, g.y) == (3.0, None)
+    _, back = ct.pullback(lambda p: rule(p) * np.sum(p.y), p)
+    (g,) = back.wrt("p.y")(1.0)
+    assert g.x is None
+    assert np.asarray(g.y).tolist() == [2.0, 2.0]
+
+
+def test_a_structure_without_cotangents_is_none_in_a_natural_one():
+    @dataclass
+    class Outer:
+        scale: float
+        inner: Point = field(default_factory=lambda: Point(5.0, X))
+
+    rule = ct.adjoint(lambda o: (o.scale, lambda d: Outer(d, None)))
+    (g,) = ct.gradient(rule, Outer(2.0))
+    assert type(g) is Outer
+    assert g.scale == 1.0
+    assert g.inner is None
 
 
 # --------------------------------------------------------------------------------------------------

@@ -275,7 +275,8 @@ impl Inputs {
         let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
         let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
         let _natural = HandOut::new(Scope::natural(py));
-        let entries = gradients(py, &self.trees, &kinds, &slots, cts)?;
+        let asked = vec![true; slots.len()];
+        let entries = gradients(py, &self.trees, &kinds, &slots, &asked, cts)?;
         handed_out(py, entries, self.arrays.as_deref())
     }
 
@@ -326,17 +327,22 @@ pub fn handed_out<'py>(
     }
 }
 
-/// Cotangents of active leaves as structures, one for each argument.
+/// Cotangents of active leaves (`slots`) as structures, one for each argument; `asked` says which of them
+/// are still asked for.
 pub fn gradients<'py>(
     py: Python<'py>,
     trees: &[Tree],
     kinds: &[Kind],
     slots: &[usize],
+    asked: &[bool],
     cts: &[Option<Array>],
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
     let mut present_at = vec![false; kinds.len()];
-    for (&slot, ct) in slots.iter().zip(cts) {
+    let mut asked_at = vec![false; kinds.len()];
+    for ((&slot, ct), &asked) in slots.iter().zip(cts).zip(asked) {
+        step(py)?;
+        asked_at[slot] = asked;
         present_at[slot] = ct.is_some();
         objects[slot] = match ct {
             Some(ct) => Some(present(py, ct, kinds[slot])?),
@@ -349,7 +355,9 @@ pub fn gradients<'py>(
             if !tree.any(&present_at) {
                 return Ok(none());
             }
-            Ok(tree.tangents(py, &objects)?.unwrap_or_else(none))
+            Ok(tree
+                .gradients(py, &objects, &asked_at)?
+                .unwrap_or_else(none))
         })
         .collect()
 }

@@ -8,15 +8,27 @@ use pyo3::types::{PyDict, PyString, PyType};
 use crate::convert::{instance_dict, set_slot, slot_value};
 use crate::tree::known;
 
-/// The cotangent of an object, as its class wants it.
+/// Why a field has no cotangent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// Nothing depends on it: zero.
+    NoInfluence,
+    /// It was not asked for, or is a structure without any.
+    NotAsked,
+    /// It is no leaf: data, or a number that is held constant.
+    Data,
+}
+
+/// The cotangent of an object, as its class wants it. `absent` is asked about fields without one.
 pub fn tangent<'py>(
     object: &Bound<'py, PyAny>,
     fields: &Bound<'py, PyDict>,
+    absent: impl Fn(&Bound<'py, PyString>) -> Absent,
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<(Py<PyType>, Py<PyAny>)> = PyOnceLock::new();
     let py = object.py();
     if crate::natural::is_natural(&object.get_type()) {
-        return instance(object, fields);
+        return instance(object, fields, absent);
     }
     let (class, make) = CLASS.get_or_try_init(py, || {
         let class = py.import("cotan._structures")?.getattr("Tangent")?;
@@ -35,10 +47,12 @@ pub fn tangent<'py>(
     }
 }
 
-/// The cotangent of an object as another object of its class, with zeros where there is none.
+/// The cotangent of an object as another object of its class: zero where nothing depends on a field, None
+/// where it was not asked for, and data as it is.
 fn instance<'py>(
     original: &Bound<'py, PyAny>,
     fields: &Bound<'py, PyDict>,
+    absent: impl Fn(&Bound<'py, PyString>) -> Absent,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = original.py();
     let layout = known(original)?;
@@ -56,10 +70,15 @@ fn instance<'py>(
         } else {
             instance_dict(original)?.get_item(name)?
         };
-        let value = if ct.is_none() {
-            zero.call1((own,))?
-        } else {
-            ct
+        let none = || py.None().into_bound(py);
+        let own = own.unwrap_or_else(none);
+        let value = match absent(name) {
+            _ if !ct.is_none() => ct,
+            Absent::NoInfluence => zero.call1((own,))?,
+            Absent::NotAsked => none(),
+            // What has a zero of its own is a number.
+            Absent::Data if zero.call1((&own,))?.is(&own) => own,
+            Absent::Data => none(),
         };
         match &dict {
             Some(dict) if !is_slot => dict.set_item(name, value)?,

@@ -11,7 +11,7 @@ use crate::array::{Rank, force, item, wrap};
 use crate::convert::{instance_dict, set_slot, slot_value, to_ndarray, to_numpy_scalar};
 use crate::error::step;
 use crate::layout::{self, Layout, Sort};
-use crate::tangent::tangent;
+use crate::tangent::{Absent, tangent};
 
 pub use crate::flatten::{Flattener, Position};
 
@@ -135,7 +135,18 @@ impl Tree {
         py: Python<'py>,
         leaves: &[Option<Bound<'py, PyAny>>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.tangents_of(py, leaves)?.0)
+        Ok(self.tangents_of(py, leaves, &[])?.0)
+    }
+
+    /// The same for gradients that are handed out; `asked` says for each leaf whether its gradient was
+    /// asked for.
+    pub fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Option<Bound<'py, PyAny>>],
+        asked: &[bool],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.tangents_of(py, leaves, asked)?.0)
     }
 
     /// The same, and whether there is any cotangent in it: containers keep their shape without one.
@@ -143,11 +154,12 @@ impl Tree {
         &self,
         py: Python<'py>,
         leaves: &[Option<Bound<'py, PyAny>>],
+        asked: &[bool],
     ) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
         step(py)?;
         let mut any = false;
         let mut part = |tree: &Tree| -> PyResult<Bound<'py, PyAny>> {
-            let (tangent, found) = tree.tangents_of(py, leaves)?;
+            let (tangent, found) = tree.tangents_of(py, leaves, asked)?;
             any |= found;
             Ok(tangent.unwrap_or_else(|| py.None().into_bound(py)))
         };
@@ -181,7 +193,11 @@ impl Tree {
                 if !any {
                     return Ok((None, false));
                 }
-                tangent(object.bind(py), &fields)?
+                let absent = |name: &Bound<'py, PyString>| {
+                    let field = items.iter().find(|(n, _)| n.is(name));
+                    field.map_or(Absent::Data, |(_, item)| item.absent(asked))
+                };
+                tangent(object.bind(py), &fields, absent)?
             }
             Tree::Other(other) => {
                 let items: Vec<_> = other.items.iter().map(part).collect::<PyResult<_>>()?;
@@ -193,7 +209,7 @@ impl Tree {
                     for (name, item) in other.keys.iter().zip(items) {
                         fields.set_item(name, item)?;
                     }
-                    tangent(other.original.bind(py), &fields)?
+                    tangent(other.original.bind(py), &fields, |_| Absent::Data)?
                 } else {
                     let shell = other.shell(py)?;
                     other.fill(py, shell, items)?
@@ -217,6 +233,15 @@ impl Tree {
             Tree::Leaf(i) => marked[*i],
             Tree::Tuple(_, items) | Tree::List(items) => items.iter().any(|t| t.any(marked)),
             _ => self.children().any(|t| t.any(marked)),
+        }
+    }
+
+    /// Why it has no cotangent, if it has none.
+    fn absent(&self, asked: &[bool]) -> Absent {
+        match self {
+            Tree::Leaf(i) if asked.get(*i).copied().unwrap_or(true) => Absent::NoInfluence,
+            Tree::Static(_) => Absent::Data,
+            _ => Absent::NotAsked,
         }
     }
 
