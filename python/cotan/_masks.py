@@ -106,7 +106,7 @@ def select(
     if kinds == {"part"}:
         mask = [False] * len(paths)
         for item in items:
-            for i in _matching(item, names, owner, paths, able):
+            for i in _matching(item, names, owner, paths, leaves, able):
                 mask[i] = True
         return mask, None
     if "array" in kinds:
@@ -138,8 +138,20 @@ def _by_name(wrt: dict[Any, Any], names: list[str]) -> list[Any]:
 def _asked(wrt: Any, paths: list[str], leaves: list[Any], able: list[bool]) -> list[bool]:
     found = []
     for path, leaf, can in zip(paths, leaves, able, strict=True):
-        found.append(can and bool(wrt(path, leaf)))
+        found.append(can and _answer(wrt(path, leaf), path))
     return found
+
+
+def _answer(told: Any, path: str) -> bool:
+    """Give what a predicate said of a leaf; values of leaves are no answer."""
+    if isinstance(told, (bool, np.bool_)):
+        return bool(told)
+    if isinstance(told, (np.ndarray, np.generic, _core.Array, float, complex, LeafInfo)):
+        raise TypeError(
+            f"wrt: a predicate (path, leaf) must return True or False; for {path} it returned "
+            f"{type(told).__name__}"
+        )
+    return bool(told)
 
 
 def _items(wrt: Any) -> list[Any]:
@@ -168,7 +180,12 @@ def _kind(item: Any) -> str:
 
 
 def _matching(
-    item: str | int, names: list[str], owner: list[int], paths: list[str], able: list[bool]
+    item: str | int,
+    names: list[str],
+    owner: list[int],
+    paths: list[str],
+    leaves: list[Any],
+    able: list[bool],
 ) -> Iterable[int]:
     """Give the leaves that a position, a name or a pattern stands for."""
     if not isinstance(item, str):
@@ -182,14 +199,28 @@ def _matching(
     found = _matches(item, tuple(paths))
     if not any(able[i] for i in found) and item != "**":
         possible = [path for path, can in zip(paths, able, strict=True) if can]
+        held = [i for i in found if _differentiable(leaves[i])]
+        if held:
+            # Nothing but `const` takes a leaf out of a call with a mask.
+            narrowed = isinstance(leaves[held[0]], LeafInfo)
+            why = "which the pullback leaves out" if narrowed else "held constant by ct.const"
+            raise ValueError(
+                f"wrt: {item!r} asks only for {_listed([paths[i] for i in held])}, {why}; no mask "
+                f"undoes that; there are: {_listed(possible) or 'no leaves at all'}"
+            )
         raise ValueError(_nothing(item, possible, [paths[i] for i in found]))
     return found
 
 
+def _differentiable(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    return isinstance(leaf, (float, complex)) if dtype is None else dtype.kind not in "biuSUOmM"
+
+
 def _nothing(item: str, possible: list[str], found: list[str]) -> str:
     if found:
-        text = f"wrt: {item!r} matches nothing that can have a gradient, only {_listed(found)} "
-        text += "(integers, or constants)"
+        text = f"wrt: {item!r} matches nothing that can have a gradient, only {_listed(found)}, "
+        text += "which is not of a floating dtype"
     else:
         text = f"wrt: {item!r} matches nothing"
     known = list(dict.fromkeys(prefix for path in possible for prefix in _prefixes(path)))
@@ -217,6 +248,8 @@ _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
 _STEP = re.compile(rf"\.?[^.\[\]]+|\[(?:{_QUOTED}|\[(?:{_QUOTED}|[^\[\]])*\]|[^\[\]])*\]")
 _NAME = re.compile(r"\[(?:'([^'\\]*)'|\"([^\"\\]*)\")\]")
 _END = "\0"
+# In a step of a pattern: an escaped star or backslash, a star, other text.
+_PIECE = re.compile(r"\\[\\*]|\*+|[^\\*]+|\\")
 
 
 @functools.lru_cache(maxsize=256)
@@ -233,7 +266,7 @@ def _encoded(path: str) -> str:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a path pattern: `*` matches one step, `**` any number of them."""
+    """Compile a path pattern: `*` matches one step, `**` any number; `docs/masks.md` says more."""
     steps = [m.group() for m in _STEP.finditer(pattern)]
     if not steps or "".join(steps) != pattern or pattern.startswith("."):
         raise ValueError(
@@ -247,11 +280,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             out += f"(?:{one})*"
         elif text == "*":
             out += one
-        elif "**" in text:
-            raise ValueError(f"wrt: in {pattern!r}, ** must be a step of its own, as in '**.bias'")
         else:
-            out += re.escape(text).replace(r"\*", f"[^{_END}]*") + _END
+            pieces = _PIECE.findall(text)
+            if any(piece.startswith("**") for piece in pieces):
+                raise ValueError(
+                    f"wrt: in {pattern!r}, ** must be a step of its own, as in '**.bias'; a star "
+                    r"in a key is written \*"
+                )
+            out += "".join(map(_piece, pieces)) + _END
     return re.compile(f"{out}(?:{one})*")
+
+
+def _piece(piece: str) -> str:
+    if piece == "*":
+        return f"[^{_END}]*"
+    return re.escape("*" if piece == r"\*" else piece)
 
 
 def _plain(step: str) -> str:

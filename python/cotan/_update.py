@@ -7,6 +7,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._masks import joined
+from cotan._structures import Gradients
 
 
 def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any) -> Any:
@@ -18,7 +19,8 @@ def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any)
         Any structure of arrays and floats: an object, a dictionary, an array, ...
     gradients
         Its gradient, as `gradient` gives it: a `Tangent`, containers, None where there is nothing
-        to do. A dictionary of fields may stand in place of a `Tangent`.
+        to do. A dictionary of fields may stand in place of a `Tangent`. Gradients by the identity
+        of arrays (`wrt=[model.w]`) belong to those arrays wherever they are in the model.
     function
         `function(p, d, *r)` gives the new value of a leaf, of the same shape; it is called for
         leaves with a gradient only. Other leaves are the same objects in the new model.
@@ -45,8 +47,8 @@ def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any)
     >>> ct.update(model, g, lambda p, d: p - 0.25 * d)
     {'w': 1.0, 'b': 1.0}
     """
-    structure = _core.structure(model)
-    columns = [structure.align(tree, "update") for tree in (gradients, *rest)]
+    structure = _core.structure(model, root="model")
+    columns = [_beside(structure, tree) for tree in (gradients, *rest)]
     leaves = []
     for leaf, path, *entries in zip(structure.leaves, structure.paths, *columns, strict=True):
         if entries[0] is None:
@@ -56,9 +58,24 @@ def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any)
     return structure.build(leaves)
 
 
+def _beside(structure: Any, tree: Any) -> Any:
+    """Give what belongs to each leaf: by place, or for `Gradients` by the identity of the array."""
+    if not isinstance(tree, Gradients):
+        return structure.align(tree, "update")
+    leaves = structure.leaves
+    held = {id(leaf) for leaf in leaves}
+    missing = sum(id(array) not in held for array in tree)
+    if missing:
+        raise ValueError(
+            f"update: {missing} of the {len(tree)} arrays that have a gradient are no parts of the "
+            "model"
+        )
+    return [tree.get(leaf) if isinstance(leaf, _core.Array) else None for leaf in leaves]
+
+
 def _like(leaf: Any, new: Any, path: str) -> Any:
     """Give a new value as the kind of leaf that it replaces."""
-    place = path or "the model"
+    place = "the model" if path == "model" else path
     if new is None or isinstance(new, (str, list, tuple, dict)):
         raise TypeError(f"update: the new value of {place} is {type(new).__name__}, not an array")
     old = leaf if isinstance(leaf, (_core.Array, np.ndarray)) else np.asarray(leaf)
@@ -103,7 +120,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> ct.tree_map(lambda x: 2 * x, {"w": [1.5, 2.5], "n": 3, "name": "layer"})
     {'w': [3.0, 5.0], 'n': 3, 'name': 'layer'}
     """
-    structure = _core.structure(tree)
+    structure = _core.structure(tree, root="tree")
     columns = [structure.align(other, "tree_map") for other in rest]
     return structure.build(
         [function(*entry) for entry in zip(structure.leaves, *columns, strict=True)]

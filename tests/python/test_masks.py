@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import re
 from typing import NamedTuple
 
@@ -197,14 +198,49 @@ def test_an_error_does_not_list_hundreds_of_paths():
 
 def test_only_what_can_have_a_gradient_matches():
     tree = {"ids": np.array([1, 2]), "held": ct.const(np.ones(2)), "w": 2.0}
-    for wrt in ("t.ids", "t.held"):
-        with pytest.raises(
-            ValueError, match=f"'{wrt}' matches nothing that can have a gradient, only"
-        ):
+    tree["number"] = ct.const(3.0)
+    with pytest.raises(ValueError, match=r"'t.ids' matches nothing .*only t.ids, .*no.* floating"):
+        ct.gradient(lambda t: t["w"] * 1.0, tree, wrt="t.ids")
+    for wrt in ("t.held", "t.number"):
+        with pytest.raises(ValueError, match=f"asks only for {wrt}, held constant by ct.const"):
             ct.gradient(lambda t: t["w"] * 1.0, tree, wrt=wrt)
     (g,) = ct.gradient(lambda t: t["w"] * np.sum(t["held"]), tree, wrt=["t.w", 0])
-    assert g == {"ids": None, "held": None, "w": 2.0}
+    assert g == {"ids": None, "held": None, "w": 2.0, "number": None}
     assert ct.gradient(lambda n, x: x * x, np.array([1]), 3.0, wrt=0) == (None, None)
+
+
+def test_a_predicate_answers_true_or_false():
+    tree = {"a": np.ones(2), "b": 2.0}
+    for answer in (
+        lambda path, leaf: leaf,
+        lambda path, leaf: 1.0,
+        lambda path, leaf: np.float64(1),
+    ):
+        with pytest.raises(TypeError, match=r"predicate .* True or False; for t.a it returned"):
+            ct.gradient(lambda t: np.sum(t["a"]) * t["b"], tree, wrt=answer)
+    (g,) = ct.gradient(
+        lambda t: np.sum(t["a"]) * t["b"], tree, wrt=lambda path, _: re.search("b", path)
+    )
+    assert g == {"a": None, "b": 2.0}
+    _, back = ct.pullback(lambda t: np.sum(t["a"]) * t["b"], tree)
+    with pytest.raises(TypeError, match="True or False; for t.a it returned LeafInfo"):
+        back.wrt(lambda path, leaf: leaf)
+
+
+def test_a_star_in_a_key_is_escaped():
+    tree = {"a*b": 2.0, "a-b": 3.0, "**": 5.0, "back\\slash": 7.0}
+
+    def asked(pattern):
+        (g,) = ct.gradient(lambda t: math.prod(t.values()), tree, wrt=pattern)
+        return [key for key in g if g[key] is not None]
+
+    assert asked("t['a*b']") == ["a*b", "a-b"]
+    assert asked(r"t['a\*b']") == ["a*b"]
+    assert asked(r"t['\*\*']") == ["**"]
+    key = "back\\slash"
+    assert asked(f"t[{key!r}]") == [key]
+    with pytest.raises(ValueError, match=r"a star in a key is written"):
+        asked("t['**']")
 
 
 def test_names_come_from_the_function():
@@ -251,7 +287,7 @@ def test_a_pullback_is_narrowed_again():
     once = back.wrt("**.w")
     twice = once.wrt("m.layers[0]")
     assert found(*twice(1.0)) == ["m.layers[0].w"]
-    with pytest.raises(ValueError, match="matches nothing that can have a gradient"):
+    with pytest.raises(ValueError, match="asks only for m.scale, which the pullback leaves out"):
         once.wrt("m.scale")
 
 

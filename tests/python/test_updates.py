@@ -180,12 +180,17 @@ def test_update_inside_a_gradient():
 @pytest.mark.parametrize(
     ("gradients", "function", "error", "message"),
     [
-        ({"a": [W]}, lambda p, d: p, ValueError, r"\.a has 2 entries, 1 given"),
-        ({"a": 3.0}, lambda p, d: p, ValueError, r"\.a has 2 entries.*float"),
-        ({"c": W}, lambda p, d: p, ValueError, r"the value has no 'c'; it has: a, n"),
-        ({"n": 1.0}, lambda p, d: p, ValueError, r"\.n is no array or float"),
+        ({"a": [W]}, lambda p, d: p, ValueError, r"model\.a has 2 entries, 1 given"),
+        ({"a": 3.0}, lambda p, d: p, ValueError, r"model\.a has 2 entries.*float"),
+        ({"c": W}, lambda p, d: p, ValueError, r"model has no 'c'; it has: a, n"),
+        ({"n": 1.0}, lambda p, d: p, ValueError, r"model\.n is no array or float"),
         (W, lambda p, d: p, ValueError, "parts with names.*dict.*ndarray"),
-        ({"a": [W, None]}, lambda p, d: W[:1], ValueError, r"\.a\[0\] has shape \(2,\).*\(1,\)"),
+        (
+            {"a": [W, None]},
+            lambda p, d: W[:1],
+            ValueError,
+            r"model\.a\[0\] has shape \(2,\).*\(1,\)",
+        ),
         ({"a": [W, None]}, lambda p, d: None, TypeError, r"\.a\[0\] is NoneType"),
         ({"a": [W, None]}, lambda p, d: 1j * p, TypeError, r"\.a\[0\].*float64.*complex128"),
     ],
@@ -209,7 +214,7 @@ def test_tree_map():
     assert doubled[1]["i"].tolist() == [2, 4]
     assert doubled[2].value.w == 2.0
     assert ct.tree_map(lambda x, y: (x, y), [1.0, 2.0], [3.0, None]) == [(1.0, 3.0), (2.0, None)]
-    with pytest.raises(ValueError, match=r"tree_map: \[1\] has 2 entries"):
+    with pytest.raises(ValueError, match=r"tree_map: tree\[1\] has 2 entries"):
         ct.tree_map(lambda x, y: x, [1.0, [2.0, 3.0]], [1.0, [2.0]])
 
 
@@ -225,3 +230,16 @@ def test_trainable_leaves():
     assert list(found) == ["layers[0].w", "scale"]
     assert found["layers[0].w"] is model["layers"][0].w
     assert ct.trainable_leaves(3.0) == {"": 3.0}
+
+
+def test_gradients_by_identity_belong_to_their_arrays_anywhere_in_the_model():
+    a, b = ct.array([1.0, 2.0]), ct.array(3.0)
+    model = {"layers": [{"w": a}, {"w": a, "b": b}], "rate": 0.5}
+    g = ct.gradient(lambda: np.sum(a * a) * b, wrt=[a])
+    new = ct.update(model, g, lambda p, d: p - d)
+    assert np.asarray(new["layers"][0]["w"]).tolist() == [-5.0, -10.0]
+    assert np.asarray(new["layers"][1]["w"]).tolist() == [-5.0, -10.0]
+    assert new["layers"][1]["b"] is b
+    assert new["rate"] == 0.5
+    with pytest.raises(ValueError, match="1 of the 1 arrays .* no parts of the model"):
+        ct.update({"b": b}, g, lambda p, d: p - d)

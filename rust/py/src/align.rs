@@ -62,7 +62,7 @@ impl<'a, 'py> Align<'a, 'py> {
         let whole = if nameless { "the value" } else { "" };
         let operation = self.operation;
         Err(PyValueError::new_err(format!(
-            "{operation}: {path} {message}"
+            "{operation}: {whole}{path} {message}"
         )))
     }
 

@@ -269,7 +269,8 @@ impl Flattener {
         if self.objects {
             return Ok(self.leaf(object, placeholder(), Kind::Number, active));
         }
-        if !active {
+        // With paths it is a leaf nevertheless: a mask that asks for it is told that it is constant.
+        if !active && !self.with_paths {
             return Ok(Tree::Static(object.clone().unbind()));
         }
         let number = if object.is_instance_of::<PyComplex>() {

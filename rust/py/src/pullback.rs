@@ -79,9 +79,14 @@ impl PyPullback {
         let count = self.avals.len();
         let mut align = Align::new(dy.py(), "cotangent", Reading::Cotangent, count);
         align.read(&self.results, dy, "")?;
+        let place = |i: usize| {
+            let mut paths = Vec::new();
+            self.results.paths("", &mut paths, dy.py());
+            format!("the value{}", paths.get(i).map_or("", String::as_str))
+        };
         let given = align.done().into_iter().zip(self.avals.iter());
-        given
-            .map(|(dy, aval)| dy.map_or(Ok(None), |dy| cotangent(aval, &dy)))
+        (given.enumerate())
+            .map(|(i, (dy, aval))| dy.map_or(Ok(None), |dy| cotangent(aval, &dy, || place(i))))
             .collect()
     }
 
@@ -127,19 +132,26 @@ impl PyPullback {
     }
 }
 
-/// A cotangent for a result of this dtype and shape; none for one that can have none.
-fn cotangent(aval: &cotan::Aval, dy: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+/// A cotangent for a result of this dtype and shape; none for one that can have none. Errors ask for its
+/// place.
+fn cotangent(
+    aval: &cotan::Aval,
+    dy: &Bound<'_, PyAny>,
+    place: impl Fn() -> String,
+) -> PyResult<Option<Array>> {
     let operand = Operand::expect("cotangent", dy)?;
     if operand.dtype().is_complex() && !aval.dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(
-            "cotangent: the value is of dtype {}, so its cotangent is real, not complex",
+            "cotangent: {} is of dtype {}, so its cotangent is real, not complex",
+            place(),
             aval.dtype.numpy_name()
         )));
     }
     let ct = operand.array()?;
     if ct.shape() != aval.shape.as_slice() {
         return Err(PyValueError::new_err(format!(
-            "cotangent: the value has shape {}, so its cotangent must have it too, not {}",
+            "cotangent: {} has shape {}, so its cotangent must have it too, not {}",
+            place(),
             cotan::aval::tuple(&aval.shape),
             cotan::aval::tuple(ct.shape())
         )));

@@ -12,17 +12,20 @@ use crate::tree::{Flattener, Leaf, Position, Tree};
 pub struct PyStructure {
     tree: Tree,
     leaves: Vec<Leaf>,
+    /// What paths start with.
+    root: String,
 }
 
-/// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`.
+/// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`.
 #[pyfunction]
-#[pyo3(signature = (tree, declared=false))]
-pub fn structure(tree: &Bound<'_, PyAny>, declared: bool) -> PyResult<PyStructure> {
+#[pyo3(signature = (tree, declared=false, root=""))]
+pub fn structure(tree: &Bound<'_, PyAny>, declared: bool, root: &str) -> PyResult<PyStructure> {
     let mut flattener = Flattener::of_objects(declared);
-    let tree = flattener.flatten(tree, Position::Nested, true, "")?;
+    let tree = flattener.flatten(tree, Position::Nested, true, root)?;
     Ok(PyStructure {
         tree,
         leaves: flattener.leaves,
+        root: root.into(),
     })
 }
 
@@ -70,7 +73,7 @@ impl PyStructure {
         operation: &str,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let mut align = Align::new(py, operation, Reading::Values, self.leaves.len());
-        align.read(&self.tree, other, "")?;
+        align.read(&self.tree, other, &self.root)?;
         Ok(align.done())
     }
 }
