@@ -250,7 +250,7 @@ def test_outer_names_three_levels_deep_and_to_second_order():
         return np.sum(ct.checkpoint(second, np.sin(x)))
 
     saved = ct.checkpoint(f, policy=["deep", "argument"])
-    plain = lambda x: np.sum(np.sin(np.cos(np.sin(x)) ** 2) * np.cos(np.sin(x)) * np.sin(x))  # noqa: E731
+    plain = lambda x: np.sum(np.sin(np.cos(np.sin(x)) ** 2) * np.cos(np.sin(x)) * np.sin(x))
     np.testing.assert_allclose(ct.gradient(saved, X)[0], ct.gradient(plain, X)[0], rtol=1e-13)
     got, wanted = ct.hessian(saved, X[:3]), ct.hessian(plain, X[:3])
     np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-15)
