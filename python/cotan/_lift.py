@@ -14,10 +14,9 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any
 
-import numpy as np
-
 from cotan import _core
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
+from cotan._numpy_core import DISPATCHER
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
@@ -97,7 +96,7 @@ def _names(module: Any) -> list[str]:
 
 
 def _is_dispatched(value: Any) -> bool:
-    return isinstance(value, type(np.sum))
+    return isinstance(value, DISPATCHER)
 
 
 def _lifted_name(module: Any, name: str) -> Any:

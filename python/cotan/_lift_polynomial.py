@@ -18,7 +18,7 @@ from numpy.polynomial import (
 )
 
 from cotan._lifted import lifts
-from cotan._numpy_core import FUNCTIONS, any_active, implements, plain
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, implements, plain
 from cotan._own import adopts, found, own, own_class, runs
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
@@ -34,7 +34,7 @@ for _module in _MODULES:
     runs(_functions(_module))
     for _function in vars(_module).values():
         # Some are dispatched by NumPy.
-        if isinstance(_function, type(np.sum)) and _function not in FUNCTIONS:
+        if isinstance(_function, DISPATCHER) and _function not in FUNCTIONS:
             implements(_function)(own(_function))
 
 adopts(*(f"numpy.polynomial.{name}" for name in _CLASSES))

@@ -15,6 +15,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from cotan import _core
 from cotan._subclass import expect_unmasked
 
+# What a function is that NumPy dispatches.
+DISPATCHER = type(np.sum)
+
 # NumPy's functions, and what computes them.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 

@@ -21,11 +21,9 @@ from collections.abc import Callable
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import numpy as np
-
 from cotan import _core
 from cotan._lifted import ALWAYS, LIFTED, lifts, lifts_method
-from cotan._numpy_core import FUNCTIONS, any_active, plain
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, plain
 from cotan._subclass import expect_unmasked
 
 # Objects of NumPy's by identity, and what stands for them.
@@ -135,7 +133,7 @@ def ours(value: Any) -> Any:
     found = SUBSTITUTES.get(id(value))
     if found is not None:
         return found
-    if isinstance(value, type(np.sum)):
+    if isinstance(value, DISPATCHER):
         return _asking(value)
     if isinstance(value, ModuleType):
         return namespace(value) if _is_library(value.__name__) else value
