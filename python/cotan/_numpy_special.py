@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._numpy_core import plain
+from cotan._special import call
 
 
 def _float(x: Any) -> Any:
@@ -189,16 +190,47 @@ def _entr(x: Any) -> Any:
     return _core.where(_core.isnan(x), x, inside)
 
 
-def _rel_entr(x: Any, y: Any) -> Any:
+def _both(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Give where both are positive, and them there, 1 elsewhere."""
     inside = _core.logical_and(_core.gt(x, 0), _core.gt(y, 0))
-    ratio = _core.div(_core.where(inside, x, 1), _core.where(inside, y, 1))
-    edge = _core.where(_core.logical_and(_core.eq(x, 0), _core.ge(y, 0)), 0.0, math.inf)
-    edge = _core.where(_core.isnan(_core.add(x, y)), math.nan, edge)
-    return _core.where(inside, _core.mul(x, _core.log(ratio)), edge)
+    return inside, _core.where(inside, x, 1), _core.where(inside, y, 1)
+
+
+def _log_ratio(x: Any, y: Any) -> Any:
+    """Give `log(x / y)` of positive numbers, accurate where they are nearly equal."""
+    ratio = _core.div(x, y)
+    near = _core.logical_and(_core.gt(ratio, 0.5), _core.lt(ratio, 2))
+    extreme = _core.logical_or(_core.eq(ratio, 0), _core.isinf(ratio))
+    apart = _core.sub(_core.log(x), _core.log(y))
+    close = _core.log1p(_core.div(_core.sub(_core.where(near, x, 1), _core.where(near, y, 1)), y))
+    log = _core.log(_core.where(_core.logical_or(near, extreme), 1, ratio))
+    return _core.where(near, close, _core.where(extreme, apart, log))
+
+
+def _entropy_edge(x: Any, y: Any, value: Any) -> Any:
+    edge = _core.where(_core.logical_and(_core.eq(x, 0), _core.ge(y, 0)), value, math.inf)
+    unknown = _core.logical_or(_core.isnan(x), _core.isnan(y))
+    return _core.where(unknown, math.nan, edge)
+
+
+def _rel_entr(x: Any, y: Any) -> Any:
+    inside, a, b = _both(x, y)
+    return _core.where(inside, _core.mul(a, _log_ratio(a, b)), _entropy_edge(x, y, 0.0))
+
+
+def _kl_div(x: Any, y: Any) -> Any:
+    inside, a, b = _both(x, y)
+    value = _core.add(_core.sub(_core.mul(a, _log_ratio(a, b)), a), b)
+    return _core.where(inside, value, _entropy_edge(x, y, y))
 
 
 def _logit(x: Any) -> Any:
-    return _core.sub(_core.log(x), _core.log1p(_core.neg(x)))
+    # Around a half, where both logarithms are nearly equal, by what differs.
+    near = _core.logical_and(_core.gt(x, 0.3), _core.lt(x, 0.65))
+    s = _core.sub(_core.mul(2, _core.where(near, x, 0.5)), 1)
+    middle = _core.sub(_core.log1p(s), _core.log1p(_core.neg(s)))
+    x = _core.where(near, 0.25, x)
+    return _core.where(near, middle, _core.sub(_core.log(x), _core.log1p(_core.neg(x))))
 
 
 def _log_ndtr(x: Any) -> Any:
@@ -209,7 +241,12 @@ def _log_ndtr(x: Any) -> Any:
     fraction = _core.div(1, square)
     series = 1 - fraction * (1 - 3 * fraction * (1 - 5 * fraction * (1 - 7 * fraction)))
     tail = _core.log(series) - _core.log(_core.neg(t)) - square / 2 - 0.5 * math.log(2 * math.pi)
-    return _core.where(far, tail, _core.log(_ndtr(_core.where(far, 0, x))))
+    # On the right the small difference from 1 counts.
+    right = _core.gt(x, 0)
+    small = _ndtr(_core.where(right, _core.neg(x), 0))
+    middle = _core.log(_ndtr(_core.where(_core.logical_or(far, right), 0, x)))
+    near = _core.where(right, _core.log1p(_core.neg(small)), middle)
+    return _core.where(far, tail, near)
 
 
 def _ndtr(x: Any) -> Any:
@@ -228,7 +265,9 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
     d = _core.where(zero, 1, delta)
     u = _core.square(_core.div(r, d))
     # sqrt(1 + u) - 1 without cancellation
-    loss = _core.square(d) * u / (1 + _core.sqrt(1 + u))
+    huge = _core.isinf(u)
+    u = _core.where(huge, 1, u)
+    loss = _core.where(huge, math.inf, _core.square(d) * u / (1 + _core.sqrt(1 + u)))
     return _core.where(_core.lt(delta, 0), math.inf, _core.where(zero, 0.0, loss))
 
 
@@ -236,64 +275,29 @@ def _cosm1(x: Any) -> Any:
     return _core.mul(-2, _core.square(_core.sin(_core.div(x, 2))))
 
 
-def _powm1(x: Any, y: Any) -> Any:
-    positive = _core.gt(x, 0)
-    near = _core.expm1(_core.mul(y, _core.log(_core.where(positive, x, 1))))
-    return _core.where(positive, near, _core.pow(_core.where(positive, 1, x), y) - 1)
-
-
-def _boxcox(x: Any, power: Any) -> Any:
-    return _boxcox_of(_core.log(x), power)
-
-
-def _boxcox_of(log: Any, power: Any) -> Any:
-    zero = _core.eq(power, 0)
-    p = _core.where(zero, 1, power)
-    # At 0 two terms of the series carry the derivative with respect to the power.
-    series = log + _core.where(_core.isinf(log), 0, power * _core.square(log) / 2)
-    return _core.where(zero, series, _core.expm1(p * log) / p)
-
-
-def _inv_boxcox1p(x: Any, power: Any) -> Any:
-    zero = _core.eq(power, 0)
-    p = _core.where(zero, 1, power)
-    limit = _core.expm1(x - power * _core.square(x) / 2)
-    return _core.where(zero, limit, _core.expm1(_core.log1p(p * x) / p))
-
-
-def _exprel(x: Any) -> Any:
-    zero = _core.eq(x, 0)
-    return _at(zero, 1 + _float(x) / 2, lambda t: _core.expm1(t) / t, x)
+def _of_real(name: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give a function that is computed here for real numbers, and by SciPy for complex ones."""
+    return lambda x: call(name, x) if np.result_type(x).kind == "c" else compute(x)
 
 
 SCIPY: dict[str, Callable[..., Any]] = {
     "expit": _core.sigmoid,
     "log_expit": lambda x: _core.neg(_core.softplus(_core.neg(x))),
     "logit": _logit,
-    "erf": _core.erf,
-    "erfc": _core.erfc,
-    "ndtr": _ndtr,
-    "log_ndtr": _log_ndtr,
+    "erf": _of_real("erf", _core.erf),
+    "erfc": _of_real("erfc", _core.erfc),
+    "ndtr": _of_real("ndtr", _ndtr),
+    "log_ndtr": _of_real("log_ndtr", _log_ndtr),
     "exp10": lambda x: _core.pow(10.0, x),
-    "exprel": _exprel,
     "round": _core.round,
     "cosm1": _cosm1,
-    "sindg": lambda x: _core.sin(_NUMPY["radians"](x)),
-    "cosdg": lambda x: _core.cos(_NUMPY["radians"](x)),
-    "tandg": lambda x: _core.tan(_NUMPY["radians"](x)),
-    "cotdg": lambda x: _core.reciprocal(_core.tan(_NUMPY["radians"](x))),
-    "powm1": _powm1,
     "xlogy": _xlogy,
     "xlog1py": _xlog1py,
     "entr": _entr,
     "rel_entr": _rel_entr,
-    "kl_div": lambda x, y: _core.add(_core.sub(_rel_entr(x, y), x), y),
+    "kl_div": _kl_div,
     "huber": _huber,
     "pseudo_huber": _pseudo_huber,
-    "boxcox": _boxcox,
-    "boxcox1p": lambda x, p: _boxcox_of(_core.log1p(x), p),
-    "inv_boxcox": lambda x, p: 1 + _inv_boxcox1p(x, p),
-    "inv_boxcox1p": _inv_boxcox1p,
 }
 
 COMPOSITES: dict[str, Callable[..., Any]] = {**_NUMPY, **SCIPY}

@@ -1,13 +1,17 @@
 """What computes a ufunc on `Array`s, in the dtypes of the loop that NumPy would choose."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan import _special_families as _families  # noqa: F401
+from cotan import _special_table as _table  # noqa: F401
 from cotan._numpy_core import refuse
 from cotan._numpy_special import COMPOSITES
+from cotan._special import PARTIALS, call
 
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
     ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
@@ -20,7 +24,8 @@ _SUPPORTED = {
 def rule(ufunc: Any) -> Callable[..., Any] | None:
     """Give what computes a ufunc on arrays, if anything does."""
     name = ufunc.__name__
-    return COMPOSITES.get(name) or _PRIMITIVES.get(name)
+    found = COMPOSITES.get(name) or _PRIMITIVES.get(name)
+    return functools.partial(call, name) if found is None and name in PARTIALS else found
 
 
 def needed(ufunc: Any) -> Callable[..., Any]:

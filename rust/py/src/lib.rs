@@ -30,6 +30,7 @@ mod program;
 mod pullback;
 mod rules;
 mod scalar;
+mod special;
 mod structure;
 mod subclass;
 mod table;
@@ -110,6 +111,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         rules::call_adjoint,
         rules::call_jvp,
         hook::call_back,
+        special::call_special,
         hook::hooked,
         fork::before_fork,
         fork::after_fork_in_parent,

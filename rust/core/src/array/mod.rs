@@ -31,7 +31,7 @@ use node::{Inputs, Node, Op};
 use num_complex::Complex;
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
-pub use rule::{Tracer, project};
+pub use rule::{Tracer, project, write_traced};
 pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};

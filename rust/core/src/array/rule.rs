@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::close::close;
 use super::linear::{fault, is_zero};
 use super::node::{Number, Op};
+use super::close::{close, values};
 use super::{Array, Recording};
 use crate::aval::{Aval, broadcast, tuple};
 use crate::error::{Error, Result};
@@ -307,6 +307,52 @@ fn is_number_zero(array: &Array) -> bool {
         (Op::Prim(_), Some(Params::Literal { value, .. })) => value.re == 0.0 && value.im == 0.0,
         _ => false,
     }
+}
+
+/// Traces a function of arrays of which only dtypes and shapes are known, and writes what it gives behind
+/// `x`, which stands for these arrays. Besides them it may use numbers, but no other arrays.
+pub fn write_traced<'e>(
+    name: &str,
+    x: &[V<'e>],
+    function: impl FnOnce(&[Array]) -> Result<Vec<Option<Array>>>,
+) -> Result<Vec<Option<V<'e>>>> {
+    let Some(&to) = x.first() else {
+        return Err(Error::Program(format!("{name}: no arguments")));
+    };
+    let recording = Recording::new();
+    let leaves: Vec<Array> = (x.iter())
+        .map(|v| recording.placeholder(&v.aval()))
+        .collect();
+    let found = function(&leaves)?;
+    let outputs: Vec<&Array> = found.iter().flatten().collect();
+    let closed = close(&outputs, Some((&leaves, recording.tag())))?;
+    let mut map: Vec<Var> = vec![Var::MAX; closed.program.num_vars()];
+    for (slot, v) in map.iter_mut().zip(x) {
+        *slot = v.var;
+    }
+    let captured = values(&closed.inputs[x.len()..], &mut || false)?;
+    for (slot, value) in map[x.len()..].iter_mut().zip(&captured) {
+        let number = value.item().ok_or_else(|| {
+            Error::Program(format!(
+                "{name}: its rule uses an array ({}) that is none of its arguments",
+                value.aval()
+            ))
+        })?;
+        let literal = Params::Literal {
+            dtype: value.dtype(),
+            value: number,
+        };
+        let literal = to.with(to.emit.emit(ops::LITERAL, literal, &[]));
+        *slot = literal.broadcast_to(value.shape()).var;
+    }
+    closed.program.write(to, &mut map, closed.program.outs());
+    let mut outs = closed.program.outs().iter();
+    Ok((found.iter())
+        .map(|found| {
+            let out = found.as_ref().and_then(|_| outs.next())?;
+            Some(to.with(map[*out as usize]))
+        })
+        .collect())
 }
 
 /// For each of a list, its position among those that are there, counted from `first`.

@@ -295,13 +295,17 @@ where
         room,
         |x: &mut [T], y: &mut [Complex<T>], scratch| {
             if scale != 1.0 {
-                x.iter_mut().for_each(|x| *x = *x * factor);
+                for x in x.iter_mut() {
+                    *x = *x * factor;
+                }
             }
             let half = n / 2 + 1;
             // It fails for other lengths than these only.
             let _ = plan.process_with_scratch(x, &mut y[..half], scratch);
             if inverse {
-                y[..half].iter_mut().for_each(|z| *z = z.conj());
+                for z in &mut y[..half] {
+                    *z = z.conj();
+                }
             }
             let (known, rest) = y.split_at_mut(half);
             for (z, &w) in rest.iter_mut().zip(known[1..n.div_ceil(2)].iter().rev()) {
@@ -337,7 +341,9 @@ where
         room,
         |x: &mut [T], y: &mut [Complex<T>], scratch| {
             if folded || scale != 1.0 {
-                x.iter_mut().for_each(|x| *x = *x * factor);
+                for x in x.iter_mut() {
+                    *x = *x * factor;
+                }
             }
             // It fails for other lengths than these only.
             let _ = plan.process_with_scratch(x, y, scratch);

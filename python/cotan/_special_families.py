@@ -1,0 +1,328 @@
+"""Derivatives of the ufuncs of `scipy.special`, continued: Bessel functions, polynomials, elliptic and
+hypergeometric functions.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import refuse
+from cotan._special import PARTIALS, UNKNOWN, Functions
+
+f = Functions()
+where = _core.where
+SQRT_PI = math.sqrt(math.pi)
+
+
+def _real_only(name: str, x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise refuse(f"scipy.special.{name} of complex numbers")
+
+
+# --------------------------------------------------------------------------------------------------
+# Bessel functions
+
+
+def _cylinder(name: str, below: float, above: float, own: Any = 0) -> Callable[..., Any]:
+    """Give the derivative as a sum of the orders next to it, and the function itself."""
+
+    def partial(v: Any, z: Any) -> Any:
+        slope = below * getattr(f, name)(v - 1, z) + above * getattr(f, name)(v + 1, z)
+        return slope + own * getattr(f, name)(v, z) if own else slope
+
+    return partial
+
+
+def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
+    """Give the same for one that is scaled by the size of a real argument."""
+
+    def partial(v: Any, z: Any) -> Any:
+        _real_only(name, z)
+        g = getattr(f, name)
+        slope = 0.5 * g(v - 1, z) + above * g(v + 1, z)
+        return slope - decay * np.sign(z) * g(v, z) if decay else slope
+
+    return partial
+
+
+def _spherical(name: str, below: float, above: float) -> Callable[..., Any]:
+    def partial(n: Any, z: Any) -> Any:
+        g = getattr(f, name)
+        lower = g(np.maximum(n - 1, 0), z)
+        return (below * n * lower + above * (n + 1) * g(n + 1, z)) / (2 * n + 1)
+
+    return partial
+
+
+def _struve(name: str, above: float) -> Callable[..., Any]:
+    def partial(v: Any, x: Any) -> Any:
+        g = getattr(f, name)
+        power = (x / 2) ** v / (2 * SQRT_PI) * f.rgamma(v + 1.5)
+        return (g(v - 1, x) + above * g(v + 1, x)) / 2 + power
+
+    return partial
+
+
+def _airy(z: Any) -> Any:
+    ai, aip, bi, bip = f.airy(z)
+    return aip, z * ai, bip, z * bi
+
+
+def _itairy(x: Any) -> Any:
+    ai, _, bi, _ = f.airy(x)
+    ai_left, _, bi_left, _ = f.airy(-x)
+    return ai, bi, ai_left, bi_left
+
+
+def _kelvin(x: Any) -> Any:
+    be, ke, bep, kep = f.kelvin(x)
+    return bep, kep, 1j * be - bep / x, 1j * ke - kep / x
+
+
+def _parabolic(name: str) -> Callable[..., Any]:
+    def partial(v: Any, x: Any) -> Any:
+        y, slope = getattr(f, name)(v, x)
+        return slope, (x * x / 4 - v - 0.5) * y
+
+    return partial
+
+
+def _pbwa(a: Any, x: Any) -> Any:
+    y, slope = f.pbwa(a, x)
+    return slope, (a - x * x / 4) * y
+
+
+for _name in ("jv", "yv", "hankel1", "hankel2"):
+    PARTIALS[_name] = (UNKNOWN, _cylinder(_name, 0.5, -0.5))
+for _name in ("jn", "yn", "in", "kn"):
+    _below, _above = {"in": (1, 1), "kn": (-1, -1)}.get(_name, (1, -1))
+    for _kind in (f"_spherical_{_name}", f"_spherical_{_name}_d"):
+        PARTIALS[_kind] = (UNKNOWN, _spherical(_kind, _below, _above))
+
+PARTIALS.update({
+    "yn": (UNKNOWN, _cylinder("yv", 0.5, -0.5)),
+    "iv": (UNKNOWN, _cylinder("iv", 0.5, 0.5)),
+    "kv": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
+    "kn": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
+    "kve": (UNKNOWN, _cylinder("kve", -0.5, -0.5, 1)),
+    "hankel1e": (UNKNOWN, _cylinder("hankel1e", 0.5, -0.5, -1j)),
+    "hankel2e": (UNKNOWN, _cylinder("hankel2e", 0.5, -0.5, 1j)),
+    "jve": (UNKNOWN, _scaled("jve", -0.5, 0)),
+    "yve": (UNKNOWN, _scaled("yve", -0.5, 0)),
+    "ive": (UNKNOWN, _scaled("ive", 0.5, 1)),
+    "j0": (lambda x: -f.j1(x),),
+    "j1": (lambda x: (f.j0(x) - f.jv(2.0, x)) / 2,),
+    "y0": (lambda x: -f.y1(x),),
+    "y1": (lambda x: (f.y0(x) - f.yv(2.0, x)) / 2,),
+    "i0": (lambda x: f.i1(x),),
+    "i1": (lambda x: (f.i0(x) + f.iv(2.0, x)) / 2,),
+    "i0e": (lambda x: f.i1e(x) - np.sign(x) * f.i0e(x),),
+    "i1e": (lambda x: (f.i0e(x) + f.ive(2.0, x)) / 2 - np.sign(x) * f.i1e(x),),
+    "k0": (lambda x: -f.k1(x),),
+    "k1": (lambda x: -(f.k0(x) + f.kv(2.0, x)) / 2,),
+    "k0e": (lambda x: f.k0e(x) - f.k1e(x),),
+    "k1e": (lambda x: f.k1e(x) - (f.k0e(x) + f.kve(2.0, x)) / 2,),
+    "struve": (UNKNOWN, _struve("struve", -1)),
+    "modstruve": (UNKNOWN, _struve("modstruve", 1)),
+    "airy": (_airy,),
+    "itairy": (_itairy,),
+    "kelvin": (_kelvin,),
+    "ber": (lambda x: f.berp(x),),
+    "bei": (lambda x: f.beip(x),),
+    "ker": (lambda x: f.kerp(x),),
+    "kei": (lambda x: f.keip(x),),
+    "berp": (lambda x: -f.bei(x) - f.berp(x) / x,),
+    "beip": (lambda x: f.ber(x) - f.beip(x) / x,),
+    "kerp": (lambda x: -f.kei(x) - f.kerp(x) / x,),
+    "keip": (lambda x: f.ker(x) - f.keip(x) / x,),
+    "itj0y0": (lambda x: (f.j0(x), f.y0(x)),),
+    "iti0k0": (lambda x: (f.i0(x), f.k0(x)),),
+    "it2j0y0": (lambda x: ((1 - f.j0(x)) / x, -f.y0(x) / x),),
+    "it2i0k0": (lambda x: ((f.i0(x) - 1) / x, -f.k0(x) / x),),
+    "itstruve0": (lambda x: f.struve(0.0, x),),
+    "it2struve0": (lambda x: -f.struve(0.0, x) / x,),
+    "itmodstruve0": (lambda x: f.modstruve(0.0, x),),
+    "pbdv": (UNKNOWN, _parabolic("pbdv")),
+    "pbvv": (UNKNOWN, _parabolic("pbvv")),
+    "pbwa": (UNKNOWN, _pbwa),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Orthogonal polynomials
+
+
+def _below(n: Any, slope: Callable[[Any], Any]) -> Any:
+    """Give a derivative in terms of the degree below; there is none below 0."""
+    zero = n == 0
+    return where(zero, 0.0, slope(where(zero, 1, n) - 1))
+
+
+def _lpmv(m: Any, v: Any, x: Any) -> Any:
+    return (v * x * f.lpmv(m, v, x) - (v + m) * f.lpmv(m, v - 1, x)) / (x * x - 1)
+
+
+def _sh_jacobi(n: Any, p: Any, q: Any, x: Any) -> Any:
+    def slope(k: Any) -> Any:
+        return (n + p) * f.eval_jacobi(k, p - q + 1, q, 2 * x - 1) / f.binom(2 * n + p - 1, n)
+
+    return _below(n, slope)
+
+
+PARTIALS.update({
+    "eval_legendre": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: f.eval_gegenbauer(k, 1.5, x)),
+    ),
+    "eval_chebyt": (UNKNOWN, lambda n, x: _below(n, lambda k: n * f.eval_chebyu(k, x))),
+    "eval_chebyu": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: 2 * f.eval_gegenbauer(k, 2.0, x)),
+    ),
+    "eval_chebyc": (UNKNOWN, lambda n, x: _below(n, lambda k: n * f.eval_chebyu(k, x / 2))),
+    "eval_chebys": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: f.eval_gegenbauer(k, 2.0, x / 2)),
+    ),
+    "eval_sh_legendre": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: 2 * f.eval_gegenbauer(k, 1.5, 2 * x - 1)),
+    ),
+    "eval_sh_chebyt": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: 2 * n * f.eval_chebyu(k, 2 * x - 1)),
+    ),
+    "eval_sh_chebyu": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: 4 * f.eval_gegenbauer(k, 2.0, 2 * x - 1)),
+    ),
+    "eval_hermite": (UNKNOWN, lambda n, x: _below(n, lambda k: 2 * n * f.eval_hermite(k, x))),
+    "eval_hermitenorm": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: n * f.eval_hermitenorm(k, x)),
+    ),
+    "eval_laguerre": (
+        UNKNOWN, lambda n, x: _below(n, lambda k: -f.eval_genlaguerre(k, 1.0, x)),
+    ),
+    "eval_genlaguerre": (
+        UNKNOWN, UNKNOWN, lambda n, a, x: _below(n, lambda k: -f.eval_genlaguerre(k, a + 1, x)),
+    ),
+    "eval_gegenbauer": (
+        UNKNOWN,
+        UNKNOWN,
+        lambda n, a, x: _below(n, lambda k: 2 * a * f.eval_gegenbauer(k, a + 1, x)),
+    ),
+    "eval_jacobi": (
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        lambda n, a, b, x: _below(
+            n, lambda k: (n + a + b + 1) / 2 * f.eval_jacobi(k, a + 1, b + 1, x)
+        ),
+    ),
+    "eval_sh_jacobi": (UNKNOWN, UNKNOWN, UNKNOWN, _sh_jacobi),
+    "lpmv": (UNKNOWN, UNKNOWN, _lpmv),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Hypergeometric and elliptic functions
+
+
+def _ellipk(m: Any) -> Any:
+    return math.pi / 8 * f.hyp2f1(1.5, 1.5, 2.0, m)
+
+
+def _ellipe(m: Any) -> Any:
+    return -math.pi / 8 * f.hyp2f1(0.5, 1.5, 2.0, m)
+
+
+def _ellipkm1(p: Any) -> Any:
+    near = p < 0.5
+    q = where(near, p, 0.25)
+    return where(
+        near,
+        (f.ellipkm1(q) - f.ellipe(1 - q) / q) / (2 * (1 - q)),
+        -_ellipk(1 - where(near, 0.75, p)),
+    )
+
+
+def _reduced(phi: Any) -> tuple[Any, Any, Any]:
+    """Give the nearest multiple of pi, and sine and cosine of what is left."""
+    turns = np.round(_core.dropgrad(phi) / math.pi)
+    rest = phi - turns * math.pi
+    return turns, np.sin(rest), np.cos(rest)
+
+
+def _first_kind(phi: Any, m: Any) -> Any:
+    """Give the derivative of `ellipkinc` with respect to `m`."""
+    turns, s, c = _reduced(phi)
+    whole = where(turns == 0, 0.0, 2 * turns * _ellipk(where(turns == 0, 0.0, m)))
+    return whole + s**3 / 6 * f.elliprd(c * c, 1 + 0 * s, 1 - m * s * s)
+
+
+def _second_kind(phi: Any, m: Any) -> Any:
+    turns, s, c = _reduced(phi)
+    whole = where(turns == 0, 0.0, 2 * turns * _ellipe(where(turns == 0, 0.0, m)))
+    return whole - s**3 / 6 * f.elliprd(c * c, 1 - m * s * s, 1 + 0 * s)
+
+
+def _delta(phi: Any, m: Any) -> Any:
+    return np.sqrt(1 - m * np.sin(phi) ** 2)
+
+
+def _ellipj_u(u: Any, m: Any) -> Any:
+    sn, cn, dn, _ = f.ellipj(u, m)
+    return cn * dn, -sn * dn, -m * sn * cn, dn
+
+
+def _ellipj_m(u: Any, m: Any) -> Any:
+    sn, cn, dn, phi = f.ellipj(u, m)
+    # From u = ellipkinc(phi, m)
+    slope = -dn * _first_kind(phi, m)
+    return cn * slope, -sn * slope, -(sn * sn / 2 + m * sn * cn * slope) / dn, slope
+
+
+def _rd_x(x: Any, y: Any, z: Any) -> Any:
+    return (f.elliprd(x, y, z) - f.elliprd(y, z, x)) / (2 * (z - x))
+
+
+def _rd_z(x: Any, y: Any, z: Any) -> Any:
+    rest = x * _rd_x(x, y, z) + y * _rd_x(y, x, z)
+    return -(1.5 * f.elliprd(x, y, z) + rest) / z
+
+
+def _rc_x(x: Any, y: Any) -> Any:
+    return (f.elliprc(x, y) - 1 / np.sqrt(x)) / (2 * (y - x))
+
+
+def _rc_y(x: Any, y: Any) -> Any:
+    return -(f.elliprc(x, y) / 2 + x * _rc_x(x, y)) / y
+
+
+def _agm(a: Any, b: Any) -> Any:
+    whole = a + b
+    m = ((a - b) / whole) ** 2
+    k = f.ellipk(m)
+    return math.pi / 4 * (1 / k - 4 * b * (a - b) * _ellipk(m) / (whole * k) ** 2)
+
+
+PARTIALS.update({
+    "hyp0f1": (UNKNOWN, lambda b, z: f.hyp0f1(b + 1, z) / b),
+    "hyp1f1": (UNKNOWN, UNKNOWN, lambda a, b, z: a / b * f.hyp1f1(a + 1, b + 1, z)),
+    "hyp2f1": (
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        lambda a, b, c, z: a * b / c * f.hyp2f1(a + 1, b + 1, c + 1, z),
+    ),
+    "hyperu": (UNKNOWN, UNKNOWN, lambda a, b, x: -a * f.hyperu(a + 1, b + 1, x)),
+    "ellipk": (_ellipk,),
+    "ellipkm1": (_ellipkm1,),
+    "ellipe": (_ellipe,),
+    "ellipkinc": (lambda phi, m: 1 / _delta(phi, m), _first_kind),
+    "ellipeinc": (_delta, _second_kind),
+    "ellipj": (_ellipj_u, _ellipj_m),
+    "elliprf": (
+        lambda x, y, z: -f.elliprd(y, z, x) / 6,
+        lambda x, y, z: -f.elliprd(x, z, y) / 6,
+        lambda x, y, z: -f.elliprd(x, y, z) / 6,
+    ),
+    "elliprc": (_rc_x, _rc_y),
+    "elliprd": (_rd_x, lambda x, y, z: _rd_x(y, x, z), _rd_z),
+    "agm": (_agm, lambda a, b: _agm(b, a)),
+})  # fmt: skip

@@ -1,0 +1,324 @@
+"""Derivatives of the ufuncs of `scipy.special`: see `_special`.
+
+Formulas that cancel or divide by zero somewhere inside of the domain are avoided where another one is
+known: recurrences that go both ways, hypergeometric functions, Carlson's integrals.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import refuse
+from cotan._special import PARTIALS, UNKNOWN, ZERO, Functions
+
+f = Functions()
+where = _core.where
+
+SQRT_PI = math.sqrt(math.pi)
+SQRT_2PI = math.sqrt(2 * math.pi)
+
+
+def _real_only(name: str, x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise refuse(f"scipy.special.{name} of complex numbers")
+
+
+def _times(value: Any, partial: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: value * partial(*args)
+
+
+def _inverse(partial: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: 1 / partial(*args)
+
+
+# --------------------------------------------------------------------------------------------------
+# The error function and its relatives
+
+
+def _voigt(which: str) -> Callable[..., Any]:
+    def partial(x: Any, sigma: Any, gamma: Any) -> Any:
+        zero = sigma == 0
+        s = where(zero, 1, sigma)
+        z = _core.apply("complex", x / (s * math.sqrt(2)), gamma / (s * math.sqrt(2)))
+        w = f.wofz(z)
+        slope = 2j / SQRT_PI - 2 * z * w
+        norm = 1 / (2 * SQRT_PI * s * s)
+        square = x * x + gamma * gamma
+        square = where(zero, square, 1)
+        if which == "x":
+            return where(zero, -2 * gamma * x / (math.pi * square**2), slope.real * norm)
+        if which == "gamma":
+            lorentz = (x * x - gamma * gamma) / (math.pi * square**2)
+            return where(zero, lorentz, -slope.imag * norm)
+        turned = w.real + (slope * z).real
+        return where(zero, 0.0, -turned / (SQRT_2PI * s * s))
+
+    return partial
+
+
+def _owens_t_h(h: Any, a: Any) -> Any:
+    return -np.exp(-h * h / 2) * _core.erf(a * h * math.sqrt(0.5)) / (2 * SQRT_2PI)
+
+
+def _owens_t_a(h: Any, a: Any) -> Any:
+    square = 1 + a * a
+    return np.exp(-h * h * square / 2) / (2 * math.pi * square)
+
+
+PARTIALS.update({
+    "erf": (lambda x: 2 / SQRT_PI * np.exp(-x * x),),
+    "erfc": (lambda x: -2 / SQRT_PI * np.exp(-x * x),),
+    "erfcx": (lambda x: 2 * x * f.erfcx(x) - 2 / SQRT_PI,),
+    "erfi": (lambda x: 2 / SQRT_PI * np.exp(x * x),),
+    "erfinv": (lambda y: SQRT_PI / 2 * np.exp(f.erfinv(y) ** 2),),
+    "erfcinv": (lambda y: -SQRT_PI / 2 * np.exp(f.erfcinv(y) ** 2),),
+    "dawsn": (lambda x: 1 - 2 * x * f.dawsn(x),),
+    "wofz": (lambda z: 2j / SQRT_PI - 2 * z * f.wofz(z),),
+    "ndtr": (lambda x: np.exp(-x * x / 2) / SQRT_2PI,),
+    "log_ndtr": (lambda x: np.exp(-x * x / 2 - f.log_ndtr(x)) / SQRT_2PI,),
+    "ndtri": (lambda y: SQRT_2PI * np.exp(f.ndtri(y) ** 2 / 2),),
+    "ndtri_exp": (lambda y: SQRT_2PI * np.exp(y + f.ndtri_exp(y) ** 2 / 2),),
+    "voigt_profile": (_voigt("x"), _voigt("sigma"), _voigt("gamma")),
+    "owens_t": (_owens_t_h, _owens_t_a),
+    "fresnel": (lambda z: (np.sin(math.pi / 2 * z * z), np.cos(math.pi / 2 * z * z)),),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# The gamma function and its relatives
+
+
+def _psi(x: Any) -> Any:
+    _real_only("psi", x)
+    return f._zeta(2.0, x)
+
+
+def _rgamma(x: Any) -> Any:
+    # Left of the middle by reflection: the reciprocal is smooth at the poles of gamma.
+    left = (x.real if x.dtype.kind == "c" else x) < 0.5
+    y = 1 - where(left, x, 0)
+    turn = math.pi * where(left, x, 0)
+    reflected = f.gamma(y) * (np.cos(turn) - np.sin(turn) * f.psi(y) / math.pi)
+    right = where(left, 1, x)
+    return where(left, reflected, -f.psi(right) * f.rgamma(right))
+
+
+def gamma_density(a: Any, x: Any) -> Any:
+    """Give `x ** (a - 1) * exp(-x) / gamma(a)`."""
+    return np.exp(f.xlogy(a - 1, x) - x - f.gammaln(a))
+
+
+def beta_density(a: Any, b: Any, x: Any) -> Any:
+    """Give `x ** (a - 1) * (1 - x) ** (b - 1) / beta(a, b)`."""
+    return np.exp(f.xlogy(a - 1, x) + f.xlog1py(b - 1, -x) - f.betaln(a, b))
+
+
+PARTIALS.update({
+    "gamma": (lambda x: f.gamma(x) * f.psi(x),),
+    "loggamma": (lambda x: f.psi(x),),
+    "gammaln": (lambda x: f.psi(x),),
+    "rgamma": (_rgamma,),
+    "gammasgn": (ZERO,),
+    "psi": (_psi,),
+    "_zeta": (UNKNOWN, lambda s, q: -s * f._zeta(s + 1, q)),
+    "beta": (
+        lambda a, b: f.beta(a, b) * (f.psi(a) - f.psi(a + b)),
+        lambda a, b: f.beta(a, b) * (f.psi(b) - f.psi(a + b)),
+    ),
+    "betaln": (
+        lambda a, b: f.psi(a) - f.psi(a + b),
+        lambda a, b: f.psi(b) - f.psi(a + b),
+    ),
+    "binom": (
+        lambda n, k: f.binom(n, k) * (f.psi(n + 1) - f.psi(n - k + 1)),
+        lambda n, k: f.binom(n, k) * (f.psi(n - k + 1) - f.psi(k + 1)),
+    ),
+    "poch": (
+        lambda z, m: f.poch(z, m) * (f.psi(z + m) - f.psi(z)),
+        lambda z, m: f.poch(z, m) * f.psi(z + m),
+    ),
+    "gammainc": (UNKNOWN, gamma_density),
+    "gammaincc": (UNKNOWN, _times(-1, gamma_density)),
+    "gammaincinv": (UNKNOWN, lambda a, y: 1 / gamma_density(a, f.gammaincinv(a, y))),
+    "gammainccinv": (UNKNOWN, lambda a, y: -1 / gamma_density(a, f.gammainccinv(a, y))),
+    "betainc": (UNKNOWN, UNKNOWN, beta_density),
+    "betaincc": (UNKNOWN, UNKNOWN, _times(-1, beta_density)),
+    "betaincinv": (
+        UNKNOWN, UNKNOWN, lambda a, b, y: 1 / beta_density(a, b, f.betaincinv(a, b, y)),
+    ),
+    "betainccinv": (
+        UNKNOWN, UNKNOWN, lambda a, b, y: -1 / beta_density(a, b, f.betainccinv(a, b, y)),
+    ),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Distributions
+
+
+def _poisson(k: Any, m: Any) -> Any:
+    k = np.floor(k)
+    return np.exp(f.xlogy(k, m) - m - f.gammaln(k + 1.0))
+
+
+def _binomial(k: Any, n: Any, p: Any) -> Any:
+    k = np.floor(k)
+    return beta_density(n - k, k + 1.0, 1 - p)
+
+
+def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
+    return beta_density(n, k + 1.0, p)
+
+
+def _fisher(m: Any, n: Any, x: Any) -> Any:
+    whole = m * x + n
+    return beta_density(m / 2, n / 2, m * x / whole) * m * n / whole**2
+
+
+def _student(df: Any, t: Any) -> Any:
+    half = (df + 1) / 2
+    log = f.gammaln(half) - f.gammaln(df / 2) - np.log(df * math.pi) / 2
+    return np.exp(log - half * np.log1p(t * t / df))
+
+
+def _chi(v: Any, x: Any) -> Any:
+    return gamma_density(v / 2, x / 2) / 2
+
+
+PARTIALS.update({
+    "gdtr": (
+        lambda a, b, x: x * gamma_density(b, a * x),
+        UNKNOWN,
+        lambda a, b, x: a * gamma_density(b, a * x),
+    ),
+    "gdtrc": (
+        lambda a, b, x: -x * gamma_density(b, a * x),
+        UNKNOWN,
+        lambda a, b, x: -a * gamma_density(b, a * x),
+    ),
+    "gdtrix": (
+        lambda a, b, p: -f.gdtrix(a, b, p) / a,
+        UNKNOWN,
+        lambda a, b, p: 1 / (a * gamma_density(b, a * f.gdtrix(a, b, p))),
+    ),
+    "gdtria": (
+        lambda p, b, x: 1 / (x * gamma_density(b, x * f.gdtria(p, b, x))),
+        UNKNOWN,
+        lambda p, b, x: -f.gdtria(p, b, x) / x,
+    ),
+    "chdtr": (UNKNOWN, _chi),
+    "chdtrc": (UNKNOWN, _times(-1, _chi)),
+    "chdtri": (UNKNOWN, lambda v, p: -1 / _chi(v, f.chdtri(v, p))),
+    "pdtr": (ZERO, _times(-1, _poisson)),
+    "pdtrc": (ZERO, _poisson),
+    "pdtri": (ZERO, lambda k, y: -1 / _poisson(k, f.pdtri(k, y))),
+    "bdtr": (ZERO, UNKNOWN, _times(-1, _binomial)),
+    "bdtrc": (ZERO, UNKNOWN, _binomial),
+    "bdtri": (ZERO, UNKNOWN, lambda k, n, y: -1 / _binomial(k, n, f.bdtri(k, n, y))),
+    "nbdtr": (UNKNOWN, UNKNOWN, _negative_binomial),
+    "nbdtrc": (UNKNOWN, UNKNOWN, _times(-1, _negative_binomial)),
+    "nbdtri": (
+        UNKNOWN, UNKNOWN, lambda k, n, y: 1 / _negative_binomial(k, n, f.nbdtri(k, n, y)),
+    ),
+    "fdtr": (UNKNOWN, UNKNOWN, _fisher),
+    "fdtrc": (UNKNOWN, UNKNOWN, _times(-1, _fisher)),
+    "fdtri": (UNKNOWN, UNKNOWN, lambda m, n, p: 1 / _fisher(m, n, f.fdtri(m, n, p))),
+    "stdtr": (UNKNOWN, _student),
+    "stdtrit": (UNKNOWN, lambda df, p: 1 / _student(df, f.stdtrit(df, p))),
+    "nrdtrimn": (
+        lambda p, sd, x: -sd * SQRT_2PI * np.exp(f.ndtri(p) ** 2 / 2),
+        lambda p, sd, x: -f.ndtri(p) + 0 * sd,
+        lambda p, sd, x: 1 + 0 * x,
+    ),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Integrals of elementary functions, and what is inverse to them
+
+
+def _expn(n: Any, x: Any) -> Any:
+    first = n == 0
+    exp = -np.exp(-x) / x
+    return where(first, exp * (1 + 1 / x), -f.expn(where(first, 1, n) - 1, x))
+
+
+def _lambertw(z: Any, k: Any, tol: Any) -> Any:
+    w = f._lambertw(z, k, tol)
+    return np.exp(-w) / (1 + w)
+
+
+def _wrightomega(z: Any) -> Any:
+    w = f.wrightomega(z)
+    return w / (1 + w)
+
+
+PARTIALS.update({
+    "xlogy": (lambda x, y: np.log(y) + 0 * x, lambda x, y: x / y),
+    "xlog1py": (lambda x, y: np.log1p(y) + 0 * x, lambda x, y: x / (1 + y)),
+    "expi": (lambda x: np.exp(x) / x,),
+    "exp1": (lambda x: -np.exp(-x) / x,),
+    "expn": (UNKNOWN, _expn),
+    "exprel": (lambda x: f.hyp1f1(2.0, 3.0, x) / 2,),
+    "sici": (lambda z: (f._spherical_jn(0, z), np.cos(z) / z),),
+    "shichi": (lambda z: (f._spherical_in(0, z), np.cosh(z) / z),),
+    "spence": (lambda z: -f.hyp2f1(1.0, 1.0, 2.0, 1 - z),),
+    "_lambertw": (_lambertw, ZERO, ZERO),
+    "wrightomega": (_wrightomega,),
+    "wright_bessel": (UNKNOWN, UNKNOWN, lambda a, b, x: f.wright_bessel(a, a + b, x)),
+})  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------
+# Powers, and angles in degrees
+
+
+def _exprel_1(x: Any) -> Any:
+    return f.hyp1f1(2.0, 3.0, x) / 2
+
+
+def _boxcox(log: Any, power: Any) -> Any:
+    """Give the derivative of `expm1(power * log) / power` with respect to the power."""
+    infinite = _core.isinf(log)
+    finite = where(infinite, 0, log)
+    inside = finite * finite * _exprel_1(power * finite)
+    return where(infinite, where(power > 0, 1 / (power * power), -log * log), inside)
+
+
+def _inv_boxcox(x: Any, power: Any, value: Any) -> Any:
+    """Give that of `exp(log1p(power * x) / power)`, which is the value."""
+    # log1p(t) / t is hyp2f1(1, 1, 2, -t), smooth at 0.
+    return -value * x * x * f.hyp2f1(2.0, 2.0, 3.0, -power * x) / 2
+
+
+DEGREE = math.pi / 180
+
+PARTIALS.update({
+    "boxcox": (
+        lambda x, p: x ** (p - 1),
+        lambda x, p: _boxcox(np.log(x), p),
+    ),
+    "boxcox1p": (
+        lambda x, p: (1 + x) ** (p - 1),
+        lambda x, p: _boxcox(np.log1p(x), p),
+    ),
+    "inv_boxcox": (
+        lambda x, p: f.inv_boxcox(x, p) / (1 + p * x),
+        lambda x, p: _inv_boxcox(x, p, f.inv_boxcox(x, p)),
+    ),
+    "inv_boxcox1p": (
+        lambda x, p: f.inv_boxcox(x, p) / (1 + p * x),
+        lambda x, p: _inv_boxcox(x, p, f.inv_boxcox(x, p)),
+    ),
+    "powm1": (
+        lambda x, y: y * x ** (y - 1),
+        lambda x, y: f.xlogy(x**y, x),
+    ),
+    "sindg": (lambda x: f.cosdg(x) * DEGREE,),
+    "cosdg": (lambda x: -f.sindg(x) * DEGREE,),
+    "tandg": (lambda x: (1 + f.tandg(x) ** 2) * DEGREE,),
+    "cotdg": (lambda x: -(1 + f.cotdg(x) ** 2) * DEGREE,),
+    "radian": tuple(
+        lambda *x, i=i, unit=unit: unit * DEGREE + 0 * x[i]
+        for i, unit in enumerate((1.0, 1 / 60, 1 / 3600))
+    ),
+})  # fmt: skip
