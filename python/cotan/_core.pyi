@@ -387,6 +387,15 @@ def call_checkpoint(
     policy: Any,
 ) -> Any: ...
 def name_value(value: Any, name: str) -> None: ...
+def call_special(
+    name: str,
+    compute: Callable[..., Any],
+    rule: Callable[..., Any],
+    args: tuple[Any, ...],
+    dtypes: tuple[_DTypeLike, ...],
+) -> tuple[Array, ...]:
+    """Apply a function that is computed with values, and differentiated by a rule when needed."""
+
 def call_jvp(
     function: Callable[..., Any],
     rule: Callable[..., Any],

@@ -1,4 +1,4 @@
-"""What `numpy.fft` and `scipy.fft` have in common: transforms along axes, in terms of primitives."""
+"""What `numpy.fft` and `scipy.fft` have in common: transforms along axes, made of primitives."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -63,8 +63,8 @@ def _lengths(a: Any, s: Any, axes: Any, to_real: bool) -> tuple[list[int], list[
     if axes is None:
         if s is not None and len(s) != a.ndim:
             raise ValueError(
-                f"fft: s={tuple(s)} without axes= leaves open which of the {a.ndim} axes are meant; "
-                "give both"
+                f"fft: s={tuple(s)} without axes= leaves open which of the {a.ndim} axes are "
+                "meant; give both"
             )
         axes = range(a.ndim)
     axes = [axis_of(a, axis) for axis in axes]

@@ -1,5 +1,6 @@
 """`scipy.fft` and `scipy.fftpack` on `Array`s."""
 
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from cotan._fourier import (
     resized,
 )
 from cotan._lifted import lifts
-from cotan._numpy_core import refuse
+from cotan._numpy_core import any_active, on_values, refuse
 
 
 def _expect_plain(plan: Any) -> None:
@@ -200,9 +201,13 @@ def _shifted(name: str) -> Callable[..., Any]:
     return shift
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _on_values(module: str, name: str) -> Callable[..., Any]:
+    """Run what has no rule on values, while no gradient follows them."""
+
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise refuse(name)
+        if any_active(args) or any_active(kwargs):
+            raise refuse(f"{module}.{name}")
+        return on_values(getattr(importlib.import_module(module), name), args, kwargs)
 
     return function
 
@@ -312,7 +317,7 @@ if hasattr(_core, "fourier"):
     for _name, _implementation in _FFT.items():
         lifts(f"scipy.fft.{_name}")(_implementation)
     for _name in ("fht", "ifht"):
-        lifts(f"scipy.fft.{_name}")(_refused(f"scipy.fft.{_name}"))
+        lifts(f"scipy.fft.{_name}")(_on_values("scipy.fft", _name))
     for _name in ("fft", "ifft"):
         lifts(f"scipy.fftpack.{_name}")(_packed(_name))
     for _name in ("fftn", "ifftn"):
@@ -324,18 +329,9 @@ if hasattr(_core, "fourier"):
         lifts(f"scipy.fftpack.{_name}n")(_packed_cosine_n(f"{_name}n"))
     lifts("scipy.fftpack.rfft")(_packed_rfft)
     lifts("scipy.fftpack.irfft")(_packed_irfft)
-    for _name in [
-        "diff",
-        "tilbert",
-        "itilbert",
-        "hilbert",
-        "ihilbert",
-        "sc_diff",
-        "cs_diff",
-        "cc_diff",
-        "ss_diff",
-    ]:
-        lifts(f"scipy.fftpack.{_name}")(_refused(f"scipy.fftpack.{_name}"))
-    lifts("scipy.fftpack.shift")(_refused("scipy.fftpack.shift"))
+    for _name in ("diff", "hilbert", "ihilbert", "tilbert", "itilbert", "shift"):
+        lifts(f"scipy.fftpack.{_name}")(_on_values("scipy.fftpack", _name))
+    for _name in ("sc_diff", "cs_diff", "cc_diff", "ss_diff"):
+        lifts(f"scipy.fftpack.{_name}")(_on_values("scipy.fftpack", _name))
 for _name in ("fftshift", "ifftshift"):
     lifts(f"scipy.fft.{_name}", f"scipy.fftpack.{_name}")(_shifted(_name))

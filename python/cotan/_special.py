@@ -1,13 +1,14 @@
 """Ufuncs of `scipy.special` whose values SciPy computes, and whose derivatives are written here.
 
-`PARTIALS` (filled by `_special_table`) has for each ufunc, by name, the derivative with respect to each
-of its arguments, in terms of ufuncs of the same table: so they are differentiated to any order. A
-derivative is a function of the arguments; of a ufunc with several results it gives one for each of
-them. `ZERO` stands for a piecewise constant dependence, `UNKNOWN` for a derivative without a formula,
-which is refused by name.
+`PARTIALS` (filled by `_special_table` and `_special_families`) has for each ufunc, by name, the
+derivative with respect to each of its arguments, in terms of ufuncs of the same table: so they are
+differentiated to any order. A derivative is a function of the arguments; of a ufunc with several
+results it gives one for each of them. `ZERO` stands for a piecewise constant dependence, `UNKNOWN`
+for a derivative without a formula, which is refused by name.
 """
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,17 +22,16 @@ UNKNOWN = "unknown"
 
 Partial = Callable[..., Any] | str
 PARTIALS: dict[str, tuple[Partial, ...]] = {}
-# What is no ufunc of that name: the function of values, and the dtypes of its results.
+# Where there is no ufunc of that name: the function of values.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 @functools.cache
 def ufunc_of(name: str) -> Any:
     """Give a ufunc of `scipy.special` by name, a private one too."""
-    from scipy import special  # noqa: PLC0415 - SciPy is there only if its ufunc was called.
-    from scipy.special import _ufuncs  # noqa: PLC0415
-
-    found = getattr(_ufuncs, name, None)
+    # SciPy is imported only by who calls its functions.
+    special = importlib.import_module("scipy.special")
+    found = getattr(special._ufuncs, name, None)
     return found if isinstance(found, np.ufunc) else getattr(special, name)
 
 

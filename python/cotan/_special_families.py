@@ -1,5 +1,6 @@
-"""Derivatives of the ufuncs of `scipy.special`, continued: Bessel functions, polynomials, elliptic and
-hypergeometric functions.
+"""Derivatives of ufuncs of `scipy.special`, continued: Bessel functions, polynomials, and others.
+
+What is hypergeometric or elliptic stands at the end.
 """
 
 import math
@@ -98,9 +99,9 @@ def _pbwa(a: Any, x: Any) -> Any:
 for _name in ("jv", "yv", "hankel1", "hankel2"):
     PARTIALS[_name] = (UNKNOWN, _cylinder(_name, 0.5, -0.5))
 for _name in ("jn", "yn", "in", "kn"):
-    _below, _above = {"in": (1, 1), "kn": (-1, -1)}.get(_name, (1, -1))
+    _lower, _upper = {"in": (1, 1), "kn": (-1, -1)}.get(_name, (1, -1))
     for _kind in (f"_spherical_{_name}", f"_spherical_{_name}_d"):
-        PARTIALS[_kind] = (UNKNOWN, _spherical(_kind, _below, _above))
+        PARTIALS[_kind] = (UNKNOWN, _spherical(_kind, _lower, _upper))
 
 PARTIALS.update({
     "yn": (UNKNOWN, _cylinder("yv", 0.5, -0.5)),

@@ -1,7 +1,7 @@
 """Derivatives of the ufuncs of `scipy.special`: see `_special`.
 
-Formulas that cancel or divide by zero somewhere inside of the domain are avoided where another one is
-known: recurrences that go both ways, hypergeometric functions, Carlson's integrals.
+Formulas that cancel or divide by zero somewhere inside of the domain are avoided where another one
+is known: recurrences that go both ways, hypergeometric functions, Carlson's integrals.
 """
 
 import math
@@ -243,6 +243,11 @@ def _expn(n: Any, x: Any) -> Any:
     return where(first, exp * (1 + 1 / x), -f.expn(where(first, 1, n) - 1, x))
 
 
+def _right(z: Any) -> Any:
+    """Give `z` or `-z`, whichever has no negative real part: for even functions."""
+    return where((z.real if z.dtype.kind == "c" else z) < 0, -z, z)
+
+
 def _lambertw(z: Any, k: Any, tol: Any) -> Any:
     w = f._lambertw(z, k, tol)
     return np.exp(-w) / (1 + w)
@@ -260,8 +265,8 @@ PARTIALS.update({
     "exp1": (lambda x: -np.exp(-x) / x,),
     "expn": (UNKNOWN, _expn),
     "exprel": (lambda x: f.hyp1f1(2.0, 3.0, x) / 2,),
-    "sici": (lambda z: (f._spherical_jn(0, z), np.cos(z) / z),),
-    "shichi": (lambda z: (f._spherical_in(0, z), np.cosh(z) / z),),
+    "sici": (lambda z: (f._spherical_jn(0, _right(z)), np.cos(z) / z),),
+    "shichi": (lambda z: (f._spherical_in(0, _right(z)), np.cosh(z) / z),),
     "spence": (lambda z: -f.hyp2f1(1.0, 1.0, 2.0, 1 - z),),
     "_lambertw": (_lambertw, ZERO, ZERO),
     "wrightomega": (_wrightomega,),

@@ -329,6 +329,9 @@ def test_every_transform_of_scipy_has_an_entry():
     x = ct.array(array(4))
     np.testing.assert_allclose(LIFTED["scipy.fft"]["fftshift"](x), np.fft.fftshift(np.asarray(x)))
     with pytest.raises(TypeError, match=r"scipy\.fft\.fht has no derivative rule"):
-        LIFTED["scipy.fft"]["fht"](x, 0.1, 1.0)
+        ct.gradient(lambda x: ct.sum(LIFTED["scipy.fft"]["fht"](x, 0.1, 1.0)), x)
+    np.testing.assert_allclose(
+        LIFTED["scipy.fft"]["fht"](x, 0.1, 1.0), scipy.fft.fht(plain(x), 0.1, 1.0)
+    )
     with pytest.raises(NotImplementedError, match="plan"):
         LIFTED["scipy.fft"]["fft"](x, plan=object())

@@ -186,6 +186,7 @@ impl Custom for Special {
     fn vjp<'e>(
         &self,
         x: &[V<'e>],
+        _y: &[Option<V<'e>>],
         cts: &[Option<V<'e>>],
         wanted: &[bool],
     ) -> cotan::Result<Vec<Option<V<'e>>>> {

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use super::close::{close, values};
 use super::linear::{fault, is_zero};
 use super::node::{Number, Op};
-use super::close::{close, values};
 use super::{Array, Recording};
 use crate::aval::{Aval, broadcast, tuple};
 use crate::error::{Error, Result};
