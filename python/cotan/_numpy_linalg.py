@@ -14,13 +14,13 @@ from cotan._numpy_core import (
     flat,
     implements,
     in_numpy,
-    refuse,
     written,
 )
 from cotan._numpy_index import diagonal
 from cotan._numpy_own import asarray as host_asarray
 from cotan._numpy_reduce import safe_sqrt
 from cotan._numpy_shape import moveaxis, stack
+from cotan._numpy_solve import spectral_norm
 
 # --------------------------------------------------------------------------------------------------
 # Products
@@ -333,7 +333,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if ord in {None, "fro", "f"}:
         return _root_of_squares(x, axes, keepdims)
     if ord in {2, -2, "nuc"}:
-        raise refuse(f"numpy.linalg.norm of a matrix with ord={ord!r} (singular values)")
+        return spectral_norm(x, ord, axes, keepdims)
     if ord not in {1, -1, math.inf, -math.inf}:
         raise ValueError("Invalid norm order for matrices.")
     summed, kept = axes if abs(ord) == 1 else axes[::-1]

@@ -294,7 +294,7 @@ _FUNCTIONS = """
     i0 imag insert intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_
     kron lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log
     lib.scimath.log10 lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
-    linalg.matrix_power linalg.multi_dot linspace logspace median nan_to_num nancumprod
+    linalg.multi_dot linspace logspace median nan_to_num nancumprod
     nancumsum nanmax nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
     piecewise poly polyadd polyder polydiv polyint polysub polyval put_along_axis quantile real
     real_if_close rollaxis rot90 select setdiff1d setxor1d sort_complex split take_along_axis

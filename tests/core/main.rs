@@ -6,6 +6,8 @@ mod custom;
 mod faults;
 mod host;
 mod layers;
+#[cfg(feature = "linalg")]
+mod linalg;
 mod nested;
 mod ops;
 mod opt;

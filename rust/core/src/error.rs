@@ -25,6 +25,8 @@ pub enum Error {
     DType(String),
     /// A value outside what an operation accepts (an index out of range, say).
     Index(String),
+    /// A matrix that does not allow a decomposition: singular, not positive definite, not square.
+    LinAlg(String),
     /// Something that has no derivative was asked for one.
     NotDifferentiable(String),
     /// A program that is not well formed, or text that does not parse.
@@ -46,6 +48,7 @@ impl fmt::Display for Error {
             Error::Shape(m)
             | Error::DType(m)
             | Error::Index(m)
+            | Error::LinAlg(m)
             | Error::NotDifferentiable(m)
             | Error::Program(m) => f.write_str(m),
             Error::Foreign(Foreign(error)) => error.fmt(f),

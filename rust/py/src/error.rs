@@ -16,6 +16,15 @@ pub fn to_py(error: Error) -> PyErr {
         Error::Shape(_) | Error::Program(_) => PyValueError::new_err(message),
         Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
         Error::Index(_) => PyIndexError::new_err(message),
+        Error::LinAlg(_) => Python::attach(|py| {
+            let class = py
+                .import("numpy.linalg")
+                .and_then(|m| m.getattr("LinAlgError"));
+            match class.and_then(|class| class.call1((&message,))) {
+                Ok(error) => PyErr::from_value(error),
+                Err(error) => error,
+            }
+        }),
         Error::Memory(_) => PyMemoryError::new_err(message),
         Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(message)),
         // An exception of Python that passed through the core is that exception.

@@ -7,6 +7,8 @@
 mod checkpoint;
 mod close;
 mod custom;
+#[cfg(feature = "linalg")]
+mod linalg;
 mod linear;
 mod methods;
 mod ndarray;

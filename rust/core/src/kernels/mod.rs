@@ -14,6 +14,8 @@ mod gemm;
 mod index;
 mod lane;
 mod level;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 pub mod math;
 mod reduce;
 mod strided;

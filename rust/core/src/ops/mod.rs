@@ -9,24 +9,34 @@ mod macros;
 #[macro_use]
 mod elementwise;
 mod control;
+#[cfg(feature = "linalg")]
+mod factor;
 #[cfg(feature = "fft")]
 mod fourier;
 mod handle;
 mod index;
 mod linalg;
+#[cfg(feature = "linalg")]
+mod matrix;
 mod movement;
 mod reduce;
+#[cfg(feature = "linalg")]
+mod spectral;
 
 use std::sync::OnceLock;
 
 pub use control::*;
 pub use elementwise::*;
+#[cfg(feature = "linalg")]
+pub use factor::*;
 #[cfg(feature = "fft")]
 pub use fourier::*;
 pub use index::*;
 pub use linalg::*;
 pub use movement::*;
 pub use reduce::*;
+#[cfg(feature = "linalg")]
+pub use spectral::*;
 
 use crate::prim::Prim;
 
@@ -43,6 +53,10 @@ pub fn table() -> &'static [Prim] {
             linalg::entries(),
             #[cfg(feature = "fft")]
             fourier::entries(),
+            #[cfg(feature = "linalg")]
+            factor::entries(),
+            #[cfg(feature = "linalg")]
+            spectral::entries(),
             control::entries(),
         ];
         tables.concat()

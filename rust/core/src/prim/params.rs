@@ -140,6 +140,15 @@ pub enum Params {
     },
     /// A length.
     Size(usize),
+    /// How a system of equations is solved.
+    System {
+        /// With the lower triangle (of the matrix as it is given), not the upper one.
+        lower: bool,
+        /// With the transposed matrix.
+        transposed: bool,
+        /// With a diagonal of ones, whatever stands there.
+        unit: bool,
+    },
     /// An output of a function with a rule of its own.
     Custom {
         /// The call: one object for all of its outputs.
@@ -242,6 +251,15 @@ impl Params {
                 out
             }
             Params::Size(n) => vec![("size", n.to_string())],
+            Params::System {
+                lower,
+                transposed,
+                unit,
+            } => vec![
+                ("lower", lower.to_string()),
+                ("transposed", transposed.to_string()),
+                ("unit", unit.to_string()),
+            ],
             Params::Host { call, output } => named(call.name(), *output, call.outputs().len()),
             Params::Custom { rule, output } => named(rule.name(), *output, rule.num_outputs()),
         }
@@ -326,6 +344,17 @@ impl Params {
             Params::Scan {
                 axis: size("axis")?,
                 reverse,
+            }
+        } else if get("lower").is_some() {
+            let flag = |key: &str| {
+                get(key)
+                    .and_then(|t| t.parse().ok())
+                    .ok_or_else(|| bad(key))
+            };
+            Params::System {
+                lower: flag("lower")?,
+                transposed: flag("transposed")?,
+                unit: flag("unit")?,
             }
         } else if get("axis").is_some() {
             Params::Axis(size("axis")?)
@@ -420,6 +449,18 @@ impl PartialEq for Params {
                 },
             ) => a == b && m == n && f == g && s.to_bits() == t.to_bits(),
             (Shape(a), Shape(b)) => a == b,
+            (
+                System {
+                    lower: a,
+                    transposed: b,
+                    unit: c,
+                },
+                System {
+                    lower: d,
+                    transposed: e,
+                    unit: f,
+                },
+            ) => (a, b, c) == (d, e, f),
             (DType(a), DType(b)) => a == b,
             (Slice(a), Slice(b)) => a == b,
             (Region { shape: a, dims: d }, Region { shape: b, dims: e }) => a == b && d == e,
@@ -460,6 +501,11 @@ impl Hash for Params {
                 scale,
             } => (axis, length, folded, scale.to_bits()).hash(state),
             Params::Shape(s) => s.hash(state),
+            Params::System {
+                lower,
+                transposed,
+                unit,
+            } => (lower, transposed, unit).hash(state),
             Params::DType(d) => d.hash(state),
             Params::Slice(d) => d.hash(state),
             Params::Region { shape, dims } => (shape, dims).hash(state),

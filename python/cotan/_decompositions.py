@@ -1,0 +1,248 @@
+"""Decompositions of matrices and systems of equations: what the two front ends have in common.
+
+A decomposition is a primitive that packs its parts and has no derivative; its parts are functions
+of the matrix and of the packed decomposition, and are differentiated with respect to the matrix.
+What may fail on values (a singular matrix, one that is not positive definite) is computed at once,
+so that an error is raised where NumPy raises it.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from cotan import _core
+from cotan._numpy_core import is_array, is_followed, plain
+from cotan._numpy_own import asarray as host_asarray
+
+# How the error begins that reading a value leads to where none is known yet.
+_UNKNOWN = "the value of a cotangent"
+
+
+def matrix(name: str, a: Any, square: bool = False) -> Any:
+    """Give an argument as an array of matrices of floats."""
+    x = host_asarray(a)
+    if x.dtype.kind in "biu":
+        x = _core.asarray(x, np.float64)
+    if x.dtype.char not in "fdFD":
+        raise TypeError(f"array type {x.dtype} is unsupported in linalg")
+    if x.ndim < 2:
+        raise LinAlgError(
+            f"{x.ndim}-dimensional array given. Array must be at least two-dimensional"
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise LinAlgError(
+            f"{name}: Last 2 dimensions of the array must be square, not those of {x.shape}"
+        )
+    return _core.asarray(x)
+
+
+def common(*arrays: Any) -> list[Any]:
+    """Give arrays in their common dtype, floats at least."""
+    arrays = tuple(map(host_asarray, arrays))
+    for x in arrays:
+        if x.dtype.char in "eG" or x.dtype.kind not in "biufc":
+            raise TypeError(f"array type {x.dtype} is unsupported in linalg")
+    kinds = [np.float64 if x.dtype.kind in "biu" else x.dtype for x in arrays]
+    dtype = np.result_type(*kinds)
+    return [_core.asarray(x, dtype) for x in arrays]
+
+
+def known(x: Any) -> Any:
+    """Compute a result now, so that what is wrong with it is said here."""
+    try:
+        x.force()
+    except (TypeError, ValueError) as error:
+        # While a derivative rule is traced there are no values yet.
+        if _UNKNOWN not in str(error):
+            raise
+    return x
+
+
+def constant(x: Any) -> Any:
+    """Give an array without its gradient."""
+    return _core.dropgrad(_core.asarray(x))
+
+
+def packed(decomposition: str, a: Any) -> Any:
+    """Give a decomposition, computed."""
+    return known(_core.apply(decomposition, constant(a)))
+
+
+def part(name: str, a: Any, decomposition: Any) -> Any:
+    """Give a part of a decomposition."""
+    return _core.apply(name, a, decomposition)
+
+
+def over_batch(*pairs: tuple[Any, int]) -> list[Any]:
+    """Repeat arrays, each with so many axes of its own, over a common batch."""
+    batch = np.broadcast_shapes(*(x.shape[: x.ndim - own] for x, own in pairs))
+    return [_core.broadcast_to(x, (*batch, *x.shape[x.ndim - own :])) for x, own in pairs]
+
+
+def swap(x: Any) -> Any:
+    """Transpose the last two axes."""
+    return _core.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def adjoint(x: Any) -> Any:
+    """Transpose and conjugate the last two axes."""
+    return swap(x).conj() if x.dtype.kind == "c" else swap(x)
+
+
+def eye(n: int, like: Any) -> Any:
+    """Give the identity in the dtype of an array."""
+    return np.eye(n, dtype=like.dtype)
+
+
+def hermitian(a: Any, lower: bool) -> Any:
+    """Give a matrix whose lower triangle holds what the chosen one does."""
+    return a if lower else adjoint(a)
+
+
+def cholesky(a: Any, lower: bool = True) -> Any:
+    """Give the lower factor from one of the triangles."""
+    return known(_core.apply("cholesky", hermitian(a, lower)))
+
+
+class Lu:
+    """An LU decomposition, to solve with."""
+
+    def __init__(self, a: Any, nonsingular: bool = True) -> None:
+        self.a = a
+        self.packed = packed("nonsingular_lu" if nonsingular else "lu", a)
+
+    def solve(self, b: Any, transposed: bool = False) -> Any:
+        """Solve for a matrix of right-hand sides; what belongs to a batch is repeated."""
+        a, lu, b = over_batch((self.a, 2), (self.packed, 1), (b, 2))
+        flags = {"lower": False, "transposed": transposed, "unit": False}
+        return _core.apply("lu_solve", a, lu, b, **flags)
+
+
+def solve(a: Any, b: Any, transposed: bool = False) -> Any:
+    """Solve for matrices of right-hand sides."""
+    return Lu(a).solve(b, transposed)
+
+
+def solve_triangular(
+    a: Any, b: Any, lower: bool, transposed: bool = False, unit: bool = False
+) -> Any:
+    """Solve with a triangle; zeros on the diagonal give infinities."""
+    a, b = over_batch((a, 2), (b, 2))
+    return _core.apply("triangular_solve", a, b, lower=lower, transposed=transposed, unit=unit)
+
+
+def solve_adjoint_triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
+    """Solve with the conjugate transpose of a triangle."""
+    if a.dtype.kind != "c":
+        return solve_triangular(a, b, lower, True, unit)
+    return solve_triangular(a, b.conj(), lower, True, unit).conj()
+
+
+def qr(a: Any) -> tuple[Any, Any]:
+    """Give Q and R, with as many columns and rows as the shorter side of the matrix."""
+    m, n = a.shape[-2:]
+    square = a if m >= n else a[..., :m]
+    both = packed("qr", square)
+    q, r = part("qr_q", square, both), part("qr_r", square, both)
+    if m < n:
+        # The other columns are what Q makes of them.
+        r = _core.concatenate([r, _core.matmul(adjoint(q), a[..., m:])], -1)
+    return q, r
+
+
+def complete_qr(a: Any) -> tuple[Any, Any]:
+    """Give a square Q, whose further columns have no derivative, and an R like the matrix."""
+    m, n = a.shape[-2:]
+    if m <= n:
+        return qr(a)
+    q = _columns(known(_core.apply("full_qr", a)), 0, m, m)
+    zeros = np.zeros((*a.shape[:-2], m - n, n), a.dtype)
+    return q, _core.concatenate([qr(a)[1], zeros], -2)
+
+
+def _columns(packed: Any, start: int, m: int, n: int) -> Any:
+    """Read a matrix that is stored by columns."""
+    taken = packed[..., start : start + m * n]
+    return swap(_core.reshape(taken, (*packed.shape[:-1], n, m)))
+
+
+def svd(a: Any) -> tuple[Any, Any, Any]:
+    """Give U, s and Vᴴ, with as many vectors as singular values."""
+    parts = packed("svd", a)
+    return (
+        part("svd_left", a, parts),
+        part("svd_values", a, parts),
+        part("svd_right", a, parts),
+    )
+
+
+def full_svd(a: Any) -> tuple[Any, Any, Any]:
+    """Give square U and Vᴴ; those of a matrix that is not square have no derivative."""
+    m, n = a.shape[-2:]
+    if m == n:
+        return svd(a)
+    k = min(m, n)
+    parts = known(_core.apply("full_svd", a))
+    u = _columns(parts, k, m, m)
+    rows = parts[..., k + m * m :]
+    s = svdvals(a) if is_followed(a) else _real(parts[..., :k])
+    return u, s, _core.reshape(rows, (*a.shape[:-2], n, n))
+
+
+def svdvals(a: Any) -> Any:
+    """Give the singular values, descending."""
+    if is_followed(a):
+        return part("svd_values", a, packed("svd", a))
+    return _real(packed("svdvals", a))
+
+
+def _real(x: Any) -> Any:
+    return x.real if x.dtype.kind == "c" else x
+
+
+def eigh(a: Any, lower: bool = True) -> tuple[Any, Any]:
+    """Give eigenvalues, ascending, and eigenvectors of Hermitian matrices."""
+    a = hermitian(a, lower)
+    parts = packed("eigh", a)
+    return part("eigh_values", a, parts), part("eigh_vectors", a, parts)
+
+
+def eigvalsh(a: Any, lower: bool = True) -> Any:
+    """Give the eigenvalues of Hermitian matrices, ascending."""
+    if is_followed(a):
+        return eigh(a, lower)[0]
+    return _real(packed("eigvalsh", hermitian(a, lower)))
+
+
+def eig(a: Any) -> tuple[Any, Any]:
+    """Give eigenvalues and eigenvectors, complex."""
+    parts = packed("eig", a)
+    return part("eig_values", a, parts), part("eig_vectors", a, parts)
+
+
+def eigvals(a: Any) -> Any:
+    """Give eigenvalues, complex."""
+    if is_followed(a):
+        return eig(a)[0]
+    return packed("eigvals", a)
+
+
+def are_real(w: Any) -> bool:
+    """Say whether all eigenvalues are real, which decides on a dtype in NumPy."""
+    return not np.any(np.imag(plain(constant(w))))
+
+
+def pinv(a: Any, cutoff: Any) -> Any:
+    """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero."""
+    u, s, vh = (constant(x) for x in svd(constant(a)))
+    small = _core.le(s, constant(cutoff)[..., None])
+    inverse = _core.where(small, 0.0, 1.0 / _core.where(small, 1.0, s))
+    inverse = _core.asarray(inverse[..., None], a.dtype)
+    value = _core.matmul(adjoint(vh), inverse * adjoint(u))
+    return _core.apply("pseudoinverse", a, known(value))
+
+
+def scalar(x: Any) -> Any:
+    """Give a zero-dimensional result as the scalar that NumPy hands out."""
+    return x[()] if is_array(x) and x.ndim == 0 else x

@@ -1,0 +1,273 @@
+//! Singular values, eigenvalues.
+
+use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{self, ComputeEigenvectors};
+use faer::linalg::svd::{self as svd_imp, ComputeSvdVectors};
+use faer::traits::ext::ComplexFieldExt;
+use faer::traits::math_utils::{abs2, from_real, is_finite, real, zero};
+use faer::traits::{ComplexField, RealField};
+use faer::{Mat, MatMut, MatRef, Par, Spec};
+use num_complex::Complex;
+
+use crate::Failure;
+
+fn check<T: ComplexField>(a: &[T]) -> Result<(), Failure> {
+    if a.iter().all(is_finite) {
+        Ok(())
+    } else {
+        Err(Failure::NoConvergence)
+    }
+}
+
+pub fn svd<T: ComplexField>(
+    m: usize,
+    n: usize,
+    a: &[T],
+    s: &mut [T::Real],
+    uv: Option<(&mut [T], &mut [T])>,
+) -> Result<(), Failure> {
+    check(a)?;
+    let k = m.min(n);
+    if k == 0 {
+        if let Some((u, v)) = uv {
+            identity(m, u);
+            identity(n, v);
+        }
+        return Ok(());
+    }
+    let wanted = match &uv {
+        None => ComputeSvdVectors::No,
+        Some((u, v)) if u.len() == m * k && v.len() == n * k => ComputeSvdVectors::Thin,
+        Some(_) => ComputeSvdVectors::Full,
+    };
+    let mat = MatRef::from_column_major_slice(a, m, n);
+    let mut memory = MemBuffer::new(svd_imp::svd_scratch::<T>(
+        m,
+        n,
+        wanted,
+        wanted,
+        Par::Seq,
+        Spec::default(),
+    ));
+    let mut values = vec![zero::<T>(); k];
+    let (u, v) = match uv {
+        None => (None, None),
+        Some((u, v)) => {
+            let (p, q) = (u.len() / m, v.len() / n);
+            (
+                Some(MatMut::from_column_major_slice_mut(u, m, p)),
+                Some(MatMut::from_column_major_slice_mut(v, n, q)),
+            )
+        }
+    };
+    svd_imp::svd(
+        mat,
+        DiagMut::from_slice_mut(&mut values),
+        u,
+        v,
+        Par::Seq,
+        MemStack::new(&mut memory),
+        Spec::default(),
+    )
+    .map_err(|_| Failure::NoConvergence)?;
+    for (s, value) in s.iter_mut().zip(&values) {
+        *s = real(value);
+    }
+    Ok(())
+}
+
+fn identity<T: ComplexField>(n: usize, a: &mut [T]) {
+    a.fill(T::zero_impl());
+    for (i, x) in a.iter_mut().enumerate() {
+        if n > 0 && i / n == i % n {
+            *x = T::one_impl();
+        }
+    }
+}
+
+pub fn eigh<T: ComplexField>(
+    n: usize,
+    a: &[T],
+    w: &mut [T::Real],
+    v: Option<&mut [T]>,
+) -> Result<(), Failure> {
+    for j in 0..n {
+        check(&a[j * n + j..(j + 1) * n])?;
+    }
+    if n == 0 {
+        return Ok(());
+    }
+    let wanted = if v.is_some() {
+        ComputeEigenvectors::Yes
+    } else {
+        ComputeEigenvectors::No
+    };
+    let mut memory = MemBuffer::new(evd::self_adjoint_evd_scratch::<T>(
+        n,
+        wanted,
+        Par::Seq,
+        Spec::default(),
+    ));
+    let mut values = vec![zero::<T>(); n];
+    evd::self_adjoint_evd(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(&mut values),
+        v.map(|v| MatMut::from_column_major_slice_mut(v, n, n)),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        Spec::default(),
+    )
+    .map_err(|_| Failure::NoConvergence)?;
+    for (w, value) in w.iter_mut().zip(&values) {
+        *w = real(value);
+    }
+    Ok(())
+}
+
+/// For a real matrix: eigenvalues come in conjugate pairs, the one with the positive imaginary part first.
+pub fn eig_real<T: RealField>(
+    n: usize,
+    a: &[T],
+    w: &mut [Complex<T>],
+    v: Option<&mut [Complex<T>]>,
+) -> Result<(), Failure> {
+    check(a)?;
+    if n == 0 {
+        return Ok(());
+    }
+    let wanted = if v.is_some() {
+        ComputeEigenvectors::Yes
+    } else {
+        ComputeEigenvectors::No
+    };
+    let mut memory = MemBuffer::new(evd::evd_scratch::<T>(
+        n,
+        ComputeEigenvectors::No,
+        wanted,
+        Par::Seq,
+        Spec::default(),
+    ));
+    let mut re = vec![zero::<T>(); n];
+    let mut im = vec![zero::<T>(); n];
+    let mut vectors = v.as_ref().map(|_| Mat::<T>::zeros(n, n));
+    evd::evd_real(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(&mut re),
+        DiagMut::from_slice_mut(&mut im),
+        None,
+        vectors.as_mut().map(Mat::as_mut),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        Spec::default(),
+    )
+    .map_err(|_| Failure::NoConvergence)?;
+    for (i, w) in w.iter_mut().enumerate() {
+        *w = Complex::new(re[i].clone(), im[i].clone());
+    }
+    let (Some(v), Some(vectors)) = (v, vectors) else {
+        return Ok(());
+    };
+    let mut j = 0;
+    while j < n {
+        let paired = im[j] != zero() && j + 1 < n;
+        for i in 0..n {
+            let x = vectors[(i, j)].clone();
+            if paired {
+                let y = vectors[(i, j + 1)].clone();
+                v[j * n + i] = Complex::new(x.clone(), y.clone());
+                v[(j + 1) * n + i] = Complex::new(x, -y);
+            } else {
+                v[j * n + i] = Complex::new(x, zero());
+            }
+        }
+        j += if paired { 2 } else { 1 };
+    }
+    normalize(n, v);
+    Ok(())
+}
+
+pub fn eig_complex<T: RealField>(
+    n: usize,
+    a: &[Complex<T>],
+    w: &mut [Complex<T>],
+    v: Option<&mut [Complex<T>]>,
+) -> Result<(), Failure>
+where
+    Complex<T>: ComplexField<Real = T>,
+{
+    check(a)?;
+    if n == 0 {
+        return Ok(());
+    }
+    let wanted = if v.is_some() {
+        ComputeEigenvectors::Yes
+    } else {
+        ComputeEigenvectors::No
+    };
+    let mut memory = MemBuffer::new(evd::evd_scratch::<Complex<T>>(
+        n,
+        ComputeEigenvectors::No,
+        wanted,
+        Par::Seq,
+        Spec::default(),
+    ));
+    let mut vectors = v.as_ref().map(|_| Mat::<Complex<T>>::zeros(n, n));
+    evd::evd_cplx(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(w),
+        None,
+        vectors.as_mut().map(Mat::as_mut),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        Spec::default(),
+    )
+    .map_err(|_| Failure::NoConvergence)?;
+    if let (Some(v), Some(vectors)) = (v, vectors) {
+        for j in 0..n {
+            for i in 0..n {
+                v[j * n + i] = vectors[(i, j)].clone();
+            }
+        }
+        normalize(n, v);
+    }
+    Ok(())
+}
+
+/// Each column to length 1, with a largest component that is real, as LAPACK has them. (It may be negative
+/// when the column is real: the sign is left as it came.)
+fn normalize<T: RealField>(n: usize, v: &mut [Complex<T>])
+where
+    Complex<T>: ComplexField<Real = T>,
+{
+    for column in v.chunks_exact_mut(n) {
+        let mut total = zero::<T>();
+        let (mut largest, mut size) = (0, zero::<T>());
+        for (i, z) in column.iter().enumerate() {
+            let square = abs2(z);
+            if square > size {
+                largest = i;
+                size = square.clone();
+            }
+            total += square;
+        }
+        if size == zero() {
+            continue;
+        }
+        let length = total.sqrt();
+        let real_column = column.iter().all(|z| z.im == zero());
+        let turn = if real_column {
+            from_real::<Complex<T>>(&length.recip())
+        } else {
+            let z = &column[largest];
+            let scale = (size.sqrt() * length).recip();
+            Complex::new(z.re.clone() * scale.clone(), -z.im.clone() * scale)
+        };
+        for z in column.iter_mut() {
+            *z = faer::traits::math_utils::mul(z, &turn);
+        }
+        if !real_column {
+            column[largest].im = zero();
+        }
+    }
+}

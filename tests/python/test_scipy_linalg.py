@@ -1,0 +1,279 @@
+"""The functions of `scipy.linalg`: values against SciPy, derivatives to second order."""
+
+import numpy as np
+import pytest
+import scipy.linalg as sla
+from test_linalg import check_gradient, close, ct_value, definite, hermitian, random, weigh
+
+import cotan as ct
+import cotan._scipy_linalg  # enters the functions into the table
+from cotan._lifted import LIFTED
+
+
+class Lifted:
+    """The functions of the table, by name."""
+
+    def __getattr__(self, name):
+        return LIFTED["scipy.linalg"][name]
+
+
+L = Lifted()
+
+
+def bands(x, lower, upper):
+    """The diagonals of a matrix, in the form that SciPy wants."""
+    n = x.shape[-1]
+    ab = np.zeros((lower + upper + 1, n), x.dtype)
+    for k in range(-lower, upper + 1):
+        diagonal = np.diagonal(x, k)
+        ab[upper - k, max(k, 0) : max(k, 0) + len(diagonal)] = diagonal
+    return ab
+
+
+def stable(x):
+    return x / 8 - np.eye(x.shape[-1])
+
+
+B = random(4, 2, seed=1)
+
+# What is computed of a matrix (or of two), and the matrices.
+CASES = {
+    "solve": (lambda m, x: m.solve(x, B), (4, 4)),
+    "solve transposed": (lambda m, x: m.solve(x, B[:, 0], transposed=True), (4, 4)),
+    "solve pos": (lambda m, x: m.solve(definite(x), B, assume_a="pos"), (4, 4)),
+    "solve sym": (lambda m, x: m.solve(x + x.T, B, assume_a="sym", lower=True), (4, 4)),
+    "solve her": (lambda m, x: m.solve(hermitian(x), B, assume_a="her"), (4, 4)),
+    "solve upper": (lambda m, x: m.solve(x, B, assume_a="upper triangular"), (4, 4)),
+    "solve diagonal": (lambda m, x: m.solve(x, B, assume_a="diagonal"), (4, 4)),
+    "solve tridiagonal": (
+        lambda m, x: m.solve(np.triu(np.tril(x, 1), -1), B, assume_a="tridiagonal"),
+        (4, 4),
+    ),
+    "solve a batch": (lambda m, x: m.solve(x, B), (2, 4, 4)),
+    "inv": (lambda m, x: m.inv(x), (2, 3, 3)),
+    "det": (lambda m, x: m.det(x), (4, 4)),
+    "cholesky": (lambda m, x: m.cholesky(definite(x)), (4, 4)),
+    "cholesky lower": (lambda m, x: m.cholesky(definite(x), lower=True), (4, 4)),
+    "solve_triangular": (lambda m, x: m.solve_triangular(x, B), (4, 4)),
+    "solve_triangular T": (lambda m, x: m.solve_triangular(x, B, trans="T", lower=True), (4, 4)),
+    "solve_triangular C": (lambda m, x: m.solve_triangular(x, x[:, 1], trans=2), (4, 4)),
+    "solve_triangular unit": (
+        lambda m, x: m.solve_triangular(x, B, lower=True, unit_diagonal=True),
+        (4, 4),
+    ),
+    "lu": (lambda m, x: m.lu(x)[1:], (4, 4)),
+    "lu tall": (lambda m, x: m.lu(x, permute_l=True), (5, 3)),
+    "lu wide": (lambda m, x: m.lu(x, p_indices=True)[1:], (3, 5)),
+    "lu of a batch": (lambda m, x: m.lu(x)[1:], (2, 3, 3)),
+    "lu_factor": (lambda m, x: m.lu_factor(x)[0], (4, 4)),
+    "lu_solve": (lambda m, x: m.lu_solve(m.lu_factor(x), B), (4, 4)),
+    "lu_solve T": (lambda m, x: m.lu_solve(m.lu_factor(x), B, trans=1), (4, 4)),
+    "lu_solve C": (lambda m, x: m.lu_solve(m.lu_factor(x), B[:, 0], trans=2), (4, 4)),
+    "cho_solve": (lambda m, x: m.cho_solve(m.cho_factor(definite(x)), B), (4, 4)),
+    "cho_solve lower": (
+        lambda m, x: m.cho_solve(m.cho_factor(definite(x), lower=True), B[:, 0]),
+        (4, 4),
+    ),
+    "qr economic": (lambda m, x: m.qr(x, mode="economic"), (5, 3)),
+    "qr r": (lambda m, x: m.qr(x, mode="r")[0], (5, 3)),
+    "qr pivoting": (lambda m, x: m.qr(x, mode="economic", pivoting=True)[:2], (4, 3)),
+    "svdvals": (lambda m, x: m.svdvals(x), (4, 3)),
+    "svd": (lambda m, x: m.svd(x, compute_uv=False), (3, 4)),
+    "pinv": (lambda m, x: m.pinv(x), (4, 3)),
+    "pinvh": (lambda m, x: m.pinvh(hermitian(x)), (3, 3)),
+    "lstsq": (lambda m, x: m.lstsq(x, random(5, 2))[0], (5, 3)),
+    "lstsq vector": (lambda m, x: m.lstsq(x, x[:, 0] ** 2)[:2], (5, 3)),
+    "norm": (lambda m, x: m.norm(x, 2), (3, 3)),
+    "eigvalsh": (lambda m, x: m.eigvalsh(hermitian(x)), (4, 4)),
+    "eigvalsh upper": (lambda m, x: m.eigvalsh(hermitian(x), lower=False), (4, 4)),
+    "eigvalsh subset": (
+        lambda m, x: m.eigh(hermitian(x), eigvals_only=True, subset_by_index=[1, 2]),
+        (4, 4),
+    ),
+    "generalized": (
+        lambda m, x: m.eigvalsh(hermitian(x), definite(x) + np.eye(3)),
+        (3, 3),
+    ),
+    "generalized 2": (lambda m, x: m.eigvalsh(hermitian(x), definite(x), type=2), (3, 3)),
+    "eigvals": (lambda m, x: np.exp(m.eigvals(x) / 4), (4, 4)),
+    "eigvals of two": (lambda m, x: m.eigvals(x, definite(x)), (3, 3)),
+    "eig": (lambda m, x: abs(m.eig(x)[1]), (3, 3)),
+    "left eig": (lambda m, x: abs(m.eig(x, left=True, right=False)[1]), (3, 3)),
+    "expm": (lambda m, x: m.expm(x), (4, 4)),
+    "expm small": (lambda m, x: m.expm(x / 50), (3, 3)),
+    "expm of middle size": (lambda m, x: m.expm(x / 4), (3, 3)),
+    "expm of a batch": (lambda m, x: m.expm(x), (2, 3, 3)),
+    "sqrtm": (lambda m, x: m.sqrtm(definite(x)), (3, 3)),
+    "complex sqrtm": (lambda m, x: m.sqrtm(x), (3, 3)),
+    "logm": (lambda m, x: m.logm(definite(x)), (3, 3)),
+    "solve_sylvester": (lambda m, x: m.solve_sylvester(x, x.T @ x, x), (3, 3)),
+    "continuous lyapunov": (lambda m, x: m.solve_continuous_lyapunov(stable(x), x), (3, 3)),
+    "discrete lyapunov": (lambda m, x: m.solve_discrete_lyapunov(x / 8, x), (3, 3)),
+    "bilinear lyapunov": (
+        lambda m, x: m.solve_discrete_lyapunov(x / 8, x, method="bilinear"),
+        (3, 3),
+    ),
+    "solve_banded": (
+        lambda m, x: m.solve_banded((2, 1), x + _dominant(4, 6, 1), x.T[:, :2]),
+        (4, 6),
+    ),
+    "solve_banded vector": (
+        lambda m, x: m.solve_banded((1, 1), x + _dominant(3, 5, 1), x[0]),
+        (3, 5),
+    ),
+    "solve_banded upper": (
+        lambda m, x: m.solve_banded((0, 1), x + _dominant(2, 5, 1), x[0]),
+        (2, 5),
+    ),
+    "solveh_banded": (
+        lambda m, x: m.solveh_banded(x + _dominant(3, 5), x[0]),
+        (3, 5),
+    ),
+    "solveh_banded lower": (
+        lambda m, x: m.solveh_banded(x + _dominant(3, 5)[::-1], x[0], lower=True),
+        (3, 5),
+    ),
+    "cholesky_banded": (lambda m, x: m.cholesky_banded(_upper(x)), (3, 5)),
+    "cholesky_banded lower": (
+        lambda m, x: m.cholesky_banded(_upper(x)[::-1, ::-1], lower=True),
+        (3, 5),
+    ),
+    "cho_solve_banded": (
+        lambda m, x: m.cho_solve_banded((m.cholesky_banded(_upper(x)), False), x[0]),
+        (3, 5),
+    ),
+    "toeplitz": (lambda m, x: m.toeplitz(x[:, 0], x[0]), (3, 4)),
+    "toeplitz alone": (lambda m, x: m.toeplitz(x[:, 0]), (3, 4)),
+    "hankel": (lambda m, x: m.hankel(x[:, 0], x[0]), (3, 4)),
+    "circulant": (lambda m, x: m.circulant(x), (2, 4)),
+    "block_diag": (lambda m, x: m.block_diag(x, x[0], 2 * x.T), (2, 3)),
+}
+
+
+def _dominant(rows, n, main=-1):
+    x = np.zeros((rows, n))
+    x[main] = 20.0
+    return x
+
+
+def _upper(x):
+    """Upper bands, with zeros where SciPy leaves what it was given."""
+    outside = np.add.outer(-np.arange(3), -np.arange(5)) > -2
+    return np.where(outside, 0.0, x + _dominant(3, 5))
+
+
+# Bands whose diagonal is complex are no Hermitian matrix.
+REAL = {name for name in CASES if "banded" in name and "solve_banded" not in name} | {
+    "cho_solve_banded", "qr pivoting", "solve transposed",
+}  # fmt: skip
+
+
+def comparable(name, x):
+    """A result without what may differ: phases, the order of eigenvalues."""
+    if "qr" in name and np.iscomplexobj(x):
+        return np.abs(x)
+    if "eigvals" in name and np.iscomplexobj(x):
+        return np.sort_complex(x)
+    return np.sort(x, -1) if "eig" in name and np.ndim(x) == 2 else x
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name, dtype):
+    if dtype == "complex128" and name in REAL:
+        pytest.skip("real only")
+    f, shape = CASES[name]
+    m, n = shape[-2:]
+    x = random(*shape, dtype=dtype, seed=4) + np.eye(m, n) * np.arange(2.5, n + 2.5)
+
+    expected, got = f(sla, x), f(L, ct.array(x))
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    got = got if isinstance(got, tuple) else (got,)
+    for a, b in zip(got, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        assert np.asarray(ct_value(a)).dtype == np.asarray(b).dtype
+        close(comparable(name, ct_value(a)), comparable(name, b), scale=10)
+
+    def total(x):
+        y = f(L, x)
+        return sum(map(weigh, y)) if isinstance(y, tuple) else weigh(y)
+
+    check_gradient(total, x, rtol=1e-6)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        L.solve(ct.array(np.full((2, 2), np.nan)), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="[Ss]ingular"):
+        L.solve(ct.array(np.zeros((2, 2))), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="diagonal 2"):
+        L.solve_triangular(ct.array(np.diag([1.0, 0.0])), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        L.cholesky(ct.array(-np.eye(2)))
+    with pytest.raises(np.linalg.LinAlgError):
+        L.solveh_banded(ct.array([[0.0, 1.0], [-1.0, -1.0]]), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        L.solve_banded((1, 1), ct.array(np.zeros((3, 4))), np.ones(4))
+    with pytest.raises(ValueError, match="square"):
+        L.inv(ct.array(np.ones((2, 3))))
+    with pytest.raises(ValueError, match="incompatible"):
+        L.solve(ct.array(np.eye(2)), np.ones(3))
+    with pytest.raises(ValueError, match="structure"):
+        L.solve(ct.array(np.eye(2)), np.ones(2), assume_a="odd")
+    with pytest.raises(TypeError, match="orth"):
+        ct.gradient(lambda x: np.sum(L.orth(x)), np.eye(2))
+    assert isinstance(L.orth(ct.array(np.eye(2))), np.ndarray)
+
+
+def test_permutations_are_those_of_scipy():
+    for shape in ((5, 5), (6, 3), (3, 6), (2, 4, 4)):
+        x = random(*shape)
+        for a, b in zip(L.lu(ct.array(x)), sla.lu(x), strict=True):
+            close(ct_value(a), b)
+        for a, b in zip(L.lu(ct.array(x), p_indices=True), sla.lu(x, p_indices=True), strict=True):
+            close(ct_value(a), b)
+        for a, b in zip(L.lu_factor(ct.array(x)), sla.lu_factor(x), strict=True):
+            assert ct_value(a).dtype == b.dtype
+            close(ct_value(a), b)
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.1, 0.5, 1.5, 4.0, 40.0])
+def test_exponentials_of_many_sizes(size):
+    for dtype in ("float64", "complex128", "float32"):
+        x = (size * random(5, 5, dtype=dtype) / 5).astype(dtype)
+        got, expected = ct_value(L.expm(ct.array(x))), sla.expm(x)
+        assert got.dtype == expected.dtype
+        scale = np.abs(expected).max()
+        close(got / scale, expected / scale, dtype)
+    # Far from normal: the norms of the powers alone would choose too low a degree.
+    x = np.array([[1.0, 1e6], [0.0, 1.0]]) * 1e-3
+    close(ct_value(L.expm(ct.array(x))), sla.expm(x))
+
+
+@pytest.mark.filterwarnings("ignore:Matrix is singular")
+def test_logm_of_a_matrix_near_and_far():
+    for x in (np.eye(3) + random(3, 3) / 100, definite(random(4, 4)) * 1e4):
+        close(ct_value(L.logm(ct.array(x))), sla.logm(x), scale=100)
+    x = np.diag([-1.0, 2.0])
+    got, expected = ct_value(L.logm(ct.array(x))), sla.logm(x)
+    assert got.dtype == expected.dtype
+    close(got, expected)
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        L.logm(ct.array(np.zeros((2, 2))))
+
+
+def test_wide_bands_and_large_systems():
+    rng = np.random.default_rng(0)
+    for lower, upper in ((1, 1), (3, 2), (0, 4), (5, 0)):
+        for n in (1, 2, 50):
+            ab, b = rng.normal(size=(lower + upper + 1, n)), rng.normal(size=(n, 3))
+            if n < lower + upper + 1:
+                continue
+            expected = sla.solve_banded((lower, upper), ab, b)
+            close(ct_value(L.solve_banded((lower, upper), ct.array(ab), b)), expected, scale=1e3)
+
+
+def test_constants_are_held():
+    a = definite(random(3, 3))
+    (g,) = ct.gradient(lambda b: np.sum(L.solve(a, b)), np.ones(3))
+    close(g, np.linalg.solve(a.T, np.ones(3)))
