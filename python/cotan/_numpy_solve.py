@@ -125,7 +125,7 @@ def svd(
 def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     """Give a decomposition by eigenvalues, which are singular values but for their signs."""
     w, u = dec.eigh(a)
-    size = _core.abs(w)
+    size: Any = _core.abs(w)
     order = np.flip(np.argsort(plain(dec.constant(size)), axis=-1), -1)
     size = np.take_along_axis(size, order, -1)
     if not compute_uv:
@@ -238,12 +238,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         if a.size
         else np.zeros((n, b.shape[1]), a.dtype)
     )
+    rest: Any = np.empty(0, values.dtype)
     if rank == n and m > n:
         left = b - _core.matmul(a, x)
         squares = _core.square(_core.abs(left)) if left.dtype.kind == "c" else _core.square(left)
         rest = _core.sum(squares, 0)
-    else:
-        rest = np.empty(0, values.dtype)
     return (x[:, 0] if vector else x), rest, np.int32(rank), s
 
 

@@ -5,8 +5,9 @@ and the names of LAPACK's drivers are taken and change nothing. Where SciPy work
 do these. Functions of matrices are in `_scipy_matfuncs`.
 """
 
-# ruff: noqa: ARG001, PLC0415 - the signatures are SciPy's, which is imported where it is there
+# ruff: noqa: ARG001 - the signatures are SciPy's
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ from cotan import _decompositions as dec
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain, refuse
 from cotan._numpy_own import asarray as host_asarray
+
+
+def scipy_linalg() -> Any:
+    """Give SciPy's module, where it is needed for a value."""
+    return importlib.import_module("scipy.linalg")
 
 
 def checked(x: Any, check_finite: bool = True) -> Any:
@@ -140,7 +146,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0]) + 1}")
     how = _TRANS[trans]
     if how == 2:
-        x = dec.solve_adjoint_triangular(*dec.over_batch((a, 2), (b, 2)), lower, unit_diagonal)
+        x = dec.solve_adjoint_triangular(a, b, lower, unit_diagonal)
     else:
         x = dec.solve_triangular(a, b, lower, how == 1, unit_diagonal)
     return _result(x, vector)
@@ -339,10 +345,10 @@ def _other_side(ab: Any, lower: bool) -> Any:
 def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False,
                   lower: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     ab, b, vector = _band_system("solveh_banded", ab, b, check_finite)
-    import scipy.linalg
+    scipy = scipy_linalg()
 
     # It says when the matrix is not positive definite.
-    scipy.linalg.cholesky_banded(plain(dec.constant(ab)), lower=lower)
+    scipy.cholesky_banded(plain(dec.constant(ab)), lower=lower)
     return _result(_solve_bands(_other_side(ab, lower), b), vector)
 
 
@@ -398,10 +404,10 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     a = _matrix("qr", a, check_finite, square=False)
     order: tuple[Any, ...] = ()
     if pivoting:
-        import scipy.linalg
+        scipy = scipy_linalg()
 
         # Which column comes when is piecewise constant.
-        perm = scipy.linalg.qr(plain(dec.constant(a)), mode="r", pivoting=True)[1]
+        perm = scipy.qr(plain(dec.constant(a)), mode="r", pivoting=True)[1]
         order = (perm,)
         a = np.take_along_axis(a, np.broadcast_to(perm[..., None, :], a.shape), -1)
     if mode == "economic":
@@ -686,9 +692,9 @@ def _of_values(name: str) -> None:
     def basis(*args: Any, **kwargs: Any) -> Any:
         if any_active(args):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
-        import scipy.linalg
+        scipy = scipy_linalg()
 
-        return getattr(scipy.linalg, name)(*map(plain, args), **kwargs)
+        return getattr(scipy, name)(*map(plain, args), **kwargs)
 
 
 _of_values("orth")

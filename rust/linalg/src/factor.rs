@@ -14,6 +14,11 @@ use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 use crate::Failure;
 
 pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
+    assert!(a.len() == n * n, "a slice fits the sizes");
+    // As in LAPACK, the imaginary part of the diagonal is not read.
+    for i in 0..n {
+        a[i * n + i] = math::from_real(&math::real(&a[i * n + i]));
+    }
     let mut mat = MatMut::from_column_major_slice_mut(a, n, n);
     let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<T>(
         n,

@@ -5,7 +5,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self as svd_imp, ComputeSvdVectors};
 use faer::traits::ext::ComplexFieldExt;
-use faer::traits::math_utils::{abs2, from_real, is_finite, real, zero};
+use faer::traits::math_utils::{abs2, from_real, imag, is_finite, real, zero};
 use faer::traits::{ComplexField, RealField};
 use faer::{Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
@@ -110,6 +110,17 @@ pub fn eigh<T: ComplexField>(
         Spec::default(),
     ));
     let mut values = vec![zero::<T>(); n];
+    // As in LAPACK, the imaginary part of the diagonal is not read.
+    let mut kept = Vec::new();
+    let a = if (0..n).all(|i| imag(&a[i * n + i]) == zero()) {
+        a
+    } else {
+        kept.extend_from_slice(a);
+        for i in 0..n {
+            kept[i * n + i] = from_real(&real(&a[i * n + i]));
+        }
+        &kept
+    };
     evd::self_adjoint_evd(
         MatRef::from_column_major_slice(a, n, n),
         DiagMut::from_slice_mut(&mut values),
