@@ -35,14 +35,14 @@ demo: $(VENV)/.module $(VENV)/.extra-examples
 test: test-rust test-python
 
 test-rust:
-	cargo test
+	cargo test --all-features
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples
 	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan
 
 lint: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -36,7 +36,7 @@ sys.path.append(str(TOOLS))
 
 import coverage_page as coverage  # noqa: E402
 
-PENDING = {"numpy.linalg", "numpy.fft", "scipy.special"}
+PENDING = {"numpy.fft", "scipy.special"}
 
 
 @pytest.fixture(scope="module")
