@@ -9,13 +9,14 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 
+_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8", "c8", "c16"))
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 
 
 def numbers(x: Any) -> Any:
     """Give an array in a dtype that can be transformed: single or double precision."""
     x = _core.asarray(x)
-    if x.dtype in {np.dtype(t) for t in ("f4", "f8", "c8", "c16")}:
+    if x.dtype in _TYPES:
         return x
     return _core.cast(x, np.float32 if x.dtype == np.float16 else np.float64)
 
@@ -54,6 +55,8 @@ def axis_of(x: Any, axis: Any) -> int:
 
 def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
     """Cut off or fill up with zeros, along axes."""
+    if all(x.shape[axis] == n for n, axis in zip(lengths, axes, strict=True)):
+        return x
     shape = list(x.shape)
     for n, axis in zip(lengths, axes, strict=True):
         shape[axis] = n
