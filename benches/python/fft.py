@@ -1,7 +1,7 @@
-"""Fourier transforms beside those of SciPy, with the same number of threads; gradients beside peers'.
+"""Fourier transforms beside SciPy's, with the same number of threads; gradients beside peers'.
 
-The peers are PyTorch and JAX, each in a process of its own. What is timed is the transform of an array
-that lies in memory, its result included; and the gradient of the sum of its squared sizes.
+The peers are PyTorch and JAX, each in a process of its own. What is timed is the transform of an
+array that lies in memory, its result included; and the gradient of the sum of its squared sizes.
 
     python benches/python/fft.py [--markdown docs/benchmarks.md]
 """
@@ -134,8 +134,8 @@ def main() -> None:
     rows = [compare((n,), kind) for n in LENGTHS + AWKWARD for kind in ("fft", "rfft")]
     rows += [compare(shape, kind) for shape in SHAPES for kind in ("fft", "rfft")]
     text = (
-        "Time of a transform with its result, `benches/python/fft.py`; the last column is SciPy's time "
-        f"over ours. {machine()}.\n\n"
+        "Time of a transform with its result, `benches/python/fft.py`; the last column is SciPy's "
+        f"time over ours. {machine()}.\n\n"
         + table(["transform", "cotan", "SciPy", "speed / SciPy"], rows)
         + "\n\nGradient of the sum of the squared sizes of a transform, complex128:\n\n"
         + table(["shape", "cotan", "PyTorch", "JAX (jit)", "speed / best peer"], gradients())
