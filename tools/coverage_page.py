@@ -7,6 +7,7 @@ tests (tests/python/coverage_cases.py).
 
 import cmath
 import inspect
+import itertools
 import math
 import sys
 import textwrap
@@ -213,12 +214,13 @@ def ufuncs() -> Iterator[Line]:
 
 def special_arguments(ufunc: Any) -> list[Any] | None:
     """Give numbers at which a ufunc of SciPy's is finite, whole ones where it takes them."""
-    numbers = (0.41, 1.37, 0.62, 0.53, 0.71, 0.34)
-    loops = [t.split("->")[0] for t in ufunc.types if set(t.split("->")[0]) <= set("dlip")]
+    # Some functions want their last arguments between 0 and 1, some are for complex numbers only.
+    choices = [(0.41, 1.37, 0.62, 0.53, 0.71, 0.34), (0.41, 0.62, 0.53, 0.71, 0.34, 0.29)]
+    loops = [t.split("->")[0] for t in ufunc.types if set(t.split("->")[0]) <= set("dDlip")]
     for loop in sorted(loops, key=lambda t: "d" not in t):
-        for first in (0.47, 1.43, 2.0):
+        for first, numbers in itertools.product((0.47, 1.43, 2.0, -0.47), choices):
             reals = iter((first, *numbers))
-            given = [next(reals) if t == "d" else 2 for t in loop]
+            given = [next(reals) if t in "dD" else 2 for t in loop]
             if np.all(np.isfinite(inputs.quiet(ufunc, *given))):
                 return given
     return None

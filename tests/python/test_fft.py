@@ -8,6 +8,7 @@ import scipy.fft
 import scipy.fftpack
 
 import cotan as ct
+import cotan._scipy_fft  # enters its functions
 from cotan import _core
 from cotan._lifted import LIFTED
 

@@ -10,6 +10,7 @@ import scipy.special as sp
 from scipy.special import _ufuncs
 
 import cotan as ct
+import cotan._scipy_special  # enters its functions
 from cotan._lifted import LIFTED
 from cotan._numpy_special import SCIPY
 from cotan._special import PARTIALS, UNKNOWN, ZERO
