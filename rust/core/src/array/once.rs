@@ -46,13 +46,11 @@ impl Waiting {
         let mut waiting = lock(&WAITING);
         let mut last = other;
         while last != own {
-            match waiting.iter().find(|(a, _)| *a == last) {
-                Some(&(_, next)) => last = next,
-                None => {
-                    waiting.push((own, other));
-                    return Some(Waiting);
-                }
-            }
+            let Some(&(_, next)) = waiting.iter().find(|(a, _)| *a == last) else {
+                waiting.push((own, other));
+                return Some(Waiting);
+            };
+            last = next;
         }
         None
     }
