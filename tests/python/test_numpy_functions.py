@@ -1,5 +1,6 @@
 """Every function of NumPy that takes `Array`s has a case in one of the modules with cases."""
 
+import test_fft
 import test_numpy_math
 import test_numpy_reductions
 import test_numpy_shapes
@@ -12,5 +13,8 @@ CASES = {**test_numpy_reductions.CASES, **test_numpy_shapes.CASES, **test_numpy_
 
 def test_every_function_has_a_case():
     tested = {id(in_numpy(name)) for name in CASES}
+    # Those of numpy.fft are tested beside SciPy's.
+    transforms = test_fft.ALONG_ONE + test_fft.ALONG_TWO + test_fft.ALONG_ALL
+    tested |= {id(in_numpy(f"fft.{name}")) for name in transforms}
     missing = sorted({name_of(f) for f in FUNCTIONS if id(f) not in tested})
     assert not missing
