@@ -278,6 +278,8 @@ LINEAR = {
         lambda q: np.linalg.matrix_power(q, 5),
         lambda y: np.linalg.matrix_power(y, 3),
     ],
+    "polyfit": [lambda v, s: np.polyfit(s, v, 2)],
+    "roots": [lambda s: np.abs(np.roots(s[:4]))],
     "linalg.solve": [lambda q, a: np.linalg.solve(q, a)],
     "linalg.inv": [lambda q: np.linalg.inv(q)],
     "linalg.det": [lambda q: np.linalg.det(q)],

@@ -14,7 +14,10 @@ class Lifted:
     """The functions of the table, by name."""
 
     def __getattr__(self, name):
-        return LIFTED["scipy.linalg"][name]
+        try:
+            return LIFTED["scipy.linalg"][name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 L = Lifted()
