@@ -104,7 +104,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
         raise ValueError("asarray: what is not an Array has to be copied; leave out copy=False")
     if copy is False and dtype is not None and np.dtype(dtype) != obj.dtype:
         raise ValueError(f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} is a copy")
-    return _core.asarray(_own.array(obj, dtype, copy=bool(copy)))
+    return _core.asarray(_own.array(obj, dtype, copy=copy or None))
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:

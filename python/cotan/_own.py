@@ -357,6 +357,10 @@ class Adopted:
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if not holds_array((value,)):
+            # What it remembers of constants.
+            setattr(self._instance, name, value)
+            return
         raise TypeError(
             f"{type(self._instance).__name__}: {name} is set by code that is being differentiated"
         )

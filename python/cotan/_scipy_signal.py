@@ -14,7 +14,7 @@ from cotan._hosted import conj, fitted, hosted, linear
 from cotan._lifted import lifts
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import array, asarray
-from cotan._own import found, own_of, runs
+from cotan._own import found, own_of, runs, runs_class, runs_methods
 
 # --------------------------------------------------------------------------------------------------
 # Convolution
@@ -355,6 +355,8 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
 
 
+runs_class("scipy.signal._short_time_fft.ShortTimeFFT")
+runs_methods("scipy.signal.ShortTimeFFT", "stft", "stft_detrend", "istft", "spectrogram")
 runs("""
     scipy.signal.bilinear scipy.signal.csd scipy.signal.coherence scipy.signal.decimate
     scipy.signal.envelope scipy.signal.filtfilt

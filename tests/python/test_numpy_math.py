@@ -336,6 +336,12 @@ LINEAR = {
         lambda v, z: np.correlate(v, z, "full"),
     ],
     "poly": [lambda a: np.poly(a)],
+    "polynomial.polynomial.polyval2d": [
+        lambda a, m: np.polynomial.polynomial.polyval2d(a, a[::-1], m),
+    ],
+    "polynomial.polynomial.polygrid2d": [
+        lambda a, m: np.polynomial.polynomial.polygrid2d(a, a[:2], m),
+    ],
     "polyval": [lambda a, v: np.polyval(a, v), lambda a, x: np.polyval(a, x)],
     "polyadd": [lambda a, v: np.polyadd(a, v)],
     "polysub": [lambda a, v: np.polysub(a, v)],

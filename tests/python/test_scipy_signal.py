@@ -101,3 +101,23 @@ def test_upfirdn():
     check(lambda h, x: signal.upfirdn(h, x, 1, 2, axis=0), H, IMAGE)
     with pytest.raises(TypeError, match=r"np\.pad"):
         ct.gradient(lambda x: np.sum(signal.upfirdn(H, x, mode="wrap")), X)
+
+
+def test_spectra():
+    check(lambda x: signal.hilbert(x), LONG, second=True)
+    check(lambda x: signal.envelope(x, (1, None))[0], LONG)
+    check(lambda x: signal.resample(x, 23), LONG)
+    check(lambda x: signal.resample_poly(x, 3, 2), LONG)
+    check(lambda x: signal.decimate(x, 2), LONG)
+    check(lambda x: signal.decimate(x, 3, ftype="fir"), LONG)
+    check(lambda x: signal.periodogram(x)[1], LONG)
+    check(lambda x: signal.welch(x, nperseg=16)[1], LONG)
+    check(lambda x, y: signal.csd(x, y, nperseg=16)[2 - 1], LONG, LONG[::-1] + 0.3)
+    check(lambda x: signal.stft(x, nperseg=8)[2], LONG)
+    check(lambda x: signal.spectrogram(x, nperseg=16)[2], LONG)
+    check(lambda x: signal.istft(signal.stft(x, nperseg=8)[2], nperseg=8)[1], LONG)
+    check(lambda b: signal.freqz(b, worN=16)[1], B)
+    check(lambda b, a: signal.freqz(b, a, worN=[0.1, 0.7])[1], B, A)
+    transform = signal.ShortTimeFFT(signal.windows.hann(8), 4, 1.0)
+    check(lambda x: transform.stft(x), LONG)
+    check(lambda x: transform.spectrogram(x), LONG)

@@ -63,7 +63,7 @@ def test_continuous(name):
         )
 
 
-@pytest.mark.xfail(not hasattr(_core, "lgamma"), raises=TypeError, reason="no rule of gammaln")
+@pytest.mark.xfail(raises=TypeError, strict=False, reason="where gammaln has no rule")
 @pytest.mark.parametrize("name", ["t", "gamma", "beta", "chi2"])
 def test_shapes_in_gamma_functions(name):
     test_shapes(name)
