@@ -149,7 +149,7 @@ def ours(value: Any) -> Any:
 # What SciPy computes of constants on the way to what is followed: windows, filters, nodes.
 _DESIGNS = (
     "scipy.signal._filter_design", "scipy.signal._fir_filter_design", "scipy.signal._czt",
-    "scipy.signal.windows",
+    "scipy.signal._savitzky_golay", "scipy.signal.windows",
 )  # fmt: skip
 
 
