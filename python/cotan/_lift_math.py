@@ -6,6 +6,7 @@ such as `math.sqrt(-1.0)`, so do these, so the value is computed when they are c
 
 import cmath
 import functools
+import importlib.util
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -188,4 +189,22 @@ def _refused(names: str) -> None:
         lifts(f"math.{name}")(no_rule)
 
 
-_refused("nextafter gamma lgamma")
+_refused("nextafter")
+
+
+def _special(name: str, x: Any) -> Any:
+    """Apply a function of `scipy.special`, which knows its derivative."""
+    full = f"math.{name}"
+    x = _number(x, np.float64, full)
+    getattr(math, name)(_value(x))  # refuses poles
+    if importlib.util.find_spec("scipy") is None:
+        raise refuse(f"{full} without SciPy")
+    # Not at the top: SciPy is not needed by anything else here.
+    from cotan import _special_table  # noqa: F401, PLC0415
+    from cotan._special import call  # noqa: PLC0415
+
+    return _core.number(call({"lgamma": "gammaln"}.get(name, name), x), None)
+
+
+lifts("math.gamma")(functools.partial(_special, "gamma"))
+lifts("math.lgamma")(functools.partial(_special, "lgamma"))

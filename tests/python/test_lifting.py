@@ -489,6 +489,7 @@ def test_functions_of_one_number(name):
         lambda x: math.remainder(5.0 * x, 1.5),
         lambda x: math.copysign(x, -2.0),
         lambda x: math.log(x, 3) + math.log(7.0, x + 2),
+        lambda x: math.gamma(x) * math.lgamma(x + 1.5),
         lambda x: math.modf(3 * x)[0] + math.modf(3 * x)[1],
         lambda x: math.frexp(x)[0] * math.frexp(x)[1],
         lambda x: math.ldexp(x, 3),
