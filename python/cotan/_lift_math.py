@@ -87,6 +87,7 @@ _MATH: dict[str, Callable[..., Any]] = {
     "degrees": lambda x: x * (180 / math.pi),
     "radians": lambda x: x * (math.pi / 180),
     "hypot": _hypot,
+    "nextafter": np.nextafter,
     "ldexp": lambda x, i: x * 2.0 ** int(i),
     "fma": lambda x, y, z: x * y + z,
 }
@@ -177,19 +178,6 @@ _of_values(
     math, "isnan isinf isfinite isclose floor ceil trunc ulp gcd lcm comb perm factorial isqrt"
 )
 _of_values(cmath, "isnan isinf isfinite isclose")
-
-
-def _refused(names: str) -> None:
-    for name in names.split():
-
-        def no_rule(*args: Any, _name: str = name) -> Any:
-            del args
-            raise refuse(f"math.{_name}")
-
-        lifts(f"math.{name}")(no_rule)
-
-
-_refused("nextafter")
 
 
 def _special(name: str, x: Any) -> Any:

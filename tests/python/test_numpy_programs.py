@@ -261,8 +261,8 @@ UFUNCS = {
     "m.T": "sin exp",
     "np.argsort(x)": "invert sin sqrt deg2rad fabs negative",
     "x, y": """add subtract multiply divide maximum minimum fmax fmin arctan2 hypot logaddexp
-        nextafter logaddexp2 floor_divide remainder fmod copysign heaviside greater greater_equal less
-        less_equal equal not_equal logical_and logical_or logical_xor divmod vecdot""",
+        nextafter logaddexp2 floor_divide remainder fmod copysign heaviside greater greater_equal
+        less less_equal equal not_equal logical_and logical_or logical_xor divmod vecdot""",
     "p, y": "power float_power",
     "v, q": "add subtract multiply divide maximum",
     "q, v": "vecdot matvec",
