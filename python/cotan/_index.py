@@ -119,7 +119,8 @@ def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
 
 def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> None:
     for i, (have, want) in enumerate(zip(mask.shape, shape, strict=True)):
-        if have != want:
+        # As in NumPy, a mask of nothing selects nothing from an axis of any length.
+        if have not in {0, want}:
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis + i}; size of axis is "
                 f"{want} but size of corresponding boolean axis is {have}"

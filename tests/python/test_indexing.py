@@ -229,3 +229,20 @@ def test_what_does_not_fit_where_it_is_written(key, value):
     if not isinstance(caught.value, Warning):
         assert_same_error(error, caught.value)
     assert_same(ours, INPUTS["t"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask"),
+    [((3,), (0,)), ((3, 2), (0,)), ((3, 2), (3, 0)), ((0, 1), (0, 0)), ((2, 0), (3, 0))],
+)
+def test_masks_of_nothing(shape, mask):
+    def taken(make):
+        return make(np.ones(shape))[make(np.zeros(mask, bool))]
+
+    try:
+        expected = taken(np.array)
+    except IndexError:
+        with pytest.raises(IndexError, match="boolean index did not match"):
+            taken(ct.array)
+    else:
+        assert taken(ct.array).shape == expected.shape
