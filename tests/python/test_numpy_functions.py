@@ -1,6 +1,7 @@
 """Every function of NumPy that takes `Array`s has a case in one of the modules with cases."""
 
 import test_fft
+import test_numpy_fourier
 import test_numpy_math
 import test_numpy_reductions
 import test_numpy_shapes
@@ -8,7 +9,12 @@ import test_numpy_shapes
 from cotan._numpy import FUNCTIONS
 from cotan._numpy_core import in_numpy, name_of
 
-CASES = {**test_numpy_reductions.CASES, **test_numpy_shapes.CASES, **test_numpy_math.CASES}
+CASES = {
+    **test_numpy_reductions.CASES,
+    **test_numpy_shapes.CASES,
+    **test_numpy_math.CASES,
+    **test_numpy_fourier.CASES,
+}
 
 
 def test_every_function_has_a_case():

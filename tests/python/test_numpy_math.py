@@ -348,6 +348,12 @@ LINEAR = {
     "polymul": [lambda a, v: np.polymul(a, v)],
     "polydiv": [lambda v, a: np.polydiv(v, a)],
     "polyder": [lambda v: np.polyder(v), lambda v: np.polyder(v, 2)],
+    "polynomial.polynomial.polyval2d": [
+        lambda v, w, m: np.polynomial.polynomial.polyval2d(v, w, m),
+    ],
+    "polynomial.polynomial.polygrid2d": [
+        lambda v, a, m: np.polynomial.polynomial.polygrid2d(v, a, m),
+    ],
     "polyint": [lambda v: np.polyint(v), lambda v: np.polyint(v, 2, k=[1.0, 2.0])],
 }
 
