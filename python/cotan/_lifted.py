@@ -31,6 +31,7 @@ PROVIDERS = {
     "numpy": ["cotan._lift_numpy"],
     "numpy.fft": [],
     "numpy.linalg": [],
+    "numpy.lib.stride_tricks": ["cotan._numpy_index"],
     "numpy.random": ["cotan._lift_numpy"],
     "math": ["cotan._lift_math"],
     "cmath": ["cotan._lift_math"],

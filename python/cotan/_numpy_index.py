@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
+from cotan._lifted import lifts
 from cotan._numpy_core import (
     any_active,
     assigned,
@@ -133,6 +134,34 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     positions = np.arange(x.size).reshape(x.shape)
     windows = np.lib.stride_tricks.sliding_window_view(positions, window_shape, axis)
     return flat(x)[windows]
+
+
+@lifts("numpy.lib.stride_tricks.as_strided")
+def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
+               writeable: bool = True, **options: Any) -> Any:  # fmt: skip
+    """Take the elements at places in memory, which are known of an array without gaps."""
+    x = host_asarray(x)
+    if not x._contiguous:
+        raise TypeError(
+            "as_strided: an Array with gaps between its elements has no memory; make a copy first"
+        )
+    shape = x.shape if shape is None else tuple(np.atleast_1d(plain(shape)).tolist())
+    steps = x.strides if strides is None else tuple(np.atleast_1d(plain(strides)).tolist())
+    if len(shape) != len(steps) or any(s % x.itemsize for s in steps):
+        raise ValueError(
+            f"as_strided: strides {steps} do not fit the shape {shape} and elements of "
+            f"{x.itemsize} bytes"
+        )
+    positions = np.zeros(shape, np.int64)
+    for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
+        along = np.arange(n) * (step // x.itemsize)
+        positions += along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    if positions.size and not 0 <= positions.min() <= positions.max() < x.size:
+        raise ValueError(
+            f"as_strided: shape {shape} with strides {steps} goes beyond an array of shape "
+            f"{x.shape}"
+        )
+    return flat(x)[positions]
 
 
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}

@@ -211,3 +211,45 @@ def test_random_views_and_writes(seed):
             assert x._rank == "array", log
             assert x.dtype == y.dtype, log
             np.testing.assert_array_equal(np.asarray(x), y, err_msg="; ".join(log), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((3, 3), (8, 4)), "strides .* do not fit"),
+        (((3,), (8, 8)), "strides .* do not fit"),
+        (((4, 3), (8, 16)), "goes beyond an array of shape"),
+        (((2,), (-8,)), "goes beyond an array of shape"),
+    ],
+)
+def test_strides_that_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=f"as_strided: {message}"):
+        ct.gradient(
+            lambda x: np.sum(np.lib.stride_tricks.as_strided(x, *arguments)), np.arange(5.0)
+        )
+
+
+def test_strides_of_what_has_gaps():
+    with pytest.raises(TypeError, match="as_strided: .* make a copy"):
+        ct.gradient(
+            lambda x: np.sum(np.lib.stride_tricks.as_strided(x[::2], (2,), (8,))), np.arange(5.0)
+        )
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments"),
+    [((5,), ((3, 3), (8, 8))), ((3, 4), ((2, 2, 3), (32, 8, 16))), ((4,), (None, None))],
+)
+def test_strides(shape, arguments):
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    expected = np.lib.stride_tricks.as_strided(x, *arguments)
+    seen = []
+
+    def f(x):
+        seen.append(np.lib.stride_tricks.as_strided(x, *arguments))
+        return np.sum(seen[0] ** 2)
+
+    (g,) = ct.gradient(f, x)
+    np.testing.assert_array_equal(np.asarray(ct.dropgrad(seen[0])), expected)
+    count = np.bincount(expected.astype(int).ravel(), minlength=x.size)
+    np.testing.assert_array_equal(g, 2 * x * count.reshape(shape))
