@@ -122,9 +122,6 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     return np.asarray(a, dtype, order, **options)
 
 
-_COPIES = {np._CopyMode.NEVER: False, np._CopyMode.ALWAYS: True}
-
-
 def array(
     object: Any,
     dtype: Any = None,
@@ -138,11 +135,9 @@ def array(
     """Give an array of its own, as `numpy.array`."""
     del subok, like
     result = asarray(object, dtype, None if order == "K" else order)
-    # None stands for a copy where one is needed.
-    wanted = _COPIES.get(copy) if isinstance(copy, np._CopyMode) else copy
-    if wanted is not None and not wanted and result is not object:
+    if copy in {False, np._CopyMode.NEVER} and result is not object:
         raise ValueError("array: unable to avoid a copy; leave out copy=")
-    if wanted and result is object:
+    if copy in {True, np._CopyMode.ALWAYS} and result is object:
         result = result.copy()
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
