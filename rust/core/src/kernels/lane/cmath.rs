@@ -324,6 +324,80 @@ pub(super) fn tan(z: C) -> C {
     over_i(tanh(times_i(z)))
 }
 
+/// Whether one of the parts is infinite; the logarithm of the inverse functions is infinite then,
+/// and the angle that of the argument.
+#[inline(always)]
+fn is_infinite(z: C) -> bool {
+    z.re.is_infinite() | z.im.is_infinite()
+}
+
+/// `asin(z)`, by Kahan's formulas, as the following ones.
+#[inline(always)]
+pub(super) fn asin(z: C) -> C {
+    if is_infinite(z) {
+        return c(m::atan2(z.re, z.im.abs()), f64::INFINITY.copysign(z.im));
+    }
+    let (low, high) = (sqrt(c(1.0 - z.re, -z.im)), sqrt(c(1.0 + z.re, z.im)));
+    c(
+        m::atan2(z.re, low.re * high.re - low.im * high.im),
+        m::asinh(low.re * high.im - low.im * high.re),
+    )
+}
+
+/// `acos(z)`.
+#[inline(always)]
+pub(super) fn acos(z: C) -> C {
+    if is_infinite(z) {
+        return c(m::atan2(z.im.abs(), z.re), -f64::INFINITY.copysign(z.im));
+    }
+    let (low, high) = (sqrt(c(1.0 - z.re, -z.im)), sqrt(c(1.0 + z.re, z.im)));
+    c(
+        2.0 * m::atan2(low.re, high.re),
+        m::asinh(high.re * low.im - high.im * low.re),
+    )
+}
+
+/// `atan(z)`.
+#[inline(always)]
+pub(super) fn atan(z: C) -> C {
+    over_i(atanh(times_i(z)))
+}
+
+/// `asinh(z)`.
+#[inline(always)]
+pub(super) fn asinh(z: C) -> C {
+    over_i(asin(times_i(z)))
+}
+
+/// `acosh(z)`, with a real part that is not negative.
+#[inline(always)]
+pub(super) fn acosh(z: C) -> C {
+    if is_infinite(z) {
+        return c(f64::INFINITY, m::atan2(z.im, z.re));
+    }
+    let (low, high) = (sqrt(c(z.re - 1.0, z.im)), sqrt(c(z.re + 1.0, z.im)));
+    c(
+        m::asinh(low.re * high.re + low.im * high.im),
+        2.0 * m::atan2(low.im, high.re),
+    )
+}
+
+/// `atanh(z)`.
+#[inline(always)]
+pub(super) fn atanh(z: C) -> C {
+    let (x, y) = (z.re.abs(), z.im);
+    if x.max(y.abs()) > 1e150 {
+        // The squares overflow; to the last place the angle is a right one.
+        let right = std::f64::consts::FRAC_PI_2.copysign(y);
+        return c(0f64.copysign(z.re), right);
+    }
+    let gap = (1.0 - x) * (1.0 - x) + y * y;
+    c(
+        (0.25 * m::log1p(4.0 * x / gap)).copysign(z.re),
+        0.5 * m::atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y * y),
+    )
+}
+
 /// `1 / (1 + exp(-z))`.
 #[inline(always)]
 pub(super) fn sigmoid(z: C) -> C {

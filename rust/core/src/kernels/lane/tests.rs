@@ -607,6 +607,33 @@ fn complex_formulas_hold_where_textbook_ones_fail() {
         c(1e-12, 1.000_000_000_001e-12),
     );
     near(cmath::tanh(c(800.0, 1.0)), c(1.0, 0.0));
+    near(
+        cmath::acos(c(2_051_601_408.0, -1.0)),
+        c(4.874_241_146_946_9e-10, 22.135_033_680_332_72),
+    );
+    near(
+        cmath::asin(c(-3e10, 4e-3)),
+        c(-1.570_796_326_794_763_3, 24.817_610_399_168_512),
+    );
+    near(
+        cmath::asinh(c(1e200, 1e200)),
+        c(461.556_739_369_649_05, std::f64::consts::FRAC_PI_4),
+    );
+    near(
+        cmath::acosh(c(-2.0, -0.0)),
+        c(1.316_957_896_924_816_7, -std::f64::consts::PI),
+    );
+    near(
+        cmath::atanh(c(1e-9, 1e12)),
+        c(1e-33, 1.570_796_326_793_896_6),
+    );
+    near(
+        cmath::atanh(c(2.0, -0.0)),
+        c(0.549_306_144_334_054_8, -std::f64::consts::FRAC_PI_2),
+    );
+    let infinite = cmath::acos(c(f64::NEG_INFINITY, f64::INFINITY));
+    assert_eq!(infinite.re, 0.75 * std::f64::consts::PI);
+    assert_eq!(infinite.im, f64::NEG_INFINITY);
     near(cmath::pow(c(0.0, 1.0), c(2.0, 0.0)), c(-1.0, 0.0));
     near(cmath::pow(c(0.0, 0.0), c(0.0, 0.0)), c(1.0, 0.0));
     assert!(cmath::exp(c(710.0, 1.5)).re.is_finite());
