@@ -7,7 +7,6 @@ tests (tests/python/coverage_cases.py).
 
 import cmath
 import inspect
-import itertools
 import math
 import sys
 import textwrap
@@ -30,6 +29,7 @@ sys.path.insert(0, str(TOP / "tests" / "python"))
 
 import coverage_cases as cases  # noqa: E402
 import numpy_cases as inputs  # noqa: E402
+import test_special  # noqa: E402
 
 RULE, COMPOSITE, CONSTANT, NOT_YET, OTHER = (
     "rule",
@@ -45,6 +45,7 @@ MEANING = {
     NOT_YET: "computed of constants, and refused by name while a gradient follows an argument",
     OTHER: "files, texts, settings, dtypes, memory, arrays made of whole numbers: left to NumPy",
 }
+IN_PART = " (in part)"
 REFUSALS = ("no derivative rule", "drop the gradient", "not known to cotan")
 
 
@@ -212,21 +213,8 @@ def ufuncs() -> Iterator[Line]:
             yield Line(area, f"{name}.{method}", status)
 
 
-def special_arguments(ufunc: Any) -> list[Any] | None:
-    """Give numbers at which a ufunc of SciPy's is finite, whole ones where it takes them."""
-    # Some functions want their last arguments between 0 and 1, some are for complex numbers only.
-    choices = [(0.41, 1.37, 0.62, 0.53, 0.71, 0.34), (0.41, 0.62, 0.53, 0.71, 0.34, 0.29)]
-    loops = [t.split("->")[0] for t in ufunc.types if set(t.split("->")[0]) <= set("dDlip")]
-    for loop in sorted(loops, key=lambda t: "d" not in t):
-        for first, numbers in itertools.product((0.47, 1.43, 2.0, -0.47), choices):
-            reals = iter((first, *numbers))
-            given = [next(reals) if t in "dD" else 2 for t in loop]
-            if np.all(np.isfinite(inputs.quiet(ufunc, *given))):
-                return given
-    return None
-
-
 def special() -> Iterator[Line]:
+    """Give the ufuncs of SciPy; where they are called, and in what, is said by their tests."""
     lifted = _lifted.LIFTED.get("scipy.special", {})
     for name in sorted(set(scipy.special.__all__)):
         ufunc = getattr(scipy.special, name)
@@ -235,10 +223,29 @@ def special() -> Iterator[Line]:
         if _ufunc_loop.rule(ufunc) is None and name not in lifted:
             yield Line("scipy.special", name, NOT_YET)
             continue
-        arguments = special_arguments(ufunc)
-        if arguments is None:
-            raise LookupError(f"scipy.special.{name}: no arguments at which it is finite")
-        yield Line("scipy.special", name, observed(called(name), arguments) or entry(ufunc))
+        # Another name of a ufunc is one of the same function.
+        key = name if name in test_special.ARGUMENTS else ufunc.__name__
+        arguments = test_special.arguments(key, (3,))
+        followed = test_special.variables(key, arguments)
+        numbers = [i for i, x in enumerate(arguments) if x.dtype.kind in "fc"]
+        function = partly(called(name), arguments, followed)
+        status = observed(function, [arguments[i] for i in followed]) or entry(ufunc)
+        mark = "" if followed == numbers or status == CONSTANT else IN_PART
+        yield Line("scipy.special", name + mark, status)
+
+
+def partly(
+    function: Callable[..., Any], arguments: list[Any], followed: list[int]
+) -> Callable[..., Any]:
+    """Give a function of some of its arguments, the others being as they are."""
+
+    def call(*xs: Any) -> Any:
+        given = list(arguments)
+        for i, x in zip(followed, xs, strict=True):
+            given[i] = x
+        return function(*given)
+
+    return call
 
 
 def called(name: str) -> Callable[..., Any]:
@@ -320,6 +327,8 @@ def page(found: list[Line] | None = None) -> str:
         text += f"| {area} | " + " | ".join(str(n or "") for n in counts.values()) + " |\n"
     for area in areas:
         text += f"\n## {area}\n\n"
+        if any(line.name.endswith(IN_PART) for line in found if line.area == area):
+            text += "*In part*: an order or another parameter has no derivative.\n\n"
         mine = [line for line in found if line.area == area]
         text += matrix(mine) if area == "ufuncs of numpy" else listed(mine)
     return text

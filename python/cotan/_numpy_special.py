@@ -105,7 +105,9 @@ def _nextafter(x: Any, y: Any) -> Any:
     value = np.asarray(np.nextafter(start, end))
     finite = np.isfinite(value) & np.isfinite(start)
     step = np.where(finite, value, 0) - np.where(finite, start, 0)
-    return _core.where(finite, _core.add(x, step.astype(value.dtype)), value)
+    # A sum is no negative zero.
+    summed = finite & ~((value == 0) & np.signbit(value))
+    return _core.where(summed, _core.add(x, step.astype(value.dtype)), value)
 
 
 def _spacing(x: Any) -> Any:

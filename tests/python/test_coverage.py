@@ -15,8 +15,6 @@ from pathlib import Path
 import coverage_cases as cases
 import numpy as np
 import pytest
-import scipy
-import scipy.special
 from numpy_cases import (
     INPUTS,
     assert_same,
@@ -36,6 +34,7 @@ sys.path.append(str(TOOLS))
 
 import coverage_page as coverage  # noqa: E402
 
+# Where much is missing, and what it is stands in docs/limitations.md.
 # Where much is missing, and what it is stands in docs/limitations.md.
 PENDING = {"scipy.special"}
 
@@ -283,22 +282,6 @@ def test_ufuncs_and_their_methods(function, arguments):
     check_second(function, arguments)
     single = [x.astype(np.float32) if x.dtype == float else x for x in arguments]
     check_value(function, single, 1e-4)
-
-
-SPECIAL = [
-    line.name
-    for line in coverage.special()
-    if line.status not in {coverage.NOT_YET, coverage.OTHER}
-]
-
-
-@pytest.mark.parametrize("name", SPECIAL)
-def test_ufuncs_of_scipy(name):
-    numbers = coverage.special_arguments(getattr(scipy.special, name))
-    function = coverage.called(name)
-    arguments = [np.asarray(x) * np.ones(2) if isinstance(x, float) else x for x in numbers]
-    check_first(function, arguments)
-    check_second(function, arguments)
 
 
 # --------------------------------------------------------------------------------------------------
