@@ -354,6 +354,15 @@ LINEAR = {
     "polynomial.polynomial.polygrid2d": [
         lambda v, a, m: np.polynomial.polynomial.polygrid2d(v, a, m),
     ],
+    "polyfit": [
+        lambda v, w: np.polyfit(v, w, 2),
+        lambda v, w, s: np.polyfit(v, w, 1, w=s),
+        lambda v, m: np.polyfit(v[:3], m, 1),
+        lambda v, w: np.polyfit(v, w, 1, full=True)[0],
+        lambda v, w: np.polyfit(v, w, 1, cov=True),
+        lambda f: np.polyfit(f[0], f[1], 1),
+    ],
+    "roots": [lambda a: np.roots(a), lambda v: np.roots(v)],
     "polyint": [lambda v: np.polyint(v), lambda v: np.polyint(v, 2, k=[1.0, 2.0])],
 }
 

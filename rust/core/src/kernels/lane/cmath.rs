@@ -386,10 +386,10 @@ pub(super) fn acosh(z: C) -> C {
 #[inline(always)]
 pub(super) fn atanh(z: C) -> C {
     let (x, y) = (z.re.abs(), z.im);
-    if x.max(y.abs()) > 1e150 {
+    if (x.max(y.abs()) > 1e150) & (!x.is_nan() | y.is_infinite()) {
         // The squares overflow; to the last place the angle is a right one.
         let right = std::f64::consts::FRAC_PI_2.copysign(y);
-        return c(0f64.copysign(z.re), right);
+        return c(0f64.copysign(z.re), if y.is_nan() { y } else { right });
     }
     let gap = (1.0 - x) * (1.0 - x) + y * y;
     c(

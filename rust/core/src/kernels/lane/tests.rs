@@ -631,6 +631,8 @@ fn complex_formulas_hold_where_textbook_ones_fail() {
         cmath::atanh(c(2.0, -0.0)),
         c(0.549_306_144_334_054_8, -std::f64::consts::FRAC_PI_2),
     );
+    assert!(cmath::atanh(c(f64::NAN, 1e200)).re.is_nan());
+    assert!(cmath::atanh(c(1e200, f64::NAN)).im.is_nan());
     let infinite = cmath::acos(c(f64::NEG_INFINITY, f64::INFINITY));
     assert_eq!(infinite.re, 0.75 * std::f64::consts::PI);
     assert_eq!(infinite.im, f64::NEG_INFINITY);
