@@ -288,19 +288,17 @@ INTERNAL |= {
 # at a kink, it is in another file.
 _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
-    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff
-    dsplit dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal
-    flatnonzero fliplr flipud geomspace gradient histogram2d histogramdd hsplit hstack
-    i0 imag insert intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_
-    kron lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log
-    lib.scimath.log10 lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt
-    linalg.multi_dot linspace logspace median nan_to_num nancumprod
-    nancumsum nanmax nanmin nanpercentile nanprod nanquantile nansum nanvar percentile
-    piecewise poly polyadd polyder polydiv polyfit polyint polysub polyval put_along_axis quantile
-    real real_if_close rollaxis roots rot90 select setdiff1d setxor1d sort_complex split
-    take_along_axis
-    trapezoid trapz tril_indices_from trim_zeros triu_indices_from union1d unstack unwrap vander
-    vsplit vstack
+    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff dsplit
+    dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
+    fliplr flipud geomspace gradient histogram2d histogramdd hsplit hstack i0 imag insert
+    intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
+    lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
+    lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
+    linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
+    nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
+    polysub polyval put_along_axis quantile real real_if_close rollaxis roots rot90 select
+    setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
+    trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """
 
 
