@@ -1,14 +1,32 @@
 """Whole programs of many fields that know nothing of cotan; `programs/README.md` says how."""
 
+import copy
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import cotan as ct
+
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+
+# What a user of a program reads that cannot be differentiated; the README says why.
+REFUSED = {
+    "imu_attitude": r"use ct\.asarray\(x\), ct\.array\(\[\.\.\.\]\)",
+    "pump_curve": r"float\(x\) would drop the gradient; compute with x itself",
+    "truss": r"stored in is a plain ndarray: make that by np\.array\(c\) or np\.copy\(c\)",
+    "yield_curve": r"use ct\.asarray\(x\), ct\.array\(\[\.\.\.\]\)",
+}
+
+# Programs with derivatives of the first order only; the README says why.
+ONCE = {"asian_option", "image_restoration", "psychometrics"}
+
+# Values are sums of many terms of either sign, in another order than NumPy's.
+VALUE_TOLERANCE = 1e-9
 
 
 def load(name):
@@ -21,8 +39,53 @@ def load(name):
     return module
 
 
+def leaves(tree):
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in leaves(item)]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for item in tree for leaf in leaves(item)]
+    return [tree]
+
+
+def rebuilt(tree, items):
+    if isinstance(tree, dict):
+        return {key: rebuilt(item, items) for key, item in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(rebuilt(item, items) for item in tree)
+    return next(items)
+
+
+def random_direction(rng, primal):
+    """Give a direction in which every element moves, small ones less than large ones."""
+    size = np.maximum(np.abs(primal), max(1e-5, 1e-2 * np.max(np.abs(primal))))
+    return size * rng.uniform(0.5, 1.0, np.shape(primal)) * rng.choice([-1, 1], np.shape(primal))
+
+
+def is_derivative(mine, f, scale=0.0, steps=(1e-3, 2e-4, 4e-5, 8e-6), tolerance=2e-6):
+    """Compare with f'(0) by central differences, extrapolated.
+
+    Large steps may cross a kink and small ones drown in rounding errors, so one of them has to
+    agree, as far as its two quotients do. `scale` is what an error is small against.
+    """
+
+    def quotient(h):
+        return (f(h) - f(-h)) / (2 * h)
+
+    seen = []
+    for h in steps:
+        coarse, fine = quotient(h), quotient(h / 2)
+        exact, spread = (4 * fine - coarse) / 3, abs(fine - coarse)
+        seen.append((mine, exact, spread))
+        size = abs(exact) + scale
+        if spread < 1e-3 * size and abs(mine - exact) < tolerance * size + spread:
+            return True
+    print("mine, quotients, how sharp they are:", *seen, sep="\n")
+    return False
+
+
 def test_the_folder_is_complete():
     assert len(PROGRAMS) > 60
+    assert set(REFUSED) | ONCE <= set(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -32,3 +95,94 @@ def test_is_right_in_numpy(name):
     value = program.main(*program.ARGUMENTS)
     assert isinstance(value, float)
     assert np.isfinite(value)
+
+
+DIFFERENTIABLE = sorted(set(PROGRAMS) - set(REFUSED))
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradient(name, rng):
+    program = load(name)
+    expected = program.main(*program.ARGUMENTS)
+    given = copy.deepcopy(program.ARGUMENTS)
+    ct.lift_module(program)
+    value, gradients = ct.value_and_gradient(program.main, *given)
+    assert isinstance(value, float)
+    np.testing.assert_allclose(value, expected, rtol=VALUE_TOLERANCE, atol=VALUE_TOLERANCE)
+
+    primals, cotangents = leaves(given), leaves(gradients)
+    assert len(cotangents) == len(primals)
+    for primal, before in zip(primals, leaves(program.ARGUMENTS), strict=True):
+        np.testing.assert_array_equal(primal, before)
+    directions = [random_direction(rng, primal) for primal in primals]
+    slopes = [np.sum(c * d) for c, d in zip(cotangents, directions, strict=True)]
+    largest = np.max(np.abs(slopes))
+    assert largest > 0
+    for i, (primal, cotangent) in enumerate(zip(primals, cotangents, strict=True)):
+        assert np.shape(cotangent) == np.shape(primal)
+
+        def moved(h, i=i):
+            items = [*primals[:i], primals[i] + h * directions[i], *primals[i + 1 :]]
+            return program.main(*rebuilt(given, iter(items)))
+
+        assert is_derivative(slopes[i], moved, 1e-3 * largest), f"leaf {i}"
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_mask_changes_no_number(name):
+    program = load(name)
+    ct.lift_module(program)
+    everything = ct.gradient(program.main, *program.ARGUMENTS)
+    last = len(program.ARGUMENTS) - 1
+    masked = ct.gradient(program.main, *program.ARGUMENTS, wrt=last)
+    largest = max(np.max(np.abs(leaf)) for leaf in leaves(everything))
+    for full, one in zip(leaves(everything[last]), leaves(masked[last]), strict=True):
+        np.testing.assert_allclose(one, full, rtol=1e-9, atol=1e-12 * largest)
+    assert all(leaf is None for leaf in leaves(masked[:last]))
+
+
+@pytest.mark.parametrize("name", sorted(set(DIFFERENTIABLE) - ONCE))
+def test_second_derivative(name, rng):
+    """Along one direction, against difference quotients of the first derivative."""
+    program = load(name)
+    ct.lift_module(program)
+    primals = leaves(program.ARGUMENTS)
+    directions = [random_direction(rng, primal) for primal in primals]
+
+    def line(t):
+        items = (primal + t * d for primal, d in zip(primals, directions, strict=True))
+        return program.main(*rebuilt(program.ARGUMENTS, items))
+
+    slope = ct.grad(line)
+    assert is_derivative(ct.grad(slope)(0.0), slope, steps=(1e-4, 1e-5, 1e-6), tolerance=1e-5)
+
+
+def imports_names(name):
+    source = (FOLDER / f"{name}.py").read_text()
+    return "\nfrom math import" in source or "\nfrom numpy import" in source
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFERENTIABLE if imports_names(name)])
+def test_names_that_were_imported(name):
+    program = load(name)
+    remedy = r"ct\.lift_module\(programs_" + name
+    try:
+        before = ct.gradient(program.main, *program.ARGUMENTS)
+    except TypeError as error:
+        assert re.search(remedy, str(error))
+        before = None
+    ct.lift_module(program)
+    after = ct.gradient(program.main, *program.ARGUMENTS)
+    if before is not None:
+        # Names that NumPy dispatches need no help.
+        for one, other in zip(leaves(before), leaves(after), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_is_refused_with_a_remedy(name):
+    program = load(name)
+    ct.lift_module(program)
+    with pytest.raises(TypeError, match=REFUSED[name]):
+        ct.value_and_gradient(program.main, *program.ARGUMENTS)
+    assert program.main(*program.ARGUMENTS) == load(name).main(*program.ARGUMENTS)
