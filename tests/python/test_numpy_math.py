@@ -278,8 +278,6 @@ LINEAR = {
         lambda q: np.linalg.matrix_power(q, 5),
         lambda y: np.linalg.matrix_power(y, 3),
     ],
-    "polyfit": [lambda v, s: np.polyfit(s, v, 2)],
-    "roots": [lambda s: np.abs(np.roots(s[:4]))],
     "linalg.solve": [lambda q, a: np.linalg.solve(q, a)],
     "linalg.inv": [lambda q: np.linalg.inv(q)],
     "linalg.det": [lambda q: np.linalg.det(q)],
@@ -336,12 +334,6 @@ LINEAR = {
         lambda v, z: np.correlate(v, z, "full"),
     ],
     "poly": [lambda a: np.poly(a)],
-    "polynomial.polynomial.polyval2d": [
-        lambda a, m: np.polynomial.polynomial.polyval2d(a, a[::-1], m),
-    ],
-    "polynomial.polynomial.polygrid2d": [
-        lambda a, m: np.polynomial.polynomial.polygrid2d(a, a[:2], m),
-    ],
     "polyval": [lambda a, v: np.polyval(a, v), lambda a, x: np.polyval(a, x)],
     "polyadd": [lambda a, v: np.polyadd(a, v)],
     "polysub": [lambda a, v: np.polysub(a, v)],
