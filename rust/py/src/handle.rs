@@ -159,12 +159,11 @@ impl PyArray {
     /// A view of another handle.
     pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
         let handle = base.get();
-        let (array, seen) = match handle.piece(&op)? {
-            Some(piece) => piece,
-            None => {
-                let (source, seen) = handle.read_versioned()?;
-                (op.read(&source)?, seen)
-            }
+        let (array, seen) = if let Some(piece) = handle.piece(&op)? {
+            piece
+        } else {
+            let (source, seen) = handle.read_versioned()?;
+            (op.read(&source)?, seen)
         };
         let (shape, strides) = {
             let cell = handle.cell();
@@ -400,12 +399,11 @@ impl PyArray {
                 None => (None, base.read_versioned()?.1),
             };
             if self.cell().seen != version {
-                let array = match array {
-                    Some(array) => array,
-                    None => {
-                        let source = base.read_versioned()?.0;
-                        view.op.read(&source.reshape(&view.shape).or_raise()?)?
-                    }
+                let array = if let Some(array) = array {
+                    array
+                } else {
+                    let source = base.read_versioned()?.0;
+                    view.op.read(&source.reshape(&view.shape).or_raise()?)?
                 };
                 let mut cell = self.cell();
                 cell.array = array.reshape(cell.array.shape()).or_raise()?;

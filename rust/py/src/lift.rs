@@ -33,7 +33,7 @@ struct State {
 }
 
 struct Module {
-    module: Py<PyAny>,
+    object: Py<PyAny>,
     /// Its class while something is recorded, and otherwise.
     lifted: Py<PyAny>,
     plain: Py<PyAny>,
@@ -57,7 +57,7 @@ impl State {
     fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
         for m in &self.modules {
             let class = if lifted { &m.lifted } else { &m.plain };
-            m.module.setattr(py, intern!(py, "__class__"), class)?;
+            m.object.setattr(py, intern!(py, "__class__"), class)?;
         }
         Ok(())
     }
@@ -96,10 +96,11 @@ pub fn leave(py: Python<'_>) {
 /// In the child of a `fork` only this thread goes on recording.
 pub fn after_fork_in_child(py: Python<'_>) {
     let mut state = state(py);
-    if state.recordings > 0 && nestlevel() == 0 {
-        if let Err(error) = state.set(py, false) {
-            error.write_unraisable(py, None);
-        }
+    if state.recordings > 0
+        && nestlevel() == 0
+        && let Err(error) = state.set(py, false)
+    {
+        error.write_unraisable(py, None);
     }
     state.recordings = nestlevel();
 }
@@ -120,7 +121,7 @@ pub fn add_lifted(
         module.setattr("__class__", &lifted)?;
     }
     state.modules.push(Module {
-        module: module.unbind(),
+        object: module.unbind(),
         lifted: lifted.unbind(),
         plain: plain.unbind(),
     });
