@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike as _ArrayLike
 from numpy.typing import DTypeLike as _DTypeLike
+from typing_extensions import disjoint_base
 
 _Values: TypeAlias = Array | _ArrayLike
 _Axes: TypeAlias = int | tuple[int, ...] | None
@@ -417,6 +418,7 @@ class LiftedName:
     def __set__(self, module: Any, value: Any, /) -> None: ...
     def __delete__(self, module: Any, /) -> None: ...
 
+@disjoint_base
 class StandIn:
     def __new__(
         cls, original: Any, rule: Any, dispatched: bool, creates: bool, when: str
