@@ -1,6 +1,7 @@
 """What NumPy does not dispatch: making arrays of numbers and shapes, and converting to them."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import plain
+from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
 from cotan._own import bound
@@ -152,9 +153,26 @@ class _Joined:
 replaces("numpy.r_", "numpy.c_")(_Joined)
 
 
-@lifts_method("numpy.vectorize", "__call__")
+@lifts("numpy.nditer")
+def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
+    if any_active((op,)):
+        raise TypeError(
+            "nditer: gives elements of memory, which a traced array has not got; loop over x.flat "
+            "or np.ndenumerate(x)"
+        )
+    return np.nditer(plain(op), *args, **kwargs)
+
+
+@lifts_method("numpy.vectorize", "__call__", always=True)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function for every element, and put its results together."""
+    if not _core.involves(args, kwargs):
+        try:
+            return inspect.unwrap(type(self).__call__)(self, *args, **kwargs)
+        except TypeError as error:
+            # Traced values may come from what the function closes over.
+            if "would drop the gradient" not in str(error):
+                raise
     if self.signature is not None:
         raise TypeError(
             "vectorize: a signature is not known to cotan; loop over the leading axes and stack "

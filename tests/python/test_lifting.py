@@ -1,6 +1,7 @@
 """Names that NumPy does not dispatch, while something is recorded and otherwise."""
 
 import cmath
+import importlib
 import inspect
 import math
 import multiprocessing
@@ -304,6 +305,26 @@ def test_namespaces():
         cnp.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal"),
+        *("special", "stats", "spatial.distance", "sparse", "sparse.linalg"),
+    ],
+)
+def test_namespaces_of_scipy(name):
+    ours = importlib.import_module(f"cotan.scipy.{name}")
+    theirs = importlib.import_module(f"scipy.{name}")
+    assert set(theirs.__all__) <= set(dir(ours))
+    functions = [n for n in theirs.__all__ if not inspect.ismodule(getattr(theirs, n))]
+    own = [n for n in functions if getattr(ours, n) is not getattr(theirs, n)]
+    assert all(getattr(ours, n).__name__ == getattr(theirs, n).__name__ for n in own)
+    if name == "linalg":
+        with ct.lifting(False):
+            (g,) = ct.gradient(lambda b: np.sum(ours.solve(2 * np.eye(2), b)), np.ones(2))
+        np.testing.assert_allclose(g, 0.5)
+
+
 # --------------------------------------------------------------------------------------------------
 # Code of libraries
 
@@ -443,6 +464,27 @@ def test_made_of_traced_values(make):
     assert value == pytest.approx(f(x), rel=1e-6 if rough else 1e-13)
     expected = (f(x + 1e-2) - f(x - 1e-2)) / 2e-2
     assert gradient == pytest.approx(expected, rel=2e-3)
+
+
+def test_a_vectorized_function_of_what_it_closes_over():
+    plain = np.array([1.0, -2.0, 3.0])
+    f = lambda x: np.sum(np.vectorize(lambda a: a * x if a > 0 else 0.0)(plain))
+    assert ct.gradient(f, 2.5) == (4.0,)
+    counts = ct.gradient(lambda x: x * np.vectorize(lambda a: int(a > 0))(plain).sum(), 1.0)
+    assert counts == (2.0,)
+
+
+def test_iterators_over_memory():
+    made = []
+
+    def f(x):
+        made.extend(float(v) for v in np.nditer(np.array([1.0, 2.0])))
+        with pytest.raises(TypeError, match=r"nditer: .* x\.flat or np\.ndenumerate"):
+            np.nditer(np.array([x, x]))
+        return x
+
+    ct.gradient(f, 1.0)
+    assert made == [1.0, 2.0]
 
 
 def test_what_cannot_be_made():
