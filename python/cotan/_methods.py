@@ -122,7 +122,7 @@ class Flags:
         self.forc = self.c_contiguous or self.f_contiguous
         self.farray = self.f_contiguous
         self.carray = self.behaved = self.aligned = True
-        self.writeable = array._rank == "array"
+        self.writeable = bool(array._writeable)
         self.owndata = array.base is None
         self.writebackifcopy = False
 

@@ -25,7 +25,7 @@ from cotan._numpy_core import (
     written,
 )
 from cotan._numpy_own import asarray as host_asarray
-from cotan._numpy_shape import moveaxis, rearranged
+from cotan._numpy_shape import rearranged
 from cotan._own import own
 
 # --------------------------------------------------------------------------------------------------
@@ -60,9 +60,11 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 @implements(np.diagonal)
 def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    x = moveaxis(a, (axis1, axis2), (-2, -1))
-    index = np.arange(max(min(x.shape[-2] + min(offset, 0), x.shape[-1] - max(offset, 0)), 0))
-    return x[..., index - min(offset, 0), index + max(offset, 0)]
+    x = _core.asarray(a)
+    # NumPy says where the elements are; a view shows them.
+    positions = np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2)
+    strides = [s // positions.itemsize for s in positions.strides]
+    return x._gathered(positions.ravel().tolist(), positions.shape, strides)
 
 
 @implements(in_numpy("linalg.diagonal"))

@@ -142,7 +142,10 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     del subok
-    return _core.broadcast_to(array, plain(shape))
+    shape = plain(shape)
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    x = host_asarray(array)
+    return x._broadcast(shape) if is_array(x) else _core.broadcast_to(x, shape)
 
 
 @implements(np.broadcast_arrays)
@@ -150,7 +153,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     del subok
     arrays = [host_asarray(a) for a in args]
     wanted = np.broadcast_shapes(*(a.shape for a in arrays))
-    return tuple(_core.broadcast_to(a, wanted) for a in arrays)
+    return tuple(broadcast_to(a, wanted) for a in arrays)
 
 
 @implements(np.flip)

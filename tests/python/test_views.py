@@ -253,3 +253,56 @@ def test_strides(shape, arguments):
     np.testing.assert_array_equal(np.asarray(ct.dropgrad(seen[0])), expected)
     count = np.bincount(expected.astype(int).ravel(), minlength=x.size)
     np.testing.assert_array_equal(g, 2 * x * count.reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("make", "ndim"),
+    [
+        (np.diagonal, 2),
+        (lambda x: np.diag(x, 1), 2),
+        (lambda x: np.diagonal(x, -1, 2, 0), 3),
+        (lambda x: np.linalg.diagonal(x), 3),
+        (lambda x: np.diagonal(x.T)[::-1], 2),
+        (lambda x: np.broadcast_to(x, (2, *x.shape)), 2),
+        (lambda x: np.broadcast_arrays(x, np.zeros((2, *x.shape)))[0], 1),
+        (lambda x: np.broadcast_to(x[:, :1], x.shape), 2),
+    ],
+)
+def test_views_that_are_read_only(make, ndim):
+    """They see later writes to what they are views of, and take none themselves."""
+
+    def f(x):
+        y = x * 1.0
+        kept = make(y)
+        y[0] = y[-1] * 2.0
+        y[..., -1] += 1.0
+        return np.sum(kept**3)
+
+    x = np.random.default_rng(0).normal(size=(3, 3, 3)[:ndim])
+    value, (g,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-13)
+    step = np.random.default_rng(1).normal(size=x.shape)
+    slope = (f(x + 1e-6 * step) - f(x - 1e-6 * step)) / 2e-6
+    assert np.sum(g * step) == pytest.approx(slope, rel=1e-6)
+    view = make(ct.array(x))
+    assert view.base is not None
+    with pytest.raises(ValueError, match="read-only"):
+        view[...] = 0.0
+
+
+def test_flags_of_views_that_are_read_only():
+    x = ct.array(np.eye(3))
+    assert x.flags.writeable
+    assert not np.diagonal(x).flags.writeable
+    assert not np.broadcast_to(x, (2, 3, 3)).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(np.nan, ValueError), (np.inf, OverflowError), (300, OverflowError)]
+)
+def test_numbers_that_do_not_fit(value, error):
+    for plain in (np.zeros(2, np.uint8), np.zeros(2, np.uint8)[::-1]):
+        with pytest.raises(error):
+            plain[0] = value
+        with pytest.raises(error):
+            ct.array(plain)[0] = value

@@ -1,5 +1,7 @@
 //! The methods of the Python class `Array`.
 
+use std::sync::Arc;
+
 use cotan::aval::row_major;
 use cotan::{Array, ops};
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
@@ -11,7 +13,7 @@ use crate::error::OrRaise;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
 use crate::operators::{binary, bits, unary};
 use crate::scalar::Operand;
-use crate::view::{ViewOp, part, set_part, transpose_view};
+use crate::view::{Gathered, ViewOp, part, set_part, transpose_view};
 
 #[pymethods]
 impl PyArray {
@@ -103,6 +105,13 @@ impl PyArray {
     #[getter]
     fn _contiguous(&self) -> bool {
         self.is_contiguous()
+    }
+
+    /// Whether it may be written to.
+    #[getter]
+    fn _writeable(&self) -> bool {
+        let read_only = |op: &ViewOp| matches!(op, ViewOp::Broadcast(_) | ViewOp::Gather(_));
+        self.rank == Rank::Array && !self.view.as_ref().is_some_and(|v| read_only(&v.op))
     }
 
     /// What the strides of its memory in NumPy would be, in elements.
@@ -527,6 +536,26 @@ impl PyArray {
             Rank::Array
         };
         wrap(py, new, rank)
+    }
+
+    /// A read-only view, repeated to a shape.
+    fn _broadcast<'py>(slf: &Bound<'py, Self>, shape: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
+        // Refused shapes are refused before a view is made of them.
+        slf.get().read()?.broadcast_to(&shape).or_raise()?;
+        let op = ViewOp::Broadcast(shape.into());
+        Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
+    }
+
+    /// A read-only view of the elements at these positions in row-major order, so many apart along
+    /// every axis of it.
+    fn _gathered<'py>(
+        slf: &Bound<'py, Self>,
+        positions: Vec<i64>,
+        shape: Vec<usize>,
+        strides: Vec<isize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let op = ViewOp::Gather(Arc::new(Gathered::new(&positions, &shape, &strides)?));
+        Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }
 
     /// The real part; the array itself when it is real.

@@ -3,7 +3,7 @@
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
 use cotan::{Array, DType, Number, aval, ops};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PySlice, PyTuple};
 
@@ -211,6 +211,22 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
             "assignment: complex values do not fit into an array of dtype {}; write their real part",
             dtype.numpy_name()
         )));
+    }
+    if let (Operand::Number(Number::Float(x)), aval::Kind::Integer) = (&operand, dtype.kind())
+        && !x.is_finite()
+    {
+        let what = if x.is_nan() { "NaN" } else { "infinity" };
+        let message = format!("assignment: cannot convert float {what} to integer");
+        return Err(if x.is_nan() {
+            PyValueError::new_err(message)
+        } else {
+            PyOverflowError::new_err(message)
+        });
+    }
+    if let Operand::Number(Number::Int(_)) = operand {
+        // Refuses what the dtype cannot hold.
+        let value = operand.cast(dtype)?;
+        return value.broadcast_to(region).or_raise();
     }
     let value = operand.array()?;
     if !dtype.is_inexact() && value.is_active() && value.dtype().is_inexact() {

@@ -1,11 +1,13 @@
 //! What a view shows of the array it is a view of, and how a write goes back.
 
+use std::sync::Arc;
+
 use cotan::Array;
 use cotan::aval::{Axes, Shape, SliceDim, Strides, row_major};
-use cotan::kernels::reshape_strides;
+use cotan::kernels::{Value, reshape_strides};
 use cotan::ops;
 use cotan::prim::Params;
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::array::{PyArray, Rank, wrap};
@@ -34,6 +36,29 @@ pub enum ViewOp {
     Real,
     /// The imaginary part.
     Imag,
+    /// Repeated to a shape; read-only.
+    Broadcast(Shape),
+    /// Elements at positions in row-major order, one for each of its own; read-only.
+    Gather(Arc<Gathered>),
+}
+
+/// A view that is no region: a diagonal.
+pub struct Gathered {
+    /// Where the elements are, an array of the view's shape.
+    positions: Array,
+    /// As many elements apart along every axis.
+    strides: Strides,
+}
+
+impl Gathered {
+    /// Elements at constant positions.
+    pub fn new(positions: &[i64], shape: &[usize], strides: &[isize]) -> PyResult<Gathered> {
+        let positions = Value::from_slice(shape, positions).or_raise()?;
+        Ok(Gathered {
+            positions: Array::constant(positions),
+            strides: Strides::from_slice(strides),
+        })
+    }
 }
 
 impl ViewOp {
@@ -61,6 +86,11 @@ impl ViewOp {
             ViewOp::Reshape(shape) => base.reshape(shape).or_raise(),
             ViewOp::Real => Array::apply(ops::REAL, Params::None, &[base]).or_raise(),
             ViewOp::Imag => Array::apply(ops::IMAG, Params::None, &[base]).or_raise(),
+            ViewOp::Broadcast(shape) => base.broadcast_to(shape).or_raise(),
+            ViewOp::Gather(gathered) => {
+                let flat = base.reshape(&[base.aval().size()]).or_raise()?;
+                Array::apply(ops::GATHER, Params::None, &[&flat, &gathered.positions]).or_raise()
+            }
         }
     }
 
@@ -93,6 +123,9 @@ impl ViewOp {
                 let real = ViewOp::Real.read(base)?;
                 let value = value.reshape(base.shape()).or_raise()?;
                 Array::apply(ops::COMPLEX, Params::None, &[&real, &value]).or_raise()
+            }
+            ViewOp::Broadcast(_) | ViewOp::Gather(_) => {
+                Err(PyValueError::new_err("assignment destination is read-only"))
             }
         }
     }
@@ -131,7 +164,7 @@ impl ViewOp {
                 Some(from)
             }
             ViewOp::Reshape(_) => Some(at),
-            ViewOp::Real | ViewOp::Imag => None,
+            ViewOp::Real | ViewOp::Imag | ViewOp::Broadcast(_) | ViewOp::Gather(_) => None,
         }
     }
 
@@ -172,6 +205,16 @@ impl ViewOp {
             ViewOp::Reshape(new) => (new.clone(), reshape_strides(shape, base?, new)?),
             ViewOp::Real | ViewOp::Imag => {
                 (shape.into(), own(shape).iter().map(|s| 2 * s).collect())
+            }
+            ViewOp::Broadcast(new) => {
+                let old = own(shape);
+                let added = new.len() - shape.len();
+                let repeated = |i: usize| i < added || shape[i - added] != new[i];
+                let step = |i: usize| if repeated(i) { 0 } else { old[i - added] };
+                (new.clone(), (0..new.len()).map(step).collect())
+            }
+            ViewOp::Gather(gathered) => {
+                (gathered.positions.shape().into(), gathered.strides.clone())
             }
         };
         (!is_row_major(&shape, &strides)).then_some(strides)
