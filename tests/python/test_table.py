@@ -109,21 +109,7 @@ REFERENCES = {
 }
 
 # Their arguments are complex, which a sample cannot say.
-COMPLEX_ONLY = {
-    "real": [([([3, 4], -2.0, 2.0)], {})],
-    "imag": [([([3, 4], -2.0, 2.0)], {})],
-    "irfft": [
-        (
-            [([3, 4], -2.0, 2.0)],
-            {"axis": str(axis), "length": str(n), "folded": folded, "scale": "0.5"},
-        )
-        for axis, n, folded in [(1, 6, "false"), (1, 7, "true"), (0, 4, "true"), (0, 5, "false")]
-    ],
-}
-MORE_SAMPLES = {
-    **COMPLEX_ONLY,
-    "complex": [([([3, 4], -2.0, 2.0), ([3, 4], -2.0, 2.0)], {})],
-}
+COMPLEX_ONLY = {"real", "imag", "irfft"}
 
 
 def values(params):
@@ -143,22 +129,8 @@ def reference(name, args, params):
         return np.asarray(eval(text, {"np": np, "a": args}))
 
 
-# What it computes is a program of its own.
-WITHOUT_SAMPLES = {"custom", "host"}
-# Their arguments belong together, as a matrix and its decomposition do: test_linalg.py has them.
-WITHOUT_SAMPLES |= {
-    *("adjugate", "banded_solve", "cholesky", "det", "eig", "eig_values", "eig_vectors", "eigh"),
-    *("eigh_values", "eigh_vectors", "eigvals", "eigvalsh", "full_qr", "full_svd", "logabsdet"),
-    *("lu", "lu_factors", "lu_solve", "matrix_sqrt", "nonsingular_lu", "pseudoinverse", "qr"),
-    *("qr_q", "qr_r", "signdet", "svd", "svd_left", "svd_right", "svd_values", "svdvals"),
-    *("sylvester", "triangular_solve"),
-}
-
-
 def samples(entry):
-    if entry["name"] in WITHOUT_SAMPLES:
-        return []
-    return entry["samples"] or MORE_SAMPLES[entry["name"]]
+    return entry["samples"]
 
 
 def cases(keep):
@@ -237,9 +209,9 @@ def test_every_entry_says_what_it_is():
         assert (entry["types"] is not None) == (entry["class"] == "elementwise")
         assert (entry["onnx"] is None) != (entry["onnx_reason"] is None), name
         assert (entry["wgsl"] is None) != (entry["wgsl_reason"] is None), name
-        if name not in WITHOUT_SAMPLES:
+        assert bool(samples(entry)) != bool(entry["samples_reason"]), name
+        if samples(entry):
             assert bool(entry["numpy"]) != (name in REFERENCES), name
-            assert samples(entry)
 
 
 def test_elementwise_entries_are_public_functions_with_their_docstring():

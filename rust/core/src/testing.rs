@@ -80,6 +80,7 @@ pub fn numbers(value: &Value) -> Result<Vec<Complex<f64>>> {
 pub fn samples(prim: Prim) -> Vec<Sample> {
     let intervals = match prim.0.samples {
         Samples::List(list) => return list(),
+        Samples::None(_) => return Vec::new(),
         Samples::Intervals(intervals) => intervals,
     };
     let shapes: [[&[usize]; 3]; 4] = [

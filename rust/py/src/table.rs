@@ -70,8 +70,14 @@ pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
                 samples.append((sample.inputs, params(py, &sample.params)?))?;
             }
         }
+        Samples::None(_) => {}
     }
     out.set_item("samples", samples)?;
+    let reason = match def.samples {
+        Samples::None(reason) => Some(reason),
+        _ => None,
+    };
+    out.set_item("samples_reason", reason)?;
     Ok(out)
 }
 

@@ -16,7 +16,7 @@ primitives! {
         onnx: Onnx::Op("Identity", 13),
         wgsl: Wgsl::Expr("{0}"),
         numpy: "np.asarray({0})",
-        samples: || vec![Sample { inputs: vec![(vec![3, 4], -2.0, 2.0)], params: Params::None }],
+        samples: Samples::List(|| vec![Sample { inputs: vec![(vec![3, 4], -2.0, 2.0)], params: Params::None }]),
     }
 
     /// The same values as the first argument, not before the others are known. What is made of them is
@@ -31,10 +31,10 @@ primitives! {
         onnx: Onnx::Op("Identity", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.asarray({0})",
-        samples: || vec![Sample {
+        samples: Samples::List(|| vec![Sample {
             inputs: vec![(vec![3, 4], -2.0, 2.0), (vec![2], -2.0, 2.0)],
             params: Params::None,
-        }],
+        }]),
     }
 
     /// A function with a derivative rule of its own. Both are programs of primitives, so it is fused,
@@ -62,7 +62,7 @@ primitives! {
         onnx: Onnx::Recipe("custom"),
         wgsl: Wgsl::None("lowered before it is computed"),
         numpy: "",
-        samples: Vec::new,
+        samples: Samples::None("what it computes is a program of its own"),
     }
 
     /// A function that is called back with values while a program runs: a hook, or the pullback of an
@@ -88,6 +88,6 @@ primitives! {
         onnx: Onnx::None("it calls code of this process"),
         wgsl: Wgsl::None("it calls code of this process"),
         numpy: "",
-        samples: Vec::new,
+        samples: Samples::None("what it computes is code of this process"),
     }
 }

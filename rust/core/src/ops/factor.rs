@@ -15,6 +15,10 @@ use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample
 /// What the tables below say of operators that other formats do not have.
 const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
 
+/// The linear algebra of NumPy and SciPy is made of these primitives; its tests check them.
+pub(super) const UNSAMPLED: Samples =
+    Samples::None("its arguments belong together, as a matrix and its decomposition do");
+
 primitives! {
     /// The lower Cholesky factor `L` of a Hermitian matrix, `x = L Lᴴ`, from its lower triangle: the
     /// cotangent of the upper one is zero.
@@ -38,7 +42,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The solution `y` of `a y = b` with a triangle of `a`: the lower or the upper one, perhaps of the
@@ -70,7 +74,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a system of equations"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The solution `y` of `a y = b`, or of `aᵀ y = b`, for a band matrix: `bands` has an odd number of rows,
@@ -113,7 +117,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a system of equations"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The LU decomposition by partial pivoting, packed: the factors in column-major order, for each row
@@ -129,7 +133,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The same; a matrix that is exactly singular is an error.
@@ -146,7 +150,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The solution `y` of `a y = b`, or of `aᵀ y = b`, by the LU decomposition of `a`.
@@ -182,7 +186,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a system of equations"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// `L` below the diagonal and `U` on and above it, of a square matrix whose rows are in the order of
@@ -219,7 +223,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The determinant, from the LU decomposition. Its cotangent is made of cofactors, which singular
@@ -248,7 +252,7 @@ primitives! {
         onnx: Onnx::Recipe("det"),
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The adjugate: the transposed matrix of cofactors, `det(x)` times the inverse where there is one.
@@ -279,7 +283,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The logarithm of the absolute value of the determinant, from the LU decomposition.
@@ -312,7 +316,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The sign of the determinant (a number of absolute value 1 for a complex matrix; 0 for a singular
@@ -356,7 +360,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 }
 

@@ -37,11 +37,11 @@ primitives! {
         onnx: Onnx::Recipe("fft"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             complex(&[3, 4], &[1], false, 1.0),
             complex(&[5, 3], &[0], true, 0.2),
             complex(&[2, 3, 4], &[0, 2], false, 0.5),
-        ],
+        ]),
     }
 
     /// The first `n // 2 + 1` values of the transform of `n` real numbers along an axis, times `scale`; the others are their conjugates. When `folded`, values that have such a partner are doubled.
@@ -77,11 +77,11 @@ primitives! {
         onnx: Onnx::Recipe("rfft"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             real(&[3, 4], 1, 4, false, 1.0),
             real(&[5, 3], 0, 5, true, 0.2),
             real(&[1, 3], 0, 1, false, 1.0),
-        ],
+        ]),
     }
 
     /// The real numbers, `length` along an axis, of which `x` has the first half of the spectrum, times `scale`: the inverse of `rfft` but for a factor. When `folded`, values that have a partner count once instead of twice.
@@ -119,7 +119,13 @@ primitives! {
         onnx: Onnx::Recipe("irfft"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
-        samples: Vec::new,
+        samples: Samples::List(|| vec![
+            real(&[3, 4], 1, 6, false, 0.5),
+            real(&[3, 4], 1, 7, true, 0.5),
+            real(&[3, 4], 0, 4, true, 0.5),
+            real(&[3, 4], 0, 5, false, 0.5),
+            real(&[1, 3], 0, 1, false, 1.0),
+        ]),
     }
 }
 

@@ -24,7 +24,7 @@ primitives! {
         onnx: Onnx::Op("Range", 11),
         wgsl: Wgsl::None("an index"),
         numpy: "np.arange({size})",
-        samples: || vec![Sample { inputs: vec![], params: Params::Size(5) }],
+        samples: Samples::List(|| vec![Sample { inputs: vec![], params: Params::Size(5) }]),
     }
 
     /// The rows of `x` at these indices: `x[index]`.
@@ -45,7 +45,7 @@ primitives! {
         onnx: Onnx::Op("Gather", 13),
         wgsl: Wgsl::None("an indexed read"),
         numpy: "",
-        samples: || vec![indexed(&[])],
+        samples: Samples::List(|| vec![indexed(&[])]),
     }
 
     /// `x` with updates added to its rows at these indices; an index may occur several times.
@@ -63,7 +63,7 @@ primitives! {
         onnx: Onnx::Op("ScatterND", 18),
         wgsl: Wgsl::None("an indexed write"),
         numpy: "",
-        samples: || vec![indexed(&[4])],
+        samples: Samples::List(|| vec![indexed(&[4])]),
     }
 
     /// `x` with its rows at these indices replaced by updates; of several with one index the last.
@@ -102,7 +102,7 @@ primitives! {
         onnx: Onnx::Op("ScatterND", 18),
         wgsl: Wgsl::None("an indexed write"),
         numpy: "",
-        samples: || vec![indexed(&[4])],
+        samples: Samples::List(|| vec![indexed(&[4])]),
     }
 
     /// `x` with a strided region replaced by `y`.
@@ -123,7 +123,7 @@ primitives! {
         onnx: Onnx::Recipe("update"),
         wgsl: Wgsl::None("an indexed write"),
         numpy: "",
-        samples: || vec![region()],
+        samples: Samples::List(|| vec![region()]),
     }
 
     /// `x` with `y` added to a strided region of it.
@@ -140,7 +140,7 @@ primitives! {
         onnx: Onnx::Recipe("update_add"),
         wgsl: Wgsl::None("an indexed write"),
         numpy: "",
-        samples: || vec![region()],
+        samples: Samples::List(|| vec![region()]),
     }
 }
 

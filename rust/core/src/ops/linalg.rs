@@ -28,12 +28,12 @@ primitives! {
         onnx: Onnx::Op("MatMul", 13),
         wgsl: Wgsl::None("a product"),
         numpy: "np.matmul({0}, {1})",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             product(&[3, 4], &[4, 2]),
             product(&[2, 3, 4], &[4, 2]),
             product(&[5, 1, 3, 4], &[2, 4, 3]),
             product(&[1, 4], &[4, 1]),
-        ],
+        ]),
     }
 }
 

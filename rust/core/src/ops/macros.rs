@@ -88,7 +88,7 @@ macro_rules! primitives {
                     onnx: $onnx,
                     wgsl: $wgsl,
                     numpy: $numpy,
-                    samples: Samples::List($samples),
+                    samples: $samples,
                 };
                 Prim(&DEF)
             };

@@ -26,7 +26,7 @@ primitives! {
         onnx: Onnx::Op("Constant", 13),
         wgsl: Wgsl::None("written as a number"),
         numpy: "np.array({value})",
-        samples: || vec![Sample { inputs: vec![], params: Params::literal(DType::F64, 0.5) }],
+        samples: Samples::List(|| vec![Sample { inputs: vec![], params: Params::literal(DType::F64, 0.5) }]),
     }
 
     /// The same numbers in another dtype. A float becomes an integer by truncation, a complex number
@@ -44,7 +44,7 @@ primitives! {
         onnx: Onnx::Op("Cast", 13),
         wgsl: Wgsl::Expr("{type}({0})"),
         numpy: "np.asarray({0}).astype({dtype})",
-        samples: || vec![sample(&[3, 4], Params::DType(DType::F32))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::DType(DType::F32))]),
     }
 
     /// The complex conjugate.
@@ -58,7 +58,7 @@ primitives! {
         onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("WGSL has no complex numbers"),
         numpy: "np.conj({0})",
-        samples: || vec![sample(&[3, 4], Params::None)],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::None)]),
     }
 
     /// The real part of a complex number.
@@ -72,7 +72,7 @@ primitives! {
         onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("WGSL has no complex numbers"),
         numpy: "np.real({0})",
-        samples: Vec::new,
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::None)]),
     }
 
     /// The imaginary part of a complex number.
@@ -86,7 +86,7 @@ primitives! {
         onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("WGSL has no complex numbers"),
         numpy: "np.imag({0})",
-        samples: Vec::new,
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::None)]),
     }
 
     /// The complex number `re + i * im`.
@@ -120,7 +120,10 @@ primitives! {
         onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("WGSL has no complex numbers"),
         numpy: "({0} + 1j * {1})",
-        samples: Vec::new,
+        samples: Samples::List(|| vec![
+            Sample { inputs: vec![(vec![3, 4], -2.0, 2.0), (vec![3, 4], -2.0, 2.0)], params: Params::None },
+            Sample { inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![3], -2.0, 2.0)], params: Params::None },
+        ]),
     }
 
     /// The same elements, in row-major order, in another shape.
@@ -145,7 +148,7 @@ primitives! {
         onnx: Onnx::Op("Reshape", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.reshape({0}, {shape})",
-        samples: || vec![sample(&[3, 4], Params::Shape(Shape::from_slice(&[2, 6])))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::Shape(Shape::from_slice(&[2, 6])))]),
     }
 
     /// Axes in another order: axis `i` of the result is axis `axes[i]` of `x`.
@@ -182,10 +185,10 @@ primitives! {
         onnx: Onnx::Op("Transpose", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.transpose({0}, {axes})",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             sample(&[3, 4], Params::Axes(Axes::from_slice(&[1, 0]))),
             sample(&[2, 3, 4], Params::Axes(Axes::from_slice(&[2, 0, 1]))),
-        ],
+        ]),
     }
 
     /// Repeated to a larger shape, as NumPy broadcasts.
@@ -210,10 +213,10 @@ primitives! {
         onnx: Onnx::Op("Expand", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.broadcast_to({0}, {shape})",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             sample(&[3, 1], Params::Shape(Shape::from_slice(&[2, 3, 4]))),
             sample(&[], Params::Shape(Shape::from_slice(&[5]))),
-        ],
+        ]),
     }
 
     /// A strided region: along each axis `start`, `start + step`, ..., `len` elements.
@@ -237,10 +240,10 @@ primitives! {
         onnx: Onnx::Op("Slice", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             sample(&[5, 4], Params::Slice(Box::new([dim(1, 2, 2), dim(3, 4, -1)]))),
             sample(&[5], Params::Slice(Box::new([dim(1, 3, 1)]))),
-        ],
+        ]),
     }
 
     /// Zeros of a larger shape, with `x` as a strided region of it: the transpose of a slice.
@@ -275,12 +278,12 @@ primitives! {
         onnx: Onnx::Recipe("pad"),
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: || vec![
+        samples: Samples::List(|| vec![
             sample(&[2, 3], Params::Region {
                 shape: Shape::from_slice(&[4, 6]),
                 dims: Box::new([dim(1, 2, 1), dim(4, 3, -2)]),
             }),
-        ],
+        ]),
     }
 
     /// Arrays one after the other along an axis.
@@ -333,10 +336,10 @@ primitives! {
         onnx: Onnx::Op("Concat", 13),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.concatenate([{0}, {1}], axis={axis})",
-        samples: || vec![Sample {
+        samples: Samples::List(|| vec![Sample {
             inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![2, 2], -2.0, 2.0)],
             params: Params::Axis(1),
-        }],
+        }]),
     }
 
     /// Arrays of one shape along a new first axis.
@@ -370,10 +373,10 @@ primitives! {
         onnx: Onnx::Recipe("stack"),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.stack([{0}, {1}])",
-        samples: || vec![Sample {
+        samples: Samples::List(|| vec![Sample {
             inputs: vec![(vec![2, 3], -2.0, 2.0), (vec![2, 3], -2.0, 2.0)],
             params: Params::None,
-        }],
+        }]),
     }
 
     /// The order of elements reversed along axes.
@@ -402,7 +405,7 @@ primitives! {
         onnx: Onnx::Recipe("flip"),
         wgsl: Wgsl::None("a layout"),
         numpy: "np.flip({0}, {axes})",
-        samples: || vec![sample(&[3, 4], Params::Axes(Axes::from_slice(&[1])))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::Axes(Axes::from_slice(&[1])))]),
     }
 }
 

@@ -20,7 +20,7 @@ primitives! {
         onnx: Onnx::Op("ReduceSum", 13),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.sum({0}, axis={axes})",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// The mean over axes.
@@ -39,7 +39,7 @@ primitives! {
         onnx: Onnx::Op("ReduceMean", 18),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.mean({0}, axis={axes})",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// The product over axes. The derivative is exact with zeros among the factors, to any order:
@@ -61,7 +61,7 @@ primitives! {
         onnx: Onnx::Op("ReduceProd", 18),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.prod({0}, axis={axes})",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// The largest element over axes; of bools, whether any holds. NaN when one of them is.
@@ -77,7 +77,7 @@ primitives! {
         onnx: Onnx::Op("ReduceMax", 18),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.max({0}, axis={axes})",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// The smallest element over axes; of bools, whether all hold. NaN when one of them is.
@@ -93,7 +93,7 @@ primitives! {
         onnx: Onnx::Op("ReduceMin", 18),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.min({0}, axis={axes})",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// `log(sum(exp(x)))` over axes, without overflow. The derivative is the softmax.
@@ -121,7 +121,7 @@ primitives! {
         onnx: Onnx::Op("ReduceLogSumExp", 18),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.log(np.sum(np.exp({0}), axis={axes}))",
-        samples: reduce_samples,
+        samples: Samples::List(reduce_samples),
     }
 
     /// The sums of all elements up to each one along an axis; from its end when reversed.
@@ -147,11 +147,11 @@ primitives! {
         onnx: Onnx::Op("CumSum", 14),
         wgsl: Wgsl::None("a scan"),
         numpy: "",
-        samples: || {
+        samples: Samples::List(|| {
             [false, true]
                 .map(|reverse| sample(&[3, 4], Params::Scan { axis: 1, reverse }))
                 .to_vec()
-        },
+        }),
     }
 
     /// The index of the first largest element along an axis; that of a NaN when there is one.
@@ -166,7 +166,7 @@ primitives! {
         onnx: Onnx::Op("ArgMax", 13),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.argmax({0}, axis={axis})",
-        samples: || vec![sample(&[3, 4], Params::Axis(1))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::Axis(1))]),
     }
 
     /// The index of the first smallest element along an axis; that of a NaN when there is one.
@@ -181,7 +181,7 @@ primitives! {
         onnx: Onnx::Op("ArgMin", 13),
         wgsl: Wgsl::None("a reduction"),
         numpy: "np.argmin({0}, axis={axis})",
-        samples: || vec![sample(&[3, 4], Params::Axis(0))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::Axis(0))]),
     }
 
     /// The indices that sort along an axis: stable, NaN last.
@@ -203,7 +203,7 @@ primitives! {
         onnx: Onnx::Recipe("argsort"),
         wgsl: Wgsl::None("a sort"),
         numpy: "np.argsort({0}, axis={axis}, kind='stable')",
-        samples: || vec![sample(&[3, 4], Params::Axis(1))],
+        samples: Samples::List(|| vec![sample(&[3, 4], Params::Axis(1))]),
     }
 }
 

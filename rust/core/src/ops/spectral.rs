@@ -5,13 +5,13 @@
 //! values which are equal to rounding, vectors of a singular value that is zero - rules give NaN: what a
 //! finite number would have to be depends on what the vectors are used for, which nobody knows here.
 
-use super::factor::{infer_factor, solve_anew};
+use super::factor::{UNSAMPLED, infer_factor, solve_anew};
 use super::matrix::{check_packed, matrix, shaped, square};
 use super::*;
 use crate::aval::{Aval, DType, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::linalg::{self, Factor};
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Samples, V, Wgsl};
+use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, V, Wgsl};
 
 const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
 
@@ -38,7 +38,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The same with a square `Q`.
@@ -48,7 +48,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// `Q` of a QR decomposition of a matrix with no more columns than rows.
@@ -80,7 +80,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// `R` of a QR decomposition of a matrix with no more columns than rows.
@@ -114,7 +114,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Eigenvalues (ascending) and eigenvectors of a Hermitian matrix, from its lower triangle, packed.
@@ -124,7 +124,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Eigenvalues of a Hermitian matrix (ascending, of its dtype), from its lower triangle.
@@ -134,7 +134,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The eigenvalues of a Hermitian matrix. The cotangent of the upper triangle, which is not read, is zero.
@@ -163,7 +163,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The eigenvectors of a Hermitian matrix, as columns. The cotangent is NaN when eigenvalues are equal to
@@ -195,7 +195,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Eigenvalues and eigenvectors of a matrix, packed; complex.
@@ -205,7 +205,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Eigenvalues of a matrix; complex.
@@ -215,7 +215,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The eigenvalues of a matrix.
@@ -243,7 +243,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The eigenvectors of a matrix as columns, of length 1 and with a real largest component. The
@@ -293,7 +293,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Singular values (descending), left and right singular vectors, packed.
@@ -303,7 +303,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The same with square matrices of vectors.
@@ -313,7 +313,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// Singular values (descending, of the dtype of the matrix).
@@ -323,7 +323,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The singular values.
@@ -355,7 +355,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The left singular vectors, as columns. The cotangent is NaN when singular values are equal to
@@ -402,7 +402,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The conjugated right singular vectors, as rows. The cotangent is NaN when singular values are equal
@@ -449,7 +449,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The pseudoinverse of a matrix, whose value is the second argument; differentiated at constant rank
@@ -486,7 +486,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The square root of a matrix, whose value is the second argument.
@@ -513,7 +513,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a layout"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 
     /// The solution `y` of Sylvester's equation `a y + y b = c`.
@@ -554,7 +554,7 @@ primitives! {
         onnx: NONE,
         wgsl: Wgsl::None("a system of equations"),
         numpy: "",
-        samples: Vec::new,
+        samples: UNSAMPLED,
     }
 }
 

@@ -191,6 +191,8 @@ pub enum Samples {
     Intervals(&'static [(f64, f64)]),
     /// Spelled out.
     List(fn() -> Vec<Sample>),
+    /// Random arguments do not fit together; the reason.
+    None(&'static str),
 }
 
 /// One entry of the table.
