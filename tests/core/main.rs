@@ -13,4 +13,5 @@ mod ops;
 mod opt;
 mod program;
 mod sched;
+mod sites;
 mod vjp;

@@ -30,6 +30,7 @@ mod program;
 mod pullback;
 mod rules;
 mod scalar;
+mod site;
 mod special;
 mod structure;
 mod subclass;
@@ -47,6 +48,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     cotan::interrupt::set_hook(error::interrupted);
+    cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;
     module.add_class::<tree::Const>()?;
     module.add_class::<pullback::PyPullback>()?;

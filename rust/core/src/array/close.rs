@@ -147,6 +147,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         if vars.contains(array.id()) {
             continue;
         }
+        builder.at(array.0.site);
         args.clear();
         args.extend(next.iter().map(|a| vars.get(a.id())));
         let var = match &array.0.op {

@@ -39,7 +39,7 @@ pub use stamped::Operand;
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
-use crate::prim::{Params, Prim};
+use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 use crate::{ops, sched};
 
@@ -77,6 +77,7 @@ impl Array {
                 Some(params),
                 Aval::scalar(dtype),
                 Inputs::new(),
+                Site::NONE,
             ));
         }
         Array(Node::new(
@@ -84,6 +85,7 @@ impl Array {
             None,
             Aval::scalar(dtype),
             Inputs::new(),
+            Site::NONE,
         ))
     }
 
@@ -169,7 +171,7 @@ impl Array {
         aval: Aval,
         inputs: Inputs,
     ) -> Result<Array> {
-        let array = Array(Node::new(Op::Prim(prim), params, aval, inputs));
+        let array = Array(Node::new(Op::Prim(prim), params, aval, inputs, here()));
         if array.0.depth > MAX_DEPTH && array.0.tag == 0 {
             array.force(&mut || false)?;
         }
@@ -302,6 +304,11 @@ impl Array {
     /// The newest recording it may depend on; 0 for none.
     pub fn tag(&self) -> u64 {
         self.0.tag
+    }
+
+    /// The line that recorded it, where lines were recorded (see [`crate::prim::Lines`]).
+    pub fn site(&self) -> Site {
+        self.0.site
     }
 
     /// Identity: equal for clones of one array.

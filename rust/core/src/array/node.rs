@@ -11,7 +11,7 @@ use super::Array;
 use crate::aval::{Aval, DType};
 use crate::kernels::Value;
 use crate::ops;
-use crate::prim::{Params, Prim};
+use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 
 /// A number from outside, not yet in memory.
@@ -78,6 +78,8 @@ pub(super) struct Node {
     pub tag: u64,
     /// Length of the longest chain of pending nodes that ends here.
     pub depth: u32,
+    /// The line that recorded it, where lines are recorded.
+    pub site: Site,
     inputs: Mutex<Inputs>,
     value: OnceLock<Box<Value>>,
 }
@@ -92,7 +94,13 @@ fn next_id() -> u64 {
 }
 
 impl Node {
-    pub fn new(op: Op, params: Option<Box<Params>>, aval: Aval, inputs: Inputs) -> Arc<Node> {
+    pub fn new(
+        op: Op,
+        params: Option<Box<Params>>,
+        aval: Aval,
+        inputs: Inputs,
+        site: Site,
+    ) -> Arc<Node> {
         let mut tag = 0;
         let mut depth = 0;
         for input in &inputs {
@@ -101,7 +109,7 @@ impl Node {
                 depth = depth.max(input.0.depth);
             }
         }
-        Node::make(op, params, aval, tag, depth + 1, inputs)
+        Node::make(op, params, aval, tag, depth + 1, inputs, site)
     }
 
     #[inline]
@@ -112,6 +120,7 @@ impl Node {
         tag: u64,
         depth: u32,
         inputs: Inputs,
+        site: Site,
     ) -> Arc<Node> {
         let (inputs, value) = (Mutex::new(inputs), OnceLock::new());
         Arc::new(Node {
@@ -121,13 +130,20 @@ impl Node {
             aval,
             tag,
             depth,
+            site,
             inputs,
             value,
         })
     }
 
     pub fn known(value: Value) -> Arc<Node> {
-        let node = Node::make(Op::Known, None, value.aval().clone(), 0, 0, Inputs::new());
+        Node::known_at(value, Site::NONE)
+    }
+
+    /// A value that equations of this site gave.
+    pub fn known_at(value: Value, site: Site) -> Arc<Node> {
+        let aval = value.aval().clone();
+        let node = Node::make(Op::Known, None, aval, 0, 0, Inputs::new(), site);
         node.set_value(value);
         node
     }
@@ -142,6 +158,7 @@ impl Node {
             tag,
             0,
             SmallVec::from_iter([source.clone()]),
+            Site::NONE,
         );
         if let Some(value) = source.value() {
             node.set_value(value.clone());
@@ -151,7 +168,7 @@ impl Node {
 
     /// A leaf that stands for a value which is not there: a cotangent while a rule is traced.
     pub fn placeholder(aval: Aval, tag: u64) -> Arc<Node> {
-        Node::make(Op::Leaf, None, aval, tag, 0, Inputs::new())
+        Node::make(Op::Leaf, None, aval, tag, 0, Inputs::new(), Site::NONE)
     }
 
     /// A primitive whose result counts as inactive.
@@ -169,6 +186,7 @@ impl Node {
             0,
             depth + 1,
             SmallVec::from_iter([input.clone()]),
+            here(),
         );
         if let Some(value) = input.value() {
             node.set_value(value.clone());
@@ -182,6 +200,7 @@ impl Node {
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
         let call = next_id();
         let shared: Inputs = inputs.iter().cloned().collect();
+        let site = here();
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
                 let op = Op::Output(Arc::clone(program), i, call);
@@ -192,6 +211,7 @@ impl Node {
                     tag,
                     depth,
                     shared.clone(),
+                    site,
                 )
             })
             .collect()

@@ -73,6 +73,7 @@ pub fn lock_for_fork() -> impl Sized {
         #[cfg(feature = "fft")]
         kernels::lock_plans(),
         kernels::lock_pool(),
+        crate::prim::lock_sites(),
     )
 }
 

@@ -32,6 +32,7 @@ pub fn lower(program: Program) -> Result<Program> {
             // Written together with an earlier output of its call.
             continue;
         }
+        builder.at(program.site(k));
         let args: SmallVec<[Var; 4]> = program.args(eqn).iter().map(|&a| map[a as usize]).collect();
         let x = || -> SmallVec<[V<'_>; 4]> { args.iter().map(|&a| builder.handle(a)).collect() };
         let params = program.params(eqn);

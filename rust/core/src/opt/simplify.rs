@@ -52,6 +52,7 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
         if !needed[var as usize] {
             continue;
         }
+        builder.at(program.site(k));
         let (mut prim, mut params) = (eqn.prim, program.params(eqn).clone());
         args.clear();
         args.extend(program.args(eqn).iter().map(|&a| map[a as usize]));

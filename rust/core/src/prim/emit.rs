@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Params, Prim};
+use super::{Params, Prim, Site};
 use crate::aval::{Aval, DType, Shape};
 
 /// A variable of a program: its inputs come first, then one variable for each equation.
@@ -21,6 +21,8 @@ pub trait Emit {
     fn literal(&self, var: Var) -> Option<f64>;
     /// A number as a zero-dimensional literal.
     fn number(&self, dtype: DType, value: f64) -> Var;
+    /// The site of what is written from now on; gives the one until now.
+    fn at(&self, site: Site) -> Site;
 }
 
 /// A variable together with the program it belongs to: operators and methods write equations.

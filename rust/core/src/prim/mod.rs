@@ -9,11 +9,13 @@
 mod emit;
 mod infer;
 mod params;
+mod site;
 
 use std::fmt;
 
 pub use emit::{Emit, V, Var};
 pub use params::{Custom, Host, Params};
+pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
 
 use crate::aval::Aval;
 use crate::error::Result;

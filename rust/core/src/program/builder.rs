@@ -11,13 +11,13 @@ use crate::aval::{Aval, DType, Kind};
 use crate::error::{Error, Result};
 use crate::kernels::result_dtype;
 use crate::ops;
-use crate::prim::{Class, Emit, Params, Prim, V, Var};
+use crate::prim::{Class, Emit, Params, Prim, Site, V, Var};
 
 /// A program under construction. Rules write to it through [`V`] handles, several of which are
 /// alive at once; that is why it can be written to through a shared reference.
 #[derive(Debug, Default)]
 pub struct Builder {
-    program: RefCell<Program>,
+    pub(super) program: RefCell<Program>,
     /// Which of the program's avals is which; the last one found answers most questions.
     avals: RefCell<FastMap<Aval, u32>>,
     last: Cell<u32>,
@@ -138,6 +138,8 @@ impl Builder {
         let mut map: Vec<Var> = vec![Var::MAX; other.num_vars()];
         map[..inputs.len()].copy_from_slice(inputs);
         let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+        // What has no site of its own is of the call.
+        let call = self.at(Site::NONE);
         for (k, eqn) in other.eqns.iter().enumerate() {
             let var = other.result(k) as usize;
             if !needed[var] {
@@ -145,6 +147,7 @@ impl Builder {
             }
             args.clear();
             args.extend(other.args(eqn).iter().map(|&a| map[a as usize]));
+            self.at(other.site(k).or(call));
             map[var] = if let Params::Literal { dtype, value } = other.params(eqn) {
                 self.complex_literal(*dtype, *value)
             } else {
@@ -152,6 +155,7 @@ impl Builder {
                 self.push_inferred(eqn.prim, other.params(eqn).clone(), &args, aval)
             };
         }
+        self.at(call);
         let outs = other.outs.iter().zip(wanted);
         outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize]))
             .collect()
@@ -168,6 +172,9 @@ impl Builder {
         program.eqns.reserve(more);
         program.args.reserve(2 * more);
         program.var_avals.reserve(more);
+        for (k, &site) in other.sites().iter().enumerate() {
+            program.sites.set(k, site);
+        }
         program.eqns.extend_from_slice(&other.eqns);
         program.params.clone_from(&other.params);
         let moved = |&v: &Var| if v < inputs { v } else { v + shift };
@@ -213,6 +220,7 @@ impl Builder {
             return Err(error);
         }
         let mut program = self.program.into_inner();
+        Builder::end_sites(&mut program);
         program.outputs = vec![empty_name(); outs.len()];
         program.outs = outs;
         Ok(program)
@@ -270,6 +278,7 @@ impl Program {
             args => self.args.extend_from_slice(args),
         }
         let len = args.len() as u32;
+        self.sites.note(self.eqns.len());
         self.eqns.push(Eqn {
             prim,
             params,
@@ -289,6 +298,7 @@ impl Program {
         self.args.push(x);
         self.args.push(y);
         let (params, len) = (0, 2);
+        self.sites.note(self.eqns.len());
         self.eqns.push(Eqn {
             prim,
             params,
@@ -347,5 +357,9 @@ impl Emit for Builder {
 
     fn number(&self, dtype: DType, value: f64) -> Var {
         self.complex_literal(dtype, Complex::new(value, 0.0))
+    }
+
+    fn at(&self, site: Site) -> Site {
+        Builder::at(self, site)
     }
 }

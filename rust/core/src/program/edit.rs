@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::builder::empty_name;
 use super::{Eqn, Program};
 use crate::ops;
-use crate::prim::{Params, V, Var};
+use crate::prim::{Params, Site, V, Var};
 
 impl Program {
     /// For every variable, whether a wanted output needs it.
@@ -51,11 +51,13 @@ impl Program {
                 }
             }
         }
+        let call = to.emit.at(Site::NONE);
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k) as usize;
             if !needed[var] || map[var] != Var::MAX {
                 continue;
             }
+            to.emit.at(self.site(k).or(call));
             map[var] = match self.params(eqn) {
                 Params::Literal { dtype, value } if value.im == 0.0 => {
                     to.emit.number(*dtype, value.re)
@@ -67,6 +69,7 @@ impl Program {
                 }
             };
         }
+        to.emit.at(call);
     }
 
     /// For every variable, whether it varies with one of the marked inputs: like
@@ -145,6 +148,7 @@ impl Program {
                 new.params.push(self.params[eqn.params as usize].clone());
                 (new.params.len() - 1) as u32
             };
+            new.sites.set(new.eqns.len(), self.site(k));
             new.eqns.push(Eqn {
                 prim: eqn.prim,
                 params,

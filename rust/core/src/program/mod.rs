@@ -10,6 +10,7 @@ mod calls;
 mod edit;
 mod hash;
 mod lru;
+mod sites;
 mod text;
 mod verify;
 
@@ -20,6 +21,7 @@ pub use builder::Builder;
 pub use calls::Calls;
 pub use hash::{FastHasher, FastMap};
 pub use lru::Lru;
+use sites::Sites;
 
 use crate::aval::{Aval, DType};
 use crate::prim::{Params, Prim, Var};
@@ -50,6 +52,7 @@ pub struct Program {
     /// `params[0]` is `Params::None`.
     pub(crate) params: Vec<Params>,
     pub(crate) outs: Vec<Var>,
+    pub(crate) sites: Sites,
 }
 
 impl Program {
@@ -64,6 +67,7 @@ impl Program {
             args: Vec::new(),
             params: vec![Params::None],
             outs: Vec::new(),
+            sites: Sites::default(),
         }
     }
 

@@ -68,6 +68,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         if t.iter().all(Option::is_none) || members.is_empty() && !varies[out as usize] {
             continue;
         }
+        builder.at(primal.site(k));
         let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
         if !members.is_empty() {
             for (out, t) in calls::push(primal, members, &x, &t)? {

@@ -10,7 +10,7 @@ use super::calls;
 use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
-use crate::prim::{Class, Prim, Rule, V, Var};
+use crate::prim::{Class, Prim, Rule, Site, V, Var};
 use crate::program::{Builder, Program};
 
 /// A program with its pullback behind it.
@@ -74,7 +74,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
     let calls = primal.calls();
-    let has_calls = primal.has_calls();
+    let (has_calls, has_sites) = (primal.has_calls(), primal.has_sites());
     let mut steps = Steps::default();
     for k in (0..primal.eqns.len()).rev() {
         steps.count()?;
@@ -82,6 +82,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         if has_calls && let Some(&(first, _)) = calls.members(k).first() {
             // All outputs of a call together, once the cotangents of all are there.
             if k == first {
+                builder.at(primal.site(k).pulled(primal.eqns[k].prim, 0));
                 let args = primal.args(&primal.eqns[k]);
                 let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(moved(a))).collect();
                 calls::pull(primal, calls.members(k), &x, moved, &active, &mut cts)?;
@@ -103,12 +104,16 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         }
         let x = &*x;
         let y = builder.handle(moved(out));
+        let site = primal.site(k);
         for (i, &a) in args.iter().enumerate() {
             if !active[a as usize] {
                 if inexact(a) && primal.literal(a).is_none() {
                     count(&mut skipped, eqn.prim);
                 }
                 continue;
+            }
+            if has_sites {
+                builder.at(site.pulled(eqn.prim, i));
             }
             let contribution = match &eqn.prim.0.class {
                 Class::Elementwise {
@@ -135,6 +140,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         }
     }
 
+    builder.at(Site::NONE);
     let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved(v)).collect();
     let gradients = (0..primal.num_inputs())
         .map(|i| {
