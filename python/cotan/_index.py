@@ -2,7 +2,8 @@
 
 Every such key comes down to one gather, or one scatter, of rows: the axes that index arrays stand
 at are brought to the front and taken as one, and the index arrays are combined to one array of
-positions along it. Keys are values, not variables: they count as they are when they are used.
+positions along it. Keys are values, not variables: they count as they are when they are used. Only
+while a program is traced are index arrays variables of it.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class _Plan:
 
     basic: _Key  # slices and new axes, applied first; a view
     axes: list[int]  # where index arrays stand after that
-    rows: np.ndarray[Any, Any]  # one position for each selected row, in the shape of the indices
+    rows: Any  # an ndarray, or an Array of a traced program: one position for each selected row, in the shape of the indices
     position: int  # where the axes of the indices go in the result
 
 
@@ -34,6 +35,8 @@ def _as_index(item: Any) -> Any:
             raise IndexError(
                 f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
             )
+        if item.dtype.kind in "iu" and item.ndim and _core.is_tracing() and _core.is_active(item):
+            return item
         item = _core.value(item)
     expect_unmasked(item)
     array = np.asarray(item)
@@ -75,7 +78,7 @@ def _expand(key: Any, ndim: int) -> list[Any]:
 
 def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
     basic: list[Any] = []
-    arrays: list[np.ndarray[Any, Any]] = []
+    arrays: list[Any] = []
     axes: list[int] = []
     groups: list[int] = []  # the item that each index array came from
     axis = 0  # of the array
@@ -127,8 +130,12 @@ def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -
             )
 
 
-def _normalized(index: np.ndarray[Any, Any], size: int, axis: int) -> np.ndarray[Any, Any]:
+def _normalized(index: Any, size: int, axis: int) -> Any:
     """Count negative indices from the end and refuse those that are out of bounds."""
+    if isinstance(index, _core.Array):
+        _normalized(np.asarray(_core.value(index)), size, axis)
+        index = _core.cast(index, np.int64)
+        return _core.where(index < 0, index + size, index)
     index = index.astype(np.intp)
     wrong = (index < -size) | (index >= size)
     if wrong.any():
@@ -143,22 +150,35 @@ def _basic_shape(shape: tuple[int, ...], basic: list[Any]) -> list[int]:
     return [1 if item is None else len(range(*item.indices(next(lengths)))) for item in basic]
 
 
-def _positions(
-    arrays: list[np.ndarray[Any, Any]], shape: list[int], axes: list[int]
-) -> np.ndarray[Any, Any]:
+def _positions(arrays: list[Any], shape: list[int], axes: list[int]) -> Any:
     """Combine index arrays into one of positions along their axes taken as one."""
     try:
-        arrays = list(np.broadcast_arrays(*arrays))
+        common = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
         shapes = " ".join(str(a.shape) for a in arrays)
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
         ) from None
     lengths = [shape[a] for a in axes]
-    rows = np.zeros(arrays[0].shape, dtype=np.int64)
+    if any(isinstance(a, _core.Array) for a in arrays):
+        return _traced_positions(arrays, lengths, common)
+    rows = np.zeros(common, dtype=np.int64)
     for array, length in zip(arrays, lengths, strict=True):
         rows = rows * length + array
     return rows
+
+
+def _traced_positions(arrays: list[Any], lengths: list[int], shape: tuple[int, ...]) -> Any:
+    """Write positions as operations: other indices will come, and an error when they are wrong."""
+    rows: Any = arrays[0]
+    valid: Any = (rows >= 0) & (rows < lengths[0])
+    for array, length in zip(arrays[1:], lengths[1:], strict=True):
+        valid = valid & (array >= 0) & (array < length)
+        rows = rows * length + array
+    if len(arrays) > 1:
+        # An index that is too large along one axis would be another one along the next.
+        rows = _core.where(valid, rows, -1)
+    return _core.broadcast_to(rows, shape)
 
 
 def _to_front(x: Any, plan: _Plan) -> tuple[Any, list[int], tuple[int, ...]]:

@@ -39,6 +39,9 @@ class LeafInfo(NamedTuple):
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:
     """Give names to positional arguments: those of the signature where there is one."""
+    named = getattr(type(function), "_argument_names", None)
+    if named is not None:  # a program
+        return _filled(named(function, count), count)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -179,6 +179,7 @@ impl Flattener {
     fn leaf(&mut self, object: &Bound<'_, PyAny>, array: Array, kind: Kind, active: bool) -> Tree {
         self.leaves.push(Leaf {
             active: active && array.dtype().is_inexact(),
+            held: !active,
             array,
             kind,
             path: String::new(),

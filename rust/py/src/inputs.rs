@@ -72,13 +72,14 @@ pub fn argument_names(f: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<String
 }
 
 impl Inputs {
-    /// Takes the arguments apart. With `all_constants`, what is met is kept, not borrowed.
+    /// Takes the arguments apart. With `traced`, arrays of all dtypes are recorded, and what is met is kept,
+    /// not borrowed.
     pub fn new(
         recording: &Recording,
         f: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
         wrt: Option<&Bound<'_, PyAny>>,
-        all_constants: bool,
+        traced: bool,
     ) -> PyResult<Inputs> {
         if !f.is_callable() {
             return Err(PyTypeError::new_err(format!(
@@ -89,20 +90,16 @@ impl Inputs {
         let wrt = wrt.filter(|w| !w.is_none());
         if let Some(wrt) = wrt
             && args.is_empty()
-            && !all_constants
         {
             return Inputs::implicit(recording, wrt);
         }
-        let names = match wrt {
-            Some(_) => Some(argument_names(f, args.len())?),
-            None => None,
-        };
-        let borrow = if all_constants {
-            Borrow::Copy
+        let names = if traced || wrt.is_some() {
+            Some(argument_names(f, args.len())?)
         } else {
-            Borrow::Call
+            None
         };
-        let mut flattener = Flattener::new(borrow, names.is_some(), wrt.is_none());
+        let borrow = if traced { Borrow::Copy } else { Borrow::Call };
+        let mut flattener = Flattener::new(borrow, names.is_some(), names.is_none());
         let mut trees = Vec::with_capacity(args.len());
         for (i, arg) in args.iter().enumerate() {
             let path = names.as_ref().map_or("", |n| n[i].as_str());
@@ -128,6 +125,11 @@ impl Inputs {
                 leaf.active &= wanted;
             }
         }
+        if traced {
+            for leaf in &mut leaves {
+                leaf.active = !leaf.held;
+            }
+        }
         let active = (leaves.iter().enumerate())
             .filter(|(_, l)| l.active)
             .map(|(i, l)| step(f.py()).map(|()| (i, recording.leaf(&l.array))))
@@ -143,7 +145,7 @@ impl Inputs {
             trees,
             leaves,
             active,
-            is_derived: !all_constants,
+            is_derived: !traced,
             borrowed,
             names,
             arrays: None,
@@ -168,6 +170,7 @@ impl Inputs {
             let array = handle.get().read()?;
             leaves.push(Leaf {
                 active: array.dtype().is_inexact(),
+                held: false,
                 array,
                 kind: Kind::Handle(handle.get().rank()),
                 path: String::new(),

@@ -7,12 +7,14 @@ mod array;
 mod bound;
 mod checkpoint;
 mod convert;
+mod equation;
 mod error;
 mod fill;
 mod flatten;
 mod fork;
 #[cfg(feature = "fft")]
 mod fourier;
+mod given;
 mod handle;
 mod hook;
 mod index;
@@ -54,7 +56,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pullback::PyPullback>()?;
     module.add_class::<structure::PyStructure>()?;
     module.add_class::<program::PyProgram>()?;
-    module.add_class::<program::PyEquation>()?;
+    module.add_class::<equation::PyEquation>()?;
+    module.add_class::<equation::PyVariable>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<convert::Memory>()?;
     module.add_class::<lift::LiftedName>()?;
@@ -107,6 +110,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::pullback,
         transforms::trace,
         transforms::isderiving,
+        transforms::is_tracing,
         transforms::nestlevel,
         checkpoint::call_checkpoint,
         checkpoint::name_value,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cotan::Array;
 use cotan::array::Pullback;
+use cotan::program::FastMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyTuple};
@@ -38,6 +39,9 @@ pub struct PyPullback {
     bare: Option<usize>,
     /// Classes whose instances are their own cotangents.
     natural: Option<Py<PyTuple>>,
+    /// For the inputs of the forward program behind the leaves, which leaf of the arguments that is held
+    /// constant they are.
+    held: Arc<[Option<usize>]>,
 }
 
 impl PyPullback {
@@ -59,8 +63,10 @@ impl PyPullback {
         };
         let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
         let kind = |l: &Leaf| (Kind::Handle(rank_of(l.kind)), l.array.aval().clone());
+        let held = held_constant(&back, &inputs.leaves, slots.len());
         Ok(PyPullback {
             back,
+            held,
             results: Arc::new(results.shape_only(py)?),
             avals: avals.into(),
             kinds: inputs.leaves.iter().map(kind).collect(),
@@ -90,6 +96,28 @@ impl PyPullback {
             .collect()
     }
 
+    /// The paths of the leaves of the arguments.
+    fn argument_paths(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let mut paths = Vec::new();
+        let names = match &self.arrays {
+            Some(arrays) => (0..arrays.len()).map(|i| format!("wrt[{i}]")).collect(),
+            None => self.names.get(py, self.trees.len())?,
+        };
+        for (tree, name) in self.trees.iter().zip(&names) {
+            tree.paths(name, &mut paths, py);
+        }
+        Ok(paths)
+    }
+
+    /// The path of an input of the forward program; empty when it is no argument.
+    fn input_path(&self, paths: &[String], input: usize) -> Arc<str> {
+        let slot = match input.checked_sub(self.slots.len()) {
+            None => self.slots.get(input).copied(),
+            Some(i) => self.held.get(i).copied().flatten(),
+        };
+        slot.map_or("", |slot| &paths[slot]).into()
+    }
+
     /// Which leaves of the arguments `wrt` asks for.
     fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let py = wrt.py();
@@ -111,10 +139,7 @@ impl PyPullback {
             return Ok(wanted);
         }
         let names = self.names.get(py, self.trees.len())?;
-        let mut paths = Vec::new();
-        for (tree, name) in self.trees.iter().zip(&names) {
-            tree.paths(name, &mut paths, py);
-        }
+        let paths = self.argument_paths(py)?;
         let mut able = vec![false; self.kinds.len()];
         for (&slot, _) in self.slots.iter().zip(&self.kept).filter(|(_, k)| **k) {
             able[slot] = true;
@@ -130,6 +155,18 @@ impl PyPullback {
         let objects: Vec<&Py<PyAny>> = objects.iter().collect();
         selected(wrt, &names, &self.trees, &paths, &objects, &able)
     }
+}
+
+/// For the inputs of the forward program behind so many leaves, which of the arguments' leaves they are.
+fn held_constant(back: &Pullback, leaves: &[Leaf], active: usize) -> Arc<[Option<usize>]> {
+    let inputs = back.sources().get(active..).unwrap_or(&[]);
+    if inputs.is_empty() || leaves.len() == active {
+        return Arc::new([]);
+    }
+    let ids: FastMap<u64, usize> = (leaves.iter().enumerate())
+        .map(|(i, leaf)| (leaf.array.id(), i))
+        .collect();
+    inputs.iter().map(|id| ids.get(id).copied()).collect()
 }
 
 /// A cotangent for a result of this dtype and shape; none for one that can have none. Errors ask for its
@@ -216,6 +253,7 @@ impl PyPullback {
                 .map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
             bare,
             natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
+            held: Arc::clone(&self.held),
         })
     }
 
@@ -225,10 +263,51 @@ impl PyPullback {
         self.back.nbytes()
     }
 
-    /// The program that it applies.
+    /// The program that it applies: from cotangents of the results (`dy`, with the path of a part behind it)
+    /// and the values that it keeps (with the paths of the arguments that they are) to cotangents of the
+    /// arguments (`dx` for `x`).
     #[getter]
-    fn program(&self) -> PyProgram {
-        PyProgram::new(self.back.program().clone(), Vec::new())
+    fn program(&self, py: Python<'_>) -> PyResult<PyProgram> {
+        let mut program = self.back.program().clone();
+        let paths = self.argument_paths(py)?;
+        let mut names: Vec<Arc<str>> = Vec::with_capacity(program.num_inputs());
+        let mut places = Vec::new();
+        self.results.paths("dy", &mut places, py);
+        let asked = self.back.cotangents().iter().zip(places);
+        names.extend(asked.filter_map(|(slot, place)| slot.map(|_| place.into())));
+        if let Some(forward) = self.back.forward() {
+            let residuals = &forward.outs()[self.avals.len()..];
+            names.extend(
+                residuals
+                    .iter()
+                    .map(|&v| self.input_path(&paths, v as usize)),
+            );
+        }
+        program.name_inputs(names);
+        let mut outputs: Vec<Arc<str>> = vec!["".into(); program.outs().len()];
+        for (&slot, out) in self.slots.iter().zip(self.back.gradients()) {
+            if let Some(out) = *out {
+                outputs[out] = format!("d{}", paths[slot]).into();
+            }
+        }
+        program.set_output_names(outputs);
+        Ok(PyProgram::new(program, Vec::new()))
+    }
+
+    /// The program that gave the results and the values that it keeps, in this order; None when it is not
+    /// known any more.
+    #[getter]
+    fn forward(&self, py: Python<'_>) -> PyResult<Option<PyProgram>> {
+        let Some(forward) = self.back.forward() else {
+            return Ok(None);
+        };
+        let mut forward = (**forward).clone();
+        let paths = self.argument_paths(py)?;
+        forward.name_inputs((0..forward.num_inputs()).map(|i| self.input_path(&paths, i)));
+        let mut places = Vec::new();
+        self.results.paths("y", &mut places, py);
+        forward.set_output_names(places.into_iter().map(Into::into));
+        Ok(Some(PyProgram::new(forward, Vec::new())))
     }
 
     fn __repr__(&self) -> String {

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 
 use cotan::array::{self, Pullback};
+use cotan::program::FastMap;
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::Rank;
 use crate::convert::Borrow;
@@ -21,6 +22,30 @@ use crate::tree::{Flattener, Kind, Position, present};
 thread_local! {
     /// How many recordings are going on in this thread.
     static LEVEL: Cell<usize> = const { Cell::new(0) };
+    /// How many programs are being traced in this thread.
+    static TRACING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a program that is being traced, until it is dropped.
+struct Tracing;
+
+impl Tracing {
+    fn enter() -> Tracing {
+        TRACING.set(TRACING.get() + 1);
+        Tracing
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        TRACING.set(TRACING.get() - 1);
+    }
+}
+
+/// Whether a program is being traced: then index arrays are variables of it.
+#[pyfunction]
+pub fn is_tracing() -> bool {
+    TRACING.get() > 0
 }
 
 /// Counts a recording, until it is dropped.
@@ -233,38 +258,62 @@ pub fn pullback<'py>(
 
 /// The program of a function: recorded on arguments like these, without computing anything.
 ///
-/// Arguments are as for `gradient`. Control flow takes the way that it takes for these values. What the
-/// function closes over becomes an input whose value the program remembers.
+/// Each array and number among the arguments, in structures too and whatever its dtype, is an input with
+/// its path as the name; keyword arguments are arguments like the others. What is held constant
+/// (`ct.const`) and what the function closes over become inputs behind these whose values the program
+/// remembers; strings, whole numbers inside structures and other objects are what they are. Control flow
+/// takes the way that it takes for these values. Results may be structures: a program gives their arrays
+/// in order, named by their paths.
 ///
 /// >>> import cotan as ct
 /// >>> import numpy as np
 /// >>> print(ct.trace(lambda x: np.sum(np.exp(x)), np.ones(3)))
-/// program(%0 "x": f64[3]) {
-///   %1: f64[3] = exp(%0)
+/// program(%x: f64[3]) {
+///   %1: f64[3] = exp(%x)
 ///   %2: f64[] = sum[axes=(0,)](%1)
 ///   return %2
 /// }
 /// <BLANKLINE>
 #[pyfunction]
-#[pyo3(signature = (f, /, *args))]
+#[pyo3(signature = (f, /, *args, **kwargs))]
 pub fn trace<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<PyProgram> {
     let recording = Recording::new();
-    let everything = pyo3::types::PyString::new(py, "**").into_any();
-    let inputs = Inputs::new(&recording, f, args, Some(&everything), true)?;
-    let y = inputs.call(f)?;
-    let mut results = Flattener::new(Borrow::Copy, false, false);
+    let (mut f, mut args) = (f.clone(), args.clone());
+    if let Some(kwargs) = kwargs.filter(|k| !k.is_empty()) {
+        let programs = py.import("cotan._programs")?;
+        (f, args) = programs
+            .call_method1("by_position", (f, args, kwargs))?
+            .extract()?;
+    }
+    let inputs = Inputs::new(&recording, &f, &args, None, true)?;
+    let y = {
+        let _tracing = Tracing::enter();
+        inputs.call(&f)?
+    };
+    let mut results = Flattener::new(Borrow::Copy, true, false);
     results.flatten(&y, Position::Direct, true, "")?;
+    let paths: Vec<String> = results.leaves.iter().map(|l| l.path.clone()).collect();
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();
     let leaves = inputs.recorded();
-    let (program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
-    let names = inputs
-        .active
-        .iter()
-        .map(|(i, _)| inputs.leaves[*i].path.clone());
-    Ok(PyProgram::named(program, constants, names))
+    let (mut program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
+    let path = |i: usize| inputs.leaves[i].path.clone();
+    let active = inputs.active.iter().map(|(i, _)| path(*i));
+    let held: FastMap<u64, usize> = (inputs.leaves.iter().enumerate())
+        .map(|(i, leaf)| (leaf.array.id(), i))
+        .collect();
+    let bound =
+        (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));
+    program.name_inputs(active.chain(bound));
+    program.set_output_names(
+        paths
+            .iter()
+            .map(|p| p.strip_prefix('.').unwrap_or(p).into()),
+    );
+    Ok(PyProgram::new(program, constants))
 }

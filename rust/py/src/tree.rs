@@ -55,6 +55,8 @@ pub struct Leaf {
     pub kind: Kind,
     /// Whether it can have a cotangent and none of the structures around it is held constant.
     pub active: bool,
+    /// Whether it is held constant by `const`.
+    pub held: bool,
     /// Where it is; empty unless paths were asked for.
     pub path: String,
     /// The object itself.

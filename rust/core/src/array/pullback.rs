@@ -10,13 +10,17 @@ use crate::opt::{self, Passes};
 use crate::prim::{Emit, Prim, Var};
 use crate::program::{Builder, FastMap, Lru, Program};
 use crate::sched::{self, Plan, note};
-use crate::transform::{Split, split, vjp};
+use crate::transform::{split, vjp};
 
 /// The linear map from cotangents of outputs to cotangents of leaves: a program and the values that
 /// it keeps. Reusable, cheap to clone, independent of the function it came from.
 #[derive(Debug, Clone)]
 pub struct Pullback {
     program: Arc<Program>,
+    /// What was run to get the residuals, to be looked at.
+    forward: Option<Arc<Program>>,
+    /// The nodes that were its inputs.
+    sources: Arc<[u64]>,
     /// The values that are kept, in the order of the program's inputs behind the cotangents.
     residuals: Vec<Array>,
     /// For each output of the function, which input of the program is its cotangent.
@@ -36,9 +40,19 @@ struct Derived {
     cotangents: Vec<Option<usize>>,
     gradients: Vec<Option<usize>>,
     skipped: Vec<(Prim, u64)>,
-    split: OnceLock<(Split, Arc<Program>, Arc<Plan>)>,
+    split: OnceLock<Halves>,
     value_and_gradient: OnceLock<Seeded>,
     gradient: OnceLock<Seeded>,
+}
+
+/// The two halves of a joint program, and how the early one is run.
+struct Halves {
+    /// From the inputs to the outputs and the residuals.
+    early: Arc<Program>,
+    /// The early inputs, as numbered in the joint program.
+    early_inputs: Vec<usize>,
+    late: Arc<Program>,
+    plan: Arc<Plan>,
 }
 
 /// Gradients as a function of the primal inputs: the cotangent of the only output is 1.
@@ -159,7 +173,7 @@ impl Derived {
     }
 
     /// The forward half with its plan, and the backward half.
-    fn halves(&self) -> Result<&(Split, Arc<Program>, Arc<Plan>)> {
+    fn halves(&self) -> Result<&Halves> {
         if let Some(found) = self.split.get() {
             return Ok(found);
         }
@@ -169,8 +183,12 @@ impl Derived {
         let joint = opt::optimize(&self.joint, Passes::ALL)?;
         let halves = split(&joint, &is_late, self.primal.outs().len());
         let plan = sched::plan_optimized(&halves.early)?;
-        let late = Arc::new(halves.late.clone());
-        Ok(self.split.get_or_init(|| (halves, late, plan)))
+        Ok(self.split.get_or_init(|| Halves {
+            early: Arc::new(halves.early),
+            early_inputs: halves.early_inputs,
+            late: Arc::new(halves.late),
+            plan,
+        }))
     }
 }
 
@@ -307,7 +325,7 @@ impl Pullback {
     ) -> Result<(Vec<Array>, Pullback)> {
         let recorded = differentiate(recording, outputs, leaves)?;
         let derived = &recorded.derived;
-        let (halves, program, plan) = derived.halves()?;
+        let halves = derived.halves()?;
         let cotangents = derived.cotangents.iter().flatten().count();
         // The early half has no cotangents among its inputs.
         let first = derived.primal.num_inputs();
@@ -318,15 +336,16 @@ impl Pullback {
             .map(|&i| recorded.inputs[at(i)].clone())
             .collect();
         let mut outs: Vec<Array> = if recorded.nested {
-            Array::call(&Arc::new(halves.early.clone()), &inputs)
+            Array::call(&halves.early, &inputs)
         } else {
-            let results = sched::run(plan, values(&inputs, interrupted)?, interrupted)?;
+            let results = sched::run(&halves.plan, values(&inputs, interrupted)?, interrupted)?;
             let count = outputs.len();
             let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
             let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
             results?.into_iter().map(Array::constant).collect()
         };
         let residuals = outs.split_off(outputs.len());
+        let sources = inputs.iter().map(Array::id).collect();
         let mut next = 0;
         let slots = derived.cotangents.iter().map(|c| {
             c.map(|_| {
@@ -340,12 +359,14 @@ impl Pullback {
             .iter()
             .map(|g| g.map(|g| g - outputs.len()))
             .collect();
-        let program = Arc::clone(program);
+        let program = Arc::clone(&halves.late);
         let skipped = derived.skipped.clone();
         Ok((
             outs,
             Pullback {
                 program,
+                forward: Some(Arc::clone(&halves.early)),
+                sources,
                 residuals,
                 cotangents: slots,
                 gradients,
@@ -413,8 +434,20 @@ impl Pullback {
             .iter()
             .map(|&v| self.residuals[v as usize - count].clone())
             .collect();
+        let forward = self.forward.as_ref().map(|forward| {
+            let count_outs = self.cotangents.len();
+            let (values, residuals) = forward.outs().split_at(count_outs);
+            let kept = inputs[count..]
+                .iter()
+                .map(|&v| residuals[v as usize - count]);
+            let outs: Vec<Var> = values.iter().copied().chain(kept).collect();
+            let all: Vec<Var> = (0..forward.num_inputs() as Var).collect();
+            Arc::new(forward.extract(&all, &outs))
+        });
         Pullback {
             program: Arc::new(self.program.extract(&inputs, &outs)),
+            forward,
+            sources: self.sources.clone(),
             residuals,
             cotangents: self.cotangents.clone(),
             gradients,
@@ -425,6 +458,27 @@ impl Pullback {
     /// The program that it applies: cotangents and residuals in, cotangents of leaves out.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// The program that gave the residuals: from the leaves of the recording and what it closed over to
+    /// the outputs, then the residuals. None when that is not known any more.
+    pub fn forward(&self) -> Option<&Arc<Program>> {
+        self.forward.as_ref()
+    }
+
+    /// The ids of the arrays that were the inputs of [`Pullback::forward`].
+    pub fn sources(&self) -> &[u64] {
+        &self.sources
+    }
+
+    /// For each output, which input of the program is its cotangent.
+    pub fn cotangents(&self) -> &[Option<usize>] {
+        &self.cotangents
+    }
+
+    /// For each leaf, which output of the program is its cotangent.
+    pub fn gradients(&self) -> &[Option<usize>] {
+        &self.gradients
     }
 
     /// The values that it keeps, in the order of the program's inputs behind the cotangents.

@@ -29,6 +29,19 @@ impl Passes {
         rewrite: true,
         dce: true,
     };
+
+    /// One of them, by its name.
+    pub fn by_name(name: &str) -> Option<Passes> {
+        let passes = Passes {
+            cse: name == "cse",
+            rewrite: name == "rewrite",
+            dce: name == "dce",
+        };
+        Passes::NAMES.contains(&name).then_some(passes)
+    }
+
+    /// Their names.
+    pub const NAMES: [&str; 3] = ["rewrite", "cse", "dce"];
 }
 
 /// Runs passes over a program.

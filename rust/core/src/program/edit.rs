@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::builder::empty_name;
-use super::{Eqn, Program};
+use super::{Builder, Eqn, Program};
+use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Site, V, Var};
 
@@ -168,6 +169,81 @@ impl Program {
         }
         new.compact_avals();
         new
+    }
+
+    /// The same program with its tables of avals and parameters in order of first use, so that programs
+    /// with the same equations are equal, whatever way they were made.
+    #[must_use]
+    pub fn compacted(mut self) -> Program {
+        self.compact_avals();
+        let all = std::mem::replace(&mut self.params, vec![Params::None]);
+        for eqn in &mut self.eqns {
+            let params = &all[eqn.params as usize];
+            eqn.params = if matches!(params, Params::None) {
+                0
+            } else {
+                self.params.push(params.clone());
+                (self.params.len() - 1) as u32
+            };
+        }
+        let mut args = Vec::with_capacity(self.args.len());
+        for eqn in &mut self.eqns {
+            let start = args.len() as u32;
+            args.extend_from_slice(&self.args[eqn.start as usize..(eqn.start + eqn.len) as usize]);
+            eqn.start = start;
+        }
+        self.args = args;
+        self
+    }
+
+    /// The program with these inputs alone, in this order, among which are all that are needed.
+    #[must_use]
+    pub fn with_inputs(&self, inputs: &[Var]) -> Program {
+        let mut new = self.extract(inputs, &self.outs);
+        new.outputs.clone_from(&self.outputs);
+        new
+    }
+
+    /// What `first` computes, as inputs of `then`: its outputs are the first inputs there. The other
+    /// inputs of `then` come behind those of `first`.
+    pub fn compose(first: &Program, then: &Program) -> Result<Program> {
+        let count = first.outs.len();
+        if count > then.num_inputs() {
+            return Err(Error::Program(format!(
+                "compose: the first program has {count} outputs, the second takes {} inputs",
+                then.num_inputs()
+            )));
+        }
+        for (i, &out) in first.outs.iter().enumerate() {
+            let (given, taken) = (first.aval(out), then.aval(i as Var));
+            if given != taken {
+                let name = |kind: &str, name: &str| match name {
+                    "" => format!("{kind} {i}"),
+                    name => format!("{kind} {i} ({name})"),
+                };
+                return Err(Error::Shape(format!(
+                    "compose: {} of the first program is {given}, but {} of the second is {taken}",
+                    name("output", &first.outputs[i]),
+                    name("input", &then.inputs[i]),
+                )));
+            }
+        }
+        let builder = Builder::new();
+        let mut firsts = Vec::with_capacity(first.num_inputs());
+        for (i, name) in first.inputs.iter().enumerate() {
+            firsts.push(builder.input(name, first.aval(i as Var)));
+        }
+        let rest = count..then.num_inputs();
+        let rest: Vec<Var> = rest
+            .map(|i| builder.input(&then.inputs[i], then.aval(i as Var)))
+            .collect();
+        let middle = builder.inline(first, &firsts, &vec![true; count]);
+        let inputs: Vec<Var> = middle.into_iter().flatten().chain(rest).collect();
+        let outs = builder.inline(then, &inputs, &vec![true; then.outs.len()]);
+        let mut program = builder.finish(outs.into_iter().flatten().collect())?;
+        program.outputs.clone_from(&then.outputs);
+        program.debug_verify();
+        Ok(program)
     }
 
     /// Forgets avals that no variable has, and numbers the rest in order of first use, so that equal

@@ -136,7 +136,7 @@ impl Program {
     }
 
     /// Names the first inputs.
-    pub fn name_inputs(&mut self, names: impl IntoIterator<Item = String>) {
+    pub fn name_inputs<N: Into<Arc<str>>>(&mut self, names: impl IntoIterator<Item = N>) {
         for (slot, name) in self.inputs.iter_mut().zip(names) {
             *slot = name.into();
         }

@@ -1,76 +1,188 @@
 //! The textual form: one equation a line, which reads back as an equal program.
 //!
 //! ```text
-//! program(%0 "x": f64[3], %1 "c": f64[3]) {
-//!   %2: f64[3] = sin(%0)
-//!   %3: f64[3] = cos(%1)
+//! program(%x: f64[3], %model.layers[0].w: f64[3]) {
+//!   %2: f64[3] = sin(%x)
+//!   %3: f64[3] = cos(%model.layers[0].w)
 //!   %4: f64[3] = mul(%2, %3)
 //!   %5: f64[] = sum[axes=(0,)](%4)
 //!   return %5
 //! }
 //! ```
+//!
+//! Variables are numbered in order. An input is called by its name where that is a path of its own, as
+//! here; else by its number, with the name in quotes behind it: `%0 "a name"`. Comments run from `#` to
+//! the end of the line.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use super::{Builder, Program};
+use super::{Builder, FastMap, Program};
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Var};
 
+/// A header longer than this is broken, one input a line.
+const WIDTH: usize = 100;
+
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("program(")?;
-        for (i, name) in self.inputs.iter().enumerate() {
-            let comma = if i > 0 { ", " } else { "" };
-            write!(f, "{comma}%{i}")?;
-            write_name(f, name)?;
-            write!(f, ": {}", self.aval(i as Var))?;
-        }
-        f.write_str(") {\n")?;
-        for (k, eqn) in self.eqns.iter().enumerate() {
-            let var = self.result(k);
-            write!(
-                f,
-                "  %{var}: {} = {}{:?}(",
-                self.aval(var),
-                eqn.prim.name(),
-                self.params(eqn)
-            )?;
-            for (i, a) in self.args(eqn).iter().enumerate() {
-                let comma = if i > 0 { ", " } else { "" };
-                write!(f, "{comma}%{a}")?;
-            }
-            f.write_str(")\n")?;
-        }
-        f.write_str("  return")?;
-        for (i, (out, name)) in self.outs.iter().zip(&self.outputs).enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            write!(f, "{comma} %{out}")?;
-            write_name(f, name)?;
-        }
-        f.write_str("\n}\n")
+        self.listing(f, |_| None)
     }
 }
 
-fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-    if name.is_empty() {
-        return Ok(());
+impl Program {
+    /// Writes the textual form, with a comment for each variable that has one.
+    pub fn listing(
+        &self,
+        f: &mut impl fmt::Write,
+        comment: impl Fn(Var) -> Option<String>,
+    ) -> fmt::Result {
+        let labels = self.labels();
+        let label = |v: Var| -> Cow<'_, str> {
+            match labels.get(v as usize) {
+                Some(Some(name)) => Cow::Borrowed(name),
+                _ => Cow::Owned(v.to_string()),
+            }
+        };
+        let inputs: Vec<String> = (0..self.inputs.len() as Var)
+            .map(|v| {
+                let label = label(v);
+                let name = match labels[v as usize] {
+                    Some(_) => String::new(),
+                    None => quoted(&self.inputs[v as usize]),
+                };
+                format!("%{label}{name}: {}", self.aval(v))
+            })
+            .collect();
+        let comments: Vec<Option<String>> = (0..inputs.len() as Var)
+            .map(|v| comment(v).map(one_line))
+            .collect();
+        let one = inputs.iter().map(|i| i.chars().count() + 2).sum::<usize>();
+        if one > WIDTH || comments.iter().any(Option::is_some) {
+            f.write_str("program(\n")?;
+            for (input, comment) in inputs.iter().zip(comments) {
+                write!(f, "  {input},")?;
+                write_comment(f, comment)?;
+            }
+            f.write_str(") {\n")?;
+        } else {
+            writeln!(f, "program({}) {{", inputs.join(", "))?;
+        }
+        for (k, eqn) in self.eqns.iter().enumerate() {
+            let var = self.result(k);
+            write!(f, "  %{var}: {} = {}", self.aval(var), eqn.prim.name())?;
+            write!(f, "{:?}(", self.params(eqn))?;
+            for (i, &a) in self.args(eqn).iter().enumerate() {
+                let comma = if i > 0 { ", " } else { "" };
+                write!(f, "{comma}%{}", label(a))?;
+            }
+            f.write_str(")")?;
+            write_comment(f, comment(var).map(one_line))?;
+        }
+        let outs = self.outs.iter().zip(&self.outputs);
+        let outs: Vec<String> = outs
+            .map(|(&out, name)| format!("%{}{}", label(out), quoted(name)))
+            .collect();
+        let one = outs.iter().map(|o| o.chars().count() + 2).sum::<usize>();
+        let between = if one > WIDTH { ",\n    " } else { ", " };
+        let space = if outs.is_empty() { "" } else { " " };
+        writeln!(f, "  return{space}{}", outs.join(between))?;
+        f.write_str("}\n")
     }
-    write!(f, " \"{}\"", name.escape_default())
+
+    /// For each input the name that it is called by in text, if it is one of its own.
+    pub fn labels(&self) -> Vec<Option<&str>> {
+        let mut seen: FastMap<&str, usize> = FastMap::default();
+        for name in &self.inputs {
+            *seen.entry(name).or_default() += 1;
+        }
+        let names = self.inputs.iter().map(AsRef::as_ref);
+        names
+            .map(|name: &str| (!name.is_empty() && seen[name] == 1 && bare(name) == name.len()).then_some(name))
+            .collect()
+    }
+}
+
+/// How many bytes at the beginning of a text are a path that needs no quotes: a name, then attributes,
+/// indices and keys, as `model.layers[0]['first bias']`. None is 0.
+fn bare(text: &str) -> usize {
+    let mut end = word_end(text);
+    loop {
+        let rest = &text[end..];
+        let more = match rest.as_bytes() {
+            _ if end == 0 => 0,
+            [b'.', ..] => match word_end(&rest[1..]) {
+                0 => 0,
+                n => n + 1,
+            },
+            [b'[', quote @ (b'\'' | b'"'), ..] => {
+                let plain = |c: char| !c.is_control() && c != '\\' && c != char::from(*quote);
+                let n = rest[2..].find(|c| !plain(c)).map_or(0, |n| n + 2);
+                let closed = rest[n..].as_bytes().get(..2) == Some(&[*quote, b']']);
+                if n > 0 && closed { n + 2 } else { 0 }
+            }
+            [b'[', ..] => {
+                let n = rest[1..]
+                    .find(|c: char| !c.is_ascii_digit())
+                    .map_or(0, |n| n + 1);
+                let closed = rest[n..].starts_with(']');
+                if n > 1 && closed { n + 1 } else { 0 }
+            }
+            _ => 0,
+        };
+        if more == 0 {
+            return end;
+        }
+        end += more;
+    }
+}
+
+/// Where a name ends: letters, digits and underscores, a digit not first.
+fn word_end(text: &str) -> usize {
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        return 0;
+    }
+    text.find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len())
+}
+
+/// A name behind a number.
+fn quoted(name: &str) -> String {
+    if name.is_empty() {
+        return String::new();
+    }
+    format!(" \"{}\"", name.escape_debug())
+}
+
+/// A comment cannot go on in the next line.
+fn one_line(comment: String) -> String {
+    if comment.contains(char::is_control) {
+        return comment.escape_debug().to_string();
+    }
+    comment
+}
+
+fn write_comment(f: &mut impl fmt::Write, comment: Option<String>) -> fmt::Result {
+    match comment {
+        Some(comment) => writeln!(f, "  # {comment}"),
+        None => f.write_str("\n"),
+    }
 }
 
 impl Program {
     /// Reads the textual form. Errors give line and column.
     ///
     /// ```
-    /// let text = "program(%0 \"x\": f64[3]) {\n  %1: f64[3] = exp(%0)\n  return %1\n}\n";
+    /// let text = "program(%x: f64[3]) {\n  %1: f64[3] = exp(%x)\n  return %1\n}\n";
     /// let program = cotan::Program::parse(text)?;
     /// assert_eq!(program.to_string(), text);
     /// # Ok::<(), cotan::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Program> {
-        let mut p = Parser { text, at: 0 };
+        let names = FastMap::default();
+        let mut p = Parser { text, at: 0, names };
         let program = p.program().map_err(|e| match e {
             Error::Program(m) if m.starts_with("line ") => Error::Program(m),
             other => p.error(&other.to_string()),
@@ -83,6 +195,8 @@ impl Program {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// Inputs that are called by name.
+    names: FastMap<&'a str, Var>,
 }
 
 impl<'a> Parser<'a> {
@@ -90,7 +204,11 @@ impl<'a> Parser<'a> {
         let before = &self.text[..self.at];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
-        Error::Program(format!("line {line}, column {column}: {what}"))
+        let whole = self.text.lines().nth(line - 1).unwrap_or("");
+        Error::Program(format!(
+            "line {line}, column {column}: {what}\n{}",
+            pointed_at(whole, column - 1)
+        ))
     }
 
     fn rest(&self) -> &'a str {
@@ -156,6 +274,16 @@ impl<'a> Parser<'a> {
     fn var(&mut self, defined: usize) -> Result<Var> {
         self.expect("%")?;
         let start = self.at;
+        let end = bare(self.rest());
+        if end > 0 {
+            let name = &self.rest()[..end];
+            let Some(&var) = self.names.get(name) else {
+                let nearest = nearest(name, self.names.keys().copied());
+                return Err(self.error(&format!("no input is called `{name}`{nearest}")));
+            };
+            self.at += end;
+            return Ok(var);
+        }
         let var = self.number()?;
         if var >= defined {
             self.at = start;
@@ -184,6 +312,7 @@ impl<'a> Parser<'a> {
                     self.at += c.len_utf8();
                     match c {
                         'n' => name.push('\n'),
+                        '0' => name.push('\0'),
                         't' => name.push('\t'),
                         'r' => name.push('\r'),
                         'u' => {
@@ -261,9 +390,23 @@ impl<'a> Parser<'a> {
         while !self.eat(")") {
             if defined > 0 {
                 self.expect(",")?;
+                if self.eat(")") {
+                    break;
+                }
             }
-            self.definition(defined)?;
-            let name = self.name()?;
+            self.space();
+            let end = bare(self.rest().strip_prefix('%').unwrap_or(""));
+            let name = if end > 0 {
+                let name = &self.rest()[1..=end];
+                if self.names.insert(name, defined as Var).is_some() {
+                    return Err(self.error(&format!("two inputs are called `{name}`")));
+                }
+                self.at += 1 + end;
+                Cow::Borrowed(name)
+            } else {
+                self.definition(defined)?;
+                Cow::Owned(self.name()?)
+            };
             builder.input(&name, &self.aval()?);
             defined += 1;
         }
@@ -277,7 +420,8 @@ impl<'a> Parser<'a> {
             let name = self.word()?;
             let Some(prim) = ops::by_name(name) else {
                 self.at = start;
-                return Err(self.error(&format!("`{name}` is no primitive")));
+                let nearest = nearest(name, ops::table().iter().map(|p| p.name()));
+                return Err(self.error(&format!("`{name}` is no primitive{nearest}")));
             };
             let params = self.params()?;
             self.expect("(")?;
@@ -326,4 +470,42 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
+}
+
+/// A line of text with a mark below one of its characters. Of a long line only what is around it.
+fn pointed_at(line: &str, at: usize) -> String {
+    const BEFORE: usize = 60;
+    const SHOWN: usize = 100;
+    let skipped = at.saturating_sub(BEFORE);
+    let shown = line.chars().skip(skipped).take(SHOWN);
+    let shown: String = shown
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let dots = if skipped > 0 { "..." } else { "" };
+    let mark = " ".repeat(at - skipped + dots.len());
+    format!("  {dots}{shown}\n  {mark}^")
+}
+
+/// A hint at the name that was probably meant.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let close = names.map(|n| (distance(name, n), n)).min();
+    match close.filter(|(d, _)| *d <= 1 + name.len() / 4) {
+        Some((_, found)) => format!("; did you mean `{found}`?"),
+        None => String::new(),
+    }
+}
+
+/// How many letters must be changed, added or left out to make one word of another (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }

@@ -98,6 +98,16 @@ pub(super) fn fuse(program: &Program) -> Fusion {
     Fusion { places, groups }
 }
 
+/// For every equation the fused group that it is computed in, if it is in one; layouts, literals and
+/// what has a kernel of its own are in none.
+pub fn groups(program: &Program) -> Vec<Option<usize>> {
+    let in_group = |place: &Place| match place {
+        Place::Group(g) => Some(*g as usize),
+        _ => None,
+    };
+    fuse(program).places.iter().map(in_group).collect()
+}
+
 struct Levels {
     /// At which level an equation runs.
     start: Vec<u32>,

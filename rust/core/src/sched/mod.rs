@@ -10,6 +10,7 @@ mod profile;
 mod run;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
+pub use fuse::groups;
 pub use plan::Plan;
 pub use pool::{num_threads, set_num_threads};
 pub use profile::{Counts, Profile, note};
