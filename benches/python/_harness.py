@@ -28,6 +28,13 @@ ENVIRONMENT = {
     "JAX_ENABLE_X64": "1",
     "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}",
 }
+# Left out of what the workers inherit: with them OpenBLAS runs other kernels than it would choose.
+LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_VERBOSE")
+
+
+def environment() -> dict[str, str]:
+    """Return what a worker sees: two threads for every library, and the kernels it would choose."""
+    return {k: v for k, v in os.environ.items() if k not in LEFT_OUT} | ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class Peer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=os.environ | ENVIRONMENT,
+            env=environment(),
         )
 
     def ask(self, **request: object) -> dict:

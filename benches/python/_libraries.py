@@ -1,0 +1,187 @@
+"""How each library gets value and gradient of a workload, by calls that do not return before."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from _harness import THREADS
+from workloads import Workload
+
+# A call without arguments, and what turns its result into (value, gradients) of plain arrays.
+Built = tuple[Callable[[], Any], Callable[[Any], tuple[Any, tuple[Any, ...]]]]
+
+
+def as_is(result: Any) -> tuple[Any, tuple[Any, ...]]:
+    return result
+
+
+def by_hand(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    if w.hoisted is not None:  # what depends on constants alone is computed once
+        call = w.hoisted(*arguments)
+        return call, as_is
+    return lambda: w.by_hand(*arguments), as_is
+
+
+def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Callable, list[Any]]:
+    import cotan as ct
+
+    ct.set_num_threads(THREADS)
+    text = w.cotan or w.function
+
+    def f(*xs):
+        return text(np, *xs)
+
+    return f, [x if k in w.wrt else held(ct, x) for k, x in enumerate(arguments)]
+
+
+def held(ct: Any, x: Any) -> Any:
+    return ct.const(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def pick(w: Workload) -> Callable[[Any], tuple[Any, tuple[Any, ...]]]:
+    return lambda result: (result[0], tuple(result[1][k] for k in w.wrt))
+
+
+def cotan(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import cotan as ct
+
+    f, xs = cotan_parts(w, arguments)
+    return lambda: ct.value_and_gradient(f, *xs), pick(w)
+
+
+def prepared(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import cotan as ct
+
+    if not hasattr(ct, "prepare"):
+        raise ImportError("this cotan has no prepared gradients")
+    f, xs = cotan_parts(w, arguments)
+    gradient = ct.prepare(f, *xs, transform="value_and_gradient")
+    plain = list(arguments)
+    return lambda: gradient(*plain), pick(w)
+
+
+def jax(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import jax
+    import jax.numpy as jnp
+
+    text = w.jax or w.function
+    xs = [jnp.asarray(x) for x in arguments]
+    given = [k for k in range(len(xs)) if k not in w.constants]
+
+    def f(*some):
+        everything = list(xs)
+        for k, x in zip(given, some, strict=True):
+            everything[k] = x
+        return text(jnp, *everything)
+
+    gradient = jax.jit(jax.value_and_grad(f, argnums=tuple(given.index(k) for k in w.wrt)))
+    some = [xs[k] for k in given]
+    return lambda: jax.block_until_ready(gradient(*some)), as_is
+
+
+def torch_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Callable, list[Any]]:
+    import torch
+
+    torch.set_num_threads(THREADS)
+    text = w.torch or w.function
+
+    def tensor(x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            return torch.from_numpy(x)
+        return float(x)
+
+    xs = [tensor(x) for x in arguments]
+    for k in w.wrt:
+        if isinstance(xs[k], float):
+            xs[k] = torch.tensor(xs[k], dtype=torch.float64)
+    return lambda *xs: text(torch, *xs), xs
+
+
+def torch_arrays(result: Any) -> tuple[Any, tuple[Any, ...]]:
+    value, gradients = result
+    return value.detach().numpy(), tuple(g.numpy() for g in gradients)
+
+
+def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import torch
+
+    f, xs = torch_parts(w, arguments)
+    wrt = [xs[k].requires_grad_() for k in w.wrt]
+
+    def call():
+        value = f(*xs)
+        return value, torch.autograd.grad(value, wrt)
+
+    return call, torch_arrays
+
+
+def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import torch
+
+    f, xs = torch_parts(w, arguments)
+    gradient = torch.compile(torch.func.grad_and_value(f, argnums=w.wrt), fullgraph=True)
+
+    def call():
+        gradients, value = gradient(*xs)
+        return value, gradients
+
+    return call, torch_arrays
+
+
+def autograd(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    import autograd
+    import autograd.numpy as anp
+
+    if w.autograd is None and w.cotan is not None:
+        raise NotImplementedError("it has no function for it")
+    text = w.autograd or w.function
+    gradient = autograd.value_and_grad(lambda *xs: text(anp, *xs), argnum=w.wrt)
+    return lambda: gradient(*arguments), as_is
+
+
+BUILD: dict[str, Callable[[Workload, tuple[Any, ...]], Built]] = {
+    "prepared": prepared,
+    "cotan": cotan,
+    "jax": jax,
+    "torch": torch,
+    "compiled": compiled,
+    "autograd": autograd,
+    "numpy": by_hand,
+}
+TITLES = {
+    "prepared": "cotan, prepared",
+    "cotan": "cotan, unmodified",
+    "jax": "JAX (jit)",
+    "torch": "PyTorch (eager)",
+    "compiled": "PyTorch (compiled)",
+    "autograd": "HIPS autograd",
+    "numpy": "NumPy by hand",
+}
+PACKAGES = {
+    "cotan": "cotan",
+    "jax": "jax",
+    "torch": "torch",
+    "autograd": "autograd",
+    "numpy": "numpy",
+}
+
+
+def check(w: Workload, result: tuple[Any, tuple[Any, ...]], arguments: tuple[Any, ...]) -> None:
+    """Compare value and gradients with those of the formula in float64."""
+    wide = [
+        np.float64(x) if getattr(x, "dtype", np.dtype(int)).kind == "f" else x for x in arguments
+    ]
+    value, gradients = w.by_hand(*wide)
+    eps = float(np.finfo(w.dtype).eps)
+    assert len(gradients) == len(result[1]), f"{len(result[1])} gradients"
+    for k, (exact, gradient) in enumerate(zip(gradients, result[1], strict=True)):
+        found = np.asarray(gradient, dtype=np.float64)
+        assert found.shape == np.shape(exact), f"gradient {k} has shape {found.shape}"
+        error = float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+        assert error <= 16 * eps * w.loose, f"gradient {k} is {error / eps:.3g} eps off"
+    # A sum may cancel: it is as good as its terms.
+    size = max(1.0, abs(float(value)), math.sqrt(sum(np.size(x) for x in wide)))
+    error = abs(float(np.asarray(result[0])) - float(value)) / size
+    assert error <= 256 * eps * w.loose, f"value is {error / eps:.3g} eps off"
