@@ -45,6 +45,7 @@ from cotan._functions import __all__ as _functions
 from cotan._layout import project_to, register
 from cotan._lift import lift, lift_module, lifting
 from cotan._methods import attach as _attach_methods
+from cotan._pictures import attach as _attach_pictures
 from cotan._programs import attach as _attach_programs
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
@@ -53,6 +54,8 @@ from cotan._update import trainable_leaves, tree_map, update
 _attach_array(Array)
 _attach_methods(Array)
 _attach_programs(Program)
+_attach_pictures(Program)
+_attach_pictures(Pullback)
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(

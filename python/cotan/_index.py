@@ -24,7 +24,7 @@ class _Plan:
 
     basic: _Key  # slices and new axes, applied first; a view
     axes: list[int]  # where index arrays stand after that
-    rows: Any  # an ndarray, or an Array of a traced program: one position for each selected row, in the shape of the indices
+    rows: Any  # one position for each selected row, in the shape of the indices; while tracing lazy
     position: int  # where the axes of the indices go in the result
 
 
@@ -35,7 +35,7 @@ def _as_index(item: Any) -> Any:
             raise IndexError(
                 f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
             )
-        if item.dtype.kind in "iu" and item.ndim and _core.is_tracing() and _core.is_active(item):
+        if item.dtype.kind in "iu" and item.ndim and _core.is_traced(item):
             return item
         item = _core.value(item)
     expect_unmasked(item)

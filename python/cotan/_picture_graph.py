@@ -8,9 +8,27 @@ from typing import Any
 
 from cotan import _core
 
+LIMIT = 80
+"""More boxes than this are drawn as blocks."""
+
+"""Above this, letters of a name, lines of a fused group and inputs are left out."""
 LONGEST = 44
 ROWS = 30
 INPUTS = 40
+
+# For each kind: fill, border and text, on a light and on a dark ground.
+COLOURS = {
+    "input": (("#dbeafe", "#2563eb", "#1e3a8a"), ("#172554", "#60a5fa", "#dbeafe")),
+    "bound": (("#e5e7eb", "#6b7280", "#1f2937"), ("#374151", "#9ca3af", "#f3f4f6")),
+    "cotangent": (("#f3e8ff", "#9333ea", "#581c87"), ("#3b0764", "#c084fc", "#f3e8ff")),
+    "residual": (("#ffedd5", "#ea580c", "#7c2d12"), ("#431407", "#fb923c", "#ffedd5")),
+    "equation": (("#ffffff", "#94a3b8", "#0f172a"), ("#1e293b", "#64748b", "#e2e8f0")),
+    "group": (("#f0fdfa", "#0d9488", "#134e4a"), ("#042f2e", "#2dd4bf", "#ccfbf1")),
+    "block": (("#f8fafc", "#475569", "#0f172a"), ("#1e293b", "#94a3b8", "#e2e8f0")),
+    "output": (("#dcfce7", "#16a34a", "#14532d"), ("#052e16", "#4ade80", "#dcfce7")),
+    "gradient": (("#dcfce7", "#16a34a", "#14532d"), ("#052e16", "#4ade80", "#dcfce7")),
+    "never": (("#fef2f2", "#f87171", "#991b1b"), ("#1c1917", "#b91c1c", "#fca5a5")),
+}
 
 
 @dataclass
@@ -80,11 +98,11 @@ def type_text(thing: _core.Variable | _core.Equation) -> str:
 
 def bytes_text(nbytes: float) -> str:
     """Write a number of bytes in a unit that fits."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if nbytes < 1000:
-            break
+    units = ["B", "kB", "MB", "GB"]
+    while nbytes >= 1000 and len(units) > 1:
         nbytes /= 1000
-    return f"{nbytes:.3g} {unit}"
+        del units[0]
+    return f"{nbytes:.3g} {units[0]}"
 
 
 def size_of(thing: _core.Variable | _core.Equation) -> int:
@@ -106,6 +124,8 @@ class Reader:
         self.groups = program.fusion_groups()
         self.args = [equation.inputs for equation in self.equations]
         self.prims = [equation.primitive for equation in self.equations]
+        self.labels: dict[int, str] = {}
+        """What is written into the box of an input instead of its name."""
         never = set(never)
         self.never_outputs = never
         self.never = self._unused(never)
@@ -169,8 +189,9 @@ def graph(reader: Reader, *, limit: int, condensed: bool) -> Graph:
     alone = sum(group is None for group in reader.groups) - len(reader.literals)
     boxes = len(groups) + alone if condensed else len(reader.equations) - len(reader.literals)
     out = Graph()
-    _inputs(reader, out)
-    if boxes > limit:
+    few = boxes > limit
+    _inputs(reader, out, INPUTS // 4 if few else INPUTS)
+    if few:
         _blocks(reader, out, limit)
     else:
         _equations(reader, out, condensed)
@@ -191,13 +212,13 @@ def graph(reader: Reader, *, limit: int, condensed: bool) -> Graph:
     return out
 
 
-def _inputs(reader: Reader, out: Graph) -> None:
+def _inputs(reader: Reader, out: Graph, most: int) -> None:
     rest: list[int] = []
     for variable, role in zip(reader.inputs, reader.roles.inputs, strict=True):
-        if variable.index >= INPUTS:
+        if variable.index >= most:
             rest.append(variable.index)
             continue
-        name = variable.name or f"%{variable.index}"
+        name = reader.labels.get(variable.index) or variable.name or f"%{variable.index}"
         never = reader.never[variable.index]
         size = bytes_text(size_of(variable))
         tip = f"{name}: {type_text(variable)}, {role}, {size}"
@@ -217,35 +238,44 @@ def _equations(reader: Reader, out: Graph, condensed: bool) -> None:
         var = reader.first + k
         if var in reader.literals:
             continue
-        row = reader.row(k)
         if condensed and group is not None and group in together:
             at = together[group]
             box = out.boxes[at]
             if len(box.rows) < ROWS:
-                box.rows.append(row)
+                box.rows.append(reader.row(k))
             else:
                 hidden[at] += 1
         else:
+            row = reader.row(k)
             at = out.add(Box("equation", [row], tip=f"{row[0]}: {row[1]}", group=group))
             if group is not None:
                 together[group] = at
         out.made_by[var] = at
     for at, count in hidden.items():
         out.boxes[at].rows.append((f"… {count} more equations", "", False))
-    sizes = Counter(group for group in reader.groups if group is not None)
-    for group, at in together.items():
-        if condensed and sizes[group] > 1:
-            out.boxes[at].kind = "group"
-            out.boxes[at].head = f"one pass, {sizes[group]} equations"
-            out.boxes[at].tip = "computed together, without arrays in between"
+    if condensed:
+        _name_groups(reader, out, together)
     for box in out.boxes:
         if box.kind in {"equation", "group"} and all(never for *_, never in box.rows):
             box.kind = "never"
+    _arrows(reader, out)
+
+
+def _arrows(reader: Reader, out: Graph) -> None:
     for k, args in enumerate(reader.args):
         var = reader.first + k
         for a in args:
             if a not in reader.literals and var in out.made_by:
                 out.arrow(out.made_by[a], out.made_by[var], reader.never[var])
+
+
+def _name_groups(reader: Reader, out: Graph, together: dict[int, int]) -> None:
+    sizes = Counter(group for group in reader.groups if group is not None)
+    for group, at in together.items():
+        if sizes[group] > 1:
+            out.boxes[at].kind = "group"
+            out.boxes[at].head = f"one pass, {sizes[group]} equations"
+            out.boxes[at].tip = "computed together, without arrays in between"
 
 
 def _blocks(reader: Reader, out: Graph, limit: int) -> None:
@@ -271,3 +301,74 @@ def _blocks(reader: Reader, out: Graph, limit: int) -> None:
         f"{count} equations are drawn in blocks of {size}; prune the program to fewer outputs, "
         "or print it, to see them"
     )
+
+
+@dataclass
+class Half:
+    """A graph, what stands above it, and whether its arrows point up."""
+
+    graph: Graph
+    title: str
+    upward: bool = False
+
+
+def halves_of(
+    what: Any, never: Iterable[str], limit: int, condensed: bool
+) -> tuple[list[Half], list[tuple[int, int]]]:
+    """Give the graphs of a program or a pullback, and arrows from the first to the second."""
+    if isinstance(what, _core.Program):
+        inputs = ["bound" if v.value is not None else "input" for v in what.inputs]
+        roles = Roles(inputs, ["output"] * len(what.outputs))
+        lost = _positions(what, never, "")
+        read = Reader(what, roles, lost)
+        return [Half(graph(read, limit=limit, condensed=condensed), "program")], []
+    if not isinstance(what, _core.Pullback):
+        raise TypeError(f"a picture shows a Program or a Pullback, not {type(what)}")
+    back, forward = what.program, what.forward
+    if forward is None:
+        # A loaded pullback does not know any more what was run.
+        residual = [
+            "cotangent" if v.name.startswith("dy") and i < len(back.inputs) else "residual"
+            for i, v in enumerate(back.inputs)
+        ]
+        roles = Roles(residual, ["gradient"] * len(back.outputs))
+        read = Reader(back, roles, _positions(back, never, "d"))
+        return [Half(graph(read, limit=limit, condensed=condensed), "backward")], []
+    # The results have names, `y` and paths in it; what is kept has none.
+    results = sum(v.name != "" for v in forward.outputs)
+    residuals = len(forward.outputs) - results
+    first = len(back.inputs) - residuals
+    roles = Roles(
+        ["cotangent"] * first + ["residual"] * residuals, ["gradient"] * len(back.outputs)
+    )
+    read = Reader(back, roles, _positions(back, never, "d"))
+    for i, variable in enumerate(back.inputs[first:]):
+        if not variable.name:
+            read.labels[first + i] = f"%{first + i} = forward %{forward.outputs[results + i].index}"
+    backward = graph(read, limit=limit, condensed=condensed)
+    active = {v.name.removeprefix("d") for v in back.outputs}
+    inputs = ["input" if v.name in active else "bound" for v in forward.inputs]
+    roles = Roles(inputs, ["output"] * results + ["hidden"] * residuals)
+    ahead = graph(Reader(forward, roles), limit=limit, condensed=condensed)
+    across = []
+    for i in range(residuals):
+        start = ahead.made_by.get(forward.outputs[results + i].index)
+        end = backward.made_by.get(first + i)
+        if start is not None and end is not None and (start, end) not in across:
+            across.append((start, end))
+    held = sum(size_of(v) for v in back.inputs[first:])
+    title = f"backward, keeps {bytes_text(held)}"
+    return [Half(ahead, "forward"), Half(backward, title, upward=True)], across
+
+
+def _positions(program: _core.Program, names: Iterable[str], prefix: str) -> list[int]:
+    wanted = {prefix + name for name in names}
+    return [i for i, variable in enumerate(program.outputs) if variable.name in wanted]
+
+
+def never_computed(what: Any) -> list[str]:
+    """Give the paths of arguments whose cotangents a pullback never computed, where it is known."""
+    report = getattr(what, "report", None)
+    if report is None or not isinstance(what, _core.Pullback):
+        return []
+    return list(report().never_computed)

@@ -1,15 +1,18 @@
 """Where boxes go: a layered drawing of a directed graph, as by Sugiyama, Tagawa and Toda (1981).
 
 Boxes get layers by the longest way to them, the order inside a layer by averages of neighbours, and
-places by averages again. Arrows over several layers pass through empty places in between.
+places by averages again. Arrows over several layers pass through empty places in between; those
+from one box share them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 GAP_X = 28.0
 GAP_Y = 40.0
-EMPTY = 12.0
+EMPTY = 6.0
+GAP_EMPTY = 7.0
 SWEEPS = 8
 
 
@@ -34,15 +37,18 @@ def layered(
     chains: dict[tuple[int, int], list[int]] = {}
     links: list[tuple[int, int]] = []
     ranks = list(ranks)
+    # Arrows from one box run together as far as they can.
+    trunks: dict[int, list[int]] = {}
     for start, end in arrows:
-        chain = [start]
-        for rank in range(ranks[start] + 1, ranks[end]):
-            chain.append(len(widths))
+        trunk = trunks.setdefault(start, [start])
+        span = ranks[end] - ranks[start]
+        while len(trunk) < span:
+            ranks.append(ranks[start] + len(trunk))
+            links.append((trunk[-1], len(widths)))
+            trunk.append(len(widths))
             widths.append(EMPTY)
-            ranks.append(rank)
-        chain.append(end)
-        chains[start, end] = chain
-        links += zip(chain, chain[1:], strict=False)
+        chains[start, end] = [*trunk[:span], end]
+        links.append((trunk[span - 1], end))
     above: list[list[int]] = [[] for _ in widths]
     below: list[list[int]] = [[] for _ in widths]
     for start, end in links:
@@ -82,7 +88,7 @@ def layered(
 
 
 def _ranks(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """Give layers: below everything that leads there; what nothing leads to just above its readers."""
+    """Give layers: below what leads there; what nothing leads to just above its readers."""
     after: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for start, end in arrows:
@@ -134,7 +140,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
     """Count the pairs of arrows that cross: inversions, with a binary indexed tree."""
     total = 0
-    for upper, lower in zip(layers, layers[1:], strict=False):
+    for upper, lower in pairwise(layers):
         at = {n: i for i, n in enumerate(lower)}
         tree = [0] * (len(lower) + 1)
         seen = 0
@@ -158,13 +164,16 @@ def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
 def _places(
     layers: list[list[int]], above: list[list[int]], below: list[list[int]], widths: list[float]
 ) -> list[float]:
-    """Give centres: near the average of the neighbours, in the order of the layer, without overlap."""
+    """Give centres: near those of the neighbours, in the order of the layer, without overlap."""
     centres = [0.0] * len(widths)
+
+    def apart(a: int, b: int) -> float:
+        empty = widths[a] == EMPTY or widths[b] == EMPTY
+        return (widths[a] + widths[b]) / 2 + (GAP_EMPTY if empty else GAP_X)
+
     for layer in layers:
-        x = 0.0
-        for node in layer:
-            centres[node] = x + widths[node] / 2
-            x += widths[node] + GAP_X
+        for before, node in pairwise(layer):
+            centres[node] = centres[before] + apart(before, node)
     for sweep in range(2 * SWEEPS):
         down = sweep % 2 == 0
         neighbours = above if down else below
@@ -177,11 +186,9 @@ def _places(
             ]
             left, right = list(wanted), list(wanted)
             for i in range(1, len(layer)):
-                apart = (widths[layer[i - 1]] + widths[layer[i]]) / 2 + GAP_X
-                left[i] = max(left[i], left[i - 1] + apart)
+                left[i] = max(left[i], left[i - 1] + apart(layer[i - 1], layer[i]))
                 j = len(layer) - 1 - i
-                apart = (widths[layer[j]] + widths[layer[j + 1]]) / 2 + GAP_X
-                right[j] = min(right[j], right[j + 1] - apart)
+                right[j] = min(right[j], right[j + 1] - apart(layer[j], layer[j + 1]))
             # Both keep the distances, so their mean does.
             for node, a, b in zip(layer, left, right, strict=True):
                 centres[node] = (a + b) / 2

@@ -1,21 +1,17 @@
-"""Pictures of programs and pullbacks: SVG, HTML for notebooks, Graphviz's dot and Mermaid."""
+"""Pictures of programs and pullbacks: SVG, and HTML for notebooks."""
 
 import html
-import re
 import unicodedata
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from cotan import _core
-from cotan._picture_graph import Graph, Reader, Roles, bytes_text, graph, size_of
+from cotan._picture_graph import COLOURS, LIMIT, Box, Graph, Half, halves_of, never_computed
 from cotan._picture_layout import Layout, layered
-
-LIMIT = 120
-"""More boxes than this are drawn as blocks."""
+from cotan._picture_text import to_dot, to_mermaid
 
 _LETTER = 7.25
 _LINE = 17.0
@@ -33,91 +29,6 @@ _LEGEND = {
     "gradient": "cotangent of an argument",
     "never": "never computed",
 }
-# For each kind: fill, border and text, on a light and on a dark ground.
-_COLOURS = {
-    "input": (("#dbeafe", "#2563eb", "#1e3a8a"), ("#172554", "#60a5fa", "#dbeafe")),
-    "bound": (("#e5e7eb", "#6b7280", "#1f2937"), ("#374151", "#9ca3af", "#f3f4f6")),
-    "cotangent": (("#f3e8ff", "#9333ea", "#581c87"), ("#3b0764", "#c084fc", "#f3e8ff")),
-    "residual": (("#ffedd5", "#ea580c", "#7c2d12"), ("#431407", "#fb923c", "#ffedd5")),
-    "equation": (("#ffffff", "#94a3b8", "#0f172a"), ("#1e293b", "#64748b", "#e2e8f0")),
-    "group": (("#f0fdfa", "#0d9488", "#134e4a"), ("#042f2e", "#2dd4bf", "#ccfbf1")),
-    "block": (("#f8fafc", "#475569", "#0f172a"), ("#1e293b", "#94a3b8", "#e2e8f0")),
-    "output": (("#dcfce7", "#16a34a", "#14532d"), ("#052e16", "#4ade80", "#dcfce7")),
-    "gradient": (("#dcfce7", "#16a34a", "#14532d"), ("#052e16", "#4ade80", "#dcfce7")),
-    "never": (("#fef2f2", "#f87171", "#991b1b"), ("#1c1917", "#b91c1c", "#fca5a5")),
-}
-
-
-@dataclass
-class _Half:
-    """A graph, what stands above it, and whether its arrows point up."""
-
-    graph: Graph
-    title: str
-    upward: bool = False
-
-
-def _halves(
-    what: Any, never: Iterable[str], limit: int, condensed: bool
-) -> tuple[list[_Half], list[tuple[int, int]]]:
-    """Give the graphs of a program or a pullback, and arrows from the first to the second."""
-    if isinstance(what, _core.Program):
-        inputs = ["bound" if v.value is not None else "input" for v in what.inputs]
-        roles = Roles(inputs, ["output"] * len(what.outputs))
-        lost = _positions(what, never, "")
-        read = Reader(what, roles, lost)
-        return [_Half(graph(read, limit=limit, condensed=condensed), "program")], []
-    if not isinstance(what, _core.Pullback):
-        raise TypeError(f"a picture shows a Program or a Pullback, not {type(what)}")
-    back, forward = what.program, what.forward
-    if forward is None:
-        # A loaded pullback does not know any more what was run.
-        residual = [
-            "cotangent" if v.name.startswith("dy") and i < len(back.inputs) else "residual"
-            for i, v in enumerate(back.inputs)
-        ]
-        roles = Roles(residual, ["gradient"] * len(back.outputs))
-        read = Reader(back, roles, _positions(back, never, "d"))
-        return [_Half(graph(read, limit=limit, condensed=condensed), "backward")], []
-    residuals = _residuals(back, forward)
-    first = len(back.inputs) - residuals
-    roles = Roles(
-        ["cotangent"] * first + ["residual"] * residuals, ["gradient"] * len(back.outputs)
-    )
-    read = Reader(back, roles, _positions(back, never, "d"))
-    backward = graph(read, limit=limit, condensed=condensed)
-    results = len(forward.outputs) - residuals
-    active = {v.name.removeprefix("d") for v in back.outputs}
-    inputs = ["input" if v.name in active else "bound" for v in forward.inputs]
-    roles = Roles(inputs, ["output"] * results + ["hidden"] * residuals)
-    ahead = graph(Reader(forward, roles), limit=limit, condensed=condensed)
-    across = []
-    for i in range(residuals):
-        start = ahead.made_by.get(forward.outputs[results + i].index)
-        end = backward.made_by.get(first + i)
-        if start is not None and end is not None and (start, end) not in across:
-            across.append((start, end))
-    held = sum(size_of(v) for v in back.inputs[first:])
-    title = f"backward, keeps {bytes_text(held)}"
-    return [_Half(ahead, "forward"), _Half(backward, title, upward=True)], across
-
-
-def _residuals(back: _core.Program, forward: _core.Program) -> int:
-    """Count the values that are kept: outputs of one half and inputs of the other, in order."""
-    for count in range(min(len(back.inputs), len(forward.outputs)), -1, -1):
-        ends = zip(
-            back.inputs[len(back.inputs) - count :],
-            forward.outputs[len(forward.outputs) - count :],
-            strict=True,
-        )
-        if all(a.shape == b.shape and a.dtype == b.dtype for a, b in ends):
-            return count
-    return 0
-
-
-def _positions(program: _core.Program, names: Iterable[str], prefix: str) -> list[int]:
-    wanted = {prefix + name for name in names}
-    return [i for i, variable in enumerate(program.outputs) if variable.name in wanted]
 
 
 def svg(what: Any, *, never: Iterable[str] = (), limit: int = LIMIT, title: str = "") -> str:
@@ -139,7 +50,7 @@ def svg(what: Any, *, never: Iterable[str] = (), limit: int = LIMIT, title: str 
     >>> svg(ct.trace(lambda x: ct.sin(x) * 2, 1.0))[:4]
     '<svg'
     """
-    halves, across = _halves(what, never, limit, condensed=True)
+    halves, across = halves_of(what, never, limit, condensed=True)
     layouts = [
         layered([_size(box) for box in half.graph.boxes], list(half.graph.arrows), half.upward)
         for half in halves
@@ -147,7 +58,7 @@ def svg(what: Any, *, never: Iterable[str] = (), limit: int = LIMIT, title: str 
     return _Drawing(halves, layouts, across, title).text
 
 
-def _size(box: Any) -> tuple[float, float]:
+def _size(box: Box) -> tuple[float, float]:
     longest = max(_columns(left) + _columns(right) + 3 * bool(right) for left, right, _ in box.rows)
     longest = max(longest, _columns(box.head))
     lines = len(box.rows) + bool(box.head)
@@ -177,7 +88,7 @@ class _Drawing:
 
     def __init__(
         self,
-        halves: list[_Half],
+        halves: list[Half],
         layouts: list[Layout],
         across: list[tuple[int, int]],
         title: str,
@@ -284,7 +195,7 @@ class _Drawing:
     def _across(
         self,
         layouts: list[Layout],
-        halves: list[_Half],
+        halves: list[Half],
         across: list[tuple[int, int]],
         lefts: list[float],
         top: float,
@@ -305,7 +216,7 @@ class _Drawing:
                 f'{bx - bend:.1f} {by:.1f} {bx:.1f} {by:.1f}" marker-end="url(#{_MARK}-kept)"/>'
             )
 
-    def _box(self, box: Any, x: float, y: float) -> None:
+    def _box(self, box: Box, x: float, y: float) -> None:
         width, height = _size(box)
         self.parts.append(
             f'<g class="cotan-{box.kind}"><title>{escaped(box.tip or box.head)}</title>'
@@ -365,7 +276,7 @@ def _style() -> str:
         ):
             colours.append(f".cotan-picture path.cotan-{kind}{{stroke:{colour}}}")
             colours.append(f".cotan-picture path.cotan-{tip}{{fill:{colour};stroke:none}}")
-        for kind, both in _COLOURS.items():
+        for kind, both in COLOURS.items():
             fill, border, text = both[dark]
             colours.append(f".cotan-picture rect.cotan-{kind}{{fill:{fill};stroke:{border}}}")
             colours.append(f".cotan-picture .cotan-{kind} text{{fill:{text}}}")
@@ -375,7 +286,7 @@ def _style() -> str:
 
 
 def to_svg(what: Any, path: str | PathLike[str] | None = None) -> str:
-    """Draw it as an SVG, which needs nothing from outside and is readable on light and dark grounds.
+    """Draw it as an SVG that needs nothing from outside, for light and dark grounds.
 
     Each fused group is a box that lists its equations; of a pullback the forward half stands on the
     left, the backward half on the right, and dashed arrows lead to the values that are kept. A
@@ -399,14 +310,6 @@ def to_svg(what: Any, path: str | PathLike[str] | None = None) -> str:
     return text
 
 
-def never_computed(what: Any) -> list[str]:
-    """Give the paths of arguments whose cotangents a pullback never computed, where it is known."""
-    report = getattr(what, "report", None)
-    if report is None or not isinstance(what, _core.Pullback):
-        return []
-    return list(report().never_computed)
-
-
 def to_html(what: Any) -> str:
     """Draw it for a notebook: the SVG, which scrolls where it is too large, and its text."""
     text = str(what if isinstance(what, _core.Program) else what.program)
@@ -418,125 +321,6 @@ def to_html(what: Any) -> str:
         f"<details><summary>{escaped(repr(what))}</summary>"
         f"<pre>{escaped(chr(10).join(lines))}</pre></details>"
     )
-
-
-def to_dot(what: Any) -> str:
-    """Write it for Graphviz: boxes for equations, clusters for fused groups.
-
-    >>> import cotan as ct
-    >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_dot().splitlines()[0])
-    digraph program {
-    """
-    halves, across = _halves(what, never_computed(what), 4 * LIMIT, condensed=False)
-    lines = [
-        "digraph program {",
-        '  graph [fontname="monospace", newrank=true];',
-        '  node [shape=box, style="rounded,filled", fontname="monospace", fontsize=10];',
-        '  edge [color="#64748b", arrowsize=0.7];',
-    ]
-    for h, half in enumerate(halves):
-        indent = "  "
-        if len(halves) > 1:
-            lines.append(f"  subgraph cluster_half{h} {{ label={_dot(half.title)};")
-            indent = "    "
-        for group, members in _grouped(half.graph):
-            inner = indent
-            if group is not None:
-                lines.append(f"{indent}subgraph cluster_{h}_{group} {{")
-                lines.append(
-                    f'{indent}  label="one pass"; style="rounded,dashed"; color="#0d9488";'
-                )
-                inner = indent + "  "
-            for n in members:
-                box = half.graph.boxes[n]
-                fill, border, text = _COLOURS[box.kind][0]
-                rows = [box.head] * bool(box.head)
-                rows += [f"{left}  {right}".rstrip() for left, right, _ in box.rows]
-                dashed = ', style="rounded,filled,dashed"' if box.kind == "never" else ""
-                lines.append(
-                    f"{inner}n{h}_{n} [label={_dot(chr(10).join(rows))}, "
-                    f'fillcolor="{fill}", color="{border}", fontcolor="{text}"{dashed}];'
-                )
-            if group is not None:
-                lines.append(f"{indent}}}")
-        for (start, end), never in half.graph.arrows.items():
-            style = ' [style=dashed, color="#f87171"]' if never else ""
-            lines.append(f"{indent}n{h}_{start} -> n{h}_{end}{style};")
-        if len(halves) > 1:
-            lines.append("  }")
-    lines += [
-        f'  n0_{start} -> n1_{end} [style=dashed, color="#ea580c", constraint=false];'
-        for start, end in across
-    ]
-    lines += [f"  // {_one_line(note)}" for half in halves for note in half.graph.notes]
-    return "\n".join([*lines, "}", ""])
-
-
-def _grouped(drawn: Graph) -> list[tuple[int | None, list[int]]]:
-    """Give the boxes of each fused group of several; the others are in none."""
-    groups: dict[int, list[int]] = {}
-    for n, box in enumerate(drawn.boxes):
-        if box.group is not None:
-            groups.setdefault(box.group, []).append(n)
-    several = {group: members for group, members in groups.items() if len(members) > 1}
-    grouped = {n for members in several.values() for n in members}
-    rest = [n for n in range(len(drawn.boxes)) if n not in grouped]
-    return [(None, rest), *several.items()]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _dot(text: str) -> str:
-    """Quote a label; a backslash would begin an escape of Graphviz's."""
-    text = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + text.replace("\n", "\\n") + '"'
-
-
-def to_mermaid(what: Any) -> str:
-    """Write it as a Mermaid flowchart, which Markdown pages show: subgraphs for fused groups.
-
-    >>> import cotan as ct
-    >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_mermaid().splitlines()[0])
-    flowchart TD
-    """
-    halves, across = _halves(what, never_computed(what), LIMIT, condensed=False)
-    lines = ["flowchart TD"]
-    kinds: dict[str, list[str]] = {}
-    for h, half in enumerate(halves):
-        if len(halves) > 1:
-            lines.append(f"  subgraph half{h}[{_mermaid(half.title)}]")
-        for group, members in _grouped(half.graph):
-            if group is not None:
-                lines.append(f"  subgraph group{h}_{group}[{_mermaid('one pass')}]")
-            for n in members:
-                box = half.graph.boxes[n]
-                rows = [box.head] * bool(box.head)
-                rows += [f"{left}  {right}".rstrip() for left, right, _ in box.rows]
-                lines.append(f"  n{h}_{n}[{_mermaid(chr(10).join(rows))}]")
-                kinds.setdefault(box.kind, []).append(f"n{h}_{n}")
-            if group is not None:
-                lines.append("  end")
-        if len(halves) > 1:
-            lines.append("  end")
-        for (start, end), never in half.graph.arrows.items():
-            lines.append(f"  n{h}_{start} {'-.->' if never else '-->'} n{h}_{end}")
-    lines += [f"  n0_{start} -.-> n1_{end}" for start, end in across]
-    for kind, members in kinds.items():
-        fill, border, text = _COLOURS[kind][0]
-        lines.append(f"  classDef {kind} fill:{fill},stroke:{border},color:{text}")
-        lines.append(f"  class {','.join(members)} {kind}")
-    lines += [f"  %% {_one_line(note)}" for half in halves for note in half.graph.notes]
-    return "\n".join([*lines, ""])
-
-
-def _mermaid(text: str) -> str:
-    """Quote a label: all that is no letter, digit or space is written by its number."""
-    lines = [
-        re.sub(r"[^\w .,()=]", lambda m: f"#{ord(m[0])};", line) for line in text.split("\n")
-    ]
-    return '"' + "<br/>".join(lines) + '"'
 
 
 def attach(cls: Any) -> None:

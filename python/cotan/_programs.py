@@ -49,10 +49,10 @@ def pullback(program: _core.Program, wrt: Any = None) -> _core.Program:
     >>> print(ct.trace(lambda x: x * x * x, 1.0).pullback().prune("dx"))
     program(%x: f64[], %dy: f64[]) {
       %2: f64[] = mul(%x, %x)
-      %3: f64[] = mul(%dy, %2)
-      %4: f64[] = mul(%dy, %x)
-      %5: f64[] = mul(%4, %x)
-      %6: f64[] = add(%3, %5)
+      %3: f64[] = mul(%dy, %x)
+      %4: f64[] = mul(%dy, %2)
+      %5: f64[] = mul(%3, %x)
+      %6: f64[] = add(%4, %5)
       %7: f64[] = add(%6, %5)
       return %7 "dx"
     }
@@ -80,7 +80,7 @@ def _selected(wrt: Any, inputs: list[_core.Variable], able: list[bool]) -> list[
     paths = [variable.name or f"%{variable.index}" for variable in inputs]
     mask, structures = _masks.select(wrt, names, owner, paths, leaves, able)
     if mask is None:
-        assert structures is not None
+        structures = structures or []
         if any(not isinstance(each, bool) for each in structures):
             raise TypeError(
                 "pullback: a program is flat; ask for inputs by position, name or path, not by a "

@@ -6,9 +6,9 @@ use cotan::program::Builder;
 use cotan::{Array, Aval, DType, Program, ops, testing};
 
 const TEXT: &str = "\
-program(%0 \"x\": f64[3], %1 \"c\": f64[3]) {
-  %2: f64[3] = sin(%0)
-  %3: f64[3] = cos(%1)
+program(%x: f64[3], %c: f64[3]) {
+  %2: f64[3] = sin(%x)
+  %3: f64[3] = cos(%c)
   %4: f64[3] = mul(%2, %3)
   %5: f64[] = sum[axes=(0,)](%4)
   return %5 \"y\"
@@ -60,10 +60,23 @@ fn literals_keep_their_bits() {
 fn errors_of_the_parser_say_where() {
     let cases = [
         ("progam(", 1, 1, "program"),
-        (&TEXT.replace("f64[3], %1", "f65[3], %1"), 1, 17, "f65"),
-        (&TEXT.replace("sin(%0)", "sine(%0)"), 2, 16, "sine"),
-        (&TEXT.replace("sin(%0)", "sin(%7)"), 2, 21, "%7"),
-        (&TEXT.replace("sin(%0)", "sin(%0, %1)"), 2, 16, "arguments"),
+        (&TEXT.replace("f64[3], %c", "f65[3], %c"), 1, 13, "f65"),
+        (&TEXT.replace("sin(%x)", "sine(%x)"), 2, 16, "sine"),
+        (
+            &TEXT.replace("sin(%x)", "sine(%x)"),
+            2,
+            16,
+            "did you mean `sin`",
+        ),
+        (&TEXT.replace("sin(%x)", "sin(%7)"), 2, 21, "%7"),
+        (&TEXT.replace("sin(%x)", "sin(%y)"), 2, 21, "`y`"),
+        (&TEXT.replace("sin(%x)", "sin(%x, %c)"), 2, 16, "arguments"),
+        (
+            &TEXT.replace("f64[3], %c", "f64[3], %x"),
+            1,
+            18,
+            "two inputs",
+        ),
         (&TEXT.replace("%3: f64[3]", "%9: f64[3]"), 3, 4, "%3"),
         (&TEXT.replace("%3: f64[3]", "%3: f64[4]"), 3, 16, "f64[3]"),
         (&TEXT.replace("axes=(0,)", "axes=(1,)"), 5, 15, "axis 1"),
@@ -78,7 +91,104 @@ fn errors_of_the_parser_say_where() {
             error.starts_with(&place) && error.contains(word),
             "{place} {word} in {error}"
         );
+        // The line itself, and a mark below the column.
+        let [.., shown, mark] = error.lines().collect::<Vec<_>>()[..] else {
+            panic!("{error}");
+        };
+        let whole = text.lines().nth(line - 1).unwrap_or("");
+        assert_eq!(shown.trim_start(), whole.trim(), "{error}");
+        assert_eq!(mark.len(), column + 2, "{error}");
     }
+}
+
+/// Of a long line only what is around the mark.
+#[test]
+fn errors_in_long_lines_are_short() {
+    let text = TEXT.replace("f64[3], %c", &format!("f64[{}], %c", "3, ".repeat(2000)));
+    let text = text.replace(": f64[3]) {", ": nothing[3]) {");
+    let error = Program::parse(&text).unwrap_err().to_string();
+    assert!(error.contains("nothing") && error.len() < 400, "{error}");
+}
+
+/// Names that are paths of their own stand for themselves, all others behind a number.
+#[test]
+fn names_of_inputs() {
+    let aval = Aval::scalar(DType::F64);
+    let cases = [
+        ("x", "%x"),
+        ("model.layers[0].w", "%model.layers[0].w"),
+        ("p['first bias'][10]", "%p['first bias'][10]"),
+        ("größe_2", "%größe_2"),
+        ("", "%0"),
+        ("2x", "%0 \"2x\""),
+        ("a.", "%0 \"a.\""),
+        ("a[x]", "%0 \"a[x]\""),
+        ("a['it's']", "%0 \"a[\\'it\\'s\\']\""),
+        ("a\n", "%0 \"a\\n\""),
+        ("\0\u{202e}", "%0 \"\\0\\u{202e}\""),
+    ];
+    for (name, shown) in cases {
+        let builder = Builder::new();
+        let x = builder.input(name, &aval);
+        let program = builder.finish(vec![x]).unwrap();
+        let text = program.to_string();
+        assert!(
+            text.starts_with(&format!("program({shown}: f64[])")),
+            "{text}"
+        );
+        let again = Program::parse(&text).unwrap();
+        assert_eq!(again, program);
+        assert_eq!(again.to_string(), text);
+    }
+    let builder = Builder::new();
+    let (x, y) = (builder.input("x", &aval), builder.input("x", &aval));
+    let twice = builder.finish(vec![x, y]).unwrap();
+    assert!(
+        twice
+            .to_string()
+            .contains("(%0 \"x\": f64[], %1 \"x\": f64[])")
+    );
+    assert_eq!(Program::parse(&twice.to_string()).unwrap(), twice);
+}
+
+/// Tables in another order, and what is in them besides, make no difference once a program is compacted.
+#[test]
+fn compacted_programs_are_equal() {
+    let write = |unused: bool| {
+        let builder = Builder::new();
+        let x = builder.input("x", &Aval::new(DType::F64, &[3]));
+        if unused {
+            builder
+                .push(ops::SUM, Params::Axes([0].as_slice().into()), &[x])
+                .unwrap();
+        }
+        let flipped = builder
+            .push(ops::FLIP, Params::Axes([0].as_slice().into()), &[x])
+            .unwrap();
+        builder.finish(vec![flipped]).unwrap().pruned()
+    };
+    let (one, other) = (write(false).compacted(), write(true).compacted());
+    assert_eq!(one, other);
+    assert_eq!(one.structural_hash(), other.structural_hash());
+}
+
+#[test]
+fn programs_are_composed() {
+    let first = Program::parse(TEXT).unwrap();
+    let then = "program(%s: f64[], %k: f64[]) { %2: f64[] = mul(%s, %k) return %2 \"z\" }";
+    let then = Program::parse(then).unwrap();
+    let both = Program::compose(&first, &then).unwrap();
+    assert_eq!(both.input_names().len(), 3);
+    assert_eq!(&*both.output_names()[0], "z");
+    assert_eq!(both.eqns().len(), first.eqns().len() + 1);
+    both.verify().unwrap();
+    let error = Program::compose(&first, &first).unwrap_err().to_string();
+    assert!(
+        error.contains("output 0 (y)") && error.contains("input 0 (x)"),
+        "{error}"
+    );
+    let none = Program::parse("program() { return }").unwrap();
+    assert!(Program::compose(&first, &none).is_err());
 }
 
 /// Whatever the parser accepts is well formed, and nothing makes it panic.

@@ -70,7 +70,11 @@ CASES = {
     "gather": (lambda x, i: x[i] ** 2, (ones(6), np.array([0, 2, 2])), "x"),
     "layer_norm": (normalised, (ones(2, 6), ones(6), ones(6)), None),
     "likelihood": (likelihood, (ones(3, 3), ones(3)), None),
-    "logistic": (lambda w, x, y: np.sum(np.logaddexp(0, -y * (x @ w))), (ones(3), ones(9, 3), ones(9)), 0),
+    "logistic": (
+        lambda w, x, y: np.sum(np.logaddexp(0, -y * (x @ w))),
+        (ones(3), ones(9, 3), ones(9)),
+        0,
+    ),
     "masked_network": (network, (LAYERS, ones(4, 3), np.array([0, 1, 1, 0])), "layers[1]"),
     "network": (network, (LAYERS, ones(4, 3), np.array([0, 1, 1, 0])), "layers"),
     "product": (lambda a, b: a @ b, (ones(3, 4), ones(4, 2)), None),

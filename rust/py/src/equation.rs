@@ -128,6 +128,12 @@ impl PyEquation {
         params(py, self.program.params(self.eqn()))
     }
 
+    /// The file and the line that it comes from, `"path/file.py:12"`; None when lines were not recorded.
+    #[getter]
+    fn line(&self) -> Option<String> {
+        Some(self.program.site(self.at).place()?.to_string())
+    }
+
     fn __repr__(&self) -> String {
         let args: Vec<String> = (self.program.args(self.eqn()).iter())
             .map(|v| format!("%{v}"))

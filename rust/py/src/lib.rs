@@ -110,7 +110,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::pullback,
         transforms::trace,
         transforms::isderiving,
-        transforms::is_tracing,
+        transforms::is_traced,
         transforms::nestlevel,
         checkpoint::call_checkpoint,
         checkpoint::name_value,

@@ -431,21 +431,38 @@ impl PyProgram {
         }
     }
 
-    /// The textual form. Inputs with a value bound to them are marked by a comment.
-    fn text(&self) -> PyResult<String> {
+    /// The textual form, as `print` shows it: one equation a line, with shapes and dtypes. Inputs with a value
+    /// bound to them are marked by a comment.
+    ///
+    /// lines: whether to write behind each equation the file and the line that it comes from, where they were
+    /// recorded (`ct.trace(..., lines=True)`).
+    #[pyo3(signature = (*, lines=false))]
+    fn text(&self, lines: bool) -> PyResult<String> {
         let mut out = String::new();
-        let bound = |v: Var| {
-            let value = self.constants.get((v as usize).checked_sub(self.free())?)?;
-            ((v as usize) < self.program.num_inputs())
-                .then(|| format!("bound, {} bytes", value.nbytes()))
+        let first = self.program.num_inputs();
+        let comment = |v: Var| {
+            let v = v as usize;
+            if v >= first {
+                let place = lines.then(|| self.program.site(v - first).place())??;
+                let file = place.file.rsplit(['/', '\\']).next().unwrap_or("");
+                return Some(format!("{file}:{}", place.line));
+            }
+            let value = self.constants.get(v.checked_sub(self.free())?)?;
+            // Numbers that the function met stand here, too.
+            let number = value.shape().is_empty() && value.dtype().is_inexact();
+            let number = number.then(|| value.force(&mut || false).ok()?.item());
+            Some(match number.flatten() {
+                Some(z) if z.im == 0.0 => format!("bound, {:?}", z.re),
+                _ => format!("bound, {} bytes", value.nbytes()),
+            })
         };
-        (self.program.listing(&mut out, bound))
+        (self.program.listing(&mut out, comment))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(out)
     }
 
     fn __str__(&self) -> PyResult<String> {
-        self.text()
+        self.text(false)
     }
 
     fn __repr__(&self) -> String {

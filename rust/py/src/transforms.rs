@@ -3,13 +3,14 @@
 use std::cell::Cell;
 
 use cotan::array::{self, Pullback};
+use cotan::prim::Lines;
 use cotan::program::FastMap;
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::Rank;
+use crate::array::{PyArray, Rank};
 use crate::convert::Borrow;
 use crate::error::{OrRaise, enter};
 use crate::inputs::Inputs;
@@ -42,10 +43,13 @@ impl Drop for Tracing {
     }
 }
 
-/// Whether a program is being traced: then index arrays are variables of it.
+/// Whether a program is being traced and an object may be a variable of it.
 #[pyfunction]
-pub fn is_tracing() -> bool {
-    TRACING.get() > 0
+pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match x.cast::<PyArray>() {
+        Ok(array) if TRACING.get() > 0 => Ok(array.get().read()?.tag() != 0),
+        _ => Ok(false),
+    }
 }
 
 /// Counts a recording, until it is dropped.
@@ -263,7 +267,11 @@ pub fn pullback<'py>(
 /// (`ct.const`) and what the function closes over become inputs behind these whose values the program
 /// remembers; strings, whole numbers inside structures and other objects are what they are. Control flow
 /// takes the way that it takes for these values. Results may be structures: a program gives their arrays
-/// in order, named by their paths.
+/// in order, named by their paths. With `lines=True` each equation knows the file and the line that it
+/// comes from (`program.text(lines=True)`).
+///
+/// Whole numbers and bools decide what is recorded when they are read (`x[i]` for an `i` without axes, masks,
+/// `if`); arrays of integers are indices of the program, too.
 ///
 /// >>> import cotan as ct
 /// >>> import numpy as np
@@ -275,13 +283,15 @@ pub fn pullback<'py>(
 /// }
 /// <BLANKLINE>
 #[pyfunction]
-#[pyo3(signature = (f, /, *args, **kwargs))]
+#[pyo3(signature = (f, /, *args, lines=false, **kwargs))]
 pub fn trace<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
+    lines: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<PyProgram> {
+    let _lines = lines.then(Lines::new);
     let recording = Recording::new();
     let (mut f, mut args) = (f.clone(), args.clone());
     if let Some(kwargs) = kwargs.filter(|k| !k.is_empty()) {

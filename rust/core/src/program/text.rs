@@ -21,7 +21,7 @@ use super::{Builder, FastMap, Program};
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::prim::{Params, Var};
+use crate::prim::{Params, Site, Var};
 
 /// A header longer than this is broken, one input a line.
 const WIDTH: usize = 100;
@@ -100,7 +100,9 @@ impl Program {
         }
         let names = self.inputs.iter().map(AsRef::as_ref);
         names
-            .map(|name: &str| (!name.is_empty() && seen[name] == 1 && bare(name) == name.len()).then_some(name))
+            .map(|name: &str| {
+                (!name.is_empty() && seen[name] == 1 && bare(name) == name.len()).then_some(name)
+            })
             .collect()
     }
 }
@@ -182,7 +184,12 @@ impl Program {
     /// ```
     pub fn parse(text: &str) -> Result<Program> {
         let names = FastMap::default();
-        let mut p = Parser { text, at: 0, names };
+        let mut p = Parser {
+            text,
+            at: 0,
+            names,
+            sites: Vec::new(),
+        };
         let program = p.program().map_err(|e| match e {
             Error::Program(m) if m.starts_with("line ") => Error::Program(m),
             other => p.error(&other.to_string()),
@@ -197,6 +204,8 @@ struct Parser<'a> {
     at: usize,
     /// Inputs that are called by name.
     names: FastMap<&'a str, Var>,
+    /// Equations with a comment that says where they come from.
+    sites: Vec<(usize, Site)>,
 }
 
 impl<'a> Parser<'a> {
@@ -411,6 +420,7 @@ impl<'a> Parser<'a> {
             defined += 1;
         }
         self.expect("{")?;
+        let num_inputs = defined;
         while !self.eat("return") {
             self.definition(defined)?;
             let aval = self.aval()?;
@@ -441,6 +451,9 @@ impl<'a> Parser<'a> {
                 self.at = start;
                 return Err(self.error(&format!("{name} gives {found}, not {aval}")));
             }
+            if let Some(site) = self.place_behind() {
+                self.sites.push((defined - num_inputs, site));
+            }
             defined += 1;
         }
         let (mut outs, mut names) = (Vec::new(), Vec::new());
@@ -457,7 +470,19 @@ impl<'a> Parser<'a> {
         }
         let mut program = builder.finish(outs)?;
         program.set_output_names(names);
+        for &(k, site) in &self.sites {
+            program.sites.set(k, site);
+        }
         Ok(program)
+    }
+
+    /// The place that a comment in the rest of the line names, as `Program::listing` writes it.
+    fn place_behind(&self) -> Option<Site> {
+        let line = self.rest().lines().next()?;
+        let comment = line.trim_start().strip_prefix('#')?.trim();
+        let (file, number) = comment.rsplit_once(':')?;
+        let plain = !file.is_empty() && !file.contains(char::is_control);
+        plain.then(|| Some(Site::new(file, number.parse().ok()?, "")))?
     }
 
     /// `%n` where variable `n` is the next to be defined.
