@@ -50,6 +50,7 @@ from cotan._programs import attach as _attach_programs
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
 from cotan._update import trainable_leaves, tree_map, update
+from cotan._vmap import vmap
 
 _attach_array(Array)
 _attach_methods(Array)

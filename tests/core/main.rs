@@ -1,6 +1,7 @@
 //! Tests of the core: one binary, because linking is what takes long.
 
 mod api;
+mod batch;
 mod checkpoint;
 mod custom;
 mod faults;

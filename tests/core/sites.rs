@@ -54,7 +54,9 @@ fn the_reverse_pass_keeps_the_lines_of_its_primal() {
     let joint = vjp(&recorded([1, 2, 3]), &[true]).unwrap().program;
     let joint = optimize(&joint, Passes::ALL).unwrap();
     assert!(lines(&joint).iter().all(Option::is_some), "{joint}");
-    let cosine = (joint.eqns().iter()).position(|e| e.prim.name() == "cos").unwrap();
+    let cosine = (joint.eqns().iter())
+        .position(|e| e.prim.name() == "cos")
+        .unwrap();
     let place = joint.site(cosine).place().unwrap();
     assert_eq!((place.line, place.rule), (1, Some(("sin", 0))));
     let halves = split(&joint, &[false, true], 1);

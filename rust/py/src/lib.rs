@@ -4,6 +4,7 @@
 
 mod align;
 mod array;
+mod batch;
 mod bound;
 mod checkpoint;
 mod convert;
@@ -109,6 +110,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::value_and_gradient,
         transforms::pullback,
         transforms::trace,
+        batch::call_vmap,
         transforms::isderiving,
         transforms::is_traced,
         transforms::nestlevel,

@@ -1,7 +1,9 @@
 //! Primitives that say how something is differentiated, and compute nothing of their own.
 
 use crate::error::Error;
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
+use crate::prim::{
+    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl,
+};
 
 primitives! {
     /// The same values, held constant: no derivative of any order passes.
@@ -11,6 +13,7 @@ primitives! {
             kernel: Kernel::Lower(|x, _| x[0]),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Op("Identity", 13),
@@ -26,6 +29,7 @@ primitives! {
             infer: |_, _, x| Ok(x[0].clone()),
             kernel: Kernel::View(|_, x, _| Some(x.clone())),
             transpose: |r, ct, i| if i == 0 { ct } else { r.x[i].full_like(0.0) },
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Op("Identity", 13),
@@ -57,6 +61,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Recipe("custom"),
@@ -83,6 +88,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
+            batching: Batching::Each("it calls code of this process; `vmap` refuses it"),
         },
         cost: Heavy,
         onnx: Onnx::None("it calls code of this process"),

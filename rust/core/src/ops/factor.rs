@@ -10,7 +10,9 @@ use super::*;
 use crate::aval::{Aval, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::linalg::{self, Factor, System};
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Samples, V, Wgsl};
+use crate::prim::{
+    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Samples, V, Wgsl,
+};
 
 /// What the tables below say of operators that other formats do not have.
 const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
@@ -37,6 +39,7 @@ primitives! {
                 let half = l.solve_lower_adjoint(middle);
                 l.solve_lower_adjoint(half.adjoint()).onto_lower()
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -69,6 +72,7 @@ primitives! {
                 let back = back.conj_if_complex();
                 if i == 1 { back } else { triangle_of(outer(r, back, how.transposed), how) }
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -112,6 +116,7 @@ primitives! {
                     (_, true) => -band_outer(r.x[0], out, back),
                 }
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -128,6 +133,7 @@ primitives! {
             kernel: Kernel::Call(|_, x, aval, ctx| linalg::factor(Factor::Lu, &x[0], aval, ctx)),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -145,6 +151,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -181,6 +188,7 @@ primitives! {
                 let back = lu_solve(r.x[0], r.x[1], ct, !transposed).conj_if_complex();
                 if i == 2 { back } else { outer(r, back, transposed) }
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -218,6 +226,7 @@ primitives! {
                 let left = f.solve_with(lower, middle.conj_if_complex()).conj_if_complex();
                 f.solve_with(upper, left.adjoint()).adjoint()
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -247,6 +256,7 @@ primitives! {
                 let adjugate = r.x[0].apply(ADJUGATE, Params::None, &[r.x[1]]);
                 adjugate.adjoint() * ct.as_matrix()
             }),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Recipe("det"),
@@ -278,6 +288,7 @@ primitives! {
                 let trace = scaled_identity(trace, product);
                 solve_adjoint(r.x[0], r.x[1], trace - product)
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,
@@ -311,6 +322,7 @@ primitives! {
                 }
                 solve_adjoint(r.x[0], r.x[1], scaled_identity(ct, r.x[0]))
             }),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: NONE,
@@ -355,6 +367,7 @@ primitives! {
                     None => r.x[i].zeros(),
                 }
             }),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: NONE,

@@ -4,7 +4,7 @@ use crate::aval::{Aval, Axes, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{Value, fourier, fourier_real, real_fourier};
 use crate::prim::{
-    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, VjpFn, Wgsl,
+    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, VjpFn, Wgsl,
 };
 
 primitives! {
@@ -32,6 +32,7 @@ primitives! {
                 ),
                 _ => ct,
             },
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Recipe("fft"),
@@ -72,6 +73,7 @@ primitives! {
                 _ => Err(missing("rfft", "axis")),
             }),
             transpose: TO_IRFFT,
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Recipe("rfft"),
@@ -114,6 +116,7 @@ primitives! {
                 _ => Err(missing("irfft", "axis")),
             }),
             transpose: TO_RFFT,
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Recipe("irfft"),

@@ -6,7 +6,9 @@ use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{Ctx, Value, add_into, copy, copy_into, gather, iota, scatter, scatter_add};
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
+use crate::prim::{
+    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
+};
 
 primitives! {
     /// The numbers 0, 1, ..., size - 1 as int64.
@@ -19,6 +21,7 @@ primitives! {
             kernel: Kernel::Call(|_, _, aval, _| iota(aval.size())),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Op("Range", 11),
@@ -40,6 +43,7 @@ primitives! {
                 let zeros = ct.number(0.0).broadcast_to(&r.x[0].shape());
                 zeros.apply(SCATTER_ADD, Params::None, &[r.x[1], ct])
             },
+            batching: Batching::Rule(gather_batch),
         },
         cost: Dear,
         onnx: Onnx::Op("Gather", 13),
@@ -58,6 +62,7 @@ primitives! {
                 scatter_add(base, &index, &updates, ctx)
             }),
             transpose: |r, ct, i| if i == 0 { ct } else { ct.apply(GATHER, Params::None, &[r.x[1]]) },
+            batching: Batching::Rule(scatter_batch),
         },
         cost: Dear,
         onnx: Onnx::Op("ScatterND", 18),
@@ -97,6 +102,7 @@ primitives! {
                 let taken = ct.apply(GATHER, Params::None, &[index]);
                 last.reshape(&wide).select(taken, taken.number(0.0))
             },
+            batching: Batching::Rule(scatter_batch),
         },
         cost: Dear,
         onnx: Onnx::Op("ScatterND", 18),
@@ -118,6 +124,7 @@ primitives! {
                 let zeros = ct.number(0.0).broadcast_to(&r.x[1].shape());
                 ct.apply(UPDATE, r.params.clone(), &[zeros])
             },
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Recipe("update"),
@@ -135,6 +142,7 @@ primitives! {
                 Params::Slice(dims) if i == 1 => ct.slice(dims),
                 _ => ct,
             },
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Recipe("update_add"),
@@ -227,6 +235,45 @@ pub(super) fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
         "{name}: arguments of different dtypes {} and {}",
         a.dtype, b.dtype
     )))
+}
+
+/// Of examples that share an array, rows of it; else rows of all examples' arrays one below the other.
+fn gather_batch<'e>(b: &Batch<'_, 'e>) -> V<'e> {
+    if !b.batched[0] {
+        return b.x[0].apply(GATHER, Params::None, &[b.x[1]]);
+    }
+    stacked(b.x[0]).apply(GATHER, Params::None, &[rows_of_all(b)])
+}
+
+/// Writes to the rows of all examples' arrays one below the other. Those of one example keep their order.
+fn scatter_batch<'e>(b: &Batch<'_, 'e>) -> V<'e> {
+    let x = b.full(0);
+    let written = stacked(x).apply(b.prim, Params::None, &[rows_of_all(b), b.full(2)]);
+    written.reshape(&x.shape())
+}
+
+/// The arrays of a batch, one below the other.
+fn stacked(x: V<'_>) -> V<'_> {
+    let shape = x.shape();
+    let rows = std::iter::once(shape[0] * shape[1]);
+    x.reshape(&rows.chain(shape[2..].iter().copied()).collect::<Shape>())
+}
+
+/// The indices of a batch as rows of its arrays one below the other. One that is out of bounds stays so.
+fn rows_of_all<'e>(b: &Batch<'_, 'e>) -> V<'e> {
+    let skipped = usize::from(b.batched[0]);
+    let rows = b.x[0].shape()[skipped];
+    let index = b.full(1);
+    let from_end = index.compare(LT, index.number(0.0));
+    let index = from_end.select(index + rows as f64, index);
+    let below = index.compare(LT, index.number(0.0));
+    let above = index.compare(GE, index.number(rows as f64));
+    let mut shape = Shape::from_elem(1, index.shape().len());
+    shape[0] = b.size;
+    let example = index.with(index.emit.emit(IOTA, Params::Size(b.size), &[]));
+    let moved = index + example.reshape(&shape) * rows as f64;
+    let outside = index.number((b.size * rows) as f64);
+    below.select(outside, above.select(outside, moved))
 }
 
 fn check_rows(name: &str, x: &Aval, index: &Aval) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::aval::{Aval, Shape, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::matmul;
 use crate::prim::{
-    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
+    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
 };
 
 primitives! {
@@ -23,6 +23,7 @@ primitives! {
                 }
             }),
             vjp: Some(matmul_vjp),
+            batching: Batching::Aligned,
         },
         cost: Heavy,
         onnx: Onnx::Op("MatMul", 13),

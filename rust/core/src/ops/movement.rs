@@ -6,7 +6,9 @@ use super::index::same_dtype;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, size_of, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{LaneOp, Value, concatenate, pad, stack};
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, Wgsl};
+use crate::prim::{
+    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
+};
 
 primitives! {
     /// A known number.
@@ -21,6 +23,7 @@ primitives! {
                 _ => Err(missing("literal", "value")),
             }),
             transpose: |_, ct, _| ct,
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Op("Constant", 13),
@@ -39,6 +42,7 @@ primitives! {
             },
             kernel: Kernel::Cast,
             transpose: |r, ct, _| ct.cast(r.x[0].dtype()),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Op("Cast", 13),
@@ -53,6 +57,7 @@ primitives! {
             infer: |_, _, x| Ok(x[0].clone()),
             kernel: Kernel::Lane(LaneOp::Conj),
             transpose: |_, ct, _| ct.conj(),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::None("ONNX has no complex numbers"),
@@ -67,6 +72,7 @@ primitives! {
             infer: |name, _, x| part(name, x[0]),
             kernel: Kernel::Lane(LaneOp::Real),
             transpose: |_, ct, _| ct.apply(COMPLEX, Params::None, &[ct.number(0.0)]),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::None("ONNX has no complex numbers"),
@@ -81,6 +87,7 @@ primitives! {
             infer: |name, _, x| part(name, x[0]),
             kernel: Kernel::Lane(LaneOp::Imag),
             transpose: |_, ct, _| ct.number(0.0).apply(COMPLEX, Params::None, &[ct]),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::None("ONNX has no complex numbers"),
@@ -115,6 +122,7 @@ primitives! {
                 let part = ct.map(if i == 0 { REAL } else { IMAG });
                 part.sum_to(&r.x[i].shape())
             },
+            batching: Batching::Aligned,
         },
         cost: Cheap,
         onnx: Onnx::None("ONNX has no complex numbers"),
@@ -143,6 +151,7 @@ primitives! {
             },
             kernel: Kernel::View(|_, x, out| x.reshaped(&out.shape)),
             transpose: |r, ct, _| ct.reshape(&r.x[0].shape()),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Op("Reshape", 13),
@@ -180,6 +189,7 @@ primitives! {
                 }
                 ct.transpose(&inverse)
             },
+            batching: Batching::Rule(transpose_batch),
         },
         cost: Free,
         onnx: Onnx::Op("Transpose", 13),
@@ -208,6 +218,7 @@ primitives! {
             },
             kernel: Kernel::View(|_, x, out| Some(x.broadcast_to(&out.shape))),
             transpose: |r, ct, _| ct.sum_to(&r.x[0].shape()),
+            batching: Batching::Aligned,
         },
         cost: Free,
         onnx: Onnx::Op("Expand", 13),
@@ -235,6 +246,7 @@ primitives! {
                 Params::Slice(dims) => ct.pad(&r.x[0].shape(), dims),
                 _ => ct,
             },
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Op("Slice", 13),
@@ -273,6 +285,7 @@ primitives! {
                 Params::Region { dims, .. } => ct.slice(dims),
                 _ => ct,
             },
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Recipe("pad"),
@@ -331,6 +344,7 @@ primitives! {
                     .collect();
                 ct.slice(&dims)
             },
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: Onnx::Op("Concat", 13),
@@ -368,6 +382,7 @@ primitives! {
                 let dims: Vec<SliceDim> = iter::once(dim(i, 1, 1)).chain(whole).collect();
                 ct.slice(&dims).reshape(&shape)
             },
+            batching: Batching::Rule(stack_batch),
         },
         cost: Cheap,
         onnx: Onnx::Recipe("stack"),
@@ -400,6 +415,7 @@ primitives! {
                 Some(x.sliced(&dims))
             }),
             transpose: |r, ct, _| ct.apply(FLIP, r.params.clone(), &[]),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: Onnx::Recipe("flip"),
@@ -407,6 +423,21 @@ primitives! {
         numpy: "np.flip({0}, {axes})",
         samples: Samples::List(|| vec![sample(&[3, 4], Params::Axes(Axes::from_slice(&[1])))]),
     }
+}
+
+/// The axis of examples stays in front.
+fn transpose_batch<'e>(b: &Batch<'_, 'e>) -> V<'e> {
+    let behind = b.params.axes().iter().map(|a| a + 1);
+    b.x[0].transpose(&iter::once(0).chain(behind).collect::<Axes>())
+}
+
+/// The new axis comes behind that of examples.
+fn stack_batch<'e>(b: &Batch<'_, 'e>) -> V<'e> {
+    let x: Vec<V<'e>> = (0..b.x.len()).map(|i| b.full(i)).collect();
+    let out = x[0].apply(STACK, Params::None, &x[1..]);
+    let mut axes: Axes = (0..out.shape().len()).collect();
+    axes.swap(0, 1);
+    out.transpose(&axes)
 }
 
 fn sample(shape: &[usize], params: Params) -> Sample {

@@ -5,7 +5,7 @@ use crate::aval::{Aval, Axes, DType, SliceDim, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cumsum};
 use crate::prim::{
-    Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
+    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
 };
 
 primitives! {
@@ -15,6 +15,7 @@ primitives! {
             infer: infer_reduce,
             kernel: Kernel::Reduce(ReduceOp::Sum),
             transpose: |r, ct, _| ct.expand(r.params.axes(), &r.x[0].shape()),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceSum", 13),
@@ -34,6 +35,7 @@ primitives! {
                 let n = count(r.x[0], r.params.axes());
                 (ct / n).expand(r.params.axes(), &r.x[0].shape())
             },
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceMean", 18),
@@ -56,6 +58,7 @@ primitives! {
                 let others = other_factors(r.x[0], r.params.axes());
                 ct.expand(r.params.axes(), &r.x[0].shape()) * others.conj_if_complex()
             }),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceProd", 18),
@@ -72,6 +75,7 @@ primitives! {
             kernel: Kernel::Reduce(ReduceOp::Max),
             jvp: Some(extremum_jvp),
             vjp: Some(extremum_vjp),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceMax", 18),
@@ -88,6 +92,7 @@ primitives! {
             kernel: Kernel::Reduce(ReduceOp::Min),
             jvp: Some(extremum_jvp),
             vjp: Some(extremum_vjp),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceMin", 18),
@@ -116,6 +121,7 @@ primitives! {
                 (t * softmax(r)).reduce(SUM, r.params.axes())
             }),
             vjp: Some(|r, ct, _| ct.expand(r.params.axes(), &r.x[0].shape()) * softmax(r)),
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ReduceLogSumExp", 18),
@@ -142,6 +148,7 @@ primitives! {
                 let Params::Scan { axis, reverse } = *r.params else { return ct };
                 ct.apply(CUMSUM, Params::Scan { axis, reverse: !reverse }, &[])
             },
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("CumSum", 14),
@@ -161,6 +168,7 @@ primitives! {
             kernel: Kernel::Call(|params, x, _, ctx| arg(true, params, x, ctx)),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ArgMax", 13),
@@ -176,6 +184,7 @@ primitives! {
             kernel: Kernel::Call(|params, x, _, ctx| arg(false, params, x, ctx)),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Dear,
         onnx: Onnx::Op("ArgMin", 13),
@@ -198,6 +207,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: Onnx::Recipe("argsort"),

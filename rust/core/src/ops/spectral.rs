@@ -11,7 +11,7 @@ use super::*;
 use crate::aval::{Aval, DType, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::linalg::{self, Factor};
-use crate::prim::{Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, V, Wgsl};
+use crate::prim::{Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, V, Wgsl};
 
 const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
 
@@ -25,6 +25,7 @@ macro_rules! packed {
             }),
             jvp: None,
             vjp: None,
+            batching: Batching::Leading,
         }
     };
 }
@@ -75,6 +76,7 @@ primitives! {
                 let kept = (inner - inner.adjoint()).lower_half() - inner;
                 upper.solve_right_adjoint(ct + q.matmul(kept))
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -109,6 +111,7 @@ primitives! {
                 let kept = inner - (inner - inner.adjoint()).lower_half();
                 q.matmul(upper.solve_right_adjoint(kept))
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -158,6 +161,7 @@ primitives! {
                 let v = eigh_vectors(r.x);
                 (v * ct.cast(v.dtype()).as_row()).matmul(v.adjoint()).onto_lower()
             }),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: NONE,
@@ -190,6 +194,7 @@ primitives! {
                 let inner = v.adjoint().matmul(ct) * gaps;
                 v.matmul(inner).matmul(v.adjoint()).onto_lower()
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -238,6 +243,7 @@ primitives! {
                 let v = eig_vectors(r.x);
                 solve_anew(v, ct.as_column() * v.adjoint(), true)
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -288,6 +294,7 @@ primitives! {
                 let inner = v.adjoint().matmul(free) * inverse_gaps(eig_values(r.x)).conj();
                 solve_anew(v, inner.matmul(v.adjoint()), true)
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -350,6 +357,7 @@ primitives! {
                 let (u, vh) = (svd_left(r.x), svd_right(r.x));
                 (u * ct.cast(u.dtype()).as_row()).matmul(vh)
             }),
+            batching: Batching::Leading,
         },
         cost: Cheap,
         onnx: NONE,
@@ -397,6 +405,7 @@ primitives! {
                 let outside = (ct - u.matmul(inner)) * parts.inverse().as_row();
                 (left + outside).matmul(parts.vh)
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -444,6 +453,7 @@ primitives! {
                 let outside = (ct - inner.adjoint().matmul(vh)) * parts.inverse().as_column();
                 parts.u.matmul(right + outside)
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -481,6 +491,7 @@ primitives! {
                 let columns = ph.matmul(p).matmul(cth);
                 inside + rows - a.matmul(p.matmul(rows)) + columns - columns.matmul(p).matmul(a)
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -508,6 +519,7 @@ primitives! {
                 let root = r.out.adjoint();
                 root.apply(SYLVESTER, Params::None, &[root, ct])
             }),
+            batching: Batching::Leading,
         },
         cost: Free,
         onnx: NONE,
@@ -549,6 +561,7 @@ primitives! {
                     _ => back,
                 }
             }),
+            batching: Batching::Leading,
         },
         cost: Heavy,
         onnx: NONE,

@@ -6,6 +6,7 @@
 //! Rules emit primitives through [`V`]; they never accumulate, un-broadcast, cast or look at values:
 //! the drivers in `transform` do.
 
+mod batch;
 mod emit;
 mod infer;
 mod params;
@@ -13,6 +14,7 @@ mod site;
 
 use std::fmt;
 
+pub use batch::{Batch, BatchFn, Batching};
 pub use emit::{Emit, V, Var};
 pub use params::{Custom, Host, Params};
 pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
@@ -102,6 +104,8 @@ pub enum Class {
         kernel: Kernel,
         /// The transposed map.
         transpose: VjpFn,
+        /// How it acts on many examples at once.
+        batching: Batching,
     },
     /// Anything else.
     General {
@@ -113,6 +117,8 @@ pub enum Class {
         jvp: Option<JvpFn>,
         /// The reverse rule; `None` when the result is not differentiable.
         vjp: Option<VjpFn>,
+        /// How it acts on many examples at once.
+        batching: Batching,
     },
 }
 

@@ -1,0 +1,182 @@
+"""Functions of one example over many: the same as a loop."""
+
+import cotan as ct
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def loop(function, count, *columns):
+    return np.stack([np.asarray(function(*(c[k] for c in columns))) for k in range(count)])
+
+
+FUNCTIONS = {
+    "elementwise": lambda x, w: np.sin(x) * w + np.maximum(x, 0),
+    "reductions": lambda x, w: np.sum(x * w, axis=0) / np.linalg.norm(w),
+    "products": lambda x, w: w @ np.outer(x, x) @ w,
+    "indexing": lambda x, w: x[::-1][1:] * w[np.array([2, 0])],
+    "pieces": lambda x, w: np.concatenate([x, w[:1], np.stack([x, w]).ravel()]),
+    "systems": lambda x, w: np.linalg.solve(np.eye(3) * 4 + np.outer(x, w), x),
+    "sorted": lambda x, w: np.sort(x) * np.cumsum(w),
+    "transform": lambda x, w: np.abs(np.fft.rfft(x)) * w[0],
+    "loop with writes": None,
+}
+
+
+def _written(x, w):
+    y = np.zeros(3)
+    for i in range(3):
+        y[i] = x[i] * w[(i + 1) % 3]
+    return y
+
+
+FUNCTIONS["loop with writes"] = _written
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_batch_is_a_loop(function, shared, rng):
+    x, w = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
+    if shared:
+        got = ct.vmap(function, in_axes=(0, None))(x, w[0])
+        want = loop(lambda x: function(x, w[0]), 5, x)
+    else:
+        got, want = ct.vmap(function)(x, w), loop(function, 5, x, w)
+    assert isinstance(got, np.ndarray)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_gradients_of_examples_and_of_batches(function, rng):
+    x, w = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+
+    def value(x, w):
+        return np.sum(function(x, w) ** 2)
+
+    each = ct.vmap(lambda x, w: ct.gradient(value, x, w))(x, w)
+    total = ct.gradient(lambda x, w: np.sum(ct.vmap(value)(x, w)), x, w)
+    for i in range(2):
+        want = np.stack([ct.gradient(value, x[k], w[k])[i] for k in range(4)])
+        np.testing.assert_allclose(each[i], want, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(total[i], want, rtol=1e-10, atol=1e-10)
+
+
+@given(
+    size=st.integers(0, 4),
+    axis=st.integers(-3, 2),
+    out=st.integers(-3, 2),
+)
+def test_axes(size, axis, out):
+    shape = [2, 3]
+    shape.insert(axis if axis >= 0 else len(shape) + 1 + axis, size)
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    got = ct.vmap(lambda row: row * 2 + 1, in_axes=axis, out_axes=out)(x)
+    np.testing.assert_array_equal(got, np.moveaxis(np.moveaxis(x, axis, 0) * 2 + 1, 0, out))
+
+
+def test_structures_and_keywords(rng):
+    batch = {"x": rng.normal(size=(4, 2)), "y": rng.normal(size=4)}
+
+    def residual(model, batch, *, scale):
+        r = scale * (np.dot(model["w"], batch["x"]) - batch["y"])
+        return {"r": r, "square": r * r}
+
+    model = {"w": rng.normal(size=2)}
+    scale = rng.normal(size=4)
+    got = ct.vmap(residual, in_axes=[None, 0])(model, batch, scale=scale)
+    r = scale * (batch["x"] @ model["w"] - batch["y"])
+    np.testing.assert_allclose(got["r"], r, rtol=1e-13)
+    np.testing.assert_allclose(got["square"], r * r, rtol=1e-13)
+
+
+def test_nested(rng):
+    x, y = rng.normal(size=(3, 2)), rng.normal(size=(4, 2))
+    inner = ct.vmap(lambda a, b: np.sum((a - b) ** 2), in_axes=(None, 0))
+    got = ct.vmap(inner, in_axes=(0, None))(x, y)
+    np.testing.assert_allclose(got, ((x[:, None] - y[None]) ** 2).sum(-1), rtol=1e-13)
+
+
+def test_custom_rules_keep_their_rule(rng):
+    @ct.adjoint
+    def odd(x, w):
+        # The rule differs from the derivative, so one sees which was used.
+        return x * w, lambda dy: (7 * dy, np.sum(dy) * np.ones(3))
+
+    x, w = rng.normal(size=(4, 3)), rng.normal(size=3)
+    each, _ = ct.vmap(
+        lambda x, w: ct.gradient(lambda x, w: np.sum(odd(x, w)), x, w), in_axes=(0, None)
+    )(x, w)
+    np.testing.assert_array_equal(each, np.full((4, 3), 7.0))
+    dx, dw = ct.gradient(lambda x, w: np.sum(ct.vmap(odd, in_axes=(0, None))(x, w)), x, w)
+    np.testing.assert_array_equal(dx, np.full((4, 3), 7.0))
+    np.testing.assert_array_equal(dw, np.full(3, 12.0))
+
+
+def test_closures_over_what_is_differentiated(rng):
+    x, w = rng.normal(size=(5, 3)), rng.normal(size=3)
+    (dw,) = ct.gradient(lambda w: np.sum(ct.vmap(lambda x: np.tanh(w @ x))(x)), w)
+    want = ((1 - np.tanh(x @ w) ** 2)[:, None] * x).sum(0)
+    np.testing.assert_allclose(dw, want, rtol=1e-12)
+
+
+def test_arrays_stay_lazy():
+    y = ct.vmap(lambda x: x * 2)(ct.array([1.0, 2.0]))
+    assert isinstance(y, ct.Array)
+    assert not y.is_forced
+    np.testing.assert_array_equal(np.asarray(y), [2.0, 4.0])
+
+
+def test_results_that_do_not_differ_are_repeated():
+    a, b = ct.vmap(lambda x: (x, 3.0))(np.arange(3.0))
+    np.testing.assert_array_equal(a, [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(b, [3.0, 3.0, 3.0])
+
+
+def test_labels_pick_for_each_example(rng):
+    logits, labels = rng.normal(size=(4, 3)), np.array([2, 0, -1, 1])
+    got = ct.vmap(lambda z, i: z[i])(logits, labels)
+    np.testing.assert_array_equal(got, logits[np.arange(4), labels])
+
+
+def test_refusals(rng):
+    x = rng.normal(size=(3, 2))
+    with pytest.raises(ValueError, match=r"vmap: .*differs between examples.*where"):
+        ct.vmap(lambda x: x if x[0] > 0 else -x)(x)
+    with pytest.raises(ValueError, match=r"vmap: a has 3 examples, b has 2"):
+        ct.vmap(lambda a, b: a + b)(x, x.T)
+    with pytest.raises(ValueError, match=r"vmap: c\['s'\] is a number.*in_axes"):
+        ct.vmap(lambda a, c: a)(x, {"s": 2.0})
+    with pytest.raises(ValueError, match="no argument is an array"):
+        ct.vmap(lambda a: a, in_axes=None)(x)
+    with pytest.raises(ValueError, match="in_axes has 2 entries for 1 arguments of f"):
+
+        def f(a):
+            return a
+
+        ct.vmap(f, in_axes=(0, None))(x)
+    with pytest.raises(TypeError, match="in_axes"):
+        ct.vmap(lambda a: a, in_axes="rows")
+    with pytest.raises(TypeError, match="out_axes"):
+        ct.vmap(lambda a: a, out_axes=None)
+    with pytest.raises(IndexError):
+        ct.vmap(lambda a: a, in_axes=5)(x)
+    with pytest.raises(Exception, match="printer.*one example at a time"):
+
+        def printer(g):
+            print(g)
+
+        ct.vmap(lambda a: ct.gradient(lambda a: np.sum(ct.hook(printer, a) ** 2), a))(x)
+
+
+def test_errors_of_the_function_leave_nothing_behind(rng):
+    x = rng.normal(size=(3, 2))
+
+    def wrong(x):
+        raise KeyError("mine")
+
+    zeros = np.zeros
+    with pytest.raises(KeyError, match="mine"):
+        ct.vmap(wrong)(x)
+    assert np.zeros is zeros
+    np.testing.assert_array_equal(ct.vmap(lambda x: 2 * x)(x), 2 * x)
