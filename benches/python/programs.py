@@ -35,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
 
     def long(params: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-        for _ in range(options.equations // 5):
+        for _ in range(options.equations // 8):
             x = np.tanh(params["w"] * x + params["b"])
             x = np.sum(np.reshape(x, (2, 2)), axis=0, keepdims=True)
             x = np.reshape(np.broadcast_to(x, (2, 2)), (4,))

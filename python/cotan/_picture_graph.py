@@ -219,6 +219,8 @@ def _inputs(reader: Reader, out: Graph, most: int) -> None:
             rest.append(variable.index)
             continue
         name = reader.labels.get(variable.index) or variable.name or f"%{variable.index}"
+        if role == "bound" and variable.shape == () and variable.value is not None:
+            name = f"{name} = {variable.value}"
         never = reader.never[variable.index]
         size = bytes_text(size_of(variable))
         tip = f"{name}: {type_text(variable)}, {role}, {size}"

@@ -6,14 +6,14 @@ from typing import Any
 from cotan._picture_graph import COLOURS, LIMIT, Graph, halves_of, never_computed
 
 
-def to_dot(what: Any) -> str:
+def to_dot(self: Any) -> str:
     """Write it for Graphviz: boxes for equations, clusters for fused groups.
 
     >>> import cotan as ct
     >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_dot().splitlines()[0])
     digraph program {
     """
-    halves, across = halves_of(what, never_computed(what), 4 * LIMIT, condensed=False)
+    halves, across = halves_of(self, never_computed(self), 4 * LIMIT, condensed=False)
     lines = [
         "digraph program {",
         '  graph [fontname="monospace", newrank=true];',
@@ -80,14 +80,14 @@ def _dot(text: str) -> str:
     return '"' + text.replace("\n", "\\n") + '"'
 
 
-def to_mermaid(what: Any) -> str:
+def to_mermaid(self: Any) -> str:
     """Write it as a Mermaid flowchart, which Markdown pages show: subgraphs for fused groups.
 
     >>> import cotan as ct
     >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_mermaid().splitlines()[0])
     flowchart TD
     """
-    halves, across = halves_of(what, never_computed(what), LIMIT, condensed=False)
+    halves, across = halves_of(self, never_computed(self), LIMIT, condensed=False)
     lines = ["flowchart TD"]
     kinds: dict[str, list[str]] = {}
     for h, half in enumerate(halves):
@@ -109,10 +109,10 @@ def to_mermaid(what: Any) -> str:
         for (start, end), never in half.graph.arrows.items():
             lines.append(f"  n{h}_{start} {'-.->' if never else '-->'} n{h}_{end}")
     lines += [f"  n0_{start} -.-> n1_{end}" for start, end in across]
-    for kind, members in kinds.items():
+    for kind, names in kinds.items():
         fill, border, text = COLOURS[kind][0]
         lines.append(f"  classDef {kind} fill:{fill},stroke:{border},color:{text}")
-        lines.append(f"  class {','.join(members)} {kind}")
+        lines.append(f"  class {','.join(names)} {kind}")
     lines += [f"  %% {_one_line(note)}" for half in halves for note in half.graph.notes]
     return "\n".join([*lines, ""])
 

@@ -4,12 +4,13 @@ import html
 import unicodedata
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from cotan import _core
-from cotan._picture_graph import COLOURS, LIMIT, Box, Graph, Half, halves_of, never_computed
+from cotan._picture_graph import COLOURS, LIMIT, Box, Half, halves_of, never_computed
 from cotan._picture_layout import Layout, layered
 from cotan._picture_text import to_dot, to_mermaid
 
@@ -17,6 +18,8 @@ _LETTER = 7.25
 _LINE = 17.0
 _PAD = 9.0
 _SIDES = 64.0
+_DIP = 60.0
+_MARGIN = 20.0
 _LEGEND = {
     "input": "argument",
     "bound": "constant",
@@ -51,11 +54,11 @@ def svg(what: Any, *, never: Iterable[str] = (), limit: int = LIMIT, title: str 
     '<svg'
     """
     halves, across = halves_of(what, never, limit, condensed=True)
-    layouts = [
-        layered([_size(box) for box in half.graph.boxes], list(half.graph.arrows), half.upward)
-        for half in halves
-    ]
-    return _Drawing(halves, layouts, across, title).text
+    panels = []
+    for half in halves:
+        sizes = [_size(box) for box in half.graph.boxes]
+        panels.append(_Panel(half, layered(sizes, list(half.graph.arrows), half.upward)))
+    return _Drawing(panels, across, title).text
 
 
 def _size(box: Box) -> tuple[float, float]:
@@ -63,6 +66,10 @@ def _size(box: Box) -> tuple[float, float]:
     longest = max(longest, _columns(box.head))
     lines = len(box.rows) + bool(box.head)
     return longest * _LETTER + 2 * _PAD, lines * _LINE + _PAD
+
+
+def _width(text: str) -> float:
+    return _columns(text) * _LETTER * 1.1
 
 
 def _columns(text: str) -> int:
@@ -83,63 +90,76 @@ def _is_xml(c: str) -> bool:
     return code in {9, 10, 13} or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code > 65535
 
 
+@dataclass
+class _Panel:
+    """A half, laid out, and where its upper left corner goes."""
+
+    half: Half
+    layout: Layout
+    left: float = 0.0
+    top: float = 0.0
+
+    def corner(self, n: int) -> tuple[float, float]:
+        x, y = self.layout.corners[n]
+        return self.left + x, self.top + y
+
+
 class _Drawing:
     """An SVG in the making."""
 
-    def __init__(
-        self,
-        halves: list[Half],
-        layouts: list[Layout],
-        across: list[tuple[int, int]],
-        title: str,
-    ) -> None:
+    def __init__(self, panels: list[_Panel], across: list[tuple[int, int]], title: str) -> None:
         self.parts: list[str] = []
-        seen = {box.kind for half in halves for box in half.graph.boxes}
-        if any(never for half in halves for b in half.graph.boxes for *_, never in b.rows):
+        self.panels = panels
+        boxes = [box for panel in panels for box in panel.half.graph.boxes]
+        seen = {box.kind for box in boxes}
+        if any(never for box in boxes for *_, never in box.rows):
             seen.add("never")
         kinds = [kind for kind in _LEGEND if kind in seen]
-        notes = list(dict.fromkeys(note for half in halves for note in half.graph.notes))
-        margin = 20.0
-        top = margin + (26.0 if title else 0.0)
-        headings = len(halves) > 1
-        body_top = top + self._legend_height(kinds) + 14.0 + (24.0 if headings else 0.0)
-        height = max(layout.height for layout in layouts)
-        lefts = []
-        x = margin
-        for layout, half in zip(layouts, halves, strict=True):
-            lefts.append(x)
-            x += max(layout.width, 12 + len(half.title) * _LETTER) + _SIDES
-        longest = max((len(note) for note in notes), default=0) * _LETTER + 2 * margin
-        width = max(x - _SIDES + margin, 340.0, longest, len(title) * 9.0 + 2 * margin)
-        width = max(width, min(self._legend_width(kinds) + 2 * margin, 720.0))
-        self.limit = width - margin
-        legend = self._legend(kinds, margin, top)
-        body_top = legend + 14.0 + (24.0 if headings else 0.0)
-        total = body_top + height + margin + 20.0 * len(notes)
+        notes = list(dict.fromkeys(note for panel in panels for note in panel.half.graph.notes))
 
+        x = _MARGIN
+        for panel in panels:
+            panel.left = x
+            x += max(panel.layout.width, _width(panel.half.title)) + _SIDES
+        entries = sum(map(self._entry, kinds))
+        needed = [x - _SIDES - _MARGIN, min(entries, 720.0), _width(title), *map(_width, notes)]
+        self.width = max(needed) + 2 * _MARGIN
+
+        y = _MARGIN
         if title:
-            self._words(margin, margin + 12, title, "cotan-title")
-        for (layout, half), left in zip(zip(layouts, halves, strict=True), lefts, strict=True):
-            down = body_top + (height - layout.height)
-            if headings:
-                self._words(left, body_top - 12, half.title, "cotan-title")
-            self._arrows(layout, half.graph, left, down)
-        if across:
-            self._across(layouts, halves, across, lefts, body_top, height)
-        for (layout, half), left in zip(zip(layouts, halves, strict=True), lefts, strict=True):
-            down = body_top + (height - layout.height)
-            for box, (bx, by) in zip(half.graph.boxes, layout.corners, strict=True):
-                self._box(box, left + bx, down + by)
-        for i, note in enumerate(notes):
-            self._words(margin, body_top + height + 28.0 + 20.0 * i, note, "cotan-note")
+            self._words(_MARGIN, y + 12, title, "cotan-title")
+            y += 26.0
+        y = self._legend(kinds, y) + 14.0
+        if len(panels) > 1:
+            y += 24.0
+            for panel in panels:
+                self._words(panel.left, y - 12, panel.half.title, "cotan-title")
+        bottom = y + max(panel.layout.height for panel in panels)
+        for panel in panels:
+            panel.top = bottom - panel.layout.height
+            self._arrows(panel)
+        self._across(across)
+        bottom += 0.7 * _DIP if across else 0.0
+        for panel in panels:
+            for n, box in enumerate(panel.half.graph.boxes):
+                self._box(box, *panel.corner(n))
+        for note in notes:
+            bottom += 20.0
+            self._words(_MARGIN, bottom + 8.0, note, "cotan-note")
+        self.text = self._whole(
+            bottom + _MARGIN, title or " and ".join(p.half.title for p in panels)
+        )
+
+    def _whole(self, height: float, label: str) -> str:
         body = "".join(self.parts)
         # Several pictures may stand on one page; equal ones may share their arrow heads.
         mark = f"cotan-{zlib.crc32(body.encode('utf-8', 'replace')):08x}"
-        self.text = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{total:.0f}" '
-            f'viewBox="0 0 {width:.0f} {total:.0f}" role="img" class="cotan-picture">'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" '
+            f'height="{height:.0f}" viewBox="0 0 {self.width:.0f} {height:.0f}" role="img" '
+            f'class="cotan-picture" aria-label="{escaped(label)}">'
             f"<style>{_style()}</style><defs>{_heads(mark)}</defs>"
-            f'<rect class="cotan-ground" width="100%" height="100%"/>'
+            '<rect class="cotan-ground" width="100%" height="100%"/>'
             f"{body.replace(_MARK, mark)}</svg>"
         )
 
@@ -153,18 +173,11 @@ class _Drawing:
     def _entry(kind: str) -> float:
         return len(_LEGEND[kind]) * _LETTER + 40.0
 
-    def _legend_width(self, kinds: list[str]) -> float:
-        return sum(map(self._entry, kinds))
-
-    @staticmethod
-    def _legend_height(kinds: list[str]) -> float:
-        return 20.0 if kinds else 0.0
-
-    def _legend(self, kinds: list[str], left: float, top: float) -> float:
-        x = left
+    def _legend(self, kinds: list[str], top: float) -> float:
+        x = _MARGIN
         for kind in kinds:
-            if x > left and x + self._entry(kind) > self.limit:
-                x = left
+            if x > _MARGIN and x + self._entry(kind) > self.width - _MARGIN:
+                x = _MARGIN
                 top += 22.0
             self.parts.append(
                 f'<rect class="cotan-box cotan-{kind}" x="{x:.1f}" y="{top:.1f}" width="18" '
@@ -174,10 +187,10 @@ class _Drawing:
             x += self._entry(kind)
         return top + 20.0
 
-    def _arrows(self, layout: Layout, drawn: Graph, left: float, down: float) -> None:
-        for (start, end), way in layout.ways.items():
-            points = [(left + x, down + y) for x, y in way]
-            never = drawn.arrows[start, end]
+    def _arrows(self, panel: _Panel) -> None:
+        for (start, end), way in panel.layout.ways.items():
+            points = [(panel.left + x, panel.top + y) for x, y in way]
+            never = panel.half.graph.arrows[start, end]
             self._arrow(points, "never-arrow" if never else "arrow")
 
     def _arrow(self, points: list[tuple[float, float]], kind: str) -> None:
@@ -192,28 +205,22 @@ class _Drawing:
             f'<path class="cotan-{kind}" d="{"".join(path)}" marker-end="url(#{_MARK}-{kind})"/>'
         )
 
-    def _across(
-        self,
-        layouts: list[Layout],
-        halves: list[Half],
-        across: list[tuple[int, int]],
-        lefts: list[float],
-        top: float,
-        height: float,
-    ) -> None:
-        """Draw what is kept, from the side of one box to that of another."""
+    def _across(self, across: list[tuple[int, int]]) -> None:
+        """Draw what is kept, from the side of one box into another from below."""
         for start, end in across:
-            ends = []
-            for half, number, right in ((0, start, True), (1, end, False)):
-                x, y = layouts[half].corners[number]
-                w, h = _size(halves[half].graph.boxes[number])
-                down = top + height - layouts[half].height
-                ends.append((lefts[half] + x + (w if right else 0.0), down + y + h / 2))
-            (ax, ay), (bx, by) = ends
+            ahead, back = self.panels
+            ax, ay = ahead.corner(start)
+            w, h = _size(ahead.half.graph.boxes[start])
+            ax, ay = ax + w, ay + h / 2
+            bx, by = back.corner(end)
+            w, h = _size(back.half.graph.boxes[end])
+            bx, by = bx + w / 2, by + h
             bend = max(40.0, (bx - ax) / 2)
+            # Straight ahead, but below the boxes that stand beside one further down.
+            first = ay if by < ay else by + _DIP
             self.parts.append(
-                f'<path class="cotan-kept" d="M{ax:.1f} {ay:.1f}C{ax + bend:.1f} {ay:.1f} '
-                f'{bx - bend:.1f} {by:.1f} {bx:.1f} {by:.1f}" marker-end="url(#{_MARK}-kept)"/>'
+                f'<path class="cotan-kept" d="M{ax:.1f} {ay:.1f}C{ax + bend:.1f} {first:.1f} '
+                f'{bx:.1f} {by + _DIP:.1f} {bx:.1f} {by:.1f}" marker-end="url(#{_MARK}-kept)"/>'
             )
 
     def _box(self, box: Box, x: float, y: float) -> None:
@@ -285,7 +292,7 @@ def _style() -> str:
     return "".join(rules)
 
 
-def to_svg(what: Any, path: str | PathLike[str] | None = None) -> str:
+def to_svg(self: Any, path: str | PathLike[str] | None = None) -> str:
     """Draw it as an SVG that needs nothing from outside, for light and dark grounds.
 
     Each fused group is a box that lists its equations; of a pullback the forward half stands on the
@@ -304,21 +311,21 @@ def to_svg(what: Any, path: str | PathLike[str] | None = None) -> str:
     >>> picture.startswith("<svg"), "sin(x)" in picture
     (True, True)
     """
-    text = svg(what, never=never_computed(what))
+    text = svg(self, never=never_computed(self))
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text
 
 
-def to_html(what: Any) -> str:
+def to_html(self: Any) -> str:
     """Draw it for a notebook: the SVG, which scrolls where it is too large, and its text."""
-    text = str(what if isinstance(what, _core.Program) else what.program)
+    text = str(self if isinstance(self, _core.Program) else self.program)
     lines = text.splitlines()
     if len(lines) > 400:
         lines = [*lines[:400], f"... {len(lines) - 400} more lines"]
     return (
-        f'<div style="overflow:auto;max-height:48em">{svg(what, never=never_computed(what))}</div>'
-        f"<details><summary>{escaped(repr(what))}</summary>"
+        f'<div style="overflow:auto;max-height:48em">{svg(self, never=never_computed(self))}</div>'
+        f"<details><summary>{escaped(repr(self))}</summary>"
         f"<pre>{escaped(chr(10).join(lines))}</pre></details>"
     )
 

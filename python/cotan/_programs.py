@@ -30,7 +30,7 @@ class _ByPosition:
         return [*first, *self.keys][:count]
 
 
-def pullback(program: _core.Program, wrt: Any = None) -> _core.Program:
+def pullback(self: _core.Program, wrt: Any = None) -> _core.Program:
     """Differentiate a program: the program of its pullback, without values.
 
     It takes the inputs of the program and a cotangent for each output that can have one (`dy`, or
@@ -58,10 +58,10 @@ def pullback(program: _core.Program, wrt: Any = None) -> _core.Program:
     }
     <BLANKLINE>
     """
-    inputs = [variable for variable in program.inputs if variable.value is None]
+    inputs = [variable for variable in self.inputs if variable.value is None]
     able = [variable.dtype.kind not in "iub" for variable in inputs]
     mask = able if wrt is None else _selected(wrt, inputs, able)
-    derived = program._pullback(mask)
+    derived = self._pullback(mask)
     if not derived.outputs:
         names = ", ".join(variable.name or f"%{variable.index}" for variable in inputs)
         raise ValueError(f"pullback: no output depends on the inputs asked for, of {names}")

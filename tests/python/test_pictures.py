@@ -104,6 +104,10 @@ def test_groups_are_those_of_the_plan():
     assert f"one pass, {groups.count(0)} equations" in words(program.to_svg())
 
 
+def test_numbers_that_are_bound_are_shown():
+    assert "%1 = 2.25" in words(ct.trace(lambda x: x * 2.25, X).to_svg())
+
+
 def test_many_equations_are_drawn_in_blocks():
     def long(x, w):
         for _ in range(100):
