@@ -2,6 +2,7 @@
 #
 #   make demo    set up, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
+#   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
 #   make lint    formatting, lints, types, generated files
 #   make wheel   one abi3 wheel in dist/
 #   make generate  write the files that come from the primitive table
@@ -11,7 +12,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python lint generate wheel bench docs fmt clean
+.PHONY: help demo test test-rust test-python test-browser lint generate wheel bench docs fmt clean
 
 SHELL := /bin/bash
 VENV := .venv
@@ -39,6 +40,12 @@ test-rust:
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples
 	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan
+
+# Not a part of `test`: it needs a browser.
+test-browser: $(VENV)/.module $(VENV)/.extra-test
+	@command -v chromium chromium-browser google-chrome > /dev/null \
+	    || { apt-get update -q && apt-get install -yq --no-install-recommends chromium; }
+	$(PYTHON) -m pytest tests/browser
 
 lint: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	cargo fmt --all --check

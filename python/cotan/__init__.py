@@ -40,6 +40,7 @@ from cotan._core import (
     trace,
     value_and_gradient,
 )
+from cotan._detect import NonFiniteError, detect
 from cotan._functions import *  # noqa: F403
 from cotan._functions import __all__ as _functions
 from cotan._layout import project_to, register
@@ -47,6 +48,7 @@ from cotan._lift import lift, lift_module, lifting
 from cotan._methods import attach as _attach_methods
 from cotan._pictures import attach as _attach_pictures
 from cotan._programs import attach as _attach_programs
+from cotan._report import Report, explain
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._structures import Tangent
 from cotan._update import trainable_leaves, tree_map, update
@@ -67,8 +69,10 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [  # noqa: PLE0604
     "Array",
+    "NonFiniteError",
     "Program",
     "Pullback",
+    "Report",
     "Tangent",
     "__version__",
     "adjoint",
@@ -79,7 +83,9 @@ __all__ = [  # noqa: PLE0604
     "clip_gradient",
     "const",
     "custom_jvp",
+    "detect",
     "dropgrad",
+    "explain",
     "from_dlpack",
     "grad",
     "gradient",

@@ -4,6 +4,7 @@ mod api;
 mod batch;
 mod checkpoint;
 mod custom;
+mod detect;
 mod faults;
 mod host;
 mod layers;

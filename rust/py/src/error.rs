@@ -30,7 +30,10 @@ pub fn to_py(error: Error) -> PyErr {
         // An exception of Python that passed through the core is that exception.
         Error::Foreign(cotan::Foreign(error)) => match error.downcast_ref::<PyErr>() {
             Some(error) => Python::attach(|py| error.clone_ref(py)),
-            None => PyRuntimeError::new_err(message),
+            None => match error.downcast_ref::<cotan::array::NonFinite>() {
+                Some(error) => Python::attach(|py| crate::detect::exception(py, error)),
+                None => PyRuntimeError::new_err(message),
+            },
         },
     }
 }

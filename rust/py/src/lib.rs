@@ -8,6 +8,7 @@ mod batch;
 mod bound;
 mod checkpoint;
 mod convert;
+mod detect;
 mod equation;
 mod error;
 mod fill;
@@ -31,6 +32,7 @@ mod pieces;
 mod profile;
 mod program;
 mod pullback;
+mod report;
 mod rules;
 mod scalar;
 mod site;
@@ -132,6 +134,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         make::set_num_threads,
         make::simd_level,
         make::clear_caches,
+        detect::begin_detection,
+        detect::begin_lines,
+        detect::end_detection,
     );
     #[cfg(feature = "fft")]
     functions!(

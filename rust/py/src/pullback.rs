@@ -16,6 +16,7 @@ use crate::error::OrRaise;
 use crate::inputs::{Inputs, Names, gradients, handed_out, rank_of, selected};
 use crate::natural::HandOut;
 use crate::program::PyProgram;
+use crate::report::Facts;
 use crate::scalar::Operand;
 use crate::tree::{Kind, Leaf, Tree};
 
@@ -64,7 +65,7 @@ impl PyPullback {
         let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
         let kind = |l: &Leaf| (Kind::Handle(rank_of(l.kind)), l.array.aval().clone());
         let held = held_constant(&back, &inputs.leaves, slots.len());
-        Ok(PyPullback {
+        let mut back = PyPullback {
             back,
             held,
             results: Arc::new(results.shape_only(py)?),
@@ -77,7 +78,15 @@ impl PyPullback {
             arrays: inputs.arrays,
             bare: None,
             natural,
-        })
+        };
+        if cotan::prim::records_lines() {
+            let paths = back.argument_paths(py)?;
+            let names: Vec<Arc<str>> = (back.slots.iter())
+                .map(|&slot| paths[slot].as_str().into())
+                .collect();
+            back.back.name_gradients(&names);
+        }
+        Ok(back)
     }
 
     /// Cotangents of the results, in the order of their leaves.
@@ -308,6 +317,38 @@ impl PyPullback {
         self.results.paths("y", &mut places, py);
         forward.set_output_names(places.into_iter().map(Into::into));
         Ok(Some(PyProgram::new(forward, Vec::new())))
+    }
+
+    /// What it holds and why, which cotangents have been computed, and what was avoided: a `Report`.
+    ///
+    /// >>> import cotan as ct
+    /// >>> import numpy as np
+    /// >>> _, back = ct.pullback(lambda x, c: np.sum(x * c), np.ones(3), np.ones(3))
+    /// >>> dx, dc = back(1.0)
+    /// >>> _ = np.asarray(dx)
+    /// >>> back.report().never_computed
+    /// ['c']
+    fn report<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, back) = (slf.py(), slf.get());
+        let paths = back.argument_paths(py)?;
+        let leaf = |slot: usize| paths[slot].as_str();
+        let mut states = vec!["held constant"; paths.len()];
+        for (&slot, &kept) in back.slots.iter().zip(&back.kept) {
+            states[slot] = if kept {
+                "no influence"
+            } else {
+                "not asked for"
+            };
+        }
+        let avals: Vec<&cotan::Aval> = back.kinds.iter().map(|(_, aval)| aval).collect();
+        let facts = Facts {
+            slots: &back.slots,
+            input: &|i| back.input_path(&paths, i).to_string(),
+            leaf: &leaf,
+            states,
+            avals,
+        };
+        facts.report(slf, &back.back)
     }
 
     fn __repr__(&self) -> String {

@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{PyArray, Rank};
 use crate::convert::Borrow;
+use crate::detect::named;
 use crate::error::{OrRaise, enter};
 use crate::inputs::Inputs;
 use crate::natural::Scope;
@@ -185,7 +186,7 @@ pub fn gradient<'py>(
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let y = inputs.call(f)?;
+    let y = named(f, &inputs, inputs.call(f))?;
     let (output, _) = scalar_output("gradient", &y)?;
     drop(y);
     let leaves = inputs.recorded();
@@ -193,7 +194,8 @@ pub fn gradient<'py>(
         let cts = array::gradient(&recording, &output, &leaves, interrupted);
         drop((output, leaves, recording));
         cts
-    })?;
+    });
+    let cts = named(f, &inputs, cts)?;
     inputs.gradients(py, &cts)
 }
 
@@ -213,15 +215,16 @@ pub fn value_and_gradient<'py>(
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let y = inputs.call(f)?;
+    let y = named(f, &inputs, inputs.call(f))?;
     let (output, rank) = scalar_output("value_and_gradient", &y)?;
     drop(y);
     let leaves = inputs.recorded();
-    let (value, cts) = enter(py, |interrupted| {
+    let results = enter(py, |interrupted| {
         let result = array::value_and_gradient(&recording, &output, &leaves, interrupted);
         drop((output, leaves, recording));
         result
-    })?;
+    });
+    let (value, cts) = named(f, &inputs, results)?;
     let value = presented(py, &value, rank, inputs.handles())?;
     Ok((value, inputs.gradients(py, &cts)?))
 }
@@ -250,19 +253,20 @@ pub fn pullback<'py>(
     let recording = Recording::new();
     let mut inputs = Inputs::new(&recording, f, args, wrt, false)?;
     inputs.remember_names(f)?;
-    let y = inputs.call(f)?;
+    let y = named(f, &inputs, inputs.call(f))?;
     let mut results = Flattener::new(Borrow::Copy, false, false);
     let tree = results.flatten(&y, Position::Direct, true, "")?;
     drop(y);
     let kinds: Vec<Kind> = results.leaves.iter().map(|l| l.kind).collect();
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let leaves = inputs.recorded();
-    let (outs, back) = enter(py, |interrupted| {
+    let made = enter(py, |interrupted| {
         let outs: Vec<&Array> = outputs.iter().collect();
         let result = Pullback::new(&recording, &outs, &leaves, interrupted);
         drop((outputs, leaves, recording));
         result
-    })?;
+    });
+    let (outs, back) = named(f, &inputs, made)?;
     let handles = inputs.handles();
     let mut objects = Vec::with_capacity(outs.len());
     for (out, kind) in outs.iter().zip(kinds) {

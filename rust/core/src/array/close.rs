@@ -6,10 +6,11 @@ use smallvec::SmallVec;
 
 use super::Array;
 use super::node::Op;
+use super::report::Marks;
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::kernels::Value;
-use crate::prim::{Cost, Params, Var};
+use crate::prim::{Cost, Params, Place, Var};
 use crate::program::{Builder, FastMap, Program};
 
 /// A program, and the arrays that are its inputs.
@@ -24,6 +25,8 @@ pub struct Closed {
     /// For a run: further arrays on the way whose values are worth keeping. They are the outputs of the
     /// program behind those that were asked for.
     pub kept: Vec<Array>,
+    /// What is to be noted when it has been run: outputs of pullbacks.
+    pub(super) computed: Vec<(Arc<Marks>, usize)>,
 }
 
 /// Values on the way to what is asked for are kept up to this many bytes.
@@ -37,6 +40,32 @@ impl Closed {
     pub fn values(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
         values(&self.inputs, interrupted)
     }
+
+    /// Notes which outputs of pullbacks have been computed.
+    pub(super) fn note_computed(&self) {
+        for (marks, output) in &self.computed {
+            marks.set(*output);
+        }
+    }
+
+    /// The values of the inputs with what is known of these: identity and site.
+    pub(super) fn described(
+        &self,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<(u64, Option<Place>, Value)>> {
+        described(&self.inputs, interrupted)
+    }
+}
+
+/// The values of arrays with what is known of these.
+pub(super) fn described(
+    arrays: &[Array],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<(u64, Option<Place>, Value)>> {
+    let values = values(arrays, interrupted)?;
+    Ok((arrays.iter().zip(values))
+        .map(|(a, value)| (a.id(), a.site().place(), value))
+        .collect())
 }
 
 /// The values of arrays, computed in one run where they are not known.
@@ -140,6 +169,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     }
     let calls = collect_calls(&reached);
     let mut known = Vec::new();
+    let mut computed = Vec::new();
     let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     for (array, next) in &reached {
@@ -158,11 +188,14 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
                     builder.push_inferred(*prim, params, &args, array.aval())
                 }
             },
-            Op::Output(program, i, call) => {
+            Op::Output(program, i, call, marks) => {
+                if let Some(marks) = marks {
+                    computed.push((Arc::clone(marks), *i as usize));
+                }
                 let outs = inlined
                     .entry(*call)
                     .or_insert_with(|| builder.inline(program, &args, &calls[call]));
-                outs[*i].expect("wanted outputs of a call are computed")
+                outs[*i as usize].expect("wanted outputs of a call are computed")
             }
             Op::Leaf | Op::Known | Op::Number(_) => args[0],
         };
@@ -184,6 +217,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         inputs,
         known,
         kept,
+        computed,
     })
 }
 
@@ -279,12 +313,12 @@ fn is_literal(array: &Array) -> bool {
 fn collect_calls(reached: &[(Array, SmallVec<[Array; 2]>)]) -> FastMap<u64, Vec<bool>> {
     let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
     for (array, _) in reached {
-        if let Op::Output(program, i, call) = &array.0.op {
+        if let Op::Output(program, i, call, _) = &array.0.op {
             let program: &Arc<Program> = program;
             let wanted = calls
                 .entry(*call)
                 .or_insert_with(|| vec![false; program.outs().len()]);
-            wanted[*i] = true;
+            wanted[*i as usize] = true;
         }
     }
     calls

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod close;
 mod custom;
+mod detect;
 #[cfg(feature = "linalg")]
 mod linalg;
 mod linear;
@@ -16,6 +17,7 @@ mod node;
 mod once;
 mod pullback;
 mod recording;
+mod report;
 mod rule;
 mod stamped;
 
@@ -27,12 +29,15 @@ use std::sync::atomic::AtomicBool;
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
 pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
+pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
 pub use methods::Over;
 pub use node::Number;
 use node::{Inputs, Node, Op};
 use num_complex::Complex;
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
+use report::Marks;
+pub use report::{Held, Report, Source, Stretch};
 pub use rule::{Tracer, project, write_traced};
 pub use stamped::Operand;
 
@@ -183,14 +188,26 @@ impl Array {
     ///
     /// A function that the program calls back is called once for all of them, however many runs read them.
     pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Array> {
+        Array::call_marked(program, inputs, None)
+    }
+
+    /// The same, and the marks say which outputs have been computed.
+    fn call_marked(
+        program: &Arc<Program>,
+        inputs: &[Array],
+        marks: Option<&Arc<Marks>>,
+    ) -> Vec<Array> {
         if program.has_calls() {
             let program = Arc::new(once::application(program));
-            return Node::call(&program, inputs)
+            return Node::call(&program, inputs, marks)
                 .into_iter()
                 .map(Array)
                 .collect();
         }
-        Node::call(program, inputs).into_iter().map(Array).collect()
+        Node::call(program, inputs, marks)
+            .into_iter()
+            .map(Array)
+            .collect()
     }
 
     /// Dtype and shape.
@@ -240,12 +257,35 @@ impl Array {
         if pending.is_empty() {
             return Ok(());
         }
-        let closed = close::close(&pending, None)?;
+        let mut closed = close::close(&pending, None)?;
+        let is_watched = detect::looks().is_some();
+        if is_watched && closed.program.has_host_calls() {
+            closed.program = detect::logged(&closed.program);
+        }
         let values = closed.values(interrupted)?;
         let plan = sched::plan(&closed.program)?;
         let results = sched::run(&plan, values, interrupted)?;
+        closed.note_computed();
+        if let Some((look, out)) = detect::found(&results[..pending.len()])? {
+            let name = pending[out].output_name();
+            let inputs = closed.described(interrupted)?;
+            let (found, reached) = ((look, &results[out]), (Reached::Read, name));
+            return Err(detect::explain(
+                &closed.program,
+                &inputs,
+                out,
+                found,
+                reached,
+                interrupted,
+            ));
+        }
+        let count = pending.len();
         let arrays = pending.into_iter().chain(&closed.kept);
-        for (array, value) in arrays.zip(results) {
+        for (i, (array, value)) in arrays.zip(results).enumerate() {
+            // What nobody has asked for yet is computed again when somebody does, and looked at then.
+            if i >= count && is_watched && detect::found(std::slice::from_ref(&value))?.is_some() {
+                continue;
+            }
             array.0.set_value(value);
         }
         Ok(())
@@ -309,6 +349,14 @@ impl Array {
     /// The line that recorded it, where lines were recorded (see [`crate::prim::Lines`]).
     pub fn site(&self) -> Site {
         self.0.site
+    }
+
+    /// The name of the output that it is, of a program that was applied.
+    fn output_name(&self) -> Arc<str> {
+        match &self.0.op {
+            Op::Output(program, i, ..) => Arc::clone(&program.output_names()[*i as usize]),
+            _ => "".into(),
+        }
     }
 
     /// Identity: equal for clones of one array.

@@ -8,6 +8,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::Array;
+use super::report::Marks;
 use crate::aval::{Aval, DType};
 use crate::kernels::Value;
 use crate::ops;
@@ -62,8 +63,9 @@ pub(super) enum Op {
     Prim(Prim),
     /// A leaf of a recording (which its tag names): a copy of its input, or of a value from outside.
     Leaf,
-    /// One output of a program that was applied.
-    Output(Arc<Program>, usize, u64),
+    /// One output of a program that was applied: which one, which application it was, and where to note
+    /// that it was computed.
+    Output(Arc<Program>, u32, u64, Option<Arc<Marks>>),
 }
 
 /// A node: immutable but for two things, each of which happens once and changes nothing that can be
@@ -194,7 +196,11 @@ impl Node {
         node
     }
 
-    pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Arc<Node>> {
+    pub fn call(
+        program: &Arc<Program>,
+        inputs: &[Array],
+        marks: Option<&Arc<Marks>>,
+    ) -> Vec<Arc<Node>> {
         let tag = inputs.iter().map(|a| a.0.tag).max().unwrap_or(0);
         let pending = inputs.iter().filter(|a| a.value().is_none());
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
@@ -203,7 +209,7 @@ impl Node {
         let site = here();
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
-                let op = Op::Output(Arc::clone(program), i, call);
+                let op = Op::Output(Arc::clone(program), i as u32, call, marks.cloned());
                 Node::make(
                     op,
                     None,

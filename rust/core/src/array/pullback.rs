@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::close::{Closed, close, values};
+use super::close::{Closed, close, described, values};
+use super::detect::{self, Reached};
+use super::node::Node;
+use super::report::Marks;
 use super::{Array, Recording};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
 use crate::opt::{self, Passes};
-use crate::prim::{Emit, Prim, Var};
+use crate::prim::{Emit, Prim, Site, Var};
 use crate::program::{Builder, FastMap, Lru, Program};
 use crate::sched::{self, Plan, note};
 use crate::transform::{split, vjp};
@@ -27,7 +30,9 @@ pub struct Pullback {
     cotangents: Vec<Option<usize>>,
     /// For each leaf, which output of the program is its cotangent.
     gradients: Vec<Option<usize>>,
-    skipped: Vec<(Prim, u64)>,
+    pub(super) skipped: Vec<(Prim, u64)>,
+    /// Which outputs of the program have been computed.
+    pub(super) marks: Arc<Marks>,
 }
 
 /// All that follows from the structure of a recorded program.
@@ -43,7 +48,12 @@ struct Derived {
     split: OnceLock<Halves>,
     value_and_gradient: OnceLock<Seeded>,
     gradient: OnceLock<Seeded>,
+    /// The same for programs that differ in sites only.
+    sited: Mutex<Vec<Arc<Derived>>>,
 }
+
+/// So many of these are kept.
+const MAX_SITED: usize = 8;
 
 /// The two halves of a joint program, and how the early one is run.
 struct Halves {
@@ -107,12 +117,44 @@ impl Derived {
         // What calls back is not kept, nor looked for: nothing else is equal to it.
         let keep = !primal.has_host_calls();
         if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
-            return Ok(found);
+            return found.with_sites(closed, leaves);
         }
+        let derived = Derived::new(closed, leaves, known)?;
+        if keep {
+            let weight = derived.joint.eqns().len() + 16;
+            table()
+                .get_or_insert_default()
+                .insert(hash, Arc::clone(&derived), weight);
+        }
+        Ok(derived)
+    }
+
+    /// This one, or where lines are recorded one for the lines of this program.
+    fn with_sites(self: Arc<Derived>, closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+        let sites = closed.program.sites();
+        let fits = |d: &Derived| d.primal.sites() == sites;
+        if sites.is_empty() || fits(&self) {
+            return Ok(self);
+        }
+        let all = || self.sited.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all().iter().find(|d| fits(d)) {
+            return Ok(Arc::clone(found));
+        }
+        let new = Derived::new(closed, leaves, self.known.clone())?;
+        let mut all = all();
+        if all.len() >= MAX_SITED {
+            all.remove(0);
+        }
+        all.push(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn new(closed: &Closed, leaves: usize, known: Vec<Var>) -> Result<Arc<Derived>> {
+        let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         let derived = vjp(primal, &wrt)?;
         let joint = cut(&derived.program, primal.num_inputs(), &known);
-        let derived = Arc::new(Derived {
+        Ok(Arc::new(Derived {
             primal: primal.clone(),
             leaves,
             known,
@@ -123,14 +165,8 @@ impl Derived {
             split: OnceLock::new(),
             value_and_gradient: OnceLock::new(),
             gradient: OnceLock::new(),
-        });
-        if keep {
-            let weight = derived.joint.eqns().len() + 16;
-            table()
-                .get_or_insert_default()
-                .insert(hash, Arc::clone(&derived), weight);
-        }
-        Ok(derived)
+            sited: Mutex::default(),
+        }))
     }
 
     /// Value and gradients, or gradients only.
@@ -143,7 +179,15 @@ impl Derived {
         if let Some(found) = cell.get() {
             return Ok(found);
         }
-        let joint = &self.joint;
+        // Nested gradients differentiate this again: what is common now would double with every level.
+        let program = self.seed(&self.joint, with_value)?;
+        let program = Arc::new(opt::optimize(&program, Passes::ALL)?);
+        let plan = OnceLock::new();
+        Ok(cell.get_or_init(|| Seeded { program, plan }))
+    }
+
+    /// A joint program with 1 for the cotangent of its only output, as it is written.
+    fn seed(&self, joint: &Program, with_value: bool) -> Result<Program> {
         let builder = Builder::new();
         let first_known = self.primal.num_inputs() + 1;
         let mut inputs: Vec<Var> = Vec::with_capacity(joint.num_inputs());
@@ -166,10 +210,16 @@ impl Derived {
             .into_iter()
             .flatten()
             .collect();
-        // Nested gradients differentiate this again: what is common now would double with every level.
-        let program = Arc::new(opt::optimize(&builder.finish(outs)?, Passes::ALL)?);
-        let plan = OnceLock::new();
-        Ok(cell.get_or_init(|| Seeded { program, plan }))
+        builder.finish(outs)
+    }
+
+    /// The joint program's values, as they were recorded, without the cotangents among its inputs.
+    fn early(&self) -> Program {
+        let is_late = |v: &Var| self.cotangents.contains(&Some(*v as usize));
+        let inputs: Vec<Var> = (0..self.joint.num_inputs() as Var)
+            .filter(|v| !is_late(v))
+            .collect();
+        (self.joint).extract(&inputs, &self.joint.outs()[..self.primal.outs().len()])
     }
 
     /// The forward half with its plan, and the backward half.
@@ -215,6 +265,7 @@ struct Recorded {
 
 fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<Recorded> {
     let closed = close(outputs, Some((leaves, recording.tag())))?;
+    closed.note_computed();
     let derived = Derived::of(&closed, leaves.len())?;
     note(|counts| counts.add_skipped(&derived.skipped));
     let mut inputs: Vec<Array> = leaves.iter().map(Array::source).collect();
@@ -228,6 +279,7 @@ fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) ->
             inputs: closed.inputs,
             known: Vec::new(),
             kept: Vec::new(),
+            computed: Vec::new(),
         };
         let derived = Derived::of(&again, leaves.len())?;
         return Ok(Recorded {
@@ -304,14 +356,55 @@ fn seeded(
         )));
     }
     let recorded = differentiate(recording, &[output], leaves)?;
-    let seeded = recorded.derived.seeded(with_value)?;
     let slots = recorded.derived.gradients.clone();
+    if !recorded.nested && detect::looks().is_some() {
+        let results = watched(&recorded, with_value, interrupted)?;
+        return Ok((results.into_iter().map(Array::constant).collect(), slots));
+    }
+    let seeded = recorded.derived.seeded(with_value)?;
     if recorded.nested {
         return Ok((Array::call(&seeded.program, &recorded.inputs), slots));
     }
     let inputs = values(&recorded.inputs, interrupted)?;
     let results = sched::run(seeded.plan()?, inputs, interrupted)?;
     Ok((results.into_iter().map(Array::constant).collect(), slots))
+}
+
+/// The results of a run whose results are looked at.
+fn watched(
+    recorded: &Recorded,
+    with_value: bool,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Value>> {
+    let derived = &recorded.derived;
+    let inputs = values(&recorded.inputs, interrupted)?;
+    // What is called back is not to be called once more when the origin is looked for.
+    let logged = (derived.joint.has_host_calls()).then(|| detect::logged(&derived.joint));
+    let results = match &logged {
+        Some(joint) => {
+            let plan = Plan::new(&derived.seed(joint, with_value)?)?;
+            sched::run(&plan, inputs, interrupted)?
+        }
+        None => sched::run(derived.seeded(with_value)?.plan()?, inputs, interrupted)?,
+    };
+    let Some((look, out)) = detect::found(&results)? else {
+        return Ok(results);
+    };
+    let program = derived.seed(logged.as_ref().unwrap_or(&derived.joint), with_value)?;
+    let inputs = described(&recorded.inputs, interrupted)?;
+    // The value is output 0 of the joint program.
+    let slot = out + usize::from(!with_value);
+    let leaf = derived.gradients.iter().position(|g| *g == Some(slot));
+    let reached = leaf.map_or(Reached::Value(0), Reached::Gradient);
+    let (found, reached) = ((look, &results[out]), (reached, "".into()));
+    Err(detect::explain(
+        &program,
+        &inputs,
+        out,
+        found,
+        reached,
+        interrupted,
+    ))
 }
 
 impl Pullback {
@@ -338,11 +431,37 @@ impl Pullback {
         let mut outs: Vec<Array> = if recorded.nested {
             Array::call(&halves.early, &inputs)
         } else {
-            let results = sched::run(&halves.plan, values(&inputs, interrupted)?, interrupted)?;
+            // What is called back is not to be called once more when an origin is looked for.
+            let is_logged = detect::looks().is_some() && halves.early.has_host_calls();
+            let logged = is_logged.then(|| detect::logged(&halves.early));
+            let own_plan = logged.as_ref().map(Plan::of_optimized).transpose()?;
+            let plan = own_plan.as_ref().unwrap_or(&halves.plan);
+            let results = sched::run(plan, values(&inputs, interrupted)?, interrupted)?;
             let count = outputs.len();
+            if let Some((look, out)) = detect::found(&results[..count])? {
+                let inputs = described(&inputs, interrupted)?;
+                let (found, reached) = ((look, &results[out]), (Reached::Value(out), "".into()));
+                let program = logged.unwrap_or_else(|| derived.early());
+                return Err(detect::explain(
+                    &program,
+                    &inputs,
+                    out,
+                    found,
+                    reached,
+                    interrupted,
+                ));
+            }
+            let first = halves.early.num_inputs();
+            let site = |i: usize| {
+                let var = halves.early.outs()[i] as usize;
+                var.checked_sub(first)
+                    .map_or(Site::NONE, |k| halves.early.site(k))
+            };
             let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
             let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
-            results?.into_iter().map(Array::constant).collect()
+            (results?.into_iter().enumerate())
+                .map(|(i, value)| Array(Node::known_at(value, site(i))))
+                .collect()
         };
         let residuals = outs.split_off(outputs.len());
         let sources = inputs.iter().map(Array::id).collect();
@@ -360,6 +479,7 @@ impl Pullback {
             .map(|g| g.map(|g| g - outputs.len()))
             .collect();
         let program = Arc::clone(&halves.late);
+        let marks = Marks::new(program.outs().len());
         let skipped = derived.skipped.clone();
         Ok((
             outs,
@@ -371,6 +491,7 @@ impl Pullback {
                 cotangents: slots,
                 gradients,
                 skipped,
+                marks,
             },
         ))
     }
@@ -394,7 +515,7 @@ impl Pullback {
             });
         }
         inputs.extend_from_slice(&self.residuals);
-        let outs = Array::call(&self.program, &inputs);
+        let outs = Array::call_marked(&self.program, &inputs, Some(&self.marks));
         Ok(self
             .gradients
             .iter()
@@ -444,6 +565,7 @@ impl Pullback {
             let all: Vec<Var> = (0..forward.num_inputs() as Var).collect();
             Arc::new(forward.extract(&all, &outs))
         });
+        let count_outs = outs.len();
         Pullback {
             program: Arc::new(self.program.extract(&inputs, &outs)),
             forward,
@@ -452,7 +574,19 @@ impl Pullback {
             cotangents: self.cotangents.clone(),
             gradients,
             skipped: self.skipped.clone(),
+            marks: Marks::new(count_outs),
         }
+    }
+
+    /// Names the cotangents of the leaves in the program that it applies.
+    pub fn name_gradients(&mut self, names: &[Arc<str>]) {
+        let mut outputs: Vec<Arc<str>> = self.program.output_names().to_vec();
+        for (slot, name) in self.gradients.iter().zip(names) {
+            if let Some(out) = *slot {
+                outputs[out] = Arc::clone(name);
+            }
+        }
+        Arc::make_mut(&mut self.program).set_output_names(outputs);
     }
 
     /// The program that it applies: cotangents and residuals in, cotangents of leaves out.

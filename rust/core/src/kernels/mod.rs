@@ -7,6 +7,7 @@
 
 mod buffer;
 mod ctx;
+mod finite;
 #[cfg(feature = "fft")]
 mod fourier;
 mod fused;
@@ -23,6 +24,7 @@ mod view;
 
 pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
 pub use ctx::Ctx;
+pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
 pub use fused::{Fused, FusedBuilder, ReduceOp, Reg};

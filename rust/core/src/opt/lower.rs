@@ -14,10 +14,25 @@ pub fn has_composites(program: &Program) -> bool {
 }
 
 /// The program without composites; the same program when it has none.
-pub fn lower(program: Program) -> Result<Program> {
-    if !has_composites(&program) {
-        return Ok(program);
+pub fn lower(mut program: Program) -> Result<Program> {
+    // A composite may consist of composites.
+    while has_composites(&program) {
+        program = written(&program, true)?;
     }
+    Ok(program)
+}
+
+/// The program with what functions with rules of their own consist of in place of their calls.
+pub fn inline_rules(mut program: Program) -> Result<Program> {
+    let is_rule = |eqn: &Eqn, p: &Program| matches!(p.params(eqn), Params::Custom { .. });
+    while program.eqns.iter().any(|eqn| is_rule(eqn, &program)) {
+        program = written(&program, false)?;
+    }
+    Ok(program)
+}
+
+/// With calls of rules taken apart, and other composites too if they are to be.
+fn written(program: &Program, all: bool) -> Result<Program> {
     let builder = Builder::new();
     let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
     for (i, name) in program.inputs.iter().enumerate() {
@@ -53,15 +68,14 @@ pub fn lower(program: Program) -> Result<Program> {
                 }
                 continue;
             }
-            (Some(Kernel::Lower(write)), _) => write(&x(), params).var,
+            (Some(Kernel::Lower(write)), _) if all => write(&x(), params).var,
             (_, Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
             _ => builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(var as Var)),
         };
     }
     let outs = program.outs.iter().map(|&v| map[v as usize]).collect();
     let mut lowered = builder.finish(outs)?;
-    lowered.outputs = program.outputs;
+    lowered.outputs.clone_from(&program.outputs);
     lowered.debug_verify();
-    // A composite may consist of composites.
-    lower(lowered)
+    Ok(lowered)
 }

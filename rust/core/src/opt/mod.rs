@@ -4,5 +4,5 @@ mod lower;
 mod rewrite;
 mod simplify;
 
-pub use lower::{has_composites, lower};
+pub use lower::{has_composites, inline_rules, lower};
 pub use simplify::{Passes, optimize};
