@@ -46,6 +46,7 @@ from cotan._functions import __all__ as _functions
 from cotan._layout import project_to, register
 from cotan._lift import lift, lift_module, lifting
 from cotan._methods import attach as _attach_methods
+from cotan._onnx import to_onnx
 from cotan._pictures import attach as _attach_pictures
 from cotan._programs import attach as _attach_programs
 from cotan._report import Report, explain
@@ -107,6 +108,7 @@ __all__ = [  # noqa: PLE0604
     "set_num_threads",
     "showgrad",
     "simd_level",
+    "to_onnx",
     "trace",
     "trainable_leaves",
     "tree_map",

@@ -11,6 +11,7 @@ mod convert;
 mod detect;
 mod equation;
 mod error;
+mod export;
 mod fill;
 mod flatten;
 mod fork;
@@ -113,6 +114,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::pullback,
         transforms::trace,
         batch::call_vmap,
+        export::record,
+        export::with_gradient,
+        export::plain,
         transforms::isderiving,
         transforms::is_traced,
         transforms::nestlevel,

@@ -50,6 +50,16 @@ impl PyProgram {
         }
     }
 
+    /// The program itself.
+    pub fn core(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Values of its last inputs.
+    pub fn constants(&self) -> &[Array] {
+        &self.constants
+    }
+
     /// How many inputs have no value.
     fn free(&self) -> usize {
         self.program.num_inputs() - self.constants.len()
@@ -223,6 +233,17 @@ impl PyProgram {
             };
         }
         Ok(PyProgram::new(program, self.constants.clone()))
+    }
+
+    /// Writes it to an ONNX file: inputs and outputs under their names (`x0`, ... and `y`, or `y[0]`, ..., where
+    /// they have none), the values that are bound to it as initializers.
+    ///
+    /// Raises `ValueError` for what ONNX cannot express, with the reason, and `ImportError` without the
+    /// package onnx (`pip install 'cotan[onnx]'`).
+    fn to_onnx(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        let exporter = slf.py().import("cotan._onnx")?;
+        exporter.call_method1("export_program", (slf, path))?;
+        Ok(())
     }
 
     /// The program of some of its outputs, given by positions and names, one or a list of them. Equations and

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotan::Array;
+use cotan::{Array, Program};
 use cotan::array::Pullback;
 use cotan::program::FastMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -349,6 +349,20 @@ impl PyPullback {
             avals,
         };
         facts.report(slf, &back.back)
+    }
+
+    /// Writes it to an ONNX file. The input is the cotangent, `dy` (`dy[0]`, `dy.loss`, ... when the function
+    /// has several results); the outputs are the cotangents of the arguments that have one, `dx` for `x`, in
+    /// their order. What it keeps is in the file, as initializers.
+    ///
+    /// Raises `ValueError` for what ONNX cannot express, with the reason, and for a file of more than 2 GB;
+    /// `ImportError` without the package onnx (`pip install 'cotan[onnx]'`).
+    fn to_onnx(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        let program = Program::clone(self.program(py)?.core());
+        let program = PyProgram::new(program, self.back.residuals().to_vec());
+        let exporter = py.import("cotan._onnx")?;
+        exporter.call_method1("export_program", (program, path))?;
+        Ok(())
     }
 
     fn __repr__(&self) -> String {

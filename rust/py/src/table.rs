@@ -34,6 +34,15 @@ pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
         Onnx::None(reason) => (None, Some(reason)),
     };
     out.set_item("onnx", onnx)?;
+    // The same for the exporter: operator and opset version, or the name of a recipe.
+    let (operator, since, recipe) = match def.onnx {
+        Onnx::Op(name, since) => (Some(name), Some(since), None),
+        Onnx::Recipe(name) => (None, None, Some(name)),
+        Onnx::None(_) => (None, None, None),
+    };
+    out.set_item("onnx_operator", operator)?;
+    out.set_item("onnx_since", since)?;
+    out.set_item("onnx_recipe", recipe)?;
     out.set_item("onnx_reason", reason)?;
     let (wgsl, reason) = match def.wgsl {
         Wgsl::Expr(text) => (Some(text), None),

@@ -29,10 +29,11 @@ thread_local! {
 }
 
 /// Counts a program that is being traced, until it is dropped.
-struct Tracing;
+pub struct Tracing;
 
 impl Tracing {
-    fn enter() -> Tracing {
+    /// Counts one more.
+    pub fn enter() -> Tracing {
         TRACING.set(TRACING.get() + 1);
         Tracing
     }

@@ -64,7 +64,7 @@ primitives! {
             batching: Batching::Leading,
         },
         cost: Dear,
-        onnx: Onnx::Recipe("custom"),
+        onnx: Onnx::None("written out before it is exported"),
         wgsl: Wgsl::None("lowered before it is computed"),
         numpy: "",
         samples: Samples::None("what it computes is a program of its own"),

@@ -35,7 +35,7 @@ primitives! {
             batching: Batching::Leading,
         },
         cost: Dear,
-        onnx: Onnx::Recipe("fft"),
+        onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
         samples: Samples::List(|| vec![
@@ -76,7 +76,7 @@ primitives! {
             batching: Batching::Leading,
         },
         cost: Dear,
-        onnx: Onnx::Recipe("rfft"),
+        onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
         samples: Samples::List(|| vec![
@@ -119,7 +119,7 @@ primitives! {
             batching: Batching::Leading,
         },
         cost: Dear,
-        onnx: Onnx::Recipe("irfft"),
+        onnx: Onnx::None("ONNX has no complex numbers"),
         wgsl: Wgsl::None("a transform"),
         numpy: "",
         samples: Samples::List(|| vec![

@@ -1,0 +1,373 @@
+"""Programs as ONNX files.
+
+`_onnx_graph` writes graphs, `_onnx_recipes` and `_onnx_arrays` know what primitives become in them,
+`_onnx_sizes` finds out how shapes follow from sizes that are left open.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._onnx_graph import (
+    FIRST_ONLY,
+    IR_VERSION,
+    OPSET,
+    Equation,
+    Graph,
+    equation,
+    need_onnx,
+    tensor_type,
+)
+from cotan._onnx_sizes import Misfit, Size, Symbols, choose, merge
+
+Path_ = str | os.PathLike[str]
+
+_TABLE: dict[str, Any] = {}
+
+
+def _table() -> dict[str, Any]:
+    if not _TABLE:
+        _TABLE.update((entry["name"], entry) for entry in _core.table())
+    return _TABLE
+
+
+def to_onnx(
+    f: Callable[..., Any],
+    /,
+    *args: Any,
+    path: Path_,
+    gradient: bool = False,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> None:
+    """Write a function to an ONNX file, with its gradient if asked for.
+
+    The function is recorded on the arguments, so control flow takes the way that it takes for them. Every
+    array among the arguments becomes an input, named by its path (`x`, `net.w1`), with the dtype and shape
+    that it has here. Python floats are inputs too, float64 scalars; numbers in `ct.const` are a part of the
+    graph, and so is what the function closes over.
+
+    Parameters
+    ----------
+    f
+        What to export; it may take gradients itself.
+    args
+        Arguments like those that the graph will be given.
+    path
+        Where to write. An old file there stays whole until the new one is complete.
+    gradient
+        Whether to export the gradient too, with respect to all that `ct.gradient` would differentiate with
+        respect to: not what is in `ct.const`. Then `f` has to return a real scalar. Arguments without
+        influence have no output.
+    dynamic
+        Axes whose size is left open, with a name for the size: `{"x": {0: "batch"}}`. The function is
+        recorded several times at different sizes to find out what follows from them.
+
+    The outputs are `y` (`y[0]`, `y.loss`, ... when the function returns a structure), then `dx` for each
+    argument `x` that has a gradient. Where an argument has such a name, the output gets a `_` behind it.
+
+    Raises `ValueError` for what ONNX cannot express, with the name of the operation and the reason, and for
+    a file of more than 2 GB; `ImportError` without the package onnx (`pip install 'cotan[onnx]'`).
+
+    >>> import cotan as ct, numpy as np, onnxruntime, os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "f.onnx")
+    >>> ct.to_onnx(lambda x: np.sum(x**2), np.ones(3), path=file, gradient=True)
+    >>> session = onnxruntime.InferenceSession(file)
+    >>> [o.name for o in session.get_outputs()]
+    ['y', 'dx']
+    >>> session.run(None, {"x": np.array([1.0, 2.0, 3.0])})
+    [np.float64(14.0), array([2., 4., 6.])]
+    """
+    need_onnx()
+    if dynamic:
+        merged, symbols, layout = _at_sizes(f, args, gradient, dynamic)
+    else:
+        recorded = _Recorded(f, args, {}, gradient)
+        merged, symbols, layout = recorded.plain, {}, recorded
+    _write(merged, path, layout.inputs, layout.outputs, symbols, dynamic or {})
+
+
+class _Recorded:
+    """A function recorded for export, with names of the inputs and outputs."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        replaced: dict[str, Any],
+        gradient: bool,
+    ) -> None:
+        program, results, able, self.leaves = _core.record(f, args, replaced)
+        self.inputs = [v.name for v in program.inputs][: len(able)]
+        self.outputs = [f"y{path}" for path in results]
+        if gradient:
+            _check_scalar(program, results)
+            program, slots = _core.with_gradient(program, able)
+            named = sorted(
+                (slot, name)
+                for slot, name in zip(slots, self.inputs, strict=False)
+                if slot is not None
+            )
+            self.outputs += [f"d{name}" for _, name in named]
+        self.plain = _core.plain(program)
+
+
+def _check_scalar(program: Any, results: list[str]) -> None:
+    plain = _core.plain(program)
+    dtype, shape = plain["types"][plain["outputs"][0]] if len(results) == 1 else ("structure", [0])
+    if shape or not dtype.startswith("float"):
+        what = f"{len(results)} results" if len(results) != 1 else f"{dtype}{shape}"
+        raise ValueError(
+            f"to_onnx: with gradient=True the function must return a real scalar, not {what}; reduce it "
+            "(np.sum), or export ct.pullback's result (back.to_onnx)"
+        )
+
+
+def _at_sizes(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    gradient: bool,
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> tuple[dict[str, Any], Symbols, _Recorded]:
+    """Record a function at several sizes, and make one program of what they have in common."""
+    first = _Recorded(f, args, {}, gradient)
+    leaves = dict(zip(first.inputs, first.leaves, strict=True))
+    fixed = {n for leaf in leaves.values() for n in np.shape(leaf)}
+    for name, axes in dynamic.items():
+        if name not in leaves:
+            raise ValueError(f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}")
+        for axis in axes:
+            shape = np.shape(leaves[name])
+            if not 0 <= axis < len(shape) or shape[axis] == 0:
+                raise ValueError(
+                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with elements "
+                    "(axes are counted from 0)"
+                )
+    names = list(dict.fromkeys(symbol for axes in dynamic.values() for symbol in axes.values()))
+    symbols = choose(names, fixed)
+    count = len(next(iter(symbols.values())))
+    parts = []
+    for j in range(count):
+        replaced = {}
+        for name, axes in dynamic.items():
+            array = np.asarray(leaves[name])
+            for axis, symbol in axes.items():
+                n = symbols[symbol][j]
+                array = np.take(array, np.arange(n) % array.shape[axis], axis)
+            replaced[name] = array
+        sizes = ", ".join(f"{s} = {symbols[s][j]}" for s in names)
+        try:
+            parts.append(_Recorded(f, args, replaced, gradient))
+        except Exception as error:
+            error.add_note(f"to_onnx: while the function was recorded at {sizes} (dynamic=)")
+            raise
+    return _merged(parts, symbols), symbols, first
+
+
+def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
+    first = parts[0].plain
+    names = ", ".join(symbols)
+    lists = [p.plain["equations"] for p in parts]
+    for k, equations in enumerate(zip(*lists, strict=False)):
+        if len({(e[0], tuple(e[1])) for e in equations}) > 1:
+            _differ(names, f"equation {k} is {equations[0][0]} or {equations[-1][0]}")
+    if len({len(entries) for entries in lists}) > 1:
+        _differ(names, f"it has {len(lists[0])} or {len(lists[-1])} equations")
+    merged: dict[str, Any] = {
+        "names": first["names"],
+        "constants": [
+            _constant([p.plain["constants"][i] for p in parts], names)
+            for i in range(len(first["constants"]))
+        ],
+    }
+    try:
+        for key in ("outputs", "types", "equations"):
+            merged[key] = merge([p.plain[key] for p in parts], key)
+    except Misfit as error:
+        _differ(names, f"its {error}")
+    return merged
+
+
+def _differ(names: str, what: str) -> None:
+    raise ValueError(
+        f"to_onnx: the recorded program depends on {names} in more than its shapes: {what}; leave the size "
+        "fixed, or write the function without branches, loops and products over that axis"
+    )
+
+
+class Ramp:
+    """A constant array that differs between recordings: numbers from a start in equal steps, repeated or
+    not.
+    """
+
+    def __init__(self, start: Any, step: Any, shape: list[Any], dtype: str) -> None:
+        self.start, self.step, self.shape, self.dtype = start, step, shape, dtype
+
+
+def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
+    """Give a constant that is the same in all recordings, or how it follows from the sizes."""
+    first = arrays[0]
+    shapes = [list(a.shape) for a in arrays]
+    if all(s == shapes[0] for s in shapes) and all(a.tobytes() == first.tobytes() for a in arrays):
+        return first
+    dtype = first.dtype.name
+    try:
+        shape = merge(shapes, "constants")
+        starts = [a.flat[0].item() for a in arrays]
+        if all(np.all(a == a.flat[0]) for a in arrays):
+            return Ramp(merge(starts, "constants"), 0, shape, dtype)
+        steps = [(a.flat[1] - a.flat[0]).item() for a in arrays]
+        flat = [a0 + s * np.arange(a.size) for a0, s, a in zip(starts, steps, arrays, strict=True)]
+        even = all(np.array_equal(a.ravel(), r) for a, r in zip(arrays, flat, strict=True))
+        if first.ndim == 1 and even:
+            return Ramp(merge(starts, "constants"), merge(steps, "constants"), shape, dtype)
+    except Misfit:
+        pass
+    raise ValueError(
+        f"to_onnx: an array of shape {tuple(shapes[0])}, {tuple(shapes[1])}, ... that the function makes "
+        f"depends on {names} in a way that is not known to the exporter, which are equal numbers and "
+        "arange; pass it as an argument, or compute it from one"
+    )
+
+
+def _ramp(g: Graph, c: Ramp) -> str:
+    def number(value: Any) -> str:
+        if isinstance(value, Size):
+            return g.cast(g.scalar(g.length(value)), c.dtype)
+        if isinstance(value, (int, float)):
+            return g.const(value, c.dtype)
+        return g.factor(value, c.dtype)
+
+    if c.step == 0:
+        return g.expand(number(c.start), c.shape)
+    count = g.scalar(g.length(c.shape[0]))
+    steps = g.op("Range", g.const(0, "int64"), count, g.const(1, "int64"))
+    steps = g.op("Mul", g.cast(steps, c.dtype), number(c.step))
+    return str(g.op("Add", steps, number(c.start)))
+
+
+def export_program(program: Any, path: Path_) -> None:
+    """Write a program: what `Program.to_onnx` and `Pullback.to_onnx` do."""
+    plain = _core.plain(program)
+    count = len(plain["names"]) - len(plain["constants"])
+    inputs = [name or f"x{i}" for i, name in enumerate(plain["names"][:count])]
+    results = plain["output_names"]
+    one = len(results) == 1
+    outputs = [name or ("y" if one else f"y[{i}]") for i, name in enumerate(results)]
+    _write(plain, path, inputs, outputs, {}, {})
+
+
+def _write(
+    plain: dict[str, Any],
+    path: Path_,
+    inputs: list[str],
+    outputs: list[str],
+    symbols: Symbols,
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> None:
+    g = Graph(symbols)
+    model = _model(g, plain, inputs, outputs, dynamic)
+    g.onnx.checker.check_model(model, full_check=True)
+    _save(model.SerializeToString(), Path(path))
+
+
+def _model(
+    g: Graph,
+    plain: dict[str, Any],
+    inputs: list[str],
+    outputs: list[str],
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> Any:
+    types = plain["types"]
+    inputs = [g.name(name) for name in inputs]
+    # Arguments may have the name of a result; theirs stays.
+    outputs = [g.name(name) for name in outputs]
+    for name, axes in dynamic.items():
+        for axis, symbol in axes.items():
+            g.where.setdefault(symbol, (name, axis))
+    variables: dict[int, str] = dict(enumerate(inputs))
+    equations = _needed(plain)
+    used = {a for e in equations for a in e[1]} | set(plain["outputs"])
+    for i, constant in enumerate(plain["constants"]):
+        var = len(inputs) + i
+        if var not in used:
+            continue
+        if isinstance(constant, Ramp):
+            variables[var] = _ramp(g, constant)
+        else:
+            name = plain["names"][var] or f"residual_{i}"
+            variables[var] = g.initializer(g.name(name), np.asarray(constant))
+    for name, args, out, params in equations:
+        e = Equation(
+            name, [variables[a] for a in args], [types[a] for a in args], types[out], params
+        )
+        try:
+            variables[out] = equation(g, e, _table())
+        except Misfit as error:
+            e.refuse(f"its {error} do not follow from {', '.join(g.symbols)}; leave the size fixed")
+    for name, var in zip(outputs, plain["outputs"], strict=True):
+        g.nodes.append(g.onnx.helper.make_node("Identity", [variables[var]], [name]))
+    graph = g.onnx.helper.make_graph(
+        g.nodes,
+        "cotan",
+        [_info(g, name, types[i]) for i, name in enumerate(inputs)],
+        [_info(g, n, types[v]) for n, v in zip(outputs, plain["outputs"], strict=True)],
+        g.initializers,
+    )
+    return g.onnx.helper.make_model(
+        graph,
+        opset_imports=[g.onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="cotan",
+        producer_version=_core.__version__,
+    )
+
+
+def _needed(plain: dict[str, Any]) -> list[Any]:
+    """Give the equations that the outputs need, without what ONNX computes in one step."""
+    needed = set(plain["outputs"])
+    kept = []
+    for name, args, out, params in reversed(plain["equations"]):
+        if out in needed:
+            used = args[:1] if name in FIRST_ONLY else args
+            needed.update(used)
+            kept.append((name, used, out, params))
+    return kept[::-1]
+
+
+def _info(g: Graph, name: str, type: Any) -> Any:
+    dtype, shape = type
+    if dtype.startswith("complex"):
+        raise ValueError(
+            f"to_onnx: {name} is of dtype {dtype}, and ONNX has no complex numbers; write real and "
+            "imaginary parts as two real arrays"
+        )
+    symbol = {sizes: name for name, sizes in g.symbols.items()}
+    dims = [symbol.get(n.values) if isinstance(n, Size) else n for n in shape]
+    return g.onnx.helper.make_tensor_value_info(name, tensor_type(g.onnx, dtype), dims)
+
+
+def _save(data: bytes, path: Path) -> None:
+    """Write beside the target and rename, so that there is a whole file at any time."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"to_onnx: {path} is not a regular file")
+    # Through a link to what it points to.
+    path = path.resolve()
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # A temporary file is its owner's only; this one is to be as any other.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(beside).chmod(0o666 & ~mask)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
