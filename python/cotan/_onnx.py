@@ -200,8 +200,8 @@ def _differ(names: str, what: str) -> None:
 
 
 class Ramp:
-    """A constant array that differs between recordings: numbers from a start in equal steps, repeated or
-    not.
+    """A constant array that differs between recordings: numbers from a start in equal steps along one axis,
+    or all equal (with the step 0).
     """
 
     def __init__(self, start: Any, step: Any, shape: list[Any], dtype: str) -> None:
@@ -223,7 +223,7 @@ def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
         steps = [(a.flat[1] - a.flat[0]).item() for a in arrays]
         flat = [a0 + s * np.arange(a.size) for a0, s, a in zip(starts, steps, arrays, strict=True)]
         even = all(np.array_equal(a.ravel(), r) for a, r in zip(arrays, flat, strict=True))
-        if first.ndim == 1 and even:
+        if sum(n != 1 for n in shape) == 1 and even:
             return Ramp(merge(starts, "constants"), merge(steps, "constants"), shape, dtype)
     except Misfit:
         pass
@@ -244,10 +244,10 @@ def _ramp(g: Graph, c: Ramp) -> str:
 
     if c.step == 0:
         return g.expand(number(c.start), c.shape)
-    count = g.scalar(g.length(c.shape[0]))
+    (count,) = (g.scalar(g.length(n)) for n in c.shape if n != 1)
     steps = g.op("Range", g.const(0, "int64"), count, g.const(1, "int64"))
     steps = g.op("Mul", g.cast(steps, c.dtype), number(c.step))
-    return str(g.op("Add", steps, number(c.start)))
+    return g.reshape(g.op("Add", steps, number(c.start)), c.shape)
 
 
 def export_program(program: Any, path: Path_) -> None:

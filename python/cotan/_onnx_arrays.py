@@ -194,13 +194,6 @@ def _mean(g: Graph, e: Equation) -> str:
     return str(g.op("Div", _reduced(g, "ReduceSum", e.x[0], axes), number))
 
 
-def _logsumexp(g: Graph, e: Equation) -> str:
-    axes, shape = e.params["axes"], e.types[0][1]
-    if any(shape[a] == 0 for a in axes):
-        return g.expand(g.const(-np.inf, e.source), e.shape)
-    return _reduced(g, "ReduceLogSumExp", e.x[0], axes)
-
-
 def _cumsum(g: Graph, e: Equation) -> str:
     axis = g.const(np.asarray(e.params["axis"], np.int64))
     return str(g.op("CumSum", e.x[0], axis, reverse=int(e.params["reverse"])))
@@ -342,7 +335,7 @@ PARAMETRIC: dict[str, Recipe] = {
     "Concat": _concatenate,
     "ReduceSum": _reduce("ReduceSum"),
     "ReduceProd": _reduce("ReduceProd"),
-    "ReduceLogSumExp": _logsumexp,
+    "ReduceLogSumExp": _reduce("ReduceLogSumExp"),
     "CumSum": _cumsum,
     "Range": _iota,
     "Gather": _gather,

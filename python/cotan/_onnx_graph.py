@@ -58,7 +58,8 @@ class Equation:
     def refuse(self, reason: str) -> NoReturn:
         """Refuse the equation by name."""
         shapes = ", ".join(f"{d}[{','.join(map(str, s))}]" for d, s in self.types)
-        raise ValueError(f"to_onnx: {self.name}({shapes}) has no ONNX form: {reason}")
+        name = f"{self.name} {self.params['name']}" if "name" in self.params else self.name
+        raise ValueError(f"to_onnx: {name}({shapes}) has no ONNX form: {reason}")
 
 
 class Graph:
@@ -143,18 +144,22 @@ class Graph:
         return self._sizes[name]
 
     def _formula(self, value: Size) -> str:
-        terms, divisor = fit_length(value.values, self.symbols)
+        terms, divisor, factor, offset = fit_length(value.values, self.symbols)
         total = ""
-        for term, factor in terms.items():
-            part = self.length(factor) if factor != 1 or not term else ""
+        for term, coefficient in terms.items():
+            part = self.length(coefficient) if coefficient != 1 or not term else ""
             for symbol in term:
                 part = self.op("Mul", part, self._symbol(symbol)) if part else self._symbol(symbol)
             total = self.op("Add", total, part) if total else part
-        if divisor == 1:
-            return total or self.length(0)
-        # Lengths are not negative, but what is divided here may be, and integers divide towards zero.
-        remainder = self.op("Mod", total, self.length(divisor))
-        return str(self.op("Div", self.op("Sub", total, remainder), self.length(divisor)))
+        if divisor != 1:
+            # What is divided may be negative, and integers are divided towards zero.
+            remainder = self.op("Mod", total, self.length(divisor))
+            total = self.op("Div", self.op("Sub", total, remainder), self.length(divisor))
+        if factor != 1:
+            total = self.op("Mul", total, self.length(factor))
+        if offset != 0:
+            total = self.op("Add", total, self.length(offset))
+        return total
 
     def lengths(self, values: Sequence[Any]) -> str:
         """Give several lengths as one array."""
@@ -184,6 +189,10 @@ class Graph:
 
     def cast(self, x: str, dtype: str) -> str:
         """Convert to a dtype."""
+        known = self.known.get(x)
+        if known is not None and known.size <= 16 and known.dtype.kind in "biuf":
+            if known.dtype.kind in "biu" or dtype.startswith("float"):
+                return self.const(known, dtype)
         return str(self.op("Cast", x, to=tensor_type(self.onnx, dtype)))
 
     def where_(self, cond: str, x: str, y: str) -> str:

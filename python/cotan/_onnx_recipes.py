@@ -341,6 +341,12 @@ def _log_to(base: float) -> Callable[[_Math, str], str]:
     return formula
 
 
+def _sigmoid(m: _Math, x: str) -> str:
+    # The runtime's own is cut off where the result is small.
+    e = m.Exp(m.Neg(m.Abs(x)))
+    return m.Div(m.where(m.Less(x, 0), e, 1), m.Add(e, 1))
+
+
 def _softplus(m: _Math, x: str) -> str:
     return m.Add(m.Max(x, 0), m.log1p(m.Exp(m.Neg(m.Abs(x)))))
 
@@ -452,6 +458,7 @@ RECIPES: dict[str, Recipe] = {
     "log10": _math(_log_to(10)),
     "log1p": _math(_Math.log1p),
     "cbrt": _math(_cbrt),
+    "sigmoid": _math(_sigmoid),
     "softplus": _math(_softplus),
     "erfc": _in_double(_Math.erfc),
     "hypot": _math(_hypot),

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 Symbols = dict[str, tuple[int, ...]]
-# A polynomial: for each product of symbols its factor, and what everything is divided by (downwards).
-Polynomial = tuple[dict[tuple[str, ...], int], int]
+# A polynomial (for each product of symbols its coefficient), what it is divided by (downwards), what this
+# is multiplied by, and what is added.
+Polynomial = tuple[dict[tuple[str, ...], int], int, int, int]
 # A power: factor, then (symbol, what is added to it, exponent) for each.
 Power = tuple[float, tuple[tuple[str, int, float], ...]]
 
@@ -140,7 +141,7 @@ def fit_length(values: tuple[int, ...], symbols: Symbols) -> Polynomial:
     """Find the formula of a length; `Misfit` when there is none."""
     for name, known in symbols.items():
         if known == values:
-            return {(name,): 1}, 1
+            return {(name,): 1}, 1, 1, 0
     found = _polynomial(values, symbols) or _quotient(values, symbols) or _monomial(values, symbols)
     if found is None:
         raise Misfit(f"lengths {values}")
@@ -174,16 +175,24 @@ def _polynomial(values: tuple[int, ...], symbols: Symbols) -> Polynomial | None:
     coefficients = [rows[i][-1] for i in range(solved)]
     divisor = int(np.lcm.reduce([c.denominator for c in coefficients]))
     terms = {t: int(c * divisor) for t, c in zip(basis, coefficients, strict=True) if c != 0}
-    return terms, divisor
+    return terms, divisor, 1, 0
 
 
 def _quotient(values: tuple[int, ...], symbols: Symbols) -> Polynomial | None:
-    """Try `(a * n + b) // d`."""
-    for name, n in symbols.items():
+    """Try `(a * n + b) // d * factor + offset`."""
+    wanted = np.asarray(values)
+    for name, known in symbols.items():
+        n = np.asarray(known)
         for d, a in product(range(2, 9), range(1, 5)):
-            for b in range(-2 * d, 2 * d + 1):
-                if all((a * s + b) // d == v for s, v in zip(n, values, strict=True)):
-                    return {(): b, (name,): a}, d
+            for b in range(d):
+                q = (a * n + b) // d
+                change = q[-1] - q[0]
+                if change == 0:
+                    continue
+                factor = int((wanted[-1] - wanted[0]) // change)
+                offset = int(wanted[0] - q[0] * factor)
+                if factor != 0 and np.array_equal(q * factor + offset, wanted):
+                    return {(): b, (name,): a}, d, factor, offset
     return None
 
 
@@ -194,7 +203,7 @@ def _monomial(values: tuple[int, ...], symbols: Symbols) -> Polynomial | None:
         term = tuple(name for name, k in pairs for _ in range(k))
         parts = [divmod(v, _at(term, symbols, j)) for j, v in enumerate(values)]
         if len({q for q, _ in parts}) == 1 and not any(r for _, r in parts):
-            return {term: parts[0][0]}, 1
+            return {term: parts[0][0]}, 1, 1, 0
     return None
 
 

@@ -375,7 +375,7 @@ elementwise! { $
         lane: Sigmoid,
         partials: Some(|x, out, _| Times(out * (-x[0]).sigmoid())),
         cost: Dear,
-        onnx: Onnx::Op("Sigmoid", 6),
+        onnx: Onnx::Recipe("sigmoid"),
         wgsl: Wgsl::Expr("(1.0 / (1.0 + exp(-{0})))"),
         numpy: "(1 / (1 + np.exp(-{0})))",
         samples: [(-4.0, 4.0)],
