@@ -178,16 +178,32 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
 
 
 def full_svd(a: Any) -> tuple[Any, Any, Any]:
-    """Give square U and Vᴴ; those of a matrix that is not square have no derivative."""
+    """Give square U and Vᴴ.
+
+    The vectors beyond the singular values span what is orthogonal to the others; which ones they
+    are is a choice, and they are taken to move no further than they have to.
+    """
     m, n = a.shape[-2:]
     if m == n:
         return svd(a)
     k = min(m, n)
-    parts = known(_core.apply("full_svd", a))
+    parts = known(_core.apply("full_svd", constant(a)))
     u = _columns(parts, k, m, m)
-    rows = parts[..., k + m * m :]
-    s = svdvals(a) if is_followed(a) else _real(parts[..., :k])
-    return u, s, _core.reshape(rows, (*a.shape[:-2], n, n))
+    vh = _core.reshape(parts[..., k + m * m :], (*a.shape[:-2], n, n))
+    if not is_followed(a):
+        return u, _real(parts[..., :k]), vh
+    left, s, right = svd(a)
+    if m > n:
+        columns = _completed(swap(left), swap(u)[..., k:, :])
+        return swap(_core.concatenate([swap(left), columns], -2)), s, right
+    return left, s, _core.concatenate([right, _completed(right, vh[..., k:, :])], -2)
+
+
+def _completed(rows: Any, others: Any) -> Any:
+    """Keep constant orthonormal rows orthogonal to some that move, and of length 1."""
+    moved = others - (others @ adjoint(rows)) @ rows
+    # One step towards what is orthonormal, which is exact to second order.
+    return 1.5 * moved - 0.5 * (moved @ adjoint(moved)) @ moved
 
 
 def svdvals(a: Any) -> Any:

@@ -14,8 +14,11 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from cotan import _core
-from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, PROVIDERS, REPLACED
+from cotan._lift_numbers import is_followed_call, let_follow
+from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
@@ -58,11 +61,18 @@ def _prepare(name: str, module: Any) -> None:
     lifted = type(plain)(plain.__name__, (plain,), members)
     _prepared[name] = lifted
     _core.add_lifted(module, lifted)
+    _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
         _replace_methods(getattr(module, owner.rpartition(".")[2]), METHODS[owner])
 
 
+# The flag of classes whose methods cannot be set.
+_IMMUTABLE = 1 << 8
+
+
 def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> None:
+    if owner.__flags__ & _IMMUTABLE:
+        return  # compiled in this version
     for name, rule in methods.items():
         setattr(owner, name, _method(inspect.getattr_static(owner, name), rule))
 
@@ -88,7 +98,7 @@ def _names(module: Any) -> list[str]:
 
     The latter sees our arrays where they are arguments, not where they are in a list.
     """
-    tables = LIFTED, CREATORS, REPLACED
+    tables = LIFTED, CREATORS, REPLACED, NUMBERS
     names = {name for table in tables for name in table.get(module.__name__, ())}
     if module.__name__.partition(".")[0] == "numpy":
         names |= {name for name, value in vars(module).items() if _is_dispatched(value)}
@@ -101,6 +111,10 @@ def _is_dispatched(value: Any) -> bool:
 
 def _lifted_name(module: Any, name: str) -> Any:
     original = vars(module)[name]
+    number = NUMBERS.get(module.__name__, {}).get(name)
+    if number is not None:
+        stand_in = StandIn(original, number, False, False, "lifted")
+        return _core.LiftedName(name, original, stand_in, original)
     known = _stand_ins.get(id(original))
     if known is None:
         # One for all modules that have the function.
@@ -131,7 +145,8 @@ def _stand_in(module: Any, name: str, when: str) -> Any:
         return make(original, _core.is_lifting if when == "lifted" else _core.isderiving)
     rule = LIFTED.get(module.__name__, {}).get(name)
     if rule is not None and isinstance(original, type) and _is_open(original):
-        return _class(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
+        meets = _core.is_lifting if when == "lifted" else lambda: True
+        return _class(original, rule, meets, rule in ALWAYS)
     if rule in ALWAYS:
         return _always(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
     creates = name in CREATORS.get(module.__name__, ())
@@ -152,13 +167,33 @@ def is_own_code(frame: Any) -> bool:
     """Say whether the running instruction of a frame asks for a name, and is no library's."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     own = type(frame.f_globals) is dict and package not in FOREIGN
-    return own and frame.f_code.co_code[frame.f_lasti] in _ASKING
+    if not own or frame.f_code.co_code[frame.f_lasti] not in _ASKING:
+        return False
+    if _running(frame).argval in NUMBERS["numpy"]:
+        return is_followed_call(frame)
+    return True
 
 
 # The instructions of Python code that look a name up on a module.
 _ASKING = {
     dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap
 }
+
+
+def _running(frame: Any, at: int | None = None) -> dis.Instruction:
+    """Give the instruction that a frame is at; some interpreters point to what follows it."""
+    last = frame.f_lasti if at is None else at
+    steps = dis.get_instructions(frame.f_code)
+    return max((s for s in steps if s.offset <= last), key=lambda s: s.offset)
+
+
+def is_formatting() -> bool:
+    """Say whether the running code makes a text of a number: `"%.2f" % x`."""
+    frame: Any = sys._getframe()
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    here = _running(frame)
+    return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}
 
 
 def standing_in(function: Any) -> Any:
@@ -177,7 +212,7 @@ def namespace(names: dict[str, Any], name: str) -> None:
     """Fill a module with another one's names, and our stand-ins for some: no need of lifting."""
     module = importlib.import_module(name)
     prepare()
-    for own in _names(module):
+    for own in set(_names(module)) - set(NUMBERS.get(name, ())):
         names[own] = _stand_in(module, own, "imported")
     names["__getattr__"] = functools.partial(getattr, module)
     names["__dir__"] = functools.partial(dir, module)
@@ -189,12 +224,12 @@ def _is_open(original: type) -> bool:
     return bool(original.__flags__ & 1 << 10)
 
 
-def _class(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
+def _class(original: Any, rule: Any, meets: Callable[[], bool], always: bool) -> Any:
     """Let a class make what a rule makes of our arrays; it stays a class, for `isinstance`."""
 
     class Meta(type(original)):  # type: ignore[misc]
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            if meets() and _core.involves(args, kwargs):
+            if meets() and (always or _core.involves(args, kwargs)):
                 return rule(*args, **kwargs)
             return original(*args, **kwargs)
 
@@ -273,6 +308,8 @@ def lift_module(*modules: ModuleType) -> None:
     r"""Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
 
     They stand for the same functions as before; while something is recorded they know our arrays.
+    Numbers that these modules make of traced scalars (`float(x)`, `np.float64(x)`), which are
+    refused elsewhere, stay traced.
 
     Raises `TypeError` for what is no module.
 
@@ -283,6 +320,10 @@ def lift_module(*modules: ModuleType) -> None:
     >>> ct.lift_module(code)
     >>> ct.gradient(code.f, 0.0)
     (1.0,)
+    >>> exec("def g(x): return float(x) ** 2", vars(code))
+    >>> ct.lift_module(code)
+    >>> ct.gradient(code.g, 3.0)
+    (6.0,)
     """
     prepare()
     for module in modules:
@@ -292,6 +333,7 @@ def lift_module(*modules: ModuleType) -> None:
             found = _stand_ins.get(id(value))
             if found is not None and found[0] is value:
                 setattr(module, name, found[1])
+        let_follow(module)
 
 
 def hint() -> str:
@@ -309,6 +351,17 @@ def hint() -> str:
                     f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
                     f"ct.lift_module({names.get('__name__')}) mends that"
                 )
+            made = _called(frame, {"float", "complex", *NUMBERS["numpy"]})
+            if made is not None and names.get("__name__") is not None:
+                return (
+                    f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
+                    "itself in that module"
+                )
+            if (drawn := _called(frame, _DRAWN)) is not None:
+                return (
+                    f"; if {drawn} is a method of a generator that was made before: make that in "
+                    "the function, or write loc + scale * rng.standard_normal(size) and the like"
+                )
             if frame.f_code.co_code[frame.f_lasti] == dis.opmap["STORE_SUBSCR"]:
                 return (
                     "; what it is stored in is a plain ndarray: make that by np.array(c) or "
@@ -317,6 +370,41 @@ def hint() -> str:
             return ""
         frame = frame.f_back
     return ""
+
+
+def explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Add to what a library complains of that its function was imported by name, if it was."""
+    own: TracebackType | None = None
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        own = own if package in FOREIGN else trace
+        trace = trace.tb_next
+    if own is None or type(error) not in {TypeError, ValueError} or not error.args:
+        return
+    message, *rest = error.args
+    names = own.tb_frame.f_globals
+    found = {n for n in own.tb_frame.f_code.co_names if _is_original(names.get(n))}
+    called = _called(own.tb_frame, found, own.tb_lasti)
+    if called is not None and isinstance(message, str) and "lift_module" not in message:
+        remedy = f"ct.lift_module({names.get('__name__')}) mends that"
+        said = f"{called}: imported by name, so cotan does not see the call: {remedy}"
+        error.args = (f"{message}; {said}", *rest)
+
+
+_DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
+
+
+def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
+    """Say which of some names the running instruction of a frame calls."""
+    here = _running(frame, at)
+    if not here.opname.startswith("CALL") or here.positions is None:
+        return None
+    start = here.positions[0], here.positions[2]
+    for step in dis.get_instructions(frame.f_code):
+        place = step.positions
+        if place is not None and (place[0], place[2]) == start and step.argval in names:
+            return str(step.argval)
+    return None
 
 
 def _is_original(value: Any) -> bool:

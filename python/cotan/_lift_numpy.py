@@ -28,9 +28,6 @@ creates(
 
 lifts("numpy.array")(_array)
 
-# The generator behind the functions of `numpy.random`.
-_draws: Any = np.random.mtrand._rand
-
 
 @lifts("numpy.asarray", "numpy.asanyarray", "numpy.asfortranarray", "numpy.asarray_chkfinite")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
@@ -72,33 +69,6 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     count = len(np.arange(plain(start), plain(names["stop"]), plain(step)))
     result = start + step * _core.array(np.arange(count))
     return result if dtype is None else result.astype(dtype)
-
-
-creates(
-    "numpy.random",
-    "exponential gamma lognormal multivariate_normal normal rand randn random random_sample sample "
-    "ranf standard_normal uniform",
-)
-
-
-@lifts("numpy.random.normal")
-def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-    """Shift and scale the draws, which are constant."""
-    shape = np.broadcast_shapes(np.shape(loc), np.shape(scale)) if size is None else size
-    if np.any(np.asarray(plain(scale)) < 0):
-        raise ValueError("scale < 0")
-    return loc + scale * _draws.standard_normal(shape or None)
-
-
-@lifts("numpy.random.uniform")
-def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-    shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
-    return low + (high - low) * _draws.random_sample(shape or None)
-
-
-@lifts("numpy.random.exponential")
-def exponential(scale: Any = 1.0, size: Any = None) -> Any:
-    return scale * _draws.standard_exponential(np.shape(scale) if size is None else size)
 
 
 @lifts("numpy.broadcast")
@@ -163,6 +133,16 @@ def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
     return np.nditer(plain(op), *args, **kwargs)
 
 
+def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
+    if kwargs or self.excluded:
+        raise TypeError(
+            "vectorize: a signature with keywords or excluded= is not known to cotan; give all "
+            "arguments by position, or stack the results of a loop with np.stack"
+        )
+    return bound(np.vectorize._vectorize_call_with_signature)(self, self.pyfunc, args)
+
+
 @lifts_method("numpy.vectorize", "__call__", always=True)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function for every element, and put its results together."""
@@ -174,10 +154,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
             if "would drop the gradient" not in str(error):
                 raise
     if self.signature is not None:
-        raise TypeError(
-            "vectorize: a signature is not known to cotan; loop over the leading axes and stack "
-            "the results with np.stack"
-        )
+        return _with_signature(self, args, kwargs)
     fixed = set(self.excluded or ())
     named: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     arrays = {key: _asarray(value) for key, value in named.items() if key not in fixed}

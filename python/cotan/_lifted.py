@@ -26,27 +26,36 @@ REPLACED: dict[str, dict[str, Callable[..., Any]]] = {}
 # so they are replaced once; like functions they call the original where no array of ours is met.
 METHODS: dict[str, dict[str, Callable[..., Any]]] = {}
 
+# Classes that make numbers (`np.float64(x)`), and the rule for a call of one. A call gives a plain
+# number unless `ct.lift_module` was asked to let the calling module's numbers be followed.
+NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
+
 # What enters the functions of a module, imported when that module has been.
 PROVIDERS = {
-    "numpy": ["cotan._lift_numpy"],
+    "numpy": ["cotan._lift_numpy", "cotan._lift_numbers"],
     "numpy.fft": [],
     "numpy.linalg": [],
     "numpy.lib.stride_tricks": ["cotan._numpy_index"],
-    "numpy.random": ["cotan._lift_numpy"],
+    "numpy.random": ["cotan._lift_random"],
     "math": ["cotan._lift_math"],
     "cmath": ["cotan._lift_math"],
+    "builtins": ["cotan._lift_numbers"],
     "numpy.polynomial": ["cotan._lift_polynomial"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
     "scipy.interpolate": ["cotan._scipy_interpolate"],
-    "scipy.linalg": ["cotan._scipy_linalg"],
+    "scipy.linalg": [
+        *("cotan._scipy_linalg", "cotan._scipy_bands", "cotan._scipy_decompositions"),
+        *("cotan._scipy_equations", "cotan._scipy_forms", "cotan._scipy_matfuncs"),
+    ],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
     "scipy.optimize": ["cotan._scipy_optimize"],
     "scipy.signal": ["cotan._scipy_signal"],
     "scipy.sparse": ["cotan._scipy_sparse"],
     "scipy.sparse.linalg": ["cotan._scipy_sparse"],
     "scipy.spatial.distance": ["cotan._scipy_spatial"],
+    "scipy.spatial.transform": ["cotan._scipy_rotation"],
     "scipy.special": ["cotan._scipy_special"],
     "scipy.stats": ["cotan._scipy_stats"],
 }

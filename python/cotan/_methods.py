@@ -22,11 +22,8 @@ _REFUSED = {
     "dump": "convert it first: np.asarray(x).dump(...)",
     "dumps": "convert it first: np.asarray(x).dumps()",
     "getfield": "an Array has no memory to see as another dtype; use astype",
-    "resize": "an Array does not change its shape; use np.resize or np.concatenate",
     "setfield": "an Array has no memory to see as another dtype; use astype",
     "setflags": "an Array has no memory of its own to protect",
-    "tobytes": "convert it first: np.asarray(x).tobytes()",
-    "tofile": "convert it first: np.asarray(x).tofile(...)",
 }
 
 
@@ -50,6 +47,44 @@ def _refuse(name: str, instead: str) -> Callable[..., Any]:
     return method
 
 
+def item(self: Any, index: tuple[Any, ...]) -> Any:
+    """Give an element that a gradient follows as what stands for a Python number."""
+    if len(index) == 1 and isinstance(index[0], tuple):
+        index = index[0]
+    if not index and self.size != 1:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+    if not index:
+        return _core.number(self, None)
+    if len(index) == 1:
+        return _core.number(_core.reshape(self, -1)[index[0]], None)
+    if len(index) != self.ndim:
+        raise ValueError(f"item: {len(index)} indices for an array of {self.ndim} axes")
+    return _core.number(self[index], None)
+
+
+def tolist(self: Any) -> Any:
+    """Give nested lists of what stands for Python numbers, where a gradient follows them."""
+    if self.ndim == 0:
+        return _core.number(self, None)
+    return [tolist(row) for row in self]
+
+
+def _memory(name: str) -> Callable[..., Any]:
+    """Let a method read the values; there is nothing that could follow them into memory."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_followed(self):
+            raise TypeError(
+                f"x.{name} would drop the gradient; compute with x itself, or use "
+                f"ct.dropgrad(x).{name} to drop it on purpose"
+            )
+        return getattr(_core.value(self), name)(*args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Do what `ndarray.{name}` does, for an array that no gradient follows."
+    return method
+
+
 def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """Give the array with what lies outside of two bounds replaced by them."""
     return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
@@ -68,6 +103,21 @@ def fill(self: Any, value: Any) -> None:
 def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     """Partition in place along an axis."""
     self[...] = FUNCTIONS[np.partition](self, kth, axis, kind, order)
+
+
+def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
+    """Give the array another shape in place, of as many elements; others are refused."""
+    del refcheck
+    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
+    if wanted is None or wanted == ():
+        return
+    wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+    if np.prod(wanted) != self.size:
+        raise TypeError(
+            f"resize: an Array does not change its size, from {self.shape} to {wanted}; use "
+            "np.resize or np.concatenate"
+        )
+    self.shape = wanted
 
 
 def sort(
@@ -96,10 +146,20 @@ def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
                     "use ndarrays, with @ for products of matrices and np.where for masks"
                 )
         elif wanted is not None and np.dtype(wanted) != self.dtype:
-            raise TypeError(
-                f"view: an Array has no memory to see as dtype {np.dtype(wanted)}; use astype"
-            )
+            return _memory_as(self, np.dtype(wanted))
     return self[...] if self._rank == "array" else self
+
+
+def _memory_as(self: Any, dtype: Any) -> Any:
+    """Give the memory of an array that no gradient follows as another dtype, to read only."""
+    if is_followed(self):
+        raise TypeError(
+            f"view: an Array that a gradient follows has no memory to see as dtype {dtype}; use "
+            "astype, or x.real and x.imag for the parts of complex numbers"
+        )
+    seen = _core.value(self).view(dtype)
+    seen.flags.writeable = False
+    return seen
 
 
 def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -202,7 +262,9 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _delegate(name))
     for name, instead in _REFUSED.items():
         setattr(cls, name, _refuse(name, instead))
-    for method in (clip, compress, fill, partition, sort, to_device, view):
+    for name in ("tobytes", "tofile"):
+        setattr(cls, name, _memory(name))
+    for method in (clip, compress, fill, partition, resize, sort, to_device, view):
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))

@@ -752,3 +752,55 @@ def test_copied_bytes_are_counted():
     with ct.profile() as work:
         ct.gradient(lambda x: np.sum(x * frozen), np.ones(n))
     assert work.bytes_copied == 0
+
+
+# --------------------------------------------------------------------------------------------------
+# What has no influence stays without, whatever is infinite on the way
+
+
+def test_masks_that_are_crossed_twice():
+    def f(x):
+        q = np.maximum(-x - 0.1 * np.maximum(-x, 0), 0)
+        return x * np.sqrt(q)
+
+    slope = ct.grad(f)
+    assert slope(1.0) == 0.0 and ct.grad(slope)(1.0) == 0.0
+    # Behind the kink: -(0.9 * -x) ** 0.5 * -x.
+    assert slope(-2.0) == pytest.approx(1.5 * np.sqrt(0.9 * 2.0))
+    assert ct.grad(slope)(-2.0) == pytest.approx(-0.75 * np.sqrt(0.9 / 2.0))
+
+
+def test_two_masks_meet():
+    x = np.array([-1.0, 0.0, 1.0, 2.0, 3.0])
+
+    def f(x):
+        root = np.sqrt(np.where(x > 0, x, 0.0))
+        return np.sum(np.where(x > 1, root, 0.0) + np.where(x < 2.5, root * root, 0.0))
+
+    (g,) = ct.gradient(f, x)
+    np.testing.assert_allclose(g, [0.0, 0.0, 1.0, 1.0 + 0.5 / np.sqrt(2.0), 0.5 / np.sqrt(3.0)])
+    slopes = ct.gradient(lambda x: np.sum(ct.gradient(f, x)[0] * (1.0 + x)), x)[0]
+    assert np.all(np.isfinite(slopes))
+
+
+def test_distances_whose_diagonal_is_overwritten():
+    p = np.array([[0.0, 0.0], [1.0, 2.0], [-1.0, 0.5]])
+
+    def energy(p, fill):
+        d = p[:, None] - p[None]
+        r = np.sqrt(np.sum(d**2, axis=-1))
+        if fill == "fill":
+            np.fill_diagonal(r, np.inf)
+            return np.sum(1.0 / r)
+        r[r > 0] = 1.0 / r[r > 0]
+        return np.sum(np.triu(r, 1)) * 2
+
+    step = 1e-6
+    for fill in ("fill", "mask"):
+        (g,) = ct.gradient(lambda p: energy(p, fill), p)
+        moved = np.zeros_like(p)
+        moved[1, 0] = step
+        quotient = (energy(p + moved, fill) - energy(p - moved, fill)) / (2 * step)
+        assert np.all(np.isfinite(g)) and g[1, 0] == pytest.approx(quotient, rel=1e-6)
+    # Where the result counts, the root stays infinitely steep.
+    assert ct.gradient(np.sqrt, 0.0) == (np.inf,)

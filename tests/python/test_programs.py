@@ -16,14 +16,11 @@ PROGRAMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 
 # What a user of a program reads that cannot be differentiated; the README says why.
 REFUSED = {
-    "imu_attitude": r"use ct\.asarray\(x\), ct\.array\(\[\.\.\.\]\)",
-    "pump_curve": r"float\(x\) would drop the gradient; compute with x itself",
     "truss": r"stored in is a plain ndarray: make that by np\.array\(c\) or np\.copy\(c\)",
-    "yield_curve": r"use ct\.asarray\(x\), ct\.array\(\[\.\.\.\]\)",
 }
 
 # Programs with derivatives of the first order only; the README says why.
-ONCE = {"asian_option", "image_restoration", "psychometrics"}
+ONCE = {"psychometrics"}
 
 # Values are sums of many terms of either sign, in another order than NumPy's.
 VALUE_TOLERANCE = 1e-9

@@ -311,7 +311,13 @@ impl PyArray {
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
         let array = self.read()?;
-        PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
+        if array.is_active() {
+            // `"%.2f" % x` asks in this way, too, and makes a text of it.
+            let lift = py.import("cotan._lift")?;
+            if !lift.call_method0("is_formatting")?.extract::<bool>()? {
+                PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
+            }
+        }
         if array.dtype().is_complex() {
             return Err(PyTypeError::new_err(
                 "float() argument must be a real number, not complex; use x.real",
@@ -364,22 +370,31 @@ impl PyArray {
     }
 
     /// An element as a Python number: the only one, the one at a position in the flattened array, or
-    /// the one at an index along every axis.
+    /// the one at an index along every axis. A gradient that follows it goes on.
     #[pyo3(signature = (*index))]
     fn item<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        PyArray::refuse_active(py, &array, "x.item()", "compute with x itself")?;
+        let py = slf.py();
+        let array = slf.get().read()?;
+        if array.is_active() {
+            let rule = py.import("cotan._methods")?.getattr("item")?;
+            return rule.call1((slf, index));
+        }
         to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
     }
 
-    /// The values as nested lists of Python numbers.
-    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        PyArray::refuse_active(py, &array, "x.tolist()", "iterate over x")?;
+    /// The values as nested lists of Python numbers. A gradient that follows them goes on.
+    fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let array = slf.get().read()?;
+        if array.is_active() {
+            return py
+                .import("cotan._methods")?
+                .getattr("tolist")?
+                .call1((slf,));
+        }
         to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
     }
 
@@ -622,11 +637,14 @@ impl PyArray {
     }
 
     /// The values as a DLPack capsule, for other array libraries.
-    #[pyo3(signature = (**kwargs))]
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        kwargs: Option<&Bound<'py, PyDict>>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
         PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
@@ -635,7 +653,13 @@ impl PyArray {
                 "bfloat16 is not exported; cast to float32",
             ));
         }
-        to_ndarray(py, force(py, &array)?)?.call_method("__dlpack__", (), kwargs)
+        let plain = to_ndarray(py, force(py, &array)?)?;
+        let kwargs = PyDict::new(py);
+        kwargs.set_item("stream", stream)?;
+        kwargs.set_item("max_version", max_version)?;
+        kwargs.set_item("dl_device", dl_device)?;
+        kwargs.set_item("copy", copy)?;
+        plain.call_method("__dlpack__", (), Some(&kwargs))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Between NumPy's memory and ours. The only `unsafe` code of the bindings: reading the memory of an
-//! ndarray, and handing ours to a new one.
+//! Between NumPy's memory and ours: the `unsafe` code that reads the memory of an ndarray, and hands ours
+//! to a new one. (The other one of the bindings is in `ufunc_call`.)
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -324,6 +324,12 @@ pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let generic = GENERIC.import(object.py(), "numpy", "generic")?;
     object.is_instance(generic)
+}
+
+/// The class of NumPy's ufuncs.
+pub fn ufunc_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static UFUNC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    UFUNC.import(py, "numpy", "ufunc")
 }
 
 /// The instance dictionary of an object whose class has one (`__dictoffset__` is not 0). Unlike reading

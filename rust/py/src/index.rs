@@ -5,7 +5,7 @@ use cotan::prim::Params;
 use cotan::{Array, DType, Number, aval, ops};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
 use crate::convert::is_numpy_scalar;
@@ -316,6 +316,11 @@ pub fn setitem<'py>(
         && slf.get().set_element(basic.first(&shape), &new)?
     {
         return Ok(());
+    }
+    if basic.scalar && (value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()) {
+        return Err(PyValueError::new_err(
+            "assignment: setting an array element with a sequence; write the number itself",
+        ));
     }
     let value = fit(value, slf.get().own_dtype(), &basic.shape)?;
     let op = ViewOp::Index(basic.dims, basic.shape);

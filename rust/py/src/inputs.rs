@@ -311,6 +311,10 @@ fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
         cause.set_traceback(py, error.traceback(py));
         return cause;
     }
+    // What is said is no reason to lose the error.
+    let lift = py.import("cotan._lift");
+    let _ =
+        lift.and_then(|lift| lift.call_method1("explain", (error.value(py), error.traceback(py))));
     error
 }
 

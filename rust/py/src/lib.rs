@@ -45,6 +45,7 @@ mod tangent;
 mod transforms;
 mod tree;
 mod ufunc;
+mod ufunc_call;
 mod view;
 
 use pyo3::prelude::*;
@@ -131,6 +132,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         fork::after_fork_in_parent,
         fork::after_fork_in_child,
         lift::add_lifted,
+        lift::add_ufuncs,
         lift::switch_lifting,
         lift::is_lifting,
         lift::involves,

@@ -16,10 +16,11 @@ use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
-use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use crate::array::PyArray;
 use crate::transforms::nestlevel;
+use crate::ufunc_call::Ufuncs;
 
 thread_local! {
     /// Whether this thread wants lifting.
@@ -30,6 +31,7 @@ thread_local! {
 struct State {
     recordings: usize,
     modules: Vec<Module>,
+    ufuncs: Ufuncs,
 }
 
 struct Module {
@@ -42,6 +44,7 @@ struct Module {
 static STATE: Mutex<State> = Mutex::new(State {
     recordings: 0,
     modules: Vec::new(),
+    ufuncs: Ufuncs::new(),
 });
 
 /// How many modules there were when it was last looked which can be lifted.
@@ -59,6 +62,7 @@ impl State {
             let class = if lifted { &m.lifted } else { &m.plain };
             m.object.setattr(py, intern!(py, "__class__"), class)?;
         }
+        self.ufuncs.set(lifted);
         Ok(())
     }
 }
@@ -125,6 +129,17 @@ pub fn add_lifted(
         lifted: lifted.unbind(),
         plain: plain.unbind(),
     });
+    Ok(())
+}
+
+/// Lets ufuncs take lists of our arrays while something is recorded.
+#[pyfunction]
+pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    for ufunc in ufuncs {
+        state.ufuncs.add(py, ufunc, lifted)?;
+    }
     Ok(())
 }
 
@@ -247,6 +262,7 @@ impl StandIn {
         let py = args.py();
         let is_on = self.when == When::Imported || is_lifting();
         if is_on && (self.rule.is_some() || self.dispatched) {
+            let args = &with_lists(args)?;
             let test =
                 |array: &PyArray| Ok(self.when != When::Followed || array.read()?.is_active());
             if any_array(args, kwargs, &test)? {
@@ -309,6 +325,25 @@ impl StandIn {
         ];
         PyTuple::new(py, [find, PyTuple::new(py, names)?.into_any()])
     }
+}
+
+/// The arguments, with lists in the place of deques: what is no list is a sequence to NumPy only.
+fn with_lists<'py>(args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let deque = DEQUE.import(args.py(), "collections", "deque")?;
+    if !args.iter().any(|a| a.is_exact_instance(deque)) {
+        return Ok(args.clone());
+    }
+    let listed = args.iter().map(|a| {
+        if a.is_exact_instance(deque) {
+            Ok(a.try_iter()?
+                .collect::<PyResult<Vec<_>>>()?
+                .into_pyobject(args.py())?)
+        } else {
+            Ok(a)
+        }
+    });
+    PyTuple::new(args.py(), listed.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Whether an argument is nothing that would answer in the place of our arrays.

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use super::macros::unraw;
 use crate::kernels::LaneOp;
-use crate::prim::Partial::{MinusOne, One, Over, Times, Zero};
+use crate::prim::Partial::{MinusOne, One, Over, Steep, Times, Zero};
 use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl};
 
 elementwise! { $
@@ -181,7 +181,7 @@ elementwise! { $
     SQRT sqrt(x) {
         types: Inexact,
         lane: Sqrt,
-        partials: Some(|_, out, _| Over(out * 2.0)),
+        partials: Some(|_, out, _| Steep(out * 2.0)),
         cost: Cheap,
         onnx: Onnx::Op("Sqrt", 6),
         wgsl: Wgsl::Expr("sqrt({0})"),
@@ -896,7 +896,7 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
             return Zero;
         }
         if exponent.is(0.5) {
-            return Over(out * 2.0);
+            return Steep(out * 2.0);
         }
         // At y == 0 the factor y makes the product 0, but 0 * 0**-1 is not a number.
         let zero = exponent.compare(EQ, exponent.number(0.0));

@@ -62,6 +62,9 @@ pub enum Partial<'e> {
     Times(V<'e>),
     /// Division by this (its conjugate in the reverse direction).
     Over(V<'e>),
+    /// Division by this, which is zero where the function is infinitely steep: a result that has no
+    /// influence (its cotangent is 0) passes 0 on there, and not 0 divided by 0.
+    Steep(V<'e>),
     /// The identity where the condition equals the flag, zero elsewhere: a mask.
     Where(V<'e>, bool),
 }

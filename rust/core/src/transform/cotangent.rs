@@ -38,7 +38,7 @@ impl<'e> Ct<'e> {
                 let (v, p) = meet(v, p);
                 v * p.conj_if_complex()
             }
-            Partial::Over(p) => {
+            Partial::Over(p) | Partial::Steep(p) => {
                 let (v, p) = meet(v, p);
                 v / p.conj_if_complex()
             }
@@ -51,10 +51,14 @@ impl<'e> Ct<'e> {
             Ct::Dense(v) => Ct::Dense(apply(v)),
             Ct::Masked(v, mask) => Ct::Masked(apply(v), mask),
         };
-        let Partial::Where(cond, flag) = *partial else {
-            return out;
+        let cond = match (partial, self) {
+            (&Partial::Where(cond, true), _) => cond,
+            (&Partial::Where(cond, false), _) => cond.not(),
+            (Partial::Steep(_), Ct::Dense(v) | Ct::Masked(v, _)) => {
+                v.compare(ops::NE, v.number(0.0))
+            }
+            _ => return out,
         };
-        let cond = if flag { cond } else { cond.not() };
         match out {
             Ct::Dense(v) => Ct::Masked(v, cond),
             Ct::Masked(v, mask) => {
@@ -94,12 +98,25 @@ impl<'e> Ct<'e> {
         }
     }
 
-    /// Both together.
-    pub fn plus(self, other: Ct<'e>) -> Ct<'e> {
+    /// Both together, in a program that is being built.
+    pub fn plus(self, other: Ct<'e>, builder: &Builder) -> Ct<'e> {
         match (self, other) {
             (Ct::Zero, ct) | (ct, Ct::Zero) => ct,
             (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(a + b),
             (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var == n.var => Ct::Masked(a + b, m),
+            (Ct::Masked(a, m), Ct::Masked(b, n)) if m.shape() == n.shape() => {
+                // Still exactly zero where neither holds, whatever comes after. One that came about
+                // behind the other one holds nowhere else.
+                let zeroed = |v: V<'e>, mask: V<'e>| mask.select(v, v.number(0.0));
+                if narrows(builder, n, m) {
+                    Ct::Masked(a + zeroed(b, n), m)
+                } else if narrows(builder, m, n) {
+                    Ct::Masked(zeroed(a, m) + b, n)
+                } else {
+                    let either = m.apply(ops::LOGICAL_OR, Params::None, &[n]);
+                    Ct::Masked(zeroed(a, m) + zeroed(b, n), either)
+                }
+            }
             (a, b) => match (a.dense(), b.dense()) {
                 (Some(a), Some(b)) => Ct::Dense(a + b),
                 (Some(v), None) | (None, Some(v)) => Ct::Dense(v),
@@ -107,6 +124,12 @@ impl<'e> Ct<'e> {
             },
         }
     }
+}
+
+/// Whether a mask is another one and something else.
+fn narrows(builder: &Builder, mask: V<'_>, other: V<'_>) -> bool {
+    let made = builder.made_by(mask.var, &[ops::LOGICAL_AND]);
+    made.is_some_and(|(_, args)| args.contains(&other.var))
 }
 
 /// The cotangents of all variables of a primal program, as far as they have arrived.
@@ -176,7 +199,7 @@ impl<'e> Cotangents<'e> {
         let contribution = contribution.project(primal);
         let sum = match (sum, contribution) {
             (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b)),
-            _ => sum.plus(contribution),
+            _ => sum.plus(contribution, self.builder),
         };
         self.slots[var as usize] = Slot::pack(sum);
     }

@@ -126,7 +126,7 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
                         let (t, p) = meet(t, p);
                         t * p
                     }
-                    Partial::Over(p) => {
+                    Partial::Over(p) | Partial::Steep(p) => {
                         let (t, p) = meet(t, p);
                         t / p
                     }

@@ -1,0 +1,146 @@
+"""Classes that make numbers: `float(x)`, `complex(x)`, `np.float64(x)`.
+
+Called, they give plain numbers, which nothing follows, so a traced argument is refused. In a module
+that was handed to `ct.lift_module` they give the traced scalar instead. What is no call
+(`dtype=np.float64`, `isinstance(x, float)`) means the class itself in every case.
+"""
+
+import dis
+import itertools
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._lifted import NUMBERS
+from cotan._numpy_core import is_array, is_followed, plain
+from cotan._numpy_own import asarray
+
+# Names of modules whose calls give traced scalars.
+_followed: set[str] = set()
+
+
+def _of_numpy(name: str) -> None:
+    scalar: Any = getattr(np, name)
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or kwargs:
+            return scalar(*map(plain, args), **kwargs)
+        return asarray(args[0], scalar)[()]
+
+    NUMBERS.setdefault("numpy", {})[name] = rule
+
+
+for _name in (
+    *("float64", "float32", "float16", "double", "single", "half"),
+    *("complex128", "complex64", "cdouble", "csingle", "int64", "int32", "int_", "intp"),
+):
+    _of_numpy(_name)
+
+
+def _float(x: Any = 0.0, /) -> Any:
+    if not is_followed(x):
+        return float(plain(x))
+    if x.dtype.kind == "c":
+        raise TypeError("float() argument must be a real number, not complex; use x.real")
+    if x.ndim:
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    return _core.number(x, np.float64)
+
+
+def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
+    if not is_followed(real) and not is_followed(imag):
+        return complex(plain(real), plain(imag))
+    if any(is_array(part) and part.ndim for part in (real, imag)):
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    return _core.number(real + imag * 1j, np.complex128)
+
+
+def _class(original: Any, rule: Any) -> Any:
+    """Make a class that is the original in all but a call with a traced argument."""
+
+    class Meta(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if _core.is_lifting() and _core.involves(args, kwargs):
+                return rule(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, original)
+
+        def __eq__(cls, other: object) -> bool:
+            return other is original or other is cls
+
+        def __hash__(cls) -> int:
+            return hash(original)
+
+        def __repr__(cls) -> str:
+            return repr(original)
+
+    # NumPy takes a class that has a dtype for that.
+    names = {"__module__": "builtins", "__doc__": original.__doc__, "dtype": np.dtype(original)}
+    return Meta(original.__name__, (original,), names)
+
+
+_CLASSES = {"float": _class(float, _float), "complex": _class(complex, _complex)}
+
+
+def let_follow(module: ModuleType) -> None:
+    """Let the calls in a module that make numbers give traced scalars."""
+    _followed.add(module.__name__)
+    used = set().union(*map(_calls, _codes(module)))
+    for name, stand_in in _CLASSES.items():
+        if name in used and name not in vars(module):
+            setattr(module, name, stand_in)
+
+
+def is_followed_call(frame: Any) -> bool:
+    """Say whether a frame looks a name up for a call that may give a traced scalar."""
+    return frame.f_globals.get("__name__") in _followed and _is_called(frame)
+
+
+def _is_called(frame: Any) -> bool:
+    """Say whether what the running instruction looks up is called next: how depends on versions."""
+    steps = list(dis.get_instructions(frame.f_code))
+    at = max(i for i, step in enumerate(steps) if step.offset <= frame.f_lasti)
+    here, before, after = steps[at], steps[max(at - 2, 0) : at], steps[at + 1 : at + 2]
+    return (
+        here.opname == "LOAD_METHOD"
+        or here.argrepr.startswith("NULL|self")
+        or "NULL + " in "".join(step.argrepr for step in before[-1:])
+        or any(step.opname == "PUSH_NULL" for step in (*before[:1], *after))
+    )
+
+
+def _codes(module: ModuleType) -> list[CodeType]:
+    """Give the code of a module's own functions, and of the methods of its classes."""
+    found, seen = [], set()
+    waiting: list[Any] = list(vars(module).values())
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, CodeType):
+            found.append(value)
+            waiting += value.co_consts
+        elif isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            waiting += [value.__code__, getattr(value, "__wrapped__", None)]
+        elif isinstance(value, (staticmethod, classmethod)):
+            waiting.append(value.__func__)
+        elif isinstance(value, property):
+            waiting += [value.fget, value.fset]
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            waiting += vars(value).values()
+    return found
+
+
+def _calls(code: CodeType) -> set[str]:
+    """Name the classes of numbers that code uses, and whose identity it does not ask for."""
+    steps = itertools.pairwise(dis.get_instructions(code))
+    asked = {before.argval for before, step in steps if step.opname == "IS_OP"}
+    return (set(_CLASSES) & set(code.co_names)) - asked

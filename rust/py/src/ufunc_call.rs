@@ -1,0 +1,165 @@
+//! Ufuncs of lists that hold traced values: `np.log([x, y])`, `table * [x, y]`.
+//!
+//! NumPy asks arrays among the arguments of a ufunc what to do, not those in lists. A ufunc cannot be
+//! replaced on its module, since `activation is np.tanh` would be false then. So while something is
+//! recorded, the entry by which the interpreter calls it leads here, in a thread that records: lists
+//! that hold arrays of ours become one array, and NumPy's own entry goes on. That entry is a field of
+//! the structure which NumPy publishes (`PyUFuncObject.vectorcall`).
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::OnceLock;
+
+use numpy::npyffi::PyUFuncObject;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::lift::{involves, is_lifting};
+
+type Vectorcall = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// Set in the number of arguments when the caller lends a slot before them.
+const OFFSET: usize = 1 << (usize::BITS - 1);
+
+/// NumPy's own entry, the same for all of its ufuncs.
+static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
+
+/// The ufuncs that are called here while something is recorded; they are kept alive.
+pub struct Ufuncs(Vec<Py<PyAny>>);
+
+impl Ufuncs {
+    pub const fn new() -> Ufuncs {
+        Ufuncs(Vec::new())
+    }
+
+    /// Adds a ufunc, unless it is called in another way than NumPy's first one.
+    pub fn add(&mut self, py: Python<'_>, ufunc: Py<PyAny>, lifted: bool) -> PyResult<()> {
+        if !ufunc
+            .bind(py)
+            .is_instance(crate::convert::ufunc_class(py)?)?
+        {
+            return Ok(());
+        }
+        let field = entry(&ufunc);
+        // SAFETY: it is a ufunc, whose field can be read.
+        let found = unsafe { *field };
+        if found.is_null() || found == call as *mut c_void {
+            return Ok(());
+        }
+        // SAFETY: NumPy keeps a function of this signature there, or nothing.
+        let found = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
+        if !ptr::fn_addr_eq(*ENTRY.get_or_init(|| found), found) {
+            return Ok(());
+        }
+        self.0.push(ufunc);
+        if lifted && let Some(last) = self.0.last() {
+            // SAFETY: as in `set`.
+            unsafe { *entry(last) = call as *mut c_void };
+        }
+        Ok(())
+    }
+
+    /// Lets all be called here, or by NumPy's own entry.
+    pub fn set(&self, lifted: bool) {
+        let Some(own) = ENTRY.get() else { return };
+        let to = if lifted {
+            call as *mut c_void
+        } else {
+            *own as *mut c_void
+        };
+        for ufunc in &self.0 {
+            // SAFETY: it is a ufunc, which we keep alive, and the interpreter is attached: nobody reads
+            // the field meanwhile. Either function may be called with what the interpreter calls it
+            // with.
+            unsafe { *entry(ufunc) = to };
+        }
+    }
+}
+
+/// Where a ufunc keeps its entry.
+fn entry(ufunc: &Py<PyAny>) -> *mut *mut c_void {
+    let object = ufunc.as_ptr().cast::<PyUFuncObject>();
+    // SAFETY: it is a ufunc, and NumPy publishes the structure; no reference to it is made.
+    unsafe { &raw mut (*object).fields.vectorcall }.cast()
+}
+
+/// What the interpreter calls in the place of NumPy's own entry.
+unsafe extern "C" fn call(
+    ufunc: *mut PyObject,
+    args: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let Some(own) = ENTRY.get() else {
+        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    };
+    let positional = count & !OFFSET;
+    // SAFETY: the interpreter calls this with that many arguments, attached.
+    let is_list = |i| unsafe {
+        let arg = *args.add(i);
+        ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0
+    };
+    if !is_lifting() || !(0..positional).any(is_list) {
+        // SAFETY: as we were called ourselves.
+        return unsafe { own(ufunc, args, count, names) };
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the interpreter called us, so this thread is attached.
+        let py = unsafe { Python::assume_attached() };
+        // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
+        let named = if names.is_null() {
+            0
+        } else {
+            unsafe { ffi::PyTuple_Size(names) }
+        };
+        let all = positional + usize::try_from(named).unwrap_or(0);
+        let given: Vec<Bound<'_, PyAny>> = (0..all)
+            // SAFETY: each is alive for the call, and a reference of ours is taken.
+            .map(|i| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })
+            .collect();
+        together(&given, positional)
+    }));
+    let given = match outcome {
+        Ok(Ok(given)) => given,
+        Ok(Err(error)) => {
+            // SAFETY: as above.
+            error.restore(unsafe { Python::assume_attached() });
+            return ptr::null_mut();
+        }
+        Err(_) => {
+            // SAFETY: as above.
+            let py = unsafe { Python::assume_attached() };
+            PyRuntimeError::new_err("a ufunc of lists failed in cotan; please report it")
+                .restore(py);
+            return ptr::null_mut();
+        }
+    };
+    let pointers: Vec<*mut PyObject> = given.iter().map(|g| g.as_ptr()).collect();
+    // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
+    unsafe { own(ufunc, pointers.as_ptr(), positional, names) }
+}
+
+/// The arguments, where each list that holds arrays of ours is one array.
+fn together<'py>(
+    given: &[Bound<'py, PyAny>],
+    positional: usize,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let convert = |(i, item): (usize, &Bound<'py, PyAny>)| {
+        let py = item.py();
+        let is_list = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        if i < positional && is_list && involves(&PyTuple::new(py, [item])?, &PyDict::new(py))? {
+            return crate::make::array(py, item, None);
+        }
+        Ok(item.clone())
+    };
+    given.iter().enumerate().map(convert).collect()
+}

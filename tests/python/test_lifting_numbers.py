@@ -1,0 +1,343 @@
+"""Lists for ufuncs, numbers made of traced ones, texts, random numbers, and what reads memory."""
+
+# ruff: noqa: NPY002, UP031 - as programs have it
+
+import logging
+import sys
+import types
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+
+import cotan as ct
+
+PLAIN = np.array([1.0, 2.0])
+MATRIX = np.array([[1.0, 2.0], [3.0, 5.0]])
+THREE = np.linspace(0.0, 1.0, 3)
+
+
+def slope_is_right(f, x=0.7, step=1e-6, tolerance=1e-6):
+    value, (slope,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slope == pytest.approx((f(x + step) - f(x - step)) / (2 * step), rel=tolerance)
+
+
+def module_of(code):
+    module = types.ModuleType("simulation")
+    exec(code, vars(module))
+    return module
+
+
+# --------------------------------------------------------------------------------------------------
+# Ufuncs of lists
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.log([x, 2 * x])),
+        lambda x: np.sum(np.exp((x, 1.0))),
+        lambda x: np.sum(np.add([x, 1.0], [[1.0], [x]]) ** 2),
+        lambda x: np.sum(PLAIN * [x, x**2]),
+        lambda x: np.sum([x, x**2] * PLAIN),
+        lambda x: np.sum(MATRIX @ [x, x**2]),
+        lambda x: np.sum(PLAIN - (x, 1)),
+        lambda x: np.sum(np.matmul([[x, 1.0], [2.0, x]], PLAIN)),
+        lambda x: np.sum(np.hypot([x], np.arctan2([x, 1.0], [[2.0]]))),
+        lambda x: np.sum(scipy.special.expit([x, 1.0]) * scipy.special.xlogy([x], [3.0])),
+        lambda x: np.sum(np.sqrt([PLAIN * x, [x, 1.0]])),
+    ],
+)
+def test_ufuncs_of_lists(f):
+    slope_is_right(f)
+
+
+def test_a_ufunc_stays_what_it_is():
+    before = np.tanh, np.log
+
+    def f(x):
+        assert (np.tanh, np.log) == before
+        assert np.tanh is before[0] and isinstance(np.log, np.ufunc)
+        assert np.add([1, 2], 3).tolist() == [4, 5]
+        return np.sum(np.tanh([x, x]))
+
+    ct.gradient(f, 0.5)
+    assert np.log([1.0, 1.0]).tolist() == [0.0, 0.0]
+
+
+def test_errors_of_ufuncs_of_lists_are_raised():
+    with pytest.raises(ValueError, match="shape"):
+        ct.gradient(lambda x: np.sum(np.log([[x, x], [x]])), 1.0)
+    with pytest.raises(ValueError, match="broadcast"):
+        ct.gradient(lambda x: np.sum(np.add([x, x], [1.0, 2.0, 3.0])), 1.0)
+    with pytest.raises(TypeError, match="dropgrad"), ct.lifting(False):
+        ct.gradient(lambda x: np.sum(np.log([x, x])), 1.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Numbers and texts
+
+
+NUMBERS = """
+import numpy as np
+def f(x): return float(x) * 2 + float("1.5")
+def g(x): return abs(complex(x, 2 * x)) + np.float64(x) * np.complex128(x).real
+def h(x): return sum(map(float, [x, x * x]))
+def i(x): return np.sum(np.zeros(2, dtype=np.float64) + np.ones(2, float)) + np.float32(x)
+def j(x):
+    assert isinstance(x, float) and isinstance(1.0, (int, float)) and float == type(1.0)
+    assert np.dtype(float) == np.float64 and type(float("2")) == float
+    return x
+class A:
+    def __init__(self, x): self.x = float(x)
+    @property
+    def y(self): return complex(self.x)
+def k(x): return abs(A(x).y)
+def l(x): return x * np.int64(x)
+"""
+
+
+@pytest.mark.parametrize("name", "fghijkl")
+def test_numbers_stay_traced_where_it_was_asked_for(name):
+    module = module_of(NUMBERS)
+    sys.modules["simulation"] = module
+    try:
+        if name in "fgk":
+            with pytest.raises(TypeError, match=r"dropgrad.*ct\.lift_module\(simulation\)"):
+                ct.gradient(getattr(module, name), 0.7)
+        ct.lift_module(module)
+        f = getattr(module, name)
+        slope_is_right(f, tolerance=1e-6 if name != "i" else np.inf)
+        assert type(module.f(1)) is float
+    finally:
+        del sys.modules["simulation"]
+
+
+def test_a_module_that_asks_for_the_class_itself_keeps_it():
+    module = module_of("def f(x): return float(x) if type(x) is float else 0.0")
+    ct.lift_module(module)
+    assert not hasattr(module, "float")
+
+
+def test_numpy_scalars_drop_the_gradient_elsewhere():
+    with pytest.raises(TypeError, match="dropgrad"):
+        ct.gradient(lambda x: np.float64(x), 0.5)
+    assert ct.gradient(lambda x: x * np.zeros(2, np.float64).size, 0.5) == (2.0,)
+
+
+def test_items_and_lists_are_followed():
+    def f(x):
+        row = (x * PLAIN).tolist()
+        cell = (x * MATRIX).item(1, 0) + (x * MATRIX).item(3) + (x * PLAIN[:1]).item()
+        return sum(row) + cell + (x * MATRIX).item((0, 1))
+
+    slope_is_right(f)
+    with pytest.raises(ValueError, match="size 1"):
+        ct.gradient(lambda x: (x * PLAIN).item(), 1.0)
+    assert isinstance(ct.value_and_gradient(lambda x: x.item(), 1.0)[0], float)
+
+
+def test_texts(caplog):
+    seen = []
+
+    def f(x):
+        seen.append("%.2f %5.1e %s %d" % (x, x, x, x))
+        text = "%g"
+        text %= x
+        seen.append(text)
+        seen.append("%(a).1f" % {"a": x})
+        seen.append(f"{x:.3f}|{x!r}|{np.array([x])}")
+        logging.getLogger("cotan-test").warning("now %.1f", x)
+        return x
+
+    with caplog.at_level(logging.WARNING):
+        assert ct.gradient(f, 2.5) == (1.0,)
+    assert seen[:3] == ["2.50 2.5e+00 2.5 2", "2.5", "2.5"]
+    assert seen[3].startswith("2.500|") and seen[3].endswith("[2.5]")
+    assert caplog.messages == ["now 2.5"]
+
+
+def test_remainders_are_no_texts():
+    assert ct.gradient(lambda x: 7.0 % x, 2.5) == (-2.0,)
+    assert ct.gradient(lambda x: x % 2.0, 2.5) == (1.0,)
+
+
+def test_libraries_say_that_a_function_was_imported_by_name():
+    module = module_of(
+        "from scipy.linalg import expm\nfrom scipy.signal import lfilter\nimport numpy as np\n"
+        "def f(x): return np.sum(lfilter([1 - x], [1, -x], [1.0, 2.0]))"
+    )
+    with pytest.raises((TypeError, ValueError), match=r"lfilter: .*ct\.lift_module\(simulation\)"):
+        ct.gradient(module.f, 0.5)
+    ct.lift_module(module)
+    slope_is_right(module.f)
+
+
+# --------------------------------------------------------------------------------------------------
+# Random numbers
+
+
+LEGACY = {
+    "normal": lambda r, x: r.normal(x, x * x, 3),
+    "lognormal": lambda r, x: r.lognormal(x, 0.2, (2, 2)),
+    "uniform": lambda r, x: r.uniform(-x, high=2 * x, size=2),
+    "exponential": lambda r, x: r.exponential(np.array([x, 1.0])),
+    "laplace": lambda r, x: r.laplace(x, 1.0, 2),
+    "logistic": lambda r, x: r.logistic(1.0, x, 2),
+    "gumbel": lambda r, x: r.gumbel(x, x),
+    "rayleigh": lambda r, x: r.rayleigh(x, 2),
+    "weibull": lambda r, x: r.weibull(x, 2),
+    "pareto": lambda r, x: r.pareto(x, 2),
+    "gamma": lambda r, x: r.gamma(2.5, x, 3),
+    "mean": lambda r, x: r.multivariate_normal([x, 1.0], MATRIX @ MATRIX.T, 2),
+    "choice": lambda r, x: r.choice(x * np.arange(5.0), 3),
+    "permutation": lambda r, x: r.permutation(x * np.arange(8.0).reshape(4, 2))[:2],
+    "poisson": lambda r, x: x * r.poisson(5 * x, 2),
+    "draws": lambda r, x: x * r.standard_normal(3),
+}
+
+
+@pytest.mark.parametrize("name", LEGACY)
+@pytest.mark.parametrize("make", ["new", "legacy", "shared"])
+def test_random_numbers(name, make):
+    def f(x):
+        if make == "shared":
+            np.random.seed(3)
+            rng = np.random
+        else:
+            rng = np.random.default_rng(3) if make == "new" else np.random.RandomState(3)
+            assert isinstance(rng, (np.random.Generator, np.random.RandomState))
+        drawn = LEGACY[name](rng, x)
+        return np.sum(drawn * np.cos(np.arange(np.size(drawn)).reshape(np.shape(drawn))))
+
+    slope_is_right(f)
+
+
+@pytest.mark.parametrize("make", ["new", "legacy"])
+def test_a_traced_covariance(make):
+    def f(x):
+        rng = np.random.default_rng(3) if make == "new" else np.random.RandomState(3)
+        drawn = rng.multivariate_normal(x * PLAIN, np.diag([x, 2.0]) + 0.1, 4)
+        return np.sum(drawn * np.arange(8.0).reshape(4, 2))
+
+    slope_is_right(f, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(6,), (5, 3)])
+@pytest.mark.parametrize("how", ["shared", "generator", "constant"])
+def test_shuffle(shape, how):
+    weight = np.arange(np.prod(shape)).reshape(shape) ** 2
+
+    def f(x):
+        if how == "constant":
+            made = np.zeros(shape) + weight
+            np.random.default_rng(1).shuffle(made)
+            return x * np.sum(made * weight)
+        made = x * np.sqrt(np.arange(1.0, np.prod(shape) + 1)).reshape(shape)
+        if how == "shared":
+            np.random.seed(1)
+            np.random.shuffle(made)
+        else:
+            np.random.default_rng(1).shuffle(made)
+        return np.sum(made * weight)
+
+    if how == "constant":
+        # Made outside, the array is an ndarray; the draws have to be the same.
+        assert ct.value_and_gradient(f, 0.7)[0] == pytest.approx(f(0.7))
+    else:
+        slope_is_right(f)
+
+
+def test_draws_that_have_no_derivative_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"numpy\.random\.beta has no derivative rule"):
+        ct.gradient(lambda x: np.random.default_rng(0).beta(x, 1.0), 0.5)
+    with pytest.raises(ValueError, match="scale < 0"):
+        ct.gradient(lambda x: np.random.default_rng(0).normal(0.0, -x), 0.5)
+    rng = np.random.default_rng(0)
+    with pytest.raises(TypeError, match=r"make that in the function, or write loc \+ scale"):
+        ct.gradient(lambda x: rng.normal(x, 1.0), 0.5)
+
+
+def test_generators_write_into_arrays_that_were_made():
+    def f(x):
+        made = np.empty(3)
+        np.random.default_rng(0).random(out=made)
+        return x * np.sum(made)
+
+    slope_is_right(f)
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory, shapes, elements
+
+
+def test_constants_give_their_memory():
+    def f(x):
+        made = np.linspace(0.0, 1.0, 3)
+        assert made.tobytes() == np.linspace(0.0, 1.0, 3).tobytes() or not isinstance(
+            made, ct.Array
+        )
+        seen = made.view(np.int64)
+        with pytest.raises(ValueError, match="read-only"):
+            seen[0] = 1
+        return x * seen[2]
+
+    assert ct.gradient(f, 1.0) == (float(np.ones(1).view(np.int64)[0]),)
+    with pytest.raises(TypeError, match=r"x\.tobytes would drop the gradient.*dropgrad"):
+        ct.gradient(lambda x: len((x * PLAIN).tobytes()) * x, 1.0)
+    with pytest.raises(TypeError, match="view: an Array that a gradient follows"):
+        ct.gradient(lambda x: np.sum((x * PLAIN).view(np.int64)) * x, 1.0)
+
+
+def test_resize_in_place_keeps_the_size():
+    def f(x):
+        made = x * np.arange(6.0)
+        made.resize(6)
+        made.resize(2, 3)
+        made.resize((3, 2))
+        return made[2, 1]
+
+    assert ct.gradient(f, 1.0) == (5.0,)
+    with pytest.raises(TypeError, match=r"resize: .* from \(6,\) to \(4,\)"):
+        ct.gradient(lambda x: (x * np.arange(6.0)).resize(4), 1.0)
+
+
+@pytest.mark.parametrize("value", [[1.0], (1.0,), [[1.0]]])
+def test_a_sequence_is_no_element(value):
+    for made, key in [(ct.array(0.0), ()), (ct.array([0.0, 1.0]), 0), (ct.array([[1.0]]), (0, 0))]:
+        with pytest.raises(ValueError, match="setting an array element with a sequence"):
+            made[key] = value
+        plain = np.asarray(made)
+        with pytest.raises(ValueError, match="setting an array element with a sequence"):
+            plain[key] = value
+
+
+def test_dlpack_takes_the_standard_s_arguments():
+    x = ct.array([1.0, 2.0])
+    assert x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=True) is not None
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        x.__dlpack__(nonsense=1)
+    np.testing.assert_array_equal(np.from_dlpack(x, copy=True), PLAIN)
+
+
+@pytest.mark.parametrize("name", ["solve_discrete_are", "solve_continuous_are"])
+@pytest.mark.parametrize("part", range(4))
+def test_riccati(name, part):
+    given = [MATRIX / 5, np.array([[0.0], [1.0]]), np.diag([1.0, 0.3]), np.array([[0.4]])]
+    direction = [np.ones((2, 2)), np.array([[0.2], [0.1]]), np.diag([0.2, 1.0]), np.ones((1, 1))]
+
+    def f(t):
+        moved = [
+            m + t * d * (i == part) for i, (m, d) in enumerate(zip(given, direction, strict=True))
+        ]
+        return np.sum(getattr(scipy.linalg, name)(*moved) * MATRIX)
+
+    slope_is_right(f, 0.05)
+    slope = ct.grad(f)
+    slope_is_right(slope, 0.05, 1e-5, 1e-4)
+    with pytest.raises(TypeError, match="with e= or s="):
+        ct.gradient(
+            lambda t: np.sum(getattr(scipy.linalg, name)(t * given[0], *given[1:], s=given[1])), 1.0
+        )
