@@ -1,6 +1,7 @@
 """Fit the equations of Lotka and Volterra to the furs of hares and lynxes, year by year.
 
-The counts are those of the Hudson's Bay Company, 1900 to 1920, in thousands. The simulation is
+The counts are those of the Hudson's Bay Company, 1900 to 1920, in thousands, as P. Howard's
+"Modeling basics" has them and, after it, Stan's case study of predators and prey. The simulation is
 plain NumPy that fills an array in a loop; SciPy's minimizer gets its gradient from cotan, and the
 curvature at the minimum gives the errors of the parameters:
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._lift_imports import watch
 from cotan._lift_numbers import is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
@@ -38,6 +39,7 @@ _stand_ins: dict[int, tuple[Any, Any]] = {}
 
 def prepare() -> None:
     """Make ready every module that has been imported and has functions in the table."""
+    watch(_modules, prepare)
     while waiting := [n for n in _modules() if n not in _prepared and sys.modules.get(n)]:
         for name in waiting:
             _prepare(name, sys.modules[name])

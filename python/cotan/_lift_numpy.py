@@ -140,7 +140,8 @@ def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             "vectorize: a signature with keywords or excluded= is not known to cotan; give all "
             "arguments by position, or stack the results of a loop with np.stack"
         )
-    return bound(np.vectorize._vectorize_call_with_signature)(self, self.pyfunc, args)
+    owner: Any = np.vectorize
+    return bound(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
 
 
 @lifts_method("numpy.vectorize", "__call__", always=True)

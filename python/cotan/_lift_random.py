@@ -129,9 +129,9 @@ def multivariate_normal(
 @_rule
 def shuffle(draws: Any, x: Any, axis: int = 0) -> None:
     if not is_array(x):
-        order = list(x)
-        draws.shuffle(order)
-        x[:] = order
+        items = list(x)
+        draws.shuffle(items)
+        x[:] = items
         return
     order = np.arange(x.shape[axis])
     draws.shuffle(order)

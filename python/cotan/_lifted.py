@@ -32,7 +32,7 @@ NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
 
 # What enters the functions of a module, imported when that module has been.
 PROVIDERS = {
-    "numpy": ["cotan._lift_numpy", "cotan._lift_numbers"],
+    "numpy": ["cotan._lift_numpy", "cotan._lift_numbers", "cotan._lift_matrix"],
     "numpy.fft": [],
     "numpy.linalg": [],
     "numpy.lib.stride_tricks": ["cotan._numpy_index"],
@@ -57,7 +57,7 @@ PROVIDERS = {
     "scipy.spatial.distance": ["cotan._scipy_spatial"],
     "scipy.spatial.transform": ["cotan._scipy_rotation"],
     "scipy.special": ["cotan._scipy_special"],
-    "scipy.stats": ["cotan._scipy_stats"],
+    "scipy.stats": ["cotan._scipy_stats", "cotan._scipy_kde"],
 }
 
 

@@ -17,8 +17,8 @@ from cotan._lifted import lifts
 from cotan._numpy_core import assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
-from cotan._own import found, runs, stands_for
-from cotan._scipy_signal import overlaps
+from cotan._own import found, refuses, runs, stands_for
+from cotan._scipy_signal import WINDOWS, overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
 
@@ -357,3 +357,8 @@ runs("""
     scipy.ndimage.spline_filter1d scipy.ndimage.uniform_filter scipy.ndimage.uniform_filter1d
     scipy.ndimage.zoom
 """)
+
+refuses(
+    WINDOWS,
+    *(f"scipy.ndimage.{name}" for name in ("median_filter", "rank_filter", "percentile_filter")),
+)

@@ -66,7 +66,7 @@ class Rotation:
             raise ValueError("Found zero norm quaternions in `quat`.")
         self._quat = quat / length if normalize else quat
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return found(_NAME)
 

@@ -14,7 +14,7 @@ from cotan._hosted import conj, fitted, hosted, linear
 from cotan._lifted import lifts
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import array, asarray
-from cotan._own import found, own_of, runs, runs_class, runs_methods
+from cotan._own import found, own_of, refuses, runs, runs_class, runs_methods
 
 # --------------------------------------------------------------------------------------------------
 # Convolution
@@ -367,3 +367,10 @@ runs("""
     scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
     scipy.signal.welch scipy.signal.zoom_fft scipy.signal.czt
 """)
+
+# What users of these read, here and in `scipy.ndimage`.
+WINDOWS = (
+    "sort windows: np.median(np.lib.stride_tricks.sliding_window_view(np.pad(x, 1, 'symmetric'), "
+    "(3, 3)), axis=(-2, -1)), with np.min, np.max or np.percentile for the others"
+)
+refuses(WINDOWS, *(f"scipy.signal.{n}" for n in ("medfilt", "medfilt2d", "order_filter")))

@@ -708,3 +708,25 @@ def test_random_writes_of_elements_and_rows(lines):
     assert value == pytest.approx(expected, rel=1e-10)
     gradient = np.zeros(3) if gradient is None else gradient
     np.testing.assert_allclose(gradient, differences(f, x), rtol=1e-4, atol=1e-4 * (1 + abs(value)))
+
+
+def test_an_import_inside_of_the_function_counts_at_once():
+    code = (
+        "import sys, numpy as np, cotan as ct\n"
+        "def f(x):\n"
+        "    import scipy.linalg\n"
+        "    from scipy import integrate\n"
+        "    a = scipy.linalg.expm(x * np.eye(2)) + scipy.linalg.toeplitz([x, 1.0])\n"
+        "    return np.sum(a) + integrate.quad(lambda t: t * x, 0, 1)[0]\n"
+        "(g,) = ct.gradient(f, 0.5)\n"
+        "assert abs(g - (2 * np.exp(0.5) + 2 + 0.5)) < 1e-9, g\n"
+        "import scipy.linalg, scipy.stats\n"
+        "assert type(scipy.linalg.expm).__module__ != 'cotan._lift'\n"
+        "for name, module in list(sys.modules.items()):\n"
+        "    if name.startswith('scipy') and module is not None:\n"
+        "        assert 'cotan' not in type(getattr(module, '__loader__', None)).__module__\n"
+        "        for value in list(vars(module).values()):\n"
+        "            if type(value).__module__ == 'cotan._lift':\n"
+        "                assert value.__wrapped__ is not None\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -9,6 +9,8 @@ import types
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.ndimage
+import scipy.signal
 import scipy.special
 
 import cotan as ct
@@ -341,3 +343,68 @@ def test_riccati(name, part):
         ct.gradient(
             lambda t: np.sum(getattr(scipy.linalg, name)(t * given[0], *given[1:], s=given[1])), 1.0
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions of arrays, and what is refused by name
+
+
+def test_a_function_with_a_signature():
+    def f(x):
+        dot = np.vectorize(lambda v, w: np.sum(v) * w, signature="(n),()->()")
+        outer = np.vectorize(np.outer, signature="(n),(m)->(n,m)")
+        made = outer(x * np.arange(6.0).reshape(2, 3), [x, 1.0])
+        return np.sum(dot(x * np.ones((2, 3)), x)) + np.sum(made)
+
+    slope_is_right(f)
+    with pytest.raises(TypeError, match="give all arguments by position"):
+        ct.gradient(lambda x: np.vectorize(np.sum, signature="(n)->()")(a=x * PLAIN), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "remedy"),
+    [
+        (lambda x: np.asarray(np.matrix([[x, 1.0]])), r"use m\.A"),
+        (lambda x: scipy.ndimage.median_filter(x * MATRIX, 3), "sliding_window_view"),
+        (lambda x: scipy.signal.medfilt(x * PLAIN), "sliding_window_view"),
+        (lambda x: np.nditer(x * PLAIN), r"x\.flat"),
+    ],
+)
+def test_refusals_name_a_remedy(f, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        ct.gradient(f, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_matrices():
+    def f(x):
+        p, h, m = np.matrix(np.eye(2)), np.matrix([[1.0, 0.5]]), np.matrix([[1, x], [0, 1]])
+        s = np.matrix(np.zeros((2, 1)))
+        s[0, 0], s[1] = x, 2 * x
+        p = m * p * m.T + np.diag([0.1, 0.2])
+        k = p * h.T * np.linalg.inv(h * p * h.T + 0.3)
+        s = s + k * (1.0 - h * s)
+        p = (np.eye(2) - k * h) * p
+        assert isinstance(p, np.matrix) and isinstance(p, np.ndarray)
+        assert s[:, 0].shape == (2, 1) and p[0].shape == (1, 2) and p.ravel().shape == (1, 4)
+        total = (s.T * p.I * s)[0, 0] + p.A1[2] + np.trace(p) + p.sum() + p.sum(axis=0)[0, 1]
+        total += (p**2)[0, 0] + (2 * np.eye(2) * p)[1, 0] + np.multiply(p, p).sum()
+        total += np.linalg.det(p) + np.sin(p)[0, 1] + (p.T @ p)[0, 0] + np.hstack([p, s])[1, 2]
+        total += (MATRIX * p)[0, 1] + (p * MATRIX)[1, 0] + (h * p)[0, 1] + p.tolist()[0][1]
+        for row in p:
+            total += row[0, 1]
+        p += 1
+        p *= 2
+        return total + p.mean() + (2 * p - p / 3)[0, 1] + abs(-p).max() + (p > 1).sum()
+
+    slope_is_right(f)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_matrices_of_constants():
+    def f(x):
+        m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+        assert isinstance(m * m, np.matrix) and not isinstance(m.A, np.matrix)
+        return x * (m * m)[0, 0]
+
+    assert ct.gradient(f, 1.0) == (7.0,)

@@ -161,3 +161,23 @@ def test_samples():
     check(lambda p: stats.entropy(p), data[0])
     check(lambda p, q: stats.entropy(p, q), data[0], data[1])
     check(lambda u, v: stats.wasserstein_distance(u, v), data[0], data[1])
+
+
+KDE_DATA = np.sin(np.arange(1.0, 13.0)) + 0.1 * np.arange(12.0)
+KDE = stats.gaussian_kde(KDE_DATA)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(stats.gaussian_kde(x * KDE_DATA).resample(5, 3) ** 2),
+        lambda x: np.sum(stats.gaussian_kde(KDE_DATA * x + np.sin(KDE_DATA * x))([0.1, 0.7])),
+        lambda x: np.sum(KDE(np.array([x, 2 * x]))) + KDE.logpdf(x)[0] + KDE.evaluate([x])[0],
+        lambda x: np.sum(stats.gaussian_kde(x * KDE_DATA.reshape(2, 6), 0.4)([[x, 1], [0.2, x]])),
+        lambda x: np.sum(stats.gaussian_kde(x * KDE_DATA, weights=KDE_DATA + 1.0).logpdf([0.3, x])),
+    ],
+)
+def test_kernel_densities(f):
+    value, (slope,) = ct.value_and_gradient(f, 0.8)
+    assert value == pytest.approx(f(0.8), rel=1e-10)
+    assert slope == pytest.approx((f(0.8 + 1e-6) - f(0.8 - 1e-6)) / 2e-6, rel=1e-6)

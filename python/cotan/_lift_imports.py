@@ -1,0 +1,62 @@
+"""Modules that are imported for the first time while something is recorded.
+
+Those that have functions in the table of lifted ones are made ready as soon as they are loaded, so
+that an `import scipy.linalg` inside of the function counts at once. A finder in `sys.meta_path`
+looks at these names only; it is asked for modules only that have not been loaded yet.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from cotan import _core
+
+
+class _Loading(Loader):
+    """Load a module, and have it made ready when none of the table is being loaded around it."""
+
+    depth = 0
+
+    def __init__(self, loader: Any, ready: Callable[[], None]) -> None:
+        self._loader, self._ready = loader, ready
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module shall not know of this.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        _Loading.depth += 1
+        try:
+            self._loader.exec_module(module)
+        finally:
+            _Loading.depth -= 1
+        if _Loading.depth == 0 and _core.nestlevel() > 0:
+            self._ready()
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, names: Callable[[], Sequence[str]], ready: Callable[[], None]) -> None:
+        self._names, self._ready = names, ready
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._names():
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loading(spec.loader, self._ready)
+        return spec
+
+
+def watch(names: Callable[[], Sequence[str]], ready: Callable[[], None]) -> None:
+    """Call `ready` when one of the named modules has been loaded while something is recorded."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(names, ready))

@@ -1,0 +1,274 @@
+"""`np.matrix` of traced values: an array of ours with two axes that multiplies as a matrix does.
+
+NumPy's class is an ndarray and cannot hold what is traced. While names are lifted, that name makes
+one of these when an array of ours is among the arguments. It says that it is an `np.matrix`, stays
+one in operators, slices and functions, and gives scalars and arrays where NumPy does.
+"""
+
+# ruff: noqa: N802 - NumPy's names
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._lifted import lifts
+from cotan._numpy_core import any_active, is_array, is_followed, plain
+from cotan._numpy_own import asarray
+
+# The original: the name stands for what is below while something is recorded.
+_matrix: Any = vars(np)["matrix"]
+
+
+def _plain(x: Any) -> Any:
+    """Give an array for a matrix of either kind, also in lists."""
+    if type(x) is Matrix:
+        return x.A
+    if isinstance(x, _matrix):
+        return np.asarray(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_plain, x))
+    if isinstance(x, dict):
+        return {key: _plain(value) for key, value in x.items()}
+    return x
+
+
+def _wrapped(x: Any) -> Any:
+    """Give a matrix for an array of ours with two axes."""
+    if isinstance(x, tuple):
+        fields = map(_wrapped, x)
+        return type(x)(*fields) if hasattr(x, "_fields") else tuple(fields)
+    if isinstance(x, list):
+        return list(map(_wrapped, x))
+    return Matrix(x) if is_array(x) and x.ndim == 2 else x
+
+
+def _two_axes(x: Any) -> Any:
+    x = asarray(_plain(x))
+    if x.ndim > 2:
+        raise ValueError("matrix must be 2-dimensional")
+    return x.reshape(1, -1) if x.ndim < 2 else x
+
+
+class Matrix:
+    """A matrix over an array of ours; writes go through to that."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 10.0
+
+    def __init__(self, array: Any) -> None:
+        self.A = array
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return _matrix
+
+    # What NumPy asks
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if is_followed(self.A):
+            raise TypeError(
+                "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
+                "one axis, or ct.dropgrad(m.A) to drop it on purpose"
+            )
+        return np.asarray(plain(self.A), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is np.multiply and method == "__call__" and not options and _is_operator():
+            return _product(*inputs)
+        options = {key: _plain(value) for key, value in options.items()}
+        return _wrapped(getattr(ufunc, method)(*map(_plain, inputs), **options))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _wrapped(func(*_plain(tuple(args)), **_plain(kwargs)))
+
+    def __getattr__(self, name: str) -> Any:
+        """Do what the array does: its attributes, and methods whose results are matrices again."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self.A, name)
+        if not callable(value):
+            return _wrapped(value)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return _wrapped(value(*_plain(args), **_plain(kwargs)))
+
+        return method
+
+    # What is a matrix's own
+
+    @property
+    def A1(self) -> Any:
+        return self.A.reshape(-1)
+
+    @property
+    def I(self) -> Any:  # noqa: E743
+        square = self.shape[0] == self.shape[1]
+        return Matrix((np.linalg.inv if square else np.linalg.pinv)(self.A))
+
+    @property
+    def H(self) -> Any:
+        return Matrix(self.A.conj().T)
+
+    @property
+    def T(self) -> Any:
+        return Matrix(self.A.T)
+
+    def getA(self) -> Any:
+        return self.A
+
+    def getI(self) -> Any:
+        return self.I
+
+    def getT(self) -> Any:
+        return self.T
+
+    def ravel(self, order: str = "C") -> Any:
+        return Matrix(self.A.ravel(order).reshape(1, -1))
+
+    def flatten(self, order: str = "C") -> Any:
+        return Matrix(self.A.flatten(order).reshape(1, -1))
+
+    def __getitem__(self, key: Any) -> Any:
+        out = self.A[_plain(key)]
+        if not is_array(out) or out.ndim != 1:
+            return _wrapped(out)
+        column = isinstance(key, tuple) and len(key) > 1 and np.isscalar(key[1])
+        return Matrix(out[:, None] if column else out[None, :])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        value = _plain(value)
+        target = self.A[_plain(key)]
+        if np.ndim(target) == 0 and np.size(value) == 1:
+            value = asarray(value).reshape(())[()]
+        elif np.ndim(target) == 1 and np.ndim(value) == 2:
+            value = asarray(value).reshape(-1)
+        self.A[_plain(key)] = value
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.A)
+
+    def __float__(self) -> float:
+        return float(self.A.reshape(-1)[0]) if self.A.size == 1 else float(self.A)
+
+    def __repr__(self) -> str:
+        return repr(_matrix(plain(self.A)))
+
+    def __str__(self) -> str:
+        return str(_matrix(plain(self.A)))
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _product(other, self)
+
+    def __imul__(self, other: Any) -> Any:
+        self.A[...] = _plain(_product(self, other))
+        return self
+
+    def __pow__(self, n: Any) -> Any:
+        return Matrix(np.linalg.matrix_power(self.A, n))
+
+    def _reduced(self, name: str, axis: Any, options: dict[str, Any]) -> Any:
+        reduced = getattr(self.A, name)(axis=axis, **_plain(options))
+        if axis is None:
+            return reduced
+        return Matrix(reduced[None, :] if axis in {0, -2} else reduced[:, None])
+
+
+def _is_operator() -> bool:
+    """Say whether NumPy was asked by an operator, and not by name."""
+    # Not at the top: that module asks for the table which this one enters something in.
+    from cotan._lift import _running  # noqa: PLC0415
+
+    frame: Any = sys._getframe()
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    return _running(frame).opname == "BINARY_OP"
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Multiply as matrices do, numbers with whatever there is."""
+    x, y = _plain(a), _plain(b)
+    if np.ndim(x) == 0 or np.ndim(y) == 0:
+        return _wrapped(x * y)
+    return Matrix(_two_axes(x) @ _two_axes(y))
+
+
+def _operators(name: str) -> None:
+    compute = getattr(operator, name)
+
+    def forward(self: Any, other: Any) -> Any:
+        return _wrapped(compute(self.A, _plain(other)))
+
+    def reflected(self: Any, other: Any) -> Any:
+        return _wrapped(compute(_plain(other), self.A))
+
+    def in_place(self: Any, other: Any) -> Any:
+        self.A[...] = compute(self.A, _plain(other))
+        return self
+
+    setattr(Matrix, f"__{name}__", forward)
+    if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        setattr(Matrix, f"__r{name}__", reflected)
+        setattr(Matrix, f"__i{name}__", in_place)
+
+
+for _name in ("add", "sub", "matmul", "truediv", "mod", "eq", "ne", "lt", "le", "gt", "ge"):
+    _operators(_name)
+
+
+def _unary(name: str) -> None:
+    compute = getattr(operator, name)
+    setattr(Matrix, f"__{name}__", lambda self: Matrix(compute(self.A)))
+
+
+for _name in ("neg", "pos", "abs"):
+    _unary(_name)
+
+
+def _reductions(name: str) -> None:
+    def reduce(self: Any, axis: Any = None, **options: Any) -> Any:
+        return self._reduced(name, axis, options)
+
+    setattr(Matrix, name, reduce)
+
+
+for _name in ("sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "argmax", "argmin"):
+    _reductions(_name)
+
+
+def _makes(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(data: Any, dtype: Any = None, copy: bool = True) -> Any:
+        if isinstance(data, str):
+            return make(data, dtype)
+        array = _two_axes(data)
+        array = _core.asarray(array, dtype) if dtype is not None else array
+        return Matrix(array.copy() if copy else array)
+
+    return made
+
+
+lifts("numpy.matrix")(_makes(_matrix))
+
+
+@lifts("numpy.asmatrix")
+def asmatrix(data: Any, dtype: Any = None) -> Any:
+    return _makes(_matrix)(data, dtype, copy=False)
+
+
+@lifts("numpy.bmat")
+def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
+    if not any_active(_plain(obj)):
+        return np.bmat(plain(_plain(obj)), ldict, gdict)
+    return Matrix(np.block(_plain(obj)))

@@ -1,0 +1,53 @@
+"""`scipy.stats.gaussian_kde`: SciPy's own code, over compiled sums for which there are ours."""
+
+# ruff: noqa: ARG001 - the signatures are SciPy's
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan import _decompositions as dec
+from cotan._numpy_own import asarray
+from cotan._own import adopts, runs_methods, stands_for
+
+_NAME = "scipy.stats.gaussian_kde"
+
+
+def _exponents(points: Any, xi: Any, factor: Any) -> tuple[Any, Any]:
+    """Give -d²/2 for each point of the data and each place, and the logarithm of the norm."""
+    points, xi, factor = dec.common(*map(asarray, (points, xi, factor)))
+    d = xi.shape[1]
+    places = dec.solve_triangular(factor, dec.swap(xi), True)
+    data = dec.solve_triangular(factor, dec.swap(points), True)
+    distance = np.sum((data[:, :, None] - places[:, None, :]) ** 2, axis=0)
+    pivots = np.diagonal(factor)
+    return -distance / 2, -d / 2 * np.log(2 * np.pi) - np.sum(np.log(pivots))
+
+
+def _estimate(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+    exponents, norm = _exponents(points, xi, factor)
+    return np.exp(dec.swap(exponents) + norm) @ values
+
+
+def _estimate_log(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+    exponents, norm = _exponents(points, xi, factor)
+    terms = exponents + np.log(values)
+    return (_core.logsumexp(terms, 0) + norm)[:, None]
+
+
+class _Specialized:
+    """Compiled functions are chosen by a key: here one serves for all dtypes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __getitem__(self, key: Any) -> Callable[..., Any]:
+        return self._function
+
+
+stands_for("scipy.stats._stats.gaussian_kernel_estimate")(_Specialized(_estimate))
+stands_for("scipy.stats._stats.gaussian_kernel_estimate_log")(_Specialized(_estimate_log))
+adopts(_NAME)
+runs_methods(_NAME, "evaluate", "__call__", "pdf", "logpdf")
