@@ -28,8 +28,14 @@ ENVIRONMENT = {
     "JAX_ENABLE_X64": "1",
     "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}",
 }
-# Left out of what the workers inherit: with them OpenBLAS runs other kernels than it would choose.
-LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_VERBOSE")
+# Left out of what the workers inherit: with them OpenBLAS runs other kernels than it would choose,
+# and Python compiles sources at each start that an installed package has compiled.
+LEFT_OUT = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_VERBOSE",
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 def environment() -> dict[str, str]:
