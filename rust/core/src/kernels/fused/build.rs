@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::plan::Plan;
 use super::reduce::Reduction;
-use super::{Fused, FusedBuilder, Input, Instr, NONE, Output};
-use crate::aval::{DType, size_of};
+use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
+use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, lane};
 
 /// The bytes that a tile of all registers and streams may take: a good half of a first-level cache.
@@ -13,27 +13,32 @@ const CACHE: usize = 28 << 10;
 /// The shortest and the longest tile of a large space, in elements.
 const MIN_TILE: usize = 64;
 const MAX_TILE: usize = 8192;
+/// With many registers a tile that fits into the first-level cache is so short that calling the lanes
+/// takes longer than running them: then it is this long, within a part of the second-level cache.
+const SHORT_TILE: usize = 512;
+const SECOND_CACHE: usize = 384 << 10;
 
-/// Allots registers: one free list for each size of element.
+/// Allots registers: one free list for each size of element, and for tiles and rows.
 #[derive(Default)]
 struct Registers {
-    /// Size class of every register.
-    classes: Vec<u32>,
-    free: [Vec<u32>; 5],
+    /// Size class of every register, and whether it holds rows.
+    classes: Vec<(u32, bool)>,
+    free: [[Vec<u32>; 5]; 2],
 }
 
 impl Registers {
-    fn take(&mut self, dtype: DType) -> u32 {
-        let class = dtype.size().trailing_zeros();
-        self.free[class as usize].pop().unwrap_or_else(|| {
-            self.classes.push(class);
+    fn take(&mut self, node: &Node) -> u32 {
+        let class = node.dtype.size().trailing_zeros();
+        let free = &mut self.free[usize::from(node.row)][class as usize];
+        free.pop().unwrap_or_else(|| {
+            self.classes.push((class, node.row));
             (self.classes.len() - 1) as u32
         })
     }
 
     fn give(&mut self, register: u32) {
-        let class = self.classes[register as usize];
-        self.free[class as usize].push(register);
+        let (class, row) = self.classes[register as usize];
+        self.free[usize::from(row)][class as usize].push(register);
     }
 }
 
@@ -69,11 +74,13 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         shape,
         nodes,
         inputs,
+        row_inputs,
         requests,
+        rows,
         split,
         cost,
     } = builder;
-    let size = size_of(&shape);
+    let size = elements_of(&shape);
 
     // Where each value is read last: a position among the nodes. Values that nothing needs are
     // never computed.
@@ -86,7 +93,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         later(&mut last[x], request.reg);
         if request.reduce.is_some() {
             reduced.entry(request.reg).or_default().push(k);
-        } else if nodes[x].lane.is_some() && direct[x] == NONE {
+        } else if nodes[x].work.is_some() && direct[x] == NONE {
             direct[x] = k as u32;
         } else {
             copies.push((k, request.reg));
@@ -117,7 +124,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         if last[i] == NONE {
             continue;
         }
-        if let Some(lane) = node.lane {
+        if let Some(work) = node.work {
             let mut dying = [NONE; 3];
             for (d, &a) in dying.iter_mut().zip(&node.args) {
                 if a != NONE && last[a as usize] == i as u32 && place[a as usize] >= slot_base {
@@ -136,7 +143,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
                 free(&mut registers);
             }
             place[i] = if direct[i] == NONE {
-                slot_base + registers.take(node.dtype)
+                slot_base + registers.take(node)
             } else {
                 written[direct[i] as usize] = Some(instrs.len());
                 output_base + direct[i]
@@ -146,7 +153,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             }
             let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
             instrs.push(Instr {
-                lane,
+                work,
                 out: place[i],
                 args: node.args.map(address),
             });
@@ -155,24 +162,20 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             let Some((op, split)) = requests[k].reduce else {
                 continue;
             };
-            reductions.extend(Reduction::new(
-                op,
-                split,
-                node.dtype,
-                k,
-                place[i],
-                instrs.len(),
-            ));
+            let reduction =
+                Reduction::new(op, split, node.dtype, k, place[i], instrs.len());
+            reductions.extend(reduction.map(|r| r.over_rows(rows)));
         }
         if last[i] == i as u32 && place[i] >= slot_base {
             registers.give(place[i] - slot_base);
         }
     }
     for (k, x) in copies {
-        let dtype = nodes[x as usize].dtype;
+        let Node { dtype, row, .. } = nodes[x as usize];
+        let lane = lane::cast_lane(dtype, dtype);
         written[k] = Some(instrs.len());
         instrs.push(Instr {
-            lane: lane::cast_lane(dtype, dtype),
+            work: if row { Work::Row(lane) } else { Work::Tile(lane) },
             out: output_base + k as u32,
             args: [place[x as usize], 0, 0],
         });
@@ -191,45 +194,58 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         note(reduction.source, reduction.position);
     }
 
-    // A tile of everything at once has to stay in the cache.
-    let streams = inputs.iter().map(|&x| nodes[x as usize].dtype.size());
+    // A tile of everything at once has to stay in the cache; elements of rows are few.
+    let wide = |&x: &u32| (!nodes[x as usize].row).then(|| nodes[x as usize].dtype.size());
+    let streams = inputs.iter().filter_map(wide);
     let stored = requests.iter().filter(|r| r.reduce.is_none());
-    let stored = stored.map(|r| nodes[r.reg as usize].dtype.size());
+    let stored = stored.filter_map(|r| wide(&r.reg));
     let folded = reductions.iter().map(|r| r.kernels.acc.size());
-    let slots = registers.classes.iter().map(|&class| 1usize << class);
+    let slots = registers.classes.iter();
+    let slots = slots.filter_map(|&(class, row)| (!row).then_some(1usize << class));
     let bytes: usize = streams.chain(stored).chain(folded).chain(slots).sum();
-    let tile = (CACHE / bytes.max(1)).clamp(MIN_TILE, MAX_TILE) / MIN_TILE * MIN_TILE;
+    let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
+    let tile = fitting(CACHE).max(fitting(SECOND_CACHE).min(SHORT_TILE)) / MIN_TILE * MIN_TILE;
     let tile = tile.min(size).max(1);
+    let row = split.filter(|_| rows).map(|s| s.reduced.max(1));
+    // As many rows as fit, at least one.
+    let tile = row.map_or(tile, |row| (tile / row).max(1) * row);
+    let most_rows = row.map_or(1, |row| tile / row);
     let plan = Plan::new(size, split, tile, cost.max(0.01));
 
     let mut scratch = Layout::default();
-    let slots = registers
-        .classes
-        .iter()
-        .map(|&class| scratch.add(tile << class))
+    let length = |row: bool| if row { most_rows } else { tile };
+    let slots = (registers.classes.iter())
+        .map(|&(class, row)| scratch.add(length(row) << class))
         .collect();
-    let inputs = inputs
-        .iter()
-        .zip(last_read)
+    let inputs = (inputs.iter().zip(last_read))
         .map(|(&x, last_read)| {
-            let dtype = nodes[x as usize].dtype;
+            let Node { dtype, row, .. } = nodes[x as usize];
+            let shape = row_inputs.iter().find(|(reg, _)| *reg == x);
             Input {
                 dtype,
-                offset: scratch.add(tile * dtype.size()),
+                offset: scratch.add(length(row) * dtype.size()),
                 last_read,
+                row: shape.map(|(_, shape)| shape.clone()),
             }
         })
         .collect();
     for reduction in &mut reductions {
         reduction.lay_out(&plan, &mut |bytes| scratch.add(bytes));
     }
+    let folds = scratch.add(most_rows * size_of::<u128>());
+    let num_rows = split.map_or(0, |s| s.outer);
     let outputs = requests
         .iter()
         .zip(written)
-        .map(|(r, written)| Output {
-            dtype: nodes[r.reg as usize].dtype,
-            elements: r.reduce.map_or(size, |(_, s)| s.outer * s.inner),
-            written,
+        .map(|(r, written)| {
+            let Node { dtype, row, .. } = nodes[r.reg as usize];
+            let all = if row { num_rows } else { size };
+            Output {
+                dtype,
+                elements: r.reduce.map_or(all, |(_, s)| s.outer * s.inner),
+                written,
+                row,
+            }
         })
         .collect();
     Fused {
@@ -240,6 +256,8 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         instrs,
         reductions,
         slots,
+        row: row.unwrap_or(tile),
+        folds,
         scratch: scratch.bytes,
         plan,
         cost,

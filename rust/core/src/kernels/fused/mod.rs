@@ -3,7 +3,8 @@
 //! A group is a linear program over registers. Each operation is one lane call over a tile of some
 //! hundred or thousand elements, so that intermediate results never leave the first-level cache;
 //! inputs and outputs that lie contiguously are read and written in place. Reductions take their
-//! operand while its tile is in the cache.
+//! operand while its tile is in the cache. Where a tile holds whole rows, the result of a reduction over
+//! them can be read again in the same tile: it is a register with one element for each row.
 //!
 //! How the work is divided depends on the program and its shape only, never on the number of
 //! threads, and partial results are combined in a fixed order: same inputs, same bits.
@@ -12,6 +13,7 @@ mod build;
 mod load;
 mod plan;
 mod reduce;
+mod rows;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -44,11 +46,26 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Node {
     /// `None` for inputs.
-    lane: Option<Lane>,
+    work: Option<Work>,
     args: [u32; 3],
     dtype: DType,
     /// Whether the lane is slower when its result lies where an operand lies.
     long: bool,
+    /// Whether it has one element for each row.
+    row: bool,
+}
+
+/// What an instruction does.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// A lane over the tile.
+    Tile(Lane),
+    /// A lane over one element for each row.
+    Row(Lane),
+    /// Folds rows into accumulators, and narrows these.
+    Fold(rows::Fold, Lane),
+    /// Repeats elements along their rows.
+    Expand(rows::Expand),
 }
 
 /// A requested result.
@@ -105,7 +122,11 @@ pub struct FusedBuilder {
     shape: Shape,
     nodes: Vec<Node>,
     inputs: Vec<u32>,
+    /// Inputs with one element for each row, and the shape that they broadcast to.
+    row_inputs: Vec<(u32, Shape)>,
     requests: Vec<Request>,
+    /// Whether tiles hold whole rows, those of `split`.
+    rows: bool,
     /// The split that the tiles follow: that of the reductions that are not full.
     split: Option<Split>,
     /// Nanoseconds per element.
@@ -119,7 +140,9 @@ impl FusedBuilder {
             shape: Shape::from_slice(shape),
             nodes: Vec::new(),
             inputs: Vec::new(),
+            row_inputs: Vec::new(),
             requests: Vec::new(),
+            rows: false,
             split: None,
             cost: 0.0,
         }
@@ -139,10 +162,11 @@ impl FusedBuilder {
     /// any strides.
     pub fn input(&mut self, dtype: DType) -> Reg {
         let reg = self.push(Node {
-            lane: None,
+            work: None,
             args: [NONE; 3],
             dtype,
             long: false,
+            row: false,
         });
         self.inputs.push(reg.0);
         self.cost += 0.01 * dtype.size() as f64;
@@ -167,22 +191,29 @@ impl FusedBuilder {
         if op == LaneOp::Where && self.dtype(args[0]) != DType::Bool {
             return refuse(format!("the mask is {}, not bool", self.dtype(args[0])));
         }
+        let row = self.is_row(args[0]);
+        if args.iter().any(|&x| self.is_row(x) != row) {
+            return refuse("elements of rows beside elements of the whole space".to_owned());
+        }
         let Some(lane) = lane::lane(op, dtype) else {
             return refuse(format!("does not exist for {dtype}"));
         };
         if matches!(op, LaneOp::Conj | LaneOp::Real) && !dtype.is_complex() {
             return Ok(args[0]);
         }
-        self.cost += lane::weight(op) * unit_cost(dtype);
+        if !row {
+            self.cost += lane::weight(op) * unit_cost(dtype);
+        }
         let mut registers = [NONE; 3];
         for (r, x) in registers.iter_mut().zip(args) {
             *r = x.0;
         }
         Ok(self.push(Node {
-            lane: Some(lane),
+            work: Some(if row { Work::Row(lane) } else { Work::Tile(lane) }),
             args: registers,
             dtype: lane::result_dtype(op, dtype),
             long: lane::is_long(op),
+            row,
         }))
     }
 
@@ -192,19 +223,25 @@ impl FusedBuilder {
         if from == to {
             return x;
         }
-        self.cost += unit_cost(from).max(unit_cost(to));
-        let lane = Some(lane::cast_lane(from, to));
+        let (lane, row) = (lane::cast_lane(from, to), self.is_row(x));
+        if !row {
+            self.cost += unit_cost(from).max(unit_cost(to));
+        }
         self.push(Node {
-            lane,
+            work: Some(if row { Work::Row(lane) } else { Work::Tile(lane) }),
             args: [x.0, NONE, NONE],
             dtype: to,
             long: false,
+            row,
         })
     }
 
-    /// Makes a register the next output: an array of the program's shape.
+    /// Makes a register the next output: an array of the program's shape, or, from a register of rows,
+    /// one element for each.
     pub fn output(&mut self, x: Reg) {
-        self.cost += 0.01 * self.dtype(x).size() as f64;
+        if !self.is_row(x) {
+            self.cost += 0.01 * self.dtype(x).size() as f64;
+        }
         self.requests.push(Request {
             reg: x.0,
             reduce: None,
@@ -214,19 +251,22 @@ impl FusedBuilder {
     /// Makes the reduction of a register over these axes, which are dropped, the next output.
     ///
     /// `false`, and nothing is added, when the pattern is not supported: axes that are kept between
-    /// reduced ones, another pattern than that of an earlier reduction (a full one fits to all),
-    /// sums and products of bool, extrema of complex numbers.
+    /// reduced ones, another pattern than that of an earlier reduction (a full one fits to all, and one
+    /// over all rows to tiles of rows), sums and products of bool, extrema of complex numbers.
     pub fn reduce(&mut self, op: ReduceOp, x: Reg, axes: &[usize]) -> bool {
         let dtype = self.dtype(x);
         let Some(split) = Split::of(&self.shape, axes) else {
             return false;
         };
-        let full = split.is_full();
-        let fits = full || self.split.is_none_or(|s| s == split);
-        if !fits || reduce::kernels(op, dtype, full || split.inner == 1).is_none() {
+        if self.is_row(x) {
             return false;
         }
-        if !full {
+        let free = split.is_full() || self.is_columns(split);
+        let fits = free || self.split.is_none_or(|s| s == split);
+        if !fits || reduce::kernels(op, dtype, split.is_full() || split.inner == 1).is_none() {
+            return false;
+        }
+        if !free {
             self.split = Some(split);
         }
         self.cost += unit_cost(dtype);
@@ -259,19 +299,21 @@ fn unit_cost(dtype: DType) -> f64 {
 /// An operation with its operands as positions in the table of addresses.
 #[derive(Debug, Clone, Copy)]
 struct Instr {
-    lane: Lane,
+    work: Work,
     out: u32,
     args: [u32; 3],
 }
 
 /// An input of a finished program.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Input {
     dtype: DType,
     /// Where in the scratch memory a tile of it is gathered.
     offset: usize,
     /// Position after the last instruction that reads it.
     last_read: usize,
+    /// The shape that it broadcasts to, when it has one element for each row.
+    row: Option<Shape>,
 }
 
 /// An output of a finished program.
@@ -281,6 +323,8 @@ struct Output {
     elements: usize,
     /// Position of the instruction that writes it; `None` for reductions.
     written: Option<usize>,
+    /// Whether it has one element for each row.
+    row: bool,
 }
 
 /// A program that is ready to run, any number of times and from any thread.
@@ -294,6 +338,10 @@ pub struct Fused {
     reductions: Vec<reduce::Reduction>,
     /// Where in the scratch memory the registers lie.
     slots: Vec<usize>,
+    /// Length of the rows that tiles are made of; the whole tile where they are not.
+    row: usize,
+    /// Where in the scratch memory rows are folded.
+    folds: usize,
     scratch: usize,
     plan: plan::Plan,
     cost: f64,

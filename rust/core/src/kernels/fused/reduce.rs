@@ -318,7 +318,10 @@ pub(super) fn kernels(op: ReduceOp, dtype: DType, rows: bool) -> Option<Kernels>
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reduction {
     pub(super) op: ReduceOp,
+    /// Whether every chunk leaves a partial result of it.
     pub(super) full: bool,
+    /// Whether it joins whole rows in tiles of rows, so that its partial results are rows.
+    pub(super) columns: bool,
     pub(super) dtype: DType,
     /// Which output it is.
     pub(super) output: usize,
@@ -350,6 +353,7 @@ impl Reduction {
         Some(Reduction {
             op,
             full,
+            columns: false,
             dtype,
             output,
             source,
@@ -361,9 +365,24 @@ impl Reduction {
         })
     }
 
+    /// The same in tiles that hold whole rows, if it is one over what is not a row.
+    pub(super) fn over_rows(self, rows: bool) -> Reduction {
+        let columns = rows && !self.full;
+        Reduction {
+            full: self.full || columns,
+            columns,
+            ..self
+        }
+    }
+
     /// Reserves its scratch memory.
     pub(super) fn lay_out(&mut self, plan: &Plan, add: &mut impl FnMut(usize) -> usize) {
         let (tmp, levels) = match plan.walk {
+            Walk::Slices { split, slices } if self.columns => {
+                self.width = split.reduced;
+                let levels = plan.units_per_chunk.ilog2() as usize + 2;
+                (slices.div_ceil(2) * self.width, levels)
+            }
             _ if self.full => (1, LEVELS),
             Walk::Flat => (1, LEVELS),
             Walk::Slices { split, slices } => match split.inner {

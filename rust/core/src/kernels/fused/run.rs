@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::load::{Source, splat};
 use super::plan::Walk;
 use super::reduce::{GROUP, Reduction};
-use super::{Fused, ReduceOp};
+use super::{Fused, ReduceOp, Work};
 use crate::aval::{DType, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Ctx, Value, lane};
@@ -116,7 +116,8 @@ impl Fused {
             // A donated input that is read after its place was written has to be read before.
             let place = places.binary_search_by_key(&value.as_ptr(), |&(ptr, _)| ptr);
             let clobbered = place.is_ok_and(|i| input.last_read > places[i].1);
-            Source::new(value, &self.shape, clobbered)
+            let shape = input.row.as_ref().unwrap_or(&self.shape);
+            Source::new(value, shape, clobbered)
         });
         let mut bound = Bound {
             sources: sources.collect(),
@@ -159,7 +160,8 @@ impl Fused {
             ));
         }
         for (value, input) in inputs.iter().zip(&self.inputs) {
-            let (shape, target) = (value.shape(), self.shape.as_slice());
+            let target = input.row.as_ref().unwrap_or(&self.shape).as_slice();
+            let shape = value.shape();
             let fits = shape == target
                 || (shape.len() <= target.len()
                     && shape
@@ -215,7 +217,7 @@ impl Fused {
     fn partial_size(&self, reduction: &Reduction) -> usize {
         let size = reduction.kernels.acc.size();
         match self.plan.walk {
-            _ if reduction.full => size * self.plan.chunks,
+            _ if reduction.full => size * self.plan.chunks * reduction.width,
             Walk::Long { split, parts, .. } if parts > 1 => {
                 size * split.outer * parts * split.inner
             }
@@ -257,7 +259,7 @@ impl Fused {
         let kernels = &reduction.kernels;
         let (acc, size) = (kernels.acc.size(), reduction.dtype.size());
         let (outer, parts, inner) = match self.plan.walk {
-            _ if reduction.full => (1, self.plan.chunks, 1),
+            _ if reduction.full => (1, self.plan.chunks, reduction.width),
             Walk::Long { split, parts, .. } if parts > 1 => (split.outer, parts, split.inner),
             _ => return,
         };
@@ -338,8 +340,11 @@ impl Chunk<'_> {
             let register = self.scratch.wrapping_add(input.offset);
             self.table[1 + k] = register;
             if let Source::Splat(ptr) = *source {
-                // SAFETY: the source is an element of this dtype; the register holds a tile.
-                unsafe { splat(ptr, input.dtype.size(), register, fused.plan.tile) };
+                let row = input.row.is_some();
+                let n = fused.plan.tile / if row { fused.row } else { 1 };
+                // SAFETY: the source is an element of this dtype; the register holds a tile, or an
+                // element for each of its rows.
+                unsafe { splat(ptr, input.dtype.size(), register, n) };
             }
         }
     }
@@ -350,6 +355,10 @@ impl Chunk<'_> {
         // Everything is gathered before anything is written: an output may lie in an input's place.
         for (k, (input, source)) in fused.inputs.iter().zip(&self.bound.sources).enumerate() {
             let size = input.dtype.size();
+            let (start, n) = match input.row {
+                Some(_) => (start / fused.row, n / fused.row),
+                None => (start, n),
+            };
             match source {
                 Source::Direct(ptr) => {
                     self.table[1 + k] = ptr.wrapping_add(start * size).cast_mut();
@@ -362,6 +371,7 @@ impl Chunk<'_> {
         let base = 1 + fused.inputs.len();
         for (k, (output, address)) in fused.outputs.iter().zip(&self.bound.outputs).enumerate() {
             if output.written.is_some() {
+                let start = if output.row { start / fused.row } else { start };
                 self.table[base + k] = address.0.wrapping_add(start * output.dtype.size());
             }
         }
@@ -381,12 +391,25 @@ impl Chunk<'_> {
 
     #[inline(always)]
     unsafe fn execute(&mut self, from: usize, to: usize, n: usize) {
-        let table = self.table.as_slice();
+        let (table, row) = (self.table.as_slice(), self.fused.row);
+        let null = std::ptr::null();
         for instr in &self.fused.instrs[from..to] {
             let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
+            let out = table[instr.out as usize];
             // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the
-            // lane was chosen for, with room for `n` elements.
-            unsafe { (instr.lane)(table[instr.out as usize], a, b, c, n) };
+            // lane was chosen for, with room for `n` elements, or for those of the rows of a tile.
+            unsafe {
+                match instr.work {
+                    Work::Tile(lane) => lane(out, a, b, c, n),
+                    Work::Row(lane) => lane(out, a, b, c, n / row),
+                    Work::Fold(fold, narrow) => {
+                        let tmp = self.scratch.wrapping_add(self.fused.folds);
+                        fold(a, n / row, row, tmp);
+                        narrow(out, tmp, null, null, n / row);
+                    }
+                    Work::Expand(expand) => expand(a, n / row, row, out),
+                }
+            }
         }
     }
 
@@ -400,6 +423,11 @@ impl Chunk<'_> {
         // SAFETY: the operand has `n` elements; `tmp` and the output were measured for this plan.
         unsafe {
             match self.fused.plan.walk {
+                _ if reduction.columns && n > reduction.width => {
+                    (kernels.fold)(x, tmp, n / reduction.width, reduction.width);
+                    self.push(r, reduction, reduction.width);
+                }
+                _ if reduction.columns => self.accumulate(r, reduction, x, tmp, n),
                 Walk::Slices { split, .. } if !reduction.full => {
                     let out = self.bound.outputs[reduction.output].0;
                     let slice = split.reduced * split.inner;
@@ -422,22 +450,37 @@ impl Chunk<'_> {
                         self.push(r, reduction, split.inner);
                         return;
                     }
-                    let progress = &mut self.progress[r];
-                    if progress.group == 0 {
-                        (kernels.fold)(x, tmp, 1, n);
-                    } else {
-                        (kernels.accumulate)(tmp, x, n);
-                    }
-                    progress.group += 1;
-                    if progress.group == GROUP {
-                        progress.group = 0;
-                        self.push(r, reduction, n);
-                    }
+                    self.accumulate(r, reduction, x, tmp, n);
                 }
                 _ => {
                     (kernels.rows)(x, 1, n, tmp);
                     self.push(r, reduction, 1);
                 }
+            }
+        }
+    }
+
+    /// Takes a single row into the accumulators of a reduction over rows.
+    unsafe fn accumulate(
+        &mut self,
+        r: usize,
+        reduction: &Reduction,
+        x: *const u8,
+        tmp: *mut u8,
+        n: usize,
+    ) {
+        let progress = &mut self.progress[r];
+        // SAFETY: the operand has `n` elements, and `tmp` has room for as many.
+        unsafe {
+            if progress.group == 0 {
+                (reduction.kernels.fold)(x, tmp, 1, n);
+            } else {
+                (reduction.kernels.accumulate)(tmp, x, n);
+            }
+            progress.group += 1;
+            if progress.group == GROUP {
+                progress.group = 0;
+                self.push(r, reduction, n);
             }
         }
     }
@@ -519,12 +562,12 @@ impl Chunk<'_> {
         for r in 0..self.fused.reductions.len() {
             let reduction = &self.fused.reductions[r];
             if reduction.full {
-                let acc = reduction.kernels.acc.size();
+                let bytes = reduction.width * reduction.kernels.acc.size();
                 // SAFETY: there is a place for every chunk.
                 unsafe {
-                    let tmp = self.drain(r, reduction, 1);
-                    let to = self.bound.partials[r].0.add(chunk * acc);
-                    std::ptr::copy_nonoverlapping(tmp, to, acc);
+                    let tmp = self.drain(r, reduction, reduction.width);
+                    let to = self.bound.partials[r].0.add(chunk * bytes);
+                    std::ptr::copy_nonoverlapping(tmp, to, bytes);
                 }
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! Floating-point products go to `private-gemm-x86` (the kernels of faer: AVX2 and AVX-512) where
 //! the processor has them, and to `matrixmultiply` elsewhere (`real`); a product with a vector is
-//! bound by memory and has loops of its own (`matvec`). Half types are widened to `f32`, integers and
+//! bound by memory and has loops of its own (`matvec`), and an operand that repeats itself leaves only
+//! sums to be made (`repeated`). Half types are widened to `f32`, integers and
 //! bool go through plain loops (`plain`). Work is split over rows, columns and batches of the result,
 //! never over the summed axis: each element is one chain of additions whose order depends on the shape
 //! only, so any number of threads gives the same bits.
@@ -14,6 +15,7 @@
 mod matvec;
 mod plain;
 mod real;
+mod repeated;
 
 use num_complex::Complex;
 
@@ -131,6 +133,9 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     }
     if aval.size() == 0 {
         return Value::empty(aval);
+    }
+    if let Some(out) = repeated::repeated(a, b, &aval, ctx)? {
+        return Ok(out);
     }
     let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);
     let (a, b) = (near_a.as_ref().unwrap_or(a), near_b.as_ref().unwrap_or(b));

@@ -1,0 +1,112 @@
+//! Tiles of whole rows: a reduction over the last axes whose result is read again in the same pass, as
+//! in a softmax or a normalisation.
+
+use std::mem::MaybeUninit;
+
+use super::reduce::kernels;
+use super::{FusedBuilder, NONE, Node, ReduceOp, Reg, Split, Work, unit_cost};
+use crate::aval::{DType, Shape};
+use crate::error::{Error, Result};
+use crate::kernels::level::{Level, leveled};
+
+/// `(x, rows, length, out)`: folds each of `rows` rows of `length` elements.
+pub(super) type Fold = unsafe fn(*const u8, usize, usize, *mut u8);
+/// `(x, rows, length, out)`: repeats each of `rows` elements `length` times.
+pub(super) type Expand = unsafe fn(*const u8, usize, usize, *mut u8);
+
+impl FusedBuilder {
+    /// A program over the row-major space of this shape whose tiles hold whole rows: elements that differ
+    /// only in the axes from `kept` on.
+    pub fn with_rows(shape: &[usize], kept: usize) -> FusedBuilder {
+        let mut builder = FusedBuilder::new(shape);
+        builder.rows = true;
+        builder.split = Some(Split {
+            outer: shape[..kept].iter().product(),
+            reduced: shape[kept..].iter().product(),
+            inner: 1,
+        });
+        builder
+    }
+
+    /// Whether rows of this dtype can be reduced so.
+    pub fn folds(op: ReduceOp, dtype: DType) -> bool {
+        kernels(op, dtype, true).is_some()
+    }
+
+    /// Whether a register has one element for each row.
+    pub fn is_row(&self, x: Reg) -> bool {
+        self.nodes[x.0 as usize].row
+    }
+
+    /// Whether a reduction runs over all rows and keeps the elements of one.
+    pub(super) fn is_columns(&self, split: Split) -> bool {
+        self.rows && split.outer == 1 && self.split.is_some_and(|s| split.inner == s.reduced)
+    }
+
+    /// The next input, with one element for each row: its value broadcasts to this shape, which has as
+    /// many elements as there are rows.
+    pub fn row_input(&mut self, dtype: DType, shape: &[usize]) -> Reg {
+        let reg = self.input(dtype);
+        self.nodes[reg.0 as usize].row = true;
+        self.row_inputs.push((reg.0, Shape::from_slice(shape)));
+        reg
+    }
+
+    /// The reduction of each row.
+    pub fn fold_rows(&mut self, op: ReduceOp, x: Reg) -> Result<Reg> {
+        let dtype = self.dtype(x);
+        let found = kernels(op, dtype, true).filter(|_| self.rows && !self.is_row(x));
+        let Some(kernels) = found else {
+            let message = format!("fused {op:?} of rows: does not exist for {dtype} here");
+            return Err(Error::DType(message));
+        };
+        self.cost += unit_cost(dtype);
+        Ok(self.push(Node {
+            work: Some(Work::Fold(kernels.rows, kernels.narrow)),
+            args: [x.0, NONE, NONE],
+            dtype,
+            long: false,
+            row: true,
+        }))
+    }
+
+    /// The element of each row, repeated along it.
+    pub fn expand(&mut self, x: Reg) -> Reg {
+        if !self.is_row(x) {
+            return x;
+        }
+        let dtype = self.dtype(x);
+        self.cost += 0.5 * unit_cost(dtype);
+        self.push(Node {
+            work: Some(Work::Expand(expand(dtype.size()))),
+            args: [x.0, NONE, NONE],
+            dtype,
+            long: false,
+            row: false,
+        })
+    }
+}
+
+fn expand(size: usize) -> Expand {
+    let level = Level::best();
+    match size {
+        1 => repeat::<u8>(level),
+        2 => repeat::<u16>(level),
+        4 => repeat::<u32>(level),
+        8 => repeat::<u64>(level),
+        _ => repeat::<[u64; 2]>(level),
+    }
+}
+
+leveled! {
+    fn repeat[T: Copy](x: *const u8, rows: usize, length: usize, out: *mut u8) {
+        let (x, out) = (x.cast::<T>(), out.cast::<MaybeUninit<T>>());
+        for row in 0..rows {
+            // SAFETY: the caller passes `rows` elements, and room for `rows * length` apart from them.
+            unsafe {
+                let element = MaybeUninit::new(x.add(row).read());
+                std::slice::from_raw_parts_mut(out.add(row * length), length).fill(element);
+            }
+        }
+    }
+}
