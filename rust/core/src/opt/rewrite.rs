@@ -24,7 +24,12 @@ pub(super) fn rewrite(
     args: &[Var],
     aval: &Aval,
 ) -> Option<Rewritten> {
-    let is = |v: Var, n: f64| p.literal(v).is_some_and(|(_, x)| x.re == n && x.im == 0.0);
+    // A number, or an array of one number.
+    let number = |v: Var| match p.definition(v) {
+        Some(e) if e.prim == BROADCAST => p.literal(p.args(e)[0]),
+        _ => p.literal(v),
+    };
+    let is = |v: Var, n: f64| number(v).is_some_and(|(_, x)| x.re == n && x.im == 0.0);
     // An argument can stand for the result only if it has its dtype and shape.
     let keep = |v: Var| (p.aval(v) == aval).then_some(Rewritten::Var(v));
     let unary = |prim: Prim, x: Var| {
@@ -45,7 +50,7 @@ pub(super) fn rewrite(
         () if prim == DIV && is(y, 1.0) => keep(x),
         () if prim == SUB
             && is(y, 0.0)
-            && p.literal(y).is_some_and(|(_, z)| z.re.is_sign_positive()) =>
+            && number(y).is_some_and(|(_, z)| z.re.is_sign_positive()) =>
         {
             keep(x)
         }

@@ -2,10 +2,12 @@
 //!
 //! Every equation gets a *level*: the number of complete passes over memory that must have ended
 //! before it can start. Elementwise equations of one shape and level form one group, reductions of
-//! what such a group computes are folded into it. Two equations of one level never wait for each
+//! what such a group computes are folded into it, and what is made of reductions of its rows, row by row
+//! or along the rows, belongs to it too (`rows`). Two equations of one level never wait for each
 //! other outside their group, so groups can run level by level. Fusion is this assignment and nothing
 //! else: the program stays as it is.
 
+use super::rows::Rows;
 use crate::aval::Shape;
 use crate::prim::{Kernel, Prim, Var};
 use crate::program::{FastMap, Program};
@@ -36,9 +38,19 @@ pub(super) struct Group {
 
 /// The place of every equation, and the groups.
 #[derive(Debug)]
-pub(super) struct Fusion {
+pub(super) struct Fusion<'p> {
     pub places: Vec<Place>,
     pub groups: Vec<Group>,
+    pub rows: Rows<'p>,
+}
+
+impl Fusion<'_> {
+    /// The equation of a group whose result an equation of the same group reads as a row value.
+    pub fn row_inside(&self, program: &Program, group: u32, arg: Var) -> Option<Var> {
+        let root = self.rows.of(arg)?.root;
+        let place = self.places[root as usize - program.num_inputs()];
+        (place == Place::Group(group)).then_some(root)
+    }
 }
 
 /// How a primitive takes part in fusion.
@@ -63,9 +75,9 @@ pub(super) fn role(prim: Prim) -> Role {
 }
 
 /// Assigns equations to groups.
-pub(super) fn fuse(program: &Program) -> Fusion {
-    let mut levels = assign_levels(program);
-    sink(program, &mut levels);
+pub(super) fn fuse(program: &Program) -> Fusion<'_> {
+    let (mut levels, rows) = assign_levels(program);
+    sink(program, &mut levels, &rows);
     let mut groups: Vec<Group> = Vec::new();
     let mut index: FastMap<(u32, Shape), u32> = FastMap::default();
     let mut last = 0;
@@ -76,7 +88,10 @@ pub(super) fn fuse(program: &Program) -> Fusion {
                 Role::View => return Place::View(level),
                 Role::Literal => return Place::Literal,
                 Role::Alone => return Place::Alone(level),
-                Role::Elementwise => &program.aval(program.result(k)).shape,
+                Role::Elementwise => match rows.of(program.result(k)) {
+                    Some(row) => &rows.space(row).0,
+                    None => &program.aval(program.result(k)).shape,
+                },
                 Role::Reduction => &program.aval(program.args(eqn)[0]).shape,
             };
             // Neighbours mostly share their group.
@@ -95,7 +110,11 @@ pub(super) fn fuse(program: &Program) -> Fusion {
             Place::Group(last)
         })
         .collect();
-    Fusion { places, groups }
+    Fusion {
+        places,
+        groups,
+        rows,
+    }
 }
 
 /// For every equation the fused group that it is computed in, if it is in one; layouts, literals and
@@ -114,7 +133,8 @@ struct Levels {
 }
 
 /// As early as possible.
-fn assign_levels(program: &Program) -> Levels {
+fn assign_levels(program: &Program) -> (Levels, Rows<'_>) {
+    let mut rows = Rows::new(program);
     let mut start = vec![0; program.eqns().len()];
     // For each variable the level from which its memory can be read.
     let mut ready = vec![0u32; program.num_vars()];
@@ -128,19 +148,31 @@ fn assign_levels(program: &Program) -> Levels {
             Role::Reduction => (&program.aval(program.args(eqn)[0]).shape, true),
             _ => (&[], false),
         };
-        let level = (program.args(eqn).iter())
-            .map(|&a| {
-                let joins = same_pass
-                    && is_elementwise(program, a)
-                    && program.aval(a).shape.as_slice() == shape;
-                if joins {
-                    start[a as usize - program.num_inputs()]
-                } else {
-                    ready[a as usize]
-                }
-            })
-            .max()
-            .unwrap_or(0);
+        let elementwise = eqn.prim.is_elementwise();
+        let member = if elementwise {
+            rows.member(k, &start, &ready)
+        } else {
+            None
+        };
+        let whole = (program.args(eqn).iter()).map(|&a| {
+            let joins = same_pass
+                && is_elementwise(program, a)
+                && program.aval(a).shape.as_slice() == shape
+                && rows.of(a).is_none();
+            let along = rows.along(a, shape).filter(|_| elementwise);
+            match along {
+                Some(row) => start[row.root as usize - program.num_inputs()],
+                None if joins => start[a as usize - program.num_inputs()],
+                None => ready[a as usize],
+            }
+        });
+        let level = match member {
+            Some((row, level)) => {
+                rows.add(row);
+                level
+            }
+            None => whole.max().unwrap_or(0),
+        };
         let level = match calls.members(k).first() {
             Some(&(first, _)) if first < k => start[first],
             Some(_) => level.max(last_call),
@@ -154,8 +186,13 @@ fn assign_levels(program: &Program) -> Levels {
             Role::View | Role::Literal => level,
             _ => level + 1,
         };
+        match role(eqn.prim) {
+            Role::Reduction => rows.reduction(k),
+            Role::View => rows.view(k),
+            _ => {}
+        }
     }
-    Levels { start }
+    (Levels { start }, rows)
 }
 
 fn is_elementwise(program: &Program, var: Var) -> bool {
@@ -166,7 +203,7 @@ fn is_elementwise(program: &Program, var: Var) -> bool {
 
 /// Moves elementwise equations to the group that reads them, when it is a single one that runs later
 /// and the move lets nothing larger than the result live longer: then the result needs no memory.
-fn sink(program: &Program, levels: &mut Levels) {
+fn sink(program: &Program, levels: &mut Levels, rows: &Rows) {
     const MANY: u32 = u32::MAX;
     const NONE: u32 = u32::MAX - 1;
     // The level of the only group of its shape that reads a variable.
@@ -177,6 +214,7 @@ fn sink(program: &Program, levels: &mut Levels) {
     for (k, eqn) in program.eqns().iter().enumerate().rev() {
         let out = program.result(k);
         if eqn.prim.is_elementwise()
+            && rows.of(out).is_none()
             && reader[out as usize] < NONE
             && reader[out as usize] > levels.start[k]
         {
@@ -199,6 +237,8 @@ fn sink(program: &Program, levels: &mut Levels) {
             Role::Reduction => Some(&program.aval(program.args(eqn)[0]).shape),
             _ => None,
         };
+        // What is computed row by row has a group of another shape.
+        let shape = shape.filter(|_| !eqn.prim.is_elementwise() || rows.of(out).is_none());
         for &a in program.args(eqn) {
             let joins = shape == Some(&program.aval(a).shape);
             let level = levels.start[k];

@@ -7,6 +7,7 @@ mod fuse;
 mod plan;
 mod pool;
 mod profile;
+mod rows;
 mod run;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};

@@ -118,22 +118,25 @@ impl Plan {
 
 struct Planner<'p> {
     program: &'p Program,
-    fusion: &'p Fusion,
+    fusion: &'p Fusion<'p>,
     slots: Vec<Slot>,
     next: Slot,
     steps: Vec<Step>,
     constants: Vec<(Slot, Value)>,
     cost: f64,
     progress: Steps,
-    /// For each variable the last group that has it, and its register there.
+    /// For each variable the last group that has it, and its register there; a row value's is that of its
+    /// elements repeated.
     regs: Vec<Option<(usize, Reg)>>,
+    /// The same for registers with one element for each row.
+    row_regs: Vec<Option<(usize, Reg)>>,
     calls: Calls,
 }
 
 const NO_SLOT: Slot = Slot::MAX;
 
 impl<'p> Planner<'p> {
-    fn new(program: &'p Program, fusion: &'p Fusion) -> Planner<'p> {
+    fn new(program: &'p Program, fusion: &'p Fusion<'p>) -> Planner<'p> {
         let inputs = program.num_inputs();
         let mut slots = vec![NO_SLOT; program.num_vars()];
         for (i, slot) in slots[..inputs].iter_mut().enumerate() {
@@ -149,6 +152,7 @@ impl<'p> Planner<'p> {
             cost: 0.0,
             progress: Steps::default(),
             regs: vec![None; program.num_vars()],
+            row_regs: vec![None; program.num_vars()],
             calls: program.calls(),
         }
     }
@@ -194,7 +198,13 @@ impl<'p> Planner<'p> {
         let mut order: Vec<(u32, u32, Item)> = Vec::new();
         for (k, place) in self.fusion.places.iter().enumerate() {
             match *place {
-                Place::View(level) => order.push((level, k as u32, Item::Eqn(k))),
+                Place::View(level) => {
+                    // Groups read layouts of row values without them.
+                    let out = self.program.result(k);
+                    if self.fusion.rows.of(out).is_none() || read_outside[out as usize] {
+                        order.push((level, k as u32, Item::Eqn(k)));
+                    }
+                }
                 Place::Alone(level) => order.push((level, k as u32, Item::Eqn(k))),
                 Place::Group(_) | Place::Literal => {}
             }
@@ -229,12 +239,19 @@ impl<'p> Planner<'p> {
         for &out in program.outs() {
             outside[out as usize] = true;
         }
-        for (k, eqn) in program.eqns().iter().enumerate() {
+        // Backwards, because a layout of a row value reads it only if it is read itself.
+        for (k, eqn) in program.eqns().iter().enumerate().rev() {
+            let out = program.result(k);
+            if eqn.prim.is_view() && self.fusion.rows.of(out).is_some() && !outside[out as usize] {
+                continue;
+            }
             for &a in program.args(eqn) {
                 let Some(source) = (a as usize).checked_sub(program.num_inputs()) else {
                     continue;
                 };
+                let inside = |g| self.fusion.row_inside(program, g, a).is_some();
                 let here = match (self.fusion.places[k], self.fusion.places[source]) {
+                    (Place::Group(g), _) if eqn.prim.is_elementwise() && inside(g) => true,
                     // A reduction's result is complete only after its group has run.
                     (Place::Group(a), Place::Group(b)) => {
                         a == b && program.eqns()[source].prim.is_elementwise()
@@ -348,7 +365,18 @@ impl<'p> Planner<'p> {
     fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {
         let program = self.program;
         let group = &self.fusion.groups[g];
-        let mut fused = FusedBuilder::new(&group.shape);
+        let row_of = |v: Var| self.fusion.row_inside(program, g as u32, v);
+        // Tiles of whole rows only where the result of a reduction is read again.
+        let again = (group.eqns.iter()).find_map(|&k| {
+            let eqn = &program.eqns()[k];
+            let mut args = program.args(eqn).iter();
+            args.find_map(|&a| row_of(a).filter(|_| eqn.prim.is_elementwise()))
+        });
+        let row = again.and_then(|v| self.fusion.rows.of(v));
+        let mut fused = match row {
+            Some(row) => FusedBuilder::with_rows(&group.shape, self.fusion.rows.space(row).1),
+            None => FusedBuilder::new(&group.shape),
+        };
         let mut inputs: SmallVec<[Slot; 4]> = SmallVec::new();
         let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
         let mut refused: Vec<usize> = Vec::new();
@@ -356,28 +384,45 @@ impl<'p> Planner<'p> {
             self.progress.count()?;
             let eqn = &program.eqns()[k];
             let out = program.result(k);
+            let is_row = row.is_some() && self.fusion.rows.of(out).is_some();
             let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
             for &a in program.args(eqn) {
-                let known = self.regs[a as usize].filter(|(of, _)| *of == g);
-                let reg = known.map_or_else(
-                    || {
-                        let slot = &mut self.slots[a as usize];
-                        if *slot == NO_SLOT {
-                            *slot = self.next;
-                            self.next += 1;
-                        }
-                        inputs.push(*slot);
-                        let reg = fused.input(program.aval(a).dtype);
-                        self.regs[a as usize] = Some((g, reg));
-                        reg
-                    },
-                    |(_, reg)| reg,
-                );
+                let inside = row_of(a).filter(|_| eqn.prim.is_elementwise());
+                // The operand of a reduction is the space; what is elementwise is like its operands.
+                let by_row = is_row && eqn.prim.is_elementwise();
+                let var = inside.unwrap_or(a) as usize;
+                let regs = if by_row { &self.row_regs } else { &self.regs };
+                if let Some((_, reg)) = regs[var].filter(|(of, _)| *of == g) {
+                    args.push(reg);
+                    continue;
+                }
+                let repeated = inside
+                    .and_then(|root| self.row_regs[root as usize])
+                    .filter(|(of, _)| *of == g);
+                let reg = if let Some((_, reg)) = repeated {
+                    fused.expand(reg)
+                } else {
+                    let aval = program.aval(a);
+                    let slot = self.slot(a);
+                    inputs.push(slot);
+                    if by_row {
+                        fused.row_input(aval.dtype, &program.aval(out).shape)
+                    } else {
+                        fused.input(aval.dtype)
+                    }
+                };
+                let regs = if by_row {
+                    &mut self.row_regs
+                } else {
+                    &mut self.regs
+                };
+                regs[var] = Some((g, reg));
                 args.push(reg);
             }
             let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
                 (Some(lane), _) => fused.op(lane, &args)?,
                 (None, Some(Kernel::Cast)) => fused.cast(args[0], program.aval(out).dtype),
+                (None, Some(Kernel::Reduce(op))) if is_row => fused.fold_rows(*op, args[0])?,
                 (None, Some(Kernel::Reduce(op))) => {
                     if fused.reduce(*op, args[0], program.params(eqn).axes()) {
                         outputs.push((self.slot(out), program.aval(out).clone()));
@@ -388,7 +433,12 @@ impl<'p> Planner<'p> {
                 }
                 _ => unreachable!("only elementwise equations and reductions form groups"),
             };
-            self.regs[out as usize] = Some((g, reg));
+            let regs = if is_row {
+                &mut self.row_regs
+            } else {
+                &mut self.regs
+            };
+            regs[out as usize] = Some((g, reg));
             if read_outside[out as usize] {
                 fused.output(reg);
                 outputs.push((self.slot(out), program.aval(out).clone()));

@@ -162,8 +162,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             let Some((op, split)) = requests[k].reduce else {
                 continue;
             };
-            let reduction =
-                Reduction::new(op, split, node.dtype, k, place[i], instrs.len());
+            let reduction = Reduction::new(op, split, node.dtype, k, place[i], instrs.len());
             reductions.extend(reduction.map(|r| r.over_rows(rows)));
         }
         if last[i] == i as u32 && place[i] >= slot_base {
@@ -175,7 +174,11 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         let lane = lane::cast_lane(dtype, dtype);
         written[k] = Some(instrs.len());
         instrs.push(Instr {
-            work: if row { Work::Row(lane) } else { Work::Tile(lane) },
+            work: if row {
+                Work::Row(lane)
+            } else {
+                Work::Tile(lane)
+            },
             out: output_base + k as u32,
             args: [place[x as usize], 0, 0],
         });

@@ -209,7 +209,11 @@ impl FusedBuilder {
             *r = x.0;
         }
         Ok(self.push(Node {
-            work: Some(if row { Work::Row(lane) } else { Work::Tile(lane) }),
+            work: Some(if row {
+                Work::Row(lane)
+            } else {
+                Work::Tile(lane)
+            }),
             args: registers,
             dtype: lane::result_dtype(op, dtype),
             long: lane::is_long(op),
@@ -228,7 +232,11 @@ impl FusedBuilder {
             self.cost += unit_cost(from).max(unit_cost(to));
         }
         self.push(Node {
-            work: Some(if row { Work::Row(lane) } else { Work::Tile(lane) }),
+            work: Some(if row {
+                Work::Row(lane)
+            } else {
+                Work::Tile(lane)
+            }),
             args: [x.0, NONE, NONE],
             dtype: to,
             long: false,
