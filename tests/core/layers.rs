@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// A folder or file of the source, and what it may import besides itself, `error`, `interrupt` and `aval`.
-const MAY_IMPORT: [(&str, &[&str]); 12] = [
+const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("error", &[]),
     ("interrupt", &[]),
     ("aval", &[]),
@@ -15,6 +15,7 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("program", &["kernels", "prim", "ops"]),
     ("transform", &["prim", "ops", "program"]),
     ("opt", &["prim", "ops", "program"]),
+    ("io", &["kernels", "prim", "ops", "program"]),
     ("sched", &["kernels", "prim", "ops", "program", "opt"]),
     (
         "array",
@@ -26,9 +27,10 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
             "transform",
             "opt",
             "sched",
+            "io",
         ],
     ),
-    ("api", &["program", "array"]),
+    ("api", &["program", "array", "io"]),
 ];
 
 /// What may import everything: the root, which only re-exports, and the harness of the tests.

@@ -7,6 +7,7 @@ mod custom;
 mod detect;
 mod faults;
 mod host;
+mod io;
 mod layers;
 #[cfg(feature = "linalg")]
 mod linalg;

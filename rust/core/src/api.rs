@@ -2,10 +2,17 @@
 //!
 //! Each function records its argument `f` once, on leaves of its own, so calls may be nested at will.
 
+use std::io::{Read, Write};
+use std::path::Path;
+
 use crate::array::{self, Array, Recording};
 use crate::aval::DType;
 use crate::error::{Error, Result};
+use crate::io::{Fields, Kind, Saved};
 use crate::program::Program;
+
+/// The section that says which arguments of a function are leaves.
+const ARGS: [u8; 4] = *b"args";
 
 /// An argument of a differentiated function.
 #[derive(Debug, Clone)]
@@ -235,6 +242,87 @@ impl Pullback {
         }
     }
 
+    /// Saves it to a file: the program and the values that it keeps, with checksums. The file appears whole
+    /// or not at all; reading it runs nothing that is in it.
+    ///
+    /// Fails for a pullback that calls back (hooks and opaque rules of another language).
+    ///
+    /// ```
+    /// use cotan::{Arg, Array, Pullback, pullback};
+    ///
+    /// let (y, back) = pullback(|x| x[0].exp(), &[Arg::from(Array::from(1.0))])?;
+    /// let path = std::env::temp_dir().join(format!("cotan-doc-{}.cotan", std::process::id()));
+    /// back.save(&path)?;
+    /// let again = Pullback::load(&path)?;
+    /// let ct = again.apply(&Array::from(2.0))?.swap_remove(0).unwrap();
+    /// assert_eq!(ct.item()?, 2.0 * y.item()?);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), cotan::Error>(())
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.to_saved()?.save(path.as_ref())
+    }
+
+    /// Reads a pullback from a file that [`Pullback::save`] wrote, or the Python package.
+    pub fn load(path: impl AsRef<Path>) -> Result<Pullback> {
+        Pullback::from_saved(&Saved::load(path.as_ref())?)
+    }
+
+    /// Writes what [`Pullback::save`] saves.
+    ///
+    /// ```
+    /// # use cotan::{Arg, Array, Pullback, pullback};
+    /// let (_, back) = pullback(|x| x[0].square(), &[Arg::from(Array::from(3.0))])?;
+    /// let mut bytes = Vec::new();
+    /// back.write(&mut bytes)?;
+    /// let ct = Pullback::read(&mut &bytes[..])?.apply(&Array::from(1.0))?.swap_remove(0);
+    /// assert_eq!(ct.unwrap().item()?, 6.0);
+    /// # Ok::<(), cotan::Error>(())
+    /// ```
+    pub fn write(&self, to: &mut dyn Write) -> Result<()> {
+        self.to_saved()?.write(to)
+    }
+
+    /// Reads what [`Pullback::write`] wrote.
+    pub fn read(from: &mut dyn Read) -> Result<Pullback> {
+        Pullback::from_saved(&Saved::read(from)?)
+    }
+
+    fn to_saved(&self) -> Result<Saved> {
+        let mut saved = self.inner.to_saved(&mut || false)?;
+        let slots = self.slots.iter();
+        let slots = slots.flat_map(|s| s.map_or(u32::MAX, |s| s as u32).to_le_bytes());
+        saved.sections.push((ARGS, slots.collect()));
+        Ok(saved)
+    }
+
+    fn from_saved(saved: &Saved) -> Result<Pullback> {
+        let inner = array::Pullback::from_saved(saved)?;
+        if inner.cotangent_avals().count() != 1 {
+            return Err(Error::Saved(format!(
+                "the function of the pullback has {} results; read it as array::Pullback",
+                inner.cotangent_avals().count()
+            )));
+        }
+        let leaves = inner.gradient_avals().count();
+        let Some(section) = saved.section(&ARGS) else {
+            let slots = (0..leaves).map(Some).collect();
+            return Ok(Pullback { inner, slots });
+        };
+        let mut slots = Vec::new();
+        let mut fields = Fields::new("the arguments", section);
+        for _ in 0..section.len() / 4 {
+            let slot = fields.u32()?;
+            slots.push((slot != u32::MAX).then_some(slot as usize));
+        }
+        fields.end()?;
+        if slots.iter().flatten().copied().ne(0..leaves) {
+            let message = "not a valid pullback: its arguments are not its leaves";
+            return Err(Error::Saved(message.into()));
+        }
+        Ok(Pullback { inner, slots })
+    }
+
     /// The program that it runs: from the cotangent and what it keeps to the cotangents of arguments.
     pub fn program(&self) -> &Program {
         self.inner.program()
@@ -276,6 +364,32 @@ where
     let leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
     let y = f(&leaves)?;
     array::trace(&recording, &[&y], &leaves)
+}
+
+impl Program {
+    /// Saves it to a file. The file appears whole or not at all; reading it runs nothing that is in it.
+    ///
+    /// Fails for a program that calls back, and for one with functions that have derivative rules of their
+    /// own: the file would forget these.
+    ///
+    /// ```
+    /// use cotan::Program;
+    ///
+    /// let program = Program::parse("program(%0: f64[]) {\n  %1: f64[] = exp(%0)\n  return %1\n}\n")?;
+    /// let path = std::env::temp_dir().join(format!("cotan-doc-p{}.cotan", std::process::id()));
+    /// program.save(&path)?;
+    /// assert_eq!(Program::load(&path)?, program);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), cotan::Error>(())
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        Saved::new(Kind::Program, self.clone(), Vec::new()).save(path.as_ref())
+    }
+
+    /// Reads a program from a file; one of a pullback, too.
+    pub fn load(path: impl AsRef<Path>) -> Result<Program> {
+        Ok(Saved::load(path.as_ref())?.program)
+    }
 }
 
 /// The cotangent to start from: ones of the dtype and shape of a result.

@@ -31,6 +31,8 @@ pub enum Error {
     NotDifferentiable(String),
     /// A program that is not well formed, or text that does not parse.
     Program(String),
+    /// A saved program or pullback that is damaged or of a later version, or something that cannot be saved.
+    Saved(String),
     /// The system has no memory left for a buffer of this many bytes.
     Memory(usize),
     /// The user asked to stop.
@@ -50,7 +52,8 @@ impl fmt::Display for Error {
             | Error::Index(m)
             | Error::LinAlg(m)
             | Error::NotDifferentiable(m)
-            | Error::Program(m) => f.write_str(m),
+            | Error::Program(m)
+            | Error::Saved(m) => f.write_str(m),
             Error::Foreign(Foreign(error)) => error.fmt(f),
             Error::Memory(bytes) => write!(f, "cannot allocate {bytes} bytes"),
             Error::Interrupted => f.write_str("interrupted"),
@@ -59,3 +62,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        Error::Foreign(Foreign(Arc::new(error)))
+    }
+}

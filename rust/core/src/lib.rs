@@ -66,6 +66,7 @@ pub mod array;
 pub mod aval;
 pub mod error;
 pub mod interrupt;
+pub mod io;
 pub mod kernels;
 pub mod opt;
 pub mod prim;

@@ -19,6 +19,7 @@ mod pullback;
 mod recording;
 mod report;
 mod rule;
+mod saved;
 mod stamped;
 
 use std::cell::RefCell;

@@ -19,17 +19,17 @@ use crate::transform::{split, vjp};
 /// it keeps. Reusable, cheap to clone, independent of the function it came from.
 #[derive(Debug, Clone)]
 pub struct Pullback {
-    program: Arc<Program>,
+    pub(super) program: Arc<Program>,
     /// What was run to get the residuals, to be looked at.
-    forward: Option<Arc<Program>>,
+    pub(super) forward: Option<Arc<Program>>,
     /// The nodes that were its inputs.
-    sources: Arc<[u64]>,
+    pub(super) sources: Arc<[u64]>,
     /// The values that are kept, in the order of the program's inputs behind the cotangents.
-    residuals: Vec<Array>,
+    pub(super) residuals: Vec<Array>,
     /// For each output of the function, which input of the program is its cotangent.
-    cotangents: Vec<Option<usize>>,
+    pub(super) cotangents: Vec<Option<usize>>,
     /// For each leaf, which output of the program is its cotangent.
-    gradients: Vec<Option<usize>>,
+    pub(super) gradients: Vec<Option<usize>>,
     pub(super) skipped: Vec<(Prim, u64)>,
     /// Which outputs of the program have been computed.
     pub(super) marks: Arc<Marks>,

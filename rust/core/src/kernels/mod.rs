@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod buffer;
+mod bytes;
 mod ctx;
 mod finite;
 #[cfg(feature = "fft")]
@@ -23,6 +24,7 @@ mod strided;
 mod view;
 
 pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
+pub use bytes::{Lane, stored_bytes};
 pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]

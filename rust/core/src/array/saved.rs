@@ -1,0 +1,123 @@
+//! Pullbacks that leave the process.
+
+use std::sync::Arc;
+
+use super::{Array, Pullback};
+use crate::error::{Error, Result};
+use crate::io::{Fields, Kind, Saved, put_text};
+use crate::ops;
+use crate::opt;
+use crate::prim::Params;
+
+/// The section that says which inputs are cotangents, and which outputs belong to which leaf.
+pub(crate) const LINK: [u8; 4] = *b"LINK";
+/// Stands for no input or output.
+const NONE: u32 = u32::MAX;
+
+fn put_slots(out: &mut Vec<u8>, slots: &[Option<usize>]) {
+    out.extend_from_slice(&(slots.len() as u32).to_le_bytes());
+    for slot in slots {
+        out.extend_from_slice(&slot.map_or(NONE, |s| s as u32).to_le_bytes());
+    }
+}
+
+fn slots(fields: &mut Fields<'_>) -> Result<Vec<Option<usize>>> {
+    let count = fields.count(4)?;
+    (0..count)
+        .map(|_| fields.u32().map(|s| (s != NONE).then_some(s as usize)))
+        .collect()
+}
+
+fn damaged(what: &str) -> Error {
+    Error::Saved(format!("not a valid pullback: {what}"))
+}
+
+impl Pullback {
+    /// What a file holds of it. Values that are not computed yet are computed.
+    ///
+    /// Functions with derivative rules of their own become the primitives that they consist of. Fails for
+    /// a program that calls back (hooks, opaque rules), and where an outer gradient that is still going on
+    /// follows what the pullback keeps.
+    pub fn to_saved(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Saved> {
+        if self.residuals.iter().any(Array::is_active) {
+            return Err(Error::Saved(
+                "the pullback belongs to a gradient that is still being computed, which may differentiate \
+                 it; save it when that is done"
+                    .into(),
+            ));
+        }
+        let is_rule = |p: &Params| matches!(p, Params::Custom { .. });
+        let program = if self.program.params.iter().any(is_rule) {
+            opt::lower((*self.program).clone())?
+        } else {
+            (*self.program).clone()
+        };
+        let pending: Vec<&Array> = self.residuals.iter().collect();
+        Array::force_all(&pending, interrupted)?;
+        let residuals = self.residuals.iter().map(|r| r.force(interrupted).cloned());
+        let mut saved = Saved::new(Kind::Pullback, program, residuals.collect::<Result<_>>()?);
+        let mut link = Vec::new();
+        put_slots(&mut link, &self.cotangents);
+        put_slots(&mut link, &self.gradients);
+        link.extend_from_slice(&(self.skipped.len() as u32).to_le_bytes());
+        for (prim, count) in &self.skipped {
+            put_text(&mut link, prim.name());
+            link.extend_from_slice(&count.to_le_bytes());
+        }
+        saved.sections.push((LINK, link));
+        Ok(saved)
+    }
+
+    /// The pullback that was saved.
+    pub fn from_saved(saved: &Saved) -> Result<Pullback> {
+        if saved.kind != Kind::Pullback {
+            return Err(Error::Saved(
+                "this is a saved program, not a pullback".into(),
+            ));
+        }
+        saved.expect_sections(&[LINK])?;
+        let link = saved.section(&LINK);
+        let mut fields = Fields::new("the links", link.ok_or_else(|| damaged("it has no links"))?);
+        let (cotangents, gradients) = (slots(&mut fields)?, slots(&mut fields)?);
+        let mut skipped = Vec::new();
+        for _ in 0..fields.count(12)? {
+            let (name, count) = (fields.text()?, fields.u64()?);
+            // A later version may have skipped what is not there in this one.
+            skipped.extend(ops::by_name(name).map(|prim| (prim, count)));
+        }
+        fields.end()?;
+        let program = &saved.program;
+        let count = cotangents.iter().flatten().count();
+        if !cotangents.iter().flatten().copied().eq(0..count)
+            || program.num_inputs() != count + saved.arrays.len()
+        {
+            return Err(damaged("its inputs are not cotangents and residuals"));
+        }
+        let outs = program.outs().len();
+        if gradients.iter().flatten().any(|&g| g >= outs) {
+            return Err(damaged("there are more cotangents than outputs"));
+        }
+        let residuals = saved.arrays.iter().cloned().map(Array::constant).collect();
+        Ok(Pullback {
+            program: Arc::new(program.clone()),
+            forward: None,
+            sources: Arc::new([]),
+            residuals,
+            cotangents,
+            gradients,
+            skipped,
+        })
+    }
+
+    /// Dtype and shape of the cotangent of each output of the function; `None` for one without influence.
+    pub fn cotangent_avals(&self) -> impl Iterator<Item = Option<&crate::aval::Aval>> {
+        let aval = |slot: &Option<usize>| slot.map(|s| self.program.aval(s as u32));
+        self.cotangents.iter().map(aval)
+    }
+
+    /// Dtype and shape of the cotangent of each leaf; `None` for leaves without influence.
+    pub fn gradient_avals(&self) -> impl Iterator<Item = Option<&crate::aval::Aval>> {
+        let aval = |slot: &Option<usize>| slot.map(|s| self.program.aval(self.program.outs()[s]));
+        self.gradients.iter().map(aval)
+    }
+}

@@ -1,0 +1,222 @@
+//! A program as bytes. Not its text: that is for readers, and may change with every version.
+
+use num_complex::Complex;
+
+use super::damaged;
+use super::fields::{Fields, put_count, put_text};
+use crate::aval::{Aval, DType, Shape};
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::prim::{Params, Prim, Var};
+use crate::program::{Builder, FastMap, Program};
+
+/// The number that stands for a dtype. They never change.
+pub(super) fn dtype_code(dtype: DType) -> u8 {
+    match dtype {
+        DType::Bool => 1,
+        DType::U8 => 2,
+        DType::I32 => 3,
+        DType::I64 => 4,
+        DType::F16 => 5,
+        DType::Bf16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::C64 => 9,
+        DType::C128 => 10,
+    }
+}
+
+pub(super) fn dtype_from(code: u8) -> Result<DType> {
+    (DType::ALL.into_iter())
+        .find(|&d| dtype_code(d) == code)
+        .ok_or_else(|| {
+            damaged(format_args!(
+                "there is no dtype of number {code} in this version"
+            ))
+        })
+}
+
+/// Parameters as texts by name.
+const ATTRIBUTES: u8 = 0;
+/// A number by its bits.
+const LITERAL: u8 = 1;
+
+pub(super) fn encode(program: &Program) -> Result<Vec<u8>> {
+    if let Some(name) = program.host_calls().first() {
+        return Err(Error::Saved(format!(
+            "{name} is code of this process, called back by the program, so that cannot be saved"
+        )));
+    }
+    let mut out = Vec::new();
+    let mut prims: Vec<Prim> = Vec::new();
+    let mut number: FastMap<Prim, u32> = FastMap::default();
+    for eqn in program.eqns() {
+        number.entry(eqn.prim).or_insert_with(|| {
+            prims.push(eqn.prim);
+            (prims.len() - 1) as u32
+        });
+    }
+    put_count(&mut out, prims.len());
+    for prim in &prims {
+        put_text(&mut out, prim.name());
+    }
+    put_count(&mut out, program.avals.len());
+    for aval in &program.avals {
+        out.push(dtype_code(aval.dtype));
+        out.push(aval.shape.len() as u8);
+        for &n in &aval.shape {
+            out.extend_from_slice(&(n as u64).to_le_bytes());
+        }
+    }
+    put_count(&mut out, program.params.len());
+    for params in &program.params {
+        encode_params(&mut out, params)?;
+    }
+    put_count(&mut out, program.num_inputs());
+    for (name, aval) in program.inputs.iter().zip(&program.var_avals) {
+        out.extend_from_slice(&aval.to_le_bytes());
+        put_text(&mut out, name);
+    }
+    put_count(&mut out, program.eqns.len());
+    for (k, eqn) in program.eqns.iter().enumerate() {
+        let args = program.args(eqn);
+        let aval = program.var_avals[program.result(k) as usize];
+        for word in [number[&eqn.prim], eqn.params, aval, args.len() as u32] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for arg in args {
+            out.extend_from_slice(&arg.to_le_bytes());
+        }
+    }
+    put_count(&mut out, program.outs.len());
+    for (var, name) in program.outs.iter().zip(&program.outputs) {
+        out.extend_from_slice(&var.to_le_bytes());
+        put_text(&mut out, name);
+    }
+    Ok(out)
+}
+
+fn encode_params(out: &mut Vec<u8>, params: &Params) -> Result<()> {
+    match params {
+        Params::Custom { rule, .. } => {
+            return Err(Error::Saved(format!(
+                "{} has a derivative rule of its own, which a saved program does not hold",
+                rule.name()
+            )));
+        }
+        Params::Literal { dtype, value } => {
+            out.extend_from_slice(&[LITERAL, dtype_code(*dtype)]);
+            out.extend_from_slice(&value.re.to_bits().to_le_bytes());
+            out.extend_from_slice(&value.im.to_bits().to_le_bytes());
+        }
+        params => {
+            let attributes = params.attributes();
+            out.extend_from_slice(&[ATTRIBUTES, attributes.len() as u8]);
+            for (key, text) in attributes {
+                put_text(out, key);
+                put_text(out, &text);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn decode_params(fields: &mut Fields<'_>) -> Result<Params> {
+    match fields.u8()? {
+        LITERAL => {
+            let dtype = dtype_from(fields.u8()?)?;
+            let (re, im) = (fields.u64()?, fields.u64()?);
+            let value = Complex::new(f64::from_bits(re), f64::from_bits(im));
+            Ok(Params::Literal { dtype, value })
+        }
+        ATTRIBUTES => {
+            let mut attributes = Vec::new();
+            for _ in 0..fields.u8()? {
+                let (key, text) = (fields.text()?, fields.text()?);
+                attributes.push((key.to_string(), text.to_string()));
+            }
+            Params::from_attributes(&attributes).map_err(damaged)
+        }
+        tag => Err(damaged(format_args!(
+            "there are no parameters of kind {tag} in this version"
+        ))),
+    }
+}
+
+/// Reads a program and verifies it. `writer` is the version that wrote it.
+pub(super) fn decode(bytes: &[u8], writer: &str) -> Result<Program> {
+    let mut fields = Fields::new("the program", bytes);
+    let mut prims = Vec::new();
+    for _ in 0..fields.count(4)? {
+        let name = fields.text()?;
+        prims.push(ops::by_name(name).ok_or_else(|| {
+            Error::Saved(format!(
+                "the program uses the primitive {name:?}, which this version of cotan ({}) does not have; it \
+                 was saved by version {writer}: load it with that version or a later one",
+                env!("CARGO_PKG_VERSION")
+            ))
+        })?);
+    }
+    let mut avals: Vec<Aval> = Vec::new();
+    for _ in 0..fields.count(2)? {
+        let dtype = dtype_from(fields.u8()?)?;
+        let mut shape = Shape::new();
+        for _ in 0..fields.u8()? {
+            shape.push(fields.size()?);
+        }
+        crate::aval::checked_size("the program", &shape).map_err(damaged)?;
+        avals.push(Aval { dtype, shape });
+    }
+    let aval = |i: u32| {
+        let found = avals.get(i as usize);
+        found.ok_or_else(|| damaged("a variable has no dtype and shape"))
+    };
+    let mut params = Vec::new();
+    for _ in 0..fields.count(2)? {
+        params.push(decode_params(&mut fields)?);
+    }
+    let builder = Builder::new();
+    let mut defined = 0u32;
+    for _ in 0..fields.count(8)? {
+        let aval = aval(fields.u32()?)?;
+        builder.input(fields.text()?, aval);
+        defined += 1;
+    }
+    let known = |var: Var, defined: u32| {
+        if var < defined {
+            return Ok(var);
+        }
+        Err(damaged(format_args!("%{var} is used before it is defined")))
+    };
+    let mut args: Vec<Var> = Vec::new();
+    for _ in 0..fields.count(16)? {
+        let prim = *(prims.get(fields.u32()? as usize))
+            .ok_or_else(|| damaged("an equation has no primitive"))?;
+        let params = (params.get(fields.u32()? as usize))
+            .ok_or_else(|| damaged("an equation has no parameters"))?;
+        let aval = aval(fields.u32()?)?;
+        args.clear();
+        for _ in 0..fields.count(4)? {
+            args.push(known(fields.u32()?, defined)?);
+        }
+        let var = builder.push(prim, params.clone(), &args).map_err(damaged)?;
+        let found = builder.with(|p| p.aval(var).clone());
+        if found != *aval {
+            return Err(damaged(format_args!(
+                "%{var} = {} is {found}, not {aval}",
+                prim.name()
+            )));
+        }
+        defined += 1;
+    }
+    let (mut outs, mut names) = (Vec::new(), Vec::new());
+    for _ in 0..fields.count(8)? {
+        outs.push(known(fields.u32()?, defined)?);
+        names.push(fields.text()?.into());
+    }
+    fields.end()?;
+    let mut program = builder.finish(outs)?;
+    program.set_output_names(names);
+    program.verify().map_err(damaged)?;
+    Ok(program)
+}
