@@ -51,6 +51,7 @@ from cotan._pictures import attach as _attach_pictures
 from cotan._programs import attach as _attach_programs
 from cotan._report import Report, explain
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
+from cotan._saved import load
 from cotan._structures import Tangent
 from cotan._update import trainable_leaves, tree_map, update
 from cotan._vmap import vmap
@@ -97,6 +98,7 @@ __all__ = [  # noqa: PLE0604
     "lift",
     "lift_module",
     "lifting",
+    "load",
     "name",
     "nestlevel",
     "nograd",

@@ -617,12 +617,8 @@ impl PyArray {
         wrap(py, self.read()?, self.rank)
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        PyArray::refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
-        let plain = to_ndarray(py, force(py, &array)?)?;
-        let function = py.import("cotan._core")?.getattr("array")?;
-        Ok((function, (plain,)).into_pyobject(py)?.into_any())
+    fn __reduce_ex__<'py>(&self, py: Python<'py>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
+        crate::saved::reduce_array(self, py, protocol)
     }
 
     /// Gives the handle another value: `x[...] = value`, and what in-place operators do.

@@ -16,7 +16,7 @@ use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
 use crate::error::OrRaise;
 
@@ -302,6 +302,64 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
         ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
         Ok(array)
     }
+}
+
+/// The memory of a value that is dense, as a read-only ndarray of bytes: nothing is copied.
+pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = (value.stored()).ok_or_else(|| PyTypeError::new_err("the value is not dense"))?;
+    let memory = Bound::new(
+        py,
+        Memory {
+            _storage: Arc::clone(value.storage()),
+        },
+    )?;
+    let descr = descr(py, DType::U8)?;
+    let mut dims: [npy_intp; 1] = [bytes.len() as npy_intp];
+    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive as the base
+    // of the array, which cannot be written to either.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            1,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            bytes.as_ptr().cast_mut().cast::<c_void>(),
+            npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+        Ok(array)
+    }
+}
+
+/// The memory behind a buffer: used as it is when it is read-only, which is whoever hands it over saying
+/// that it stays as it is; copied otherwise.
+pub fn storage_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Storage>> {
+    let py = buffer.py();
+    if let Ok(bytes) = buffer.cast::<PyBytes>()
+        && bytes.as_bytes().len() < SMALL
+    {
+        return Ok(Arc::new(Storage::copied(bytes.as_bytes()).or_raise()?));
+    }
+    let array = original(py, "numpy", "frombuffer")?.call1((buffer, "u1"))?;
+    let array = array.cast_into::<PyUntypedArray>()?;
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let (data, flags) = unsafe {
+        let header = &*array.as_array_ptr();
+        (header.fields.data.cast::<u8>(), header.fields.flags)
+    };
+    let (length, is_writable) = (array.len(), flags & npyffi::NPY_ARRAY_WRITEABLE != 0);
+    // SAFETY: the array is contiguous and of this many bytes, and keeps them alive. Nobody writes to them
+    // while this call runs, or at all when they are read-only.
+    let lent = unsafe { Storage::foreign(data, length, Box::new(array.unbind()), is_writable) };
+    if is_writable {
+        let bytes = lent.foreign_bytes().unwrap_or_default();
+        return Ok(Arc::new(Storage::copied(bytes).or_raise()?));
+    }
+    Ok(Arc::new(lent))
 }
 
 /// A NumPy scalar with the only element of a value.

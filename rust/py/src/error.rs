@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
     match error {
-        Error::Shape(_) | Error::Program(_) => PyValueError::new_err(message),
+        Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
         Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
         Error::Index(_) => PyIndexError::new_err(message),
         Error::LinAlg(_) => Python::attach(|py| {

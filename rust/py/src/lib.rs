@@ -29,12 +29,14 @@ mod natural;
 mod opaque;
 mod operators;
 mod ops;
+mod outline;
 mod pieces;
 mod profile;
 mod program;
 mod pullback;
 mod report;
 mod rules;
+mod saved;
 mod scalar;
 mod site;
 mod special;
@@ -136,6 +138,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::switch_lifting,
         lift::is_lifting,
         lift::involves,
+        saved::load_file,
+        saved::load_memory,
+        saved::restore_array,
+        saved::restore_program,
+        saved::restore_pullback,
         make::num_threads,
         make::set_num_threads,
         make::simd_level,

@@ -452,6 +452,38 @@ impl PyProgram {
         }
     }
 
+    /// Saves it to a file, which `ct.load` reads: the program, and the values that it remembers.
+    ///
+    /// The file appears whole or not at all: an older one stays as it is when something fails.
+    ///
+    /// Raises `pickle.PicklingError` when the program calls Python code (a hook, an opaque rule) or has a
+    /// function with a derivative rule of its own, which the file would forget; `OSError` when the file
+    /// cannot be written, `ValueError` when the path is not that of a regular file.
+    ///
+    /// >>> import cotan as ct, os, tempfile
+    /// >>> program = ct.trace(lambda x: x**2 + 1, 3.0)
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     program.save(os.path.join(folder, "square.cotan"))
+    /// ...     again = ct.load(os.path.join(folder, "square.cotan"))
+    /// >>> float(again(4.0))
+    /// 17.0
+    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        crate::saved::save_program(slf, path)
+    }
+
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
+        crate::saved::reduce_program(slf, protocol)
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// It never changes, so a copy is the same object.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
     /// The textual form, as `print` shows it: one equation a line, with shapes and dtypes. Inputs with a value
     /// bound to them are marked by a comment.
     ///

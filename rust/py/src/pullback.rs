@@ -23,26 +23,26 @@ use crate::tree::{Kind, Leaf, Tree};
 /// The linear map from cotangents of a function's value to cotangents of its arguments.
 #[pyclass(frozen, name = "Pullback", module = "cotan")]
 pub struct PyPullback {
-    back: Pullback,
-    results: Arc<Tree>,
-    avals: Arc<[cotan::Aval]>,
-    trees: Arc<[Tree]>,
+    pub(crate) back: Pullback,
+    pub(crate) results: Arc<Tree>,
+    pub(crate) avals: Arc<[cotan::Aval]>,
+    pub(crate) trees: Arc<[Tree]>,
     /// What the leaves of the arguments were, and their dtypes and shapes.
-    kinds: Arc<[(Kind, cotan::Aval)]>,
+    pub(crate) kinds: Arc<[(Kind, cotan::Aval)]>,
     /// For each cotangent, the leaf that it belongs to.
-    slots: Arc<[usize]>,
+    pub(crate) slots: Arc<[usize]>,
     /// Of these, the ones that are still asked for.
-    kept: Vec<bool>,
-    names: Names,
+    pub(crate) kept: Vec<bool>,
+    pub(crate) names: Names,
     /// The arrays that stand in place of arguments.
-    arrays: Option<Vec<Py<PyArray>>>,
+    pub(crate) arrays: Option<Vec<Py<PyArray>>>,
     /// Narrowed to this argument: its cotangent comes alone, without a tuple.
-    bare: Option<usize>,
+    pub(crate) bare: Option<usize>,
     /// Classes whose instances are their own cotangents.
-    natural: Option<Py<PyTuple>>,
+    pub(crate) natural: Option<Py<PyTuple>>,
     /// For the inputs of the forward program behind the leaves, which leaf of the arguments that is held
     /// constant they are.
-    held: Arc<[Option<usize>]>,
+    pub(crate) held: Arc<[Option<usize>]>,
 }
 
 impl PyPullback {
@@ -363,6 +363,39 @@ impl PyPullback {
         let exporter = py.import("cotan._onnx")?;
         exporter.call_method1("export_program", (program, path))?;
         Ok(())
+    }
+
+    /// Saves it to a file, which `ct.load` reads.
+    ///
+    /// The file holds the program and the values that it keeps, under checksums; `docs/saving.md` says more.
+    /// It appears whole or not at all: an older one stays as it is when something fails. Objects among
+    /// the arguments are known by the names of their classes: their cotangents are `Tangent`s.
+    ///
+    /// Raises `pickle.PicklingError` when the pullback calls Python code (a hook, an opaque rule), `OSError`
+    /// when the file cannot be written, `ValueError` when the path is not that of a regular file.
+    ///
+    /// >>> import cotan as ct, os, tempfile
+    /// >>> _, back = ct.pullback(lambda x: x**2, 3.0)
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     back.save(os.path.join(folder, "square.cotan"))
+    /// ...     again = ct.load(os.path.join(folder, "square.cotan"))
+    /// >>> float(again(1.0)[0])
+    /// 6.0
+    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        crate::saved::save_pullback(slf, path)
+    }
+
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
+        crate::saved::reduce_pullback(slf, protocol)
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// It never changes, so a copy is the same object.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
     }
 
     fn __repr__(&self) -> String {

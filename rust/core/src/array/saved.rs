@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use super::{Array, Pullback};
 use crate::error::{Error, Result};
-use crate::io::{Fields, Kind, Saved, put_text};
+use crate::io::{Fields, Kind, Saved, program_bytes, program_from, put_text};
 use crate::ops;
 use crate::opt;
 use crate::prim::Params;
+use crate::program::Program;
 
 /// The section that says which inputs are cotangents, and which outputs belong to which leaf.
 pub(crate) const LINK: [u8; 4] = *b"LINK";
+/// The section with the program that gave the residuals.
+const FORWARD: [u8; 4] = *b"fwrd";
 /// Stands for no input or output.
 const NONE: u32 = u32::MAX;
 
@@ -32,6 +35,15 @@ fn damaged(what: &str) -> Error {
     Error::Saved(format!("not a valid pullback: {what}"))
 }
 
+/// The program with functions that have rules of their own written out.
+fn without_rules(program: &Program) -> Result<Program> {
+    let is_rule = |p: &Params| matches!(p, Params::Custom { .. });
+    if program.params.iter().any(is_rule) {
+        return opt::lower(program.clone());
+    }
+    Ok(program.clone())
+}
+
 impl Pullback {
     /// What a file holds of it. Values that are not computed yet are computed.
     ///
@@ -46,12 +58,7 @@ impl Pullback {
                     .into(),
             ));
         }
-        let is_rule = |p: &Params| matches!(p, Params::Custom { .. });
-        let program = if self.program.params.iter().any(is_rule) {
-            opt::lower((*self.program).clone())?
-        } else {
-            (*self.program).clone()
-        };
+        let program = without_rules(&self.program)?;
         let pending: Vec<&Array> = self.residuals.iter().collect();
         Array::force_all(&pending, interrupted)?;
         let residuals = self.residuals.iter().map(|r| r.force(interrupted).cloned());
@@ -65,6 +72,12 @@ impl Pullback {
             link.extend_from_slice(&count.to_le_bytes());
         }
         saved.sections.push((LINK, link));
+        // Only to be looked at: where it cannot leave, the pullback can.
+        let forward = self.forward.as_ref().filter(|f| !f.has_host_calls());
+        if let Some(forward) = forward {
+            let bytes = program_bytes(&without_rules(forward)?)?;
+            saved.sections.push((FORWARD, bytes));
+        }
         Ok(saved)
     }
 
@@ -75,7 +88,7 @@ impl Pullback {
                 "this is a saved program, not a pullback".into(),
             ));
         }
-        saved.expect_sections(&[LINK])?;
+        saved.expect_sections(&[LINK, FORWARD])?;
         let link = saved.section(&LINK);
         let mut fields = Fields::new("the links", link.ok_or_else(|| damaged("it has no links"))?);
         let (cotangents, gradients) = (slots(&mut fields)?, slots(&mut fields)?);
@@ -97,11 +110,19 @@ impl Pullback {
         if gradients.iter().flatten().any(|&g| g >= outs) {
             return Err(damaged("there are more cotangents than outputs"));
         }
+        let forward = (saved.section(&FORWARD))
+            .map(|bytes| program_from(bytes, &saved.writer))
+            .transpose()?;
+        let expected = cotangents.len() + saved.arrays.len();
+        if forward.as_ref().is_some_and(|f| f.outs().len() != expected) {
+            return Err(damaged("its values are not what its first half gives"));
+        }
         let residuals = saved.arrays.iter().cloned().map(Array::constant).collect();
         Ok(Pullback {
             program: Arc::new(program.clone()),
-            forward: None,
-            sources: Arc::new([]),
+            // Nothing in this process has such an id.
+            sources: vec![u64::MAX; forward.as_ref().map_or(0, Program::num_inputs)].into(),
+            forward: forward.map(Arc::new),
             residuals,
             cotangents,
             gradients,

@@ -39,6 +39,7 @@ mod program;
 
 pub use fields::{Fields, put_text};
 pub use file::replace;
+pub use program::{decode as program_from, encode as program_bytes};
 
 use crate::error::Error;
 use crate::kernels::Value;

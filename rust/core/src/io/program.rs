@@ -41,7 +41,8 @@ const ATTRIBUTES: u8 = 0;
 /// A number by its bits.
 const LITERAL: u8 = 1;
 
-pub(super) fn encode(program: &Program) -> Result<Vec<u8>> {
+/// The bytes of a program. Fails when it calls back, or has functions with derivative rules of their own.
+pub fn encode(program: &Program) -> Result<Vec<u8>> {
     if let Some(name) = program.host_calls().first() {
         return Err(Error::Saved(format!(
             "{name} is code of this process, called back by the program, so that cannot be saved"
@@ -144,7 +145,7 @@ fn decode_params(fields: &mut Fields<'_>) -> Result<Params> {
 }
 
 /// Reads a program and verifies it. `writer` is the version that wrote it.
-pub(super) fn decode(bytes: &[u8], writer: &str) -> Result<Program> {
+pub fn decode(bytes: &[u8], writer: &str) -> Result<Program> {
     let mut fields = Fields::new("the program", bytes);
     let mut prims = Vec::new();
     for _ in 0..fields.count(4)? {

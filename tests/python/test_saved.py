@@ -1,0 +1,758 @@
+"""Pullbacks, programs and arrays that leave the process: pickled, and saved to files."""
+
+import copy
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cotan as ct
+
+DATA = Path(__file__).parents[1] / "data" / "saved"
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+    name: str = "layer"
+
+
+Pair = namedtuple("Pair", "left right")  # noqa: PYI024
+
+
+class Celsius:
+    """A number that is its own kind of cotangent."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Symmetric:
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+
+@ct.adjoint
+def cube(x):
+    return x**3, lambda dy: (dy * 3 * x**2,)
+
+
+@ct.adjoint
+def warmer(t):
+    return Celsius(t.value + 1.0), lambda dt: (Celsius(dt.value),)
+
+
+def rows(*shape, dtype=float):
+    count = int(np.prod(shape))
+    return ((np.arange(count) % 7 - 2.5) / 3).reshape(shape).astype(dtype)
+
+
+def network(layers, x):
+    for layer in layers:
+        x = np.tanh(layer.w @ x + layer.b)
+    return x
+
+
+CASES = {
+    "product": lambda: ct.pullback(lambda a, b: a @ b, rows(3, 4), rows(4, 2)),
+    "numbers": lambda: ct.pullback(lambda x, y: x * y**2, 3.0, 0.5),
+    "single": lambda: ct.pullback(lambda x: np.sum(np.sin(x) * x), rows(5, dtype=np.float32)),
+    "complex": lambda: ct.pullback(lambda z: np.exp(1j * z) * z, rows(3) + 1j * rows(3)),
+    "complex_of_real": lambda: ct.pullback(lambda x: np.exp(1j * x), rows(3)),
+    "half": lambda: ct.pullback(lambda x: np.exp(x) * x, rows(4, dtype=np.float16)),
+    "constant": lambda: ct.pullback(lambda x, c: x * np.cos(c), rows(4), ct.const(rows(4))),
+    "without_influence": lambda: ct.pullback(lambda x, y: np.exp(x), 1.0, rows(2)),
+    "empty": lambda: ct.pullback(lambda x: np.exp(x), np.zeros((0, 3))),
+    "view": lambda: ct.pullback(lambda a, b: a.T @ b[::-1, ::2], rows(4, 3), rows(4, 5)),
+    "branches": lambda: ct.pullback(lambda x: np.where(x > 0, np.log(np.abs(x)), 0 * x), rows(6)),
+    "index": lambda: ct.pullback(lambda x: x[np.array([2, 0, 2])] ** 2, rows(4)),
+    "dict": lambda: ct.pullback(
+        lambda p: {"y": p["a"] * p[3][0], "z": (p["a"], None)}, {"a": 2.0, 3: [rows(2), "text"]}
+    ),
+    "objects": lambda: ct.pullback(
+        network, [Layer(rows(3, 4), rows(3)), Layer(rows(2, 3), rows(2))], rows(4)
+    ),
+    "named_tuple": lambda: ct.pullback(lambda p: p.left * p.right, Pair(2.0, rows(2))),
+    "namespace": lambda: ct.pullback(lambda p: p.a * p.b, SimpleNamespace(a=2.0, b=3.0)),
+    "ordered": lambda: ct.pullback(lambda p: p["a"] ** 2, OrderedDict(a=2.0, b=1.0)),
+    "keys": lambda: ct.pullback(
+        lambda p: sum(v**2 for v in p.values()),
+        {"x": 1.0, 2: 2.0, 0.1: 3.0, None: 4.0, (1, "a"): 5.0, b"\xff": 6.0, True: 7.0},
+    ),
+    "mask": lambda: ct.pullback(network, [Layer(rows(2, 2), rows(2))], rows(2), wrt="layers[*].w"),
+    "position": lambda: (None, ct.pullback(lambda x, y: x * y, 2.0, 3.0)[1].wrt(1)),
+    "rule": lambda: ct.pullback(lambda x: np.sum(cube(x)), rows(3)),
+    "checkpoint": lambda: ct.pullback(lambda x: ct.checkpoint(np.sin)(x) ** 2, rows(3)),
+    "array": lambda: ct.pullback(lambda x: np.exp(x), ct.array(rows(3))),
+    "linear": lambda: ct.pullback(lambda x: x + x, rows(3)),
+    "many": lambda: ct.pullback(
+        lambda x: [x[0] * x[1], np.linalg.inv(x[2]), np.cumsum(x[3]), np.max(x[4])],
+        [2.0, rows(2), rows(2, 2) + np.eye(2), rows(3), rows(4)],
+    ),
+}
+# What comes back from a file knows no classes.
+WITH_CLASSES = {"objects", "named_tuple", "namespace", "ordered", "mask"}
+
+
+def ones_for(name):
+    """Give a cotangent for the value of a case."""
+    y = {"position": 6.0}.get(name)
+    if y is None:
+        y, _ = CASES[name]()
+
+    def ones(part):
+        if isinstance(part, dict):
+            return {k: ones(v) for k, v in part.items()}
+        if isinstance(part, (list, tuple)):
+            return type(part)(ones(v) for v in part)
+        return None if part is None else np.ones_like(np.asarray(part)) * 0.7
+
+    return ones(y)
+
+
+def expect_same(mine, theirs, classes=True):
+    """Compare structures of cotangents, bit by bit."""
+    if isinstance(theirs, ct.Tangent):
+        assert isinstance(mine, ct.Tangent)
+        assert mine._fields.keys() == theirs._fields.keys()
+        assert mine._type.__name__ == theirs._type.__name__
+        assert not classes or mine._type is theirs._type
+        mine, theirs = mine._fields, theirs._fields
+    if classes:
+        assert type(mine) is type(theirs)
+    if isinstance(theirs, dict):
+        assert list(mine) == list(theirs)
+        for key, part in theirs.items():
+            expect_same(mine[key], part, classes)
+    elif type(theirs) is not ct.Array and isinstance(theirs, (list, tuple)):
+        assert len(mine) == len(theirs)
+        for one, other in zip(mine, theirs, strict=True):
+            expect_same(one, other, classes)
+    elif theirs is None:
+        assert mine is None
+    else:
+        assert mine._rank == theirs._rank
+        one, other = np.asarray(mine), np.asarray(theirs)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("name", CASES)
+def test_pickle(name, protocol):
+    _, back = CASES[name]()
+    again = pickle.loads(pickle.dumps(back, protocol))
+    dy = ones_for(name)
+    expect_same(again(dy), back(dy))
+    assert again.nbytes == back.nbytes
+    assert repr(again) == repr(back)
+    # And once more, from what was loaded.
+    third = pickle.loads(pickle.dumps(again, protocol))
+    expect_same(third(dy), back(dy))
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_file(name, mmap, tmp_path):
+    _, back = CASES[name]()
+    back.save(tmp_path / "back")
+    again = ct.load(tmp_path / "back", mmap=mmap)
+    dy = ones_for(name)
+    expect_same(again(dy), back(dy), classes=name not in WITH_CLASSES)
+    assert again.nbytes == back.nbytes
+    # What was loaded is saved as it was.
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "back").read_bytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_copy_is_the_same(name):
+    _, back = CASES[name]()
+    assert copy.copy(back) is back
+    assert copy.deepcopy([back])[0] is back
+
+
+def test_parts_can_be_asked_for_afterwards(tmp_path):
+    _, back = CASES["objects"]()
+    back.save(tmp_path / "back")
+    for again in (pickle.loads(pickle.dumps(back)), ct.load(tmp_path / "back")):
+        narrow, same = again.wrt("layers[1].*"), back.wrt("layers[1].*")
+        assert narrow.nbytes == same.nbytes < back.nbytes
+        dy = rows(2)
+        expect_same(narrow(dy), same(dy), classes=False)
+        expect_same(again.wrt(1)(dy), back.wrt(1)(dy), classes=False)
+        with pytest.raises(ValueError, match="biases"):
+            again.wrt("layers[*].biases")
+
+
+def test_classes_of_a_file_are_never_imported(tmp_path):
+    _, back = CASES["objects"]()
+    back.save(tmp_path / "back")
+    layers, _ = ct.load(tmp_path / "back")(rows(2))
+    assert repr(layers[0]).startswith("Tangent[Layer](w=")
+    assert layers[0]._type is not Layer
+    assert layers[0]._type is layers[1]._type
+    _, back = CASES["named_tuple"]()
+    back.save(tmp_path / "back")
+    (pair,) = ct.load(tmp_path / "back")(rows(2))
+    assert type(pair) is not Pair
+    assert type(pair).__name__ == "Pair"
+    np.testing.assert_array_equal(pair.left, pair[0])
+    assert repr(pair).startswith("Pair(left=")
+
+
+def test_natural_cotangents():
+    _, back = ct.pullback(lambda t: warmer(t).value ** 2, Celsius(3.0))
+    (mine,) = pickle.loads(pickle.dumps(back))(1.0)
+    assert isinstance(mine, Celsius)
+    assert float(mine.value) == 8.0
+
+
+def test_projections_are_pickled_and_not_saved(tmp_path):
+    ct.project_to(Symmetric)(lambda s, t: t.replace(matrix=(t.matrix + t.matrix.T) / 2))
+    _, back = ct.pullback(lambda s: np.sum(s.matrix[0] ** 2), Symmetric(rows(2, 2)))
+    (mine,) = pickle.loads(pickle.dumps(back))(1.0)
+    np.testing.assert_array_equal(mine.matrix, np.asarray(mine.matrix).T)
+    with pytest.raises(pickle.PicklingError, match="Symmetric.*project_to"):
+        back.save(tmp_path / "back")
+    assert not list(tmp_path.iterdir())
+
+
+def test_arrays_that_a_function_used(tmp_path):
+    model = SimpleNamespace(w=ct.array(rows(3)))
+    _, back = ct.pullback(lambda: np.sum(model.w**2), wrt=[model.w])
+    same_model, again = pickle.loads(pickle.dumps((model, back)))
+    np.testing.assert_array_equal(again(1.0)[same_model.w], 2 * rows(3))
+    with pytest.raises(pickle.PicklingError, match="pass them as arguments"):
+        back.save(tmp_path / "back")
+
+
+def test_keys_that_a_file_cannot_hold(tmp_path):
+    _, back = ct.pullback(lambda p: p[frozenset()] ** 2, {frozenset(): 2.0})
+    expect_same(pickle.loads(pickle.dumps(back))(1.0), back(1.0))
+    with pytest.raises(pickle.PicklingError, match=r"frozenset\(\), a key"):
+        back.save(tmp_path / "back")
+
+
+def test_a_second_derivative_of_what_was_loaded():
+    _, back = ct.pullback(lambda x: np.sum(x**3), rows(3))
+    again = pickle.loads(pickle.dumps(back))
+    assert ct.grad(lambda s: np.sum(again(s)[0]))(1.0) == pytest.approx(np.sum(3 * rows(3) ** 2))
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory
+
+
+def large(shape=(600, 300)):
+    return ct.pullback(lambda a, b: a @ b, rows(*shape), rows(*shape[::-1]))
+
+
+def address(buffer):
+    return np.frombuffer(buffer, np.uint8).ctypes.data
+
+
+def out_of_band(saved):
+    buffers = []
+    return pickle.dumps(saved, 5, buffer_callback=buffers.append), buffers
+
+
+def test_out_of_band_nothing_is_copied():
+    _, back = large()
+    assert back.nbytes > 2 << 20
+    tracemalloc.start()
+    data, buffers = out_of_band(back)
+    tracemalloc.stop()
+    assert len(data) < 10_000
+    assert sum(b.raw().nbytes for b in buffers) == back.nbytes
+    assert all(b.raw().readonly for b in buffers)
+    # The buffers are the memory of the pullback itself: they are where they were.
+    assert [address(b) for b in out_of_band(back)[1]] == [address(b) for b in buffers]
+    # And what is made of them uses it, too.
+    again = pickle.loads(data, buffers=buffers)
+    assert [address(b) for b in out_of_band(again)[1]] == [address(b) for b in buffers]
+    dy = rows(600, 600)
+    expected = back(dy)
+    del back
+    expect_same(again(dy), expected)
+
+
+def test_pickling_allocates_little():
+    _, back = large()
+    out_of_band(back)
+    tracemalloc.start()
+    out_of_band(back)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 18
+
+
+def test_memory_that_may_change_is_copied():
+    _, back = large()
+    restore, (head, buffers, outline) = back.__reduce_ex__(5)
+    mutable = [bytearray(b) for b in buffers]
+    again = restore(head, mutable, outline)
+    for buffer in mutable:
+        buffer[:] = bytes(len(buffer))
+    dy = rows(600, 600)
+    expect_same(again(dy), back(dy))
+
+
+def test_what_is_shared_is_stored_once(tmp_path):
+    x = rows(200, 200)
+    _, back = ct.pullback(lambda x: [np.exp(x), np.exp(x) * 2.0, x @ x], x)
+    back.save(tmp_path / "back")
+    assert (tmp_path / "back").stat().st_size < back.nbytes + 5000
+    # A hundred equal rows are one.
+    _, back = ct.pullback(
+        lambda a, b: np.broadcast_to(b, (1000, 100)) * a, rows(1000, 100), rows(100)
+    )
+    back.save(tmp_path / "back")
+    assert (tmp_path / "back").stat().st_size < rows(1000, 100).nbytes + 10_000
+
+
+def test_arrays_of_a_file_are_aligned(tmp_path):
+    _, back = large((300, 200))
+    back.save(tmp_path / "back")
+    contents = (tmp_path / "back").read_bytes()
+    assert contents.index(rows(300, 200).tobytes()) % 64 == 0
+
+
+def test_a_mapped_file_is_used_where_it_is(tmp_path):
+    _, back = large()
+    back.save(tmp_path / "back")
+    again = ct.load(tmp_path / "back", mmap=True)
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert str(tmp_path / "back") in maps.read_text()
+    # It outlives its name, and a newer file in its place.
+    CASES["product"]()[1].save(tmp_path / "back")
+    dy = rows(600, 600)
+    expect_same(again(dy), back(dy))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64"]
+)
+@pytest.mark.parametrize("shape", [(), (0, 2), (3,), (70, 80)])
+def test_arrays(dtype, shape):
+    plain = (rows(*shape) * 2).astype(dtype)
+    array = ct.array(plain)
+    for protocol in (2, 5):
+        again = pickle.loads(pickle.dumps(array, protocol))
+        assert type(again) is ct.Array
+        assert again._rank == array._rank
+        np.testing.assert_array_equal(np.asarray(again), plain)
+        assert again.dtype == plain.dtype
+
+
+def test_lazy_arrays_are_computed():
+    lazy = np.exp(ct.array(rows(3)))
+    assert not lazy.is_forced
+    again = pickle.loads(pickle.dumps(lazy))
+    np.testing.assert_array_equal(again, np.asarray(lazy))
+    # A written one is a copy, not an alias.
+    again[0] = 5.0
+    assert float(lazy[0]) != 5.0
+    assert pickle.loads(pickle.dumps(ct.array(rows(3))[1]))._rank == "scalar"
+
+
+def test_arrays_out_of_band():
+    array = ct.array(rows(300, 300))
+    data, (buffer,) = out_of_band(array)
+    assert len(data) < 1000
+    assert address(out_of_band(pickle.loads(data, buffers=[buffer]))[1][0]) == address(buffer)
+    turned = pickle.loads(pickle.dumps(array.T))
+    np.testing.assert_array_equal(turned, rows(300, 300).T)
+
+
+def test_bfloat16():
+    ml = pytest.importorskip("ml_dtypes")
+    plain = rows(4).astype(ml.bfloat16)
+    _, back = ct.pullback(lambda x: np.exp(x) * x, plain)
+    expect_same(pickle.loads(pickle.dumps(back))(plain), back(plain))
+
+
+def test_an_active_array_is_refused():
+    def f(x):
+        return pickle.loads(pickle.dumps(x)) * x
+
+    with pytest.raises(TypeError, match="dropgrad"):
+        ct.gradient(f, 2.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Programs
+
+
+def test_programs(tmp_path):
+    c = rows(3)
+    program = ct.trace(lambda x: np.sum(np.exp(x) * c), rows(3))
+    program.save(tmp_path / "program")
+    for again in (
+        pickle.loads(pickle.dumps(program)),
+        ct.load(tmp_path / "program"),
+        ct.load(tmp_path / "program", mmap=True),
+    ):
+        assert str(again) == str(program)
+        assert again(rows(3)) == program(rows(3))
+    assert copy.deepcopy(program) is program
+
+
+def test_a_rule_in_a_program_is_not_forgotten(tmp_path):
+    program = ct.trace(lambda x: cube(x), 2.0)
+    with pytest.raises(pickle.PicklingError, match="cube has a derivative rule"):
+        pickle.dumps(program)
+    with pytest.raises(pickle.PicklingError, match="cube has a derivative rule"):
+        program.save(tmp_path / "program")
+
+
+# --------------------------------------------------------------------------------------------------
+# What cannot leave
+
+
+def my_hook(g):
+    return g
+
+
+@ct.adjoint(opaque=True)
+def my_rule(x):
+    return np.sin(x), lambda dy: (dy * np.cos(np.asarray(x)),)
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [(lambda x: ct.hook(my_hook, x) * 2, "my_hook"), (lambda x: my_rule(x) * 2, "my_rule")],
+)
+def test_code_of_this_process_stays(f, name, tmp_path):
+    _, back = ct.pullback(lambda x, y: f(x) * np.exp(y), 3.0, 2.0)
+    for send in (pickle.dumps, lambda b: b.save(tmp_path / "back")):
+        with pytest.raises(pickle.PicklingError, match=rf"{name}.*opaque=True.*back\.wrt"):
+            send(back)
+    assert not list(tmp_path.iterdir())
+    assert copy.deepcopy(back) is back
+    # What does not need it may leave.
+    narrow = pickle.loads(pickle.dumps(back.wrt("y")))
+    assert float(narrow(1.0)[1]) == pytest.approx(float(back(1.0)[1]))
+
+
+def test_a_pullback_inside_a_gradient():
+    def f(x):
+        _, back = ct.pullback(lambda y: y**3, x)
+        return pickle.loads(pickle.dumps(back))(1.0)[0]
+
+    with pytest.raises(pickle.PicklingError, match="still being computed"):
+        ct.gradient(f, 2.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Another process
+
+
+def test_another_process_needs_nothing_else(tmp_path):
+    _, back = CASES["objects"]()
+    back.save(tmp_path / "back")
+    _, small = CASES["product"]()
+    (tmp_path / "small.pkl").write_bytes(pickle.dumps(small))
+    code = (
+        "import sys, pickle, numpy as np, cotan as ct\n"
+        "small = pickle.load(open(sys.argv[2], 'rb'))\n"
+        "layers, dx = ct.load(sys.argv[1])(np.ones(2))\n"
+        "da, db = small(np.ones((3, 2)))\n"
+        "np.savez(sys.argv[3], w=layers[0].w, dx=dx, da=da)\n"
+        "assert 'test_saved' not in sys.modules and 'scipy' not in sys.modules\n"
+    )
+    arguments = [tmp_path / "back", tmp_path / "small.pkl", tmp_path / "out.npz"]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=tmp_path)
+    out = np.load(tmp_path / "out.npz")
+    layers, dx = back(np.ones(2))
+    np.testing.assert_array_equal(out["w"], layers[0].w)
+    np.testing.assert_array_equal(out["dx"], dx)
+    np.testing.assert_array_equal(out["da"], small(np.ones((3, 2)))[0])
+
+
+# --------------------------------------------------------------------------------------------------
+# Files
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    pytest.importorskip("resource")
+    _, small = CASES["product"]()
+    small.save(tmp_path / "back")
+    code = (
+        "import resource, sys, numpy as np, cotan as ct\n"
+        "_, back = ct.pullback(lambda a: a @ a, np.ones((300, 300)))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n"
+        "    back.save(sys.argv[1])\n"
+        "except OSError as error:\n"
+        "    print(error.errno, error.filename)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "back"], check=True, capture_output=True, text=True
+    )
+    number, name = done.stdout.split()
+    assert os.strerror(int(number)) == "File too large"
+    assert name == str(tmp_path / "back")
+    assert [p.name for p in tmp_path.iterdir()] == ["back"]
+    dy = np.ones((3, 2))
+    expect_same(ct.load(tmp_path / "back")(dy), small(dy))
+
+
+def test_only_regular_files(tmp_path):
+    _, back = CASES["product"]()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(os.fspath(tmp_path / "socket"))
+    for name in ("folder", "pipe", "socket", "/dev/null"):
+        kind = "a directory" if name == "folder" else "a device, a pipe or a socket"
+        for action in (back.save, ct.load, lambda path: ct.load(path, mmap=True)):
+            with pytest.raises(ValueError, match=f"{name} is {kind}, not a regular file"):
+                action(tmp_path / name)
+    bound.close()
+    (tmp_path / "link").symlink_to("target")
+    with pytest.raises(ValueError, match="a link to something that is not there"):
+        back.save(tmp_path / "link")
+    (tmp_path / "target").write_text("old")
+    back.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert ct.load(tmp_path / "target").nbytes == back.nbytes
+
+
+def test_errors_of_the_system(tmp_path):
+    _, back = CASES["product"]()
+    with pytest.raises(FileNotFoundError, match="absent"):
+        ct.load(tmp_path / "absent")
+    with pytest.raises(FileNotFoundError, match="absent"):
+        ct.load(tmp_path / "absent", mmap=True)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        back.save(tmp_path / "absent" / "back")
+    with pytest.raises(ValueError, match="(?i)nul"):
+        back.save(os.fspath(tmp_path) + "/a\0b")
+    with pytest.raises(ValueError, match="(?i)nul"):
+        ct.load(os.fspath(tmp_path) + "/a\0b")
+    with pytest.raises(TypeError):
+        back.save(3)
+    back.save(os.fsencode(tmp_path / "bytes"))
+    assert ct.load(os.fsencode(tmp_path / "bytes")).nbytes == back.nbytes
+
+
+def test_the_mode_of_a_file_stays(tmp_path):
+    _, back = CASES["product"]()
+    (tmp_path / "back").write_text("old")
+    (tmp_path / "back").chmod(0o640)
+    back.save(tmp_path / "back")
+    assert (tmp_path / "back").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_is_no_saved_file(tmp_path):
+    path = tmp_path / "other"
+    for contents, message in (
+        (b"", "cut short"),
+        (b"hello world", "does not begin like one"),
+        (pickle.dumps([1]), "does not begin like one"),
+        (b"\x89COTAN\n" + bytes(100), "line ends"),
+    ):
+        path.write_bytes(contents)
+        for mmap in (False, True):
+            with pytest.raises(ValueError, match=message):
+                ct.load(path, mmap=mmap)
+
+
+# --------------------------------------------------------------------------------------------------
+# Damage
+
+
+def contents_of(name, folder):
+    path = folder / "file"
+    if name == "program":
+        ct.trace(lambda x: np.sum(np.exp(x) * rows(3)), rows(3)).save(path)
+    else:
+        CASES[name]()[1].save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    names = ["product", "objects", "keys", "branches", "index", "program"]
+    return {name: contents_of(name, folder) for name in names}
+
+
+def seal(contents):
+    """Give the file with checksums that fit what is in it."""
+    out = bytearray(contents)
+    (count,) = struct.unpack_from("<I", out, 32)
+    count = min(count, (len(out) - 64) // 24)
+    for i in range(count):
+        offset, length = struct.unpack_from("<QQ", out, 64 + 24 * i + 8)
+        if offset + length <= len(out):
+            struct.pack_into("<I", out, 68 + 24 * i, zlib.crc32(out[offset : offset + length]))
+    struct.pack_into("<I", out, 36, zlib.crc32(out[64 : 64 + 24 * count]))
+    struct.pack_into("<I", out, 60, zlib.crc32(out[:60]))
+    return bytes(out)
+
+
+def test_seal_is_what_is_written(files):
+    for contents in files.values():
+        assert seal(contents) == contents
+
+
+def test_every_flipped_bit_is_an_error(files, tmp_path):
+    contents = files["objects"]
+    path = tmp_path / "file"
+    generator = np.random.default_rng(1)
+    for at in range(len(contents)):
+        bit = 1 << int(generator.integers(8))
+        damaged = contents[:at] + bytes([contents[at] ^ bit]) + contents[at + 1 :]
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="not a valid cotan file"):
+            ct.load(path, mmap=at % 2 == 0)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_lengths(files, data, tmp_path_factory):
+    contents = files[data.draw(st.sampled_from(sorted(files)))]
+    path = tmp_path_factory.mktemp("damage") / "file"
+    if data.draw(st.booleans()):
+        path.write_bytes(contents[: data.draw(st.integers(0, len(contents) - 1))])
+    else:
+        path.write_bytes(contents + data.draw(st.binary(min_size=1, max_size=200)))
+    with pytest.raises(ValueError, match="not a valid cotan file"):
+        ct.load(path, mmap=data.draw(st.booleans()))
+
+
+NUMBERS = [0, 1, 2, 7, 0x7F, 0xFF, 1 << 16, (1 << 31) - 1, (1 << 32) - 1, 1 << 40, (1 << 64) - 1]
+
+
+@settings(max_examples=600)
+@given(data=st.data())
+def test_rewritten_under_fitting_checksums(files, data, tmp_path_factory):
+    """An error that says so, or something that is well formed and can be applied."""
+    contents = bytearray(files[data.draw(st.sampled_from(sorted(files)))])
+    for _ in range(data.draw(st.integers(1, 3))):
+        size = data.draw(st.sampled_from([1, 4, 8]))
+        at = data.draw(st.integers(8, len(contents) - size))
+        number = data.draw(st.sampled_from(NUMBERS) | st.integers(0, 255))
+        contents[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, "little")
+    path = tmp_path_factory.mktemp("damage") / "file"
+    path.write_bytes(seal(contents))
+    try:
+        loaded = ct.load(path, mmap=data.draw(st.booleans()))
+    except (ValueError, RecursionError):
+        return
+    program = loaded if isinstance(loaded, ct.Program) else loaded.program
+    assert str(ct.Program.parse(str(program))) == str(program)
+    if isinstance(loaded, ct.Pullback):
+        try:
+            cotangents = loaded(None)
+        except (ValueError, TypeError):
+            return
+        assert isinstance(cotangents, (tuple, ct.Array)) or cotangents is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.tuples(
+            st.sampled_from(["list", "tuple", "dict", "object", "other", "back"]), inner, inner
+        )
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(
+    key=st.sampled_from(["results", "arguments", "leaves", "active", "asked", "names", "bare"]),
+    value=JSON,
+)
+def test_any_outline(key, value):
+    _, back = CASES["dict"]()
+    _, (head, blobs, outline) = back.__reduce_ex__(5)
+    import json
+
+    from cotan import _core, _saved
+
+    told = json.loads(_saved.portable(outline))
+    told[key] = value
+    try:
+        again = _core.restore_pullback(head, blobs, _saved.outline(json.dumps(told).encode()))
+    except (ValueError, RecursionError) as error:
+        assert "not a valid pullback" in str(error)
+        return
+    again(None)
+
+
+def test_deep_nesting_in_a_file(tmp_path):
+    from cotan import _saved
+
+    for depth in (900, 2000, 100_000):
+        deep = b'["list",[' * depth + b"0" + b"]]" * depth
+        told = b'{"results":0,"arguments":[' + deep + b"]}"
+        try:
+            _saved.outline(told)
+        except ValueError as error:
+            assert "not a valid pullback" in str(error)
+
+
+# --------------------------------------------------------------------------------------------------
+# Files of earlier versions
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.cotan")), ids=lambda p: p.name)
+def test_files_of_earlier_formats(path):
+    """They read, and give the numbers that they gave when they were written."""
+    expected = np.load(path.with_suffix(".npz"))
+    loaded = ct.load(path)
+    if isinstance(loaded, ct.Program):
+        np.testing.assert_array_equal(loaded(expected["x"]), expected["y"])
+        return
+    check_leaves(loaded(expected["dy"]), expected)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.pickle")), ids=lambda p: p.name)
+def test_pickles_of_earlier_formats(path):
+    expected = np.load(path.with_suffix(".npz"))
+    check_leaves(pickle.loads(path.read_bytes())(expected["dy"]), expected)
+
+
+def check_leaves(cotangents, expected):
+    found = leaves_of(cotangents)
+    assert len(found) == sum(name.startswith("ct") for name in expected)
+    for i, leaf in enumerate(found):
+        np.testing.assert_allclose(np.asarray(leaf), expected[f"ct{i}"], rtol=1e-12)
+
+
+def leaves_of(tree):
+    if isinstance(tree, ct.Tangent):
+        tree = list(tree._fields.values())
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if type(tree) is not ct.Array and isinstance(tree, (list, tuple)):
+        return [leaf for item in tree for leaf in leaves_of(item)]
+    return [] if tree is None else [tree]
+
+
+def test_there_are_files_of_earlier_formats():
+    assert len(list(DATA.glob("*.cotan"))) >= 3
+    assert list(DATA.glob("*.pickle"))
