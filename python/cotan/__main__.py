@@ -1,0 +1,158 @@
+"""`python -m cotan`: look at saved pullbacks and programs, and at this installation."""
+
+import argparse
+import importlib.metadata
+import os
+import pickle
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import cotan
+
+_OPTIONAL = (
+    "scipy",
+    "scikit-learn",
+    "matplotlib",
+    "ml_dtypes",
+    "onnx",
+    "onnxruntime",
+    "optree",
+    "jax",
+    "torch",
+)
+
+
+class _Error(Exception):
+    """What went wrong, in words for the user."""
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _summary(path: str, saved: Any) -> str:
+    program = saved if isinstance(saved, cotan.Program) else saved.program
+    count = len(program.equations)
+    equations = "1 equation" if count == 1 else f"{count} equations"
+    if isinstance(saved, cotan.Program):
+        return f"# {path}: a program of {equations}"
+    return f"# {path}: a pullback of {equations}, keeps {_size(saved.nbytes)}"
+
+
+def _call(saved: Any, what: str, *names: str) -> str:
+    """Give what the first of these methods returns that is there: of the program, if need be."""
+    owners = [saved] if isinstance(saved, cotan.Program) else [saved, saved.program]
+    for owner in owners:
+        method: Any = owner
+        for name in names:
+            method = getattr(method, name, None)
+            if callable(method):
+                method = method()
+        if method is not None:
+            return str(method)
+    kind = "program" if isinstance(saved, cotan.Program) else "pullback"
+    raise _Error(f"--{what}: a saved {kind} has none in this version of cotan")
+
+
+def _show(options: argparse.Namespace) -> None:
+    saved = cotan.load(options.file, mmap=options.mmap)
+    asked = False
+    pictures: dict[str, Callable[[], str]] = {
+        "report": lambda: _call(saved, "report", "report"),
+        "dot": lambda: _call(saved, "dot", "to_dot"),
+        "mermaid": lambda: _call(saved, "mermaid", "to_mermaid"),
+    }
+    for name, picture in pictures.items():
+        if getattr(options, name):
+            print(picture().rstrip("\n"))
+            asked = True
+    if options.html is not None:
+        page = _call(saved, "html", "report", "html")
+        Path(options.html).write_text(page, encoding="utf-8")
+        asked = True
+    if not asked:
+        program = saved if isinstance(saved, cotan.Program) else saved.program
+        print(_summary(options.file, saved))
+        print(str(program).rstrip("\n"))
+
+
+def _info(_options: argparse.Namespace) -> None:
+    def version(package: str) -> str:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return "not installed"
+
+    cores = os.cpu_count()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    lines = [
+        ("cotan", cotan.__version__),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
+        ("numpy", version("numpy")),
+        ("system", platform.platform()),
+        ("machine", f"{platform.machine()}, {cores} cores, {usable} usable"),
+        ("simd", cotan.simd_level()),
+        ("threads", str(cotan.num_threads())),
+        ("devices", "cpu"),
+        *((package, version(package)) for package in _OPTIONAL),
+    ]
+    for name, value in lines:
+        print(f"{name + ':':14}{value}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m cotan", description="Look at saved pullbacks and programs."
+    )
+    parser.add_argument("--version", action="version", version=f"cotan {cotan.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    show = commands.add_parser(
+        "show",
+        help="print a saved pullback or program",
+        description="Print the program of a saved pullback or program, or what is asked for.",
+    )
+    show.add_argument("file", metavar="FILE", help="what save() wrote")
+    show.add_argument("--report", action="store_true", help="what is held, and why")
+    show.add_argument("--html", metavar="OUT", help="write the report as a page")
+    show.add_argument("--dot", action="store_true", help="a picture for Graphviz")
+    show.add_argument("--mermaid", action="store_true", help="a picture for Mermaid")
+    show.add_argument(
+        "--mmap", action="store_true", help="use arrays where they are in the file (large ones)"
+    )
+    show.set_defaults(run=_show)
+    info = commands.add_parser(
+        "info",
+        help="print what a bug report needs",
+        description="Print versions, the machine, and the optional packages that are there.",
+    )
+    info.set_defaults(run=_info)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; give the exit status: 0, 1 when it failed, 2 when it was not understood."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough. What is left goes nowhere, also when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, TypeError, MemoryError, pickle.PicklingError, _Error) as error:
+        print(f"python -m cotan {options.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
