@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cotan::{Array, Program};
 use cotan::array::Pullback;
 use cotan::program::FastMap;
+use cotan::{Array, Program};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyTuple};

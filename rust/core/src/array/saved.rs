@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::report::Marks;
 use super::{Array, Pullback};
 use crate::error::{Error, Result};
 use crate::io::{Fields, Kind, Saved, program_bytes, program_from, put_text};
@@ -127,6 +128,7 @@ impl Pullback {
             cotangents,
             gradients,
             skipped,
+            marks: Marks::new(outs),
         })
     }
 
