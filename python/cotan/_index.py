@@ -6,6 +6,7 @@ positions along it. Keys are values, not variables: they count as they are when 
 while a program is traced are index arrays variables of it.
 """
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,9 @@ from cotan import _core
 from cotan._subclass import expect_unmasked
 
 _Key = tuple[Any, ...]
+
+# Whether a mask that is recorded would become a constant of something that outlives it.
+refuses_masks: ContextVar[bool] = ContextVar("refuses_masks", default=False)
 
 
 @dataclass
@@ -37,6 +41,11 @@ def _as_index(item: Any) -> Any:
             )
         if item.dtype.kind in "iu" and item.ndim and _core.is_traced(item):
             return item
+        if item.ndim and refuses_masks.get() and _core.is_traced(item):
+            raise ValueError(
+                "to_onnx: a mask as an index selects as many elements as hold now; write "
+                "np.where(mask, x, y), which has the same shape for every mask"
+            )
         item = _core.value(item)
     expect_unmasked(item)
     array = np.asarray(item)

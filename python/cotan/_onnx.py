@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan import _core
+from cotan import _core, _index
 from cotan._onnx_graph import (
     FIRST_ONLY,
     IR_VERSION,
@@ -23,9 +23,9 @@ from cotan._onnx_graph import (
     need_onnx,
     tensor_type,
 )
-from cotan._onnx_sizes import Misfit, Size, Symbols, choose, merge
+from cotan._onnx_sizes import MisfitError, Size, Symbols, choose, merge
 
-Path_ = str | os.PathLike[str]
+_File = str | os.PathLike[str]
 
 _TABLE: dict[str, Any] = {}
 
@@ -40,16 +40,16 @@ def to_onnx(
     f: Callable[..., Any],
     /,
     *args: Any,
-    path: Path_,
+    path: _File,
     gradient: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> None:
     """Write a function to an ONNX file, with its gradient if asked for.
 
-    The function is recorded on the arguments, so control flow takes the way that it takes for them. Every
-    array among the arguments becomes an input, named by its path (`x`, `net.w1`), with the dtype and shape
-    that it has here. Python floats are inputs too, float64 scalars; numbers in `ct.const` are a part of the
-    graph, and so is what the function closes over.
+    The function is recorded on the arguments, so control flow takes the way that it takes for them.
+    Every array among the arguments becomes an input, named by its path (`x`, `net.w1`), with the
+    dtype and shape that it has here. Python floats are inputs too, float64 scalars; numbers in
+    `ct.const` are a part of the graph, and so is what the function closes over.
 
     Parameters
     ----------
@@ -60,18 +60,20 @@ def to_onnx(
     path
         Where to write. An old file there stays whole until the new one is complete.
     gradient
-        Whether to export the gradient too, with respect to all that `ct.gradient` would differentiate with
-        respect to: not what is in `ct.const`. Then `f` has to return a real scalar. Arguments without
-        influence have no output.
+        Whether to export the gradient too, with respect to all that `ct.gradient` would
+        differentiate with respect to: not what is in `ct.const`. Then `f` has to return a real
+        scalar. Arguments without influence have no output.
     dynamic
-        Axes whose size is left open, with a name for the size: `{"x": {0: "batch"}}`. The function is
-        recorded several times at different sizes to find out what follows from them.
+        Axes whose size is left open, with a name for the size: `{"x": {0: "batch"}}`. The function
+        is recorded several times at different sizes to find out what follows from them.
 
-    The outputs are `y` (`y[0]`, `y.loss`, ... when the function returns a structure), then `dx` for each
-    argument `x` that has a gradient. Where an argument has such a name, the output gets a `_` behind it.
+    The outputs are `y` (`y[0]`, `y.loss`, ... when the function returns a structure), then `dx` for
+    each argument `x` that has a gradient. Where an argument has such a name, the output gets a `_`
+    behind it.
 
-    Raises `ValueError` for what ONNX cannot express, with the name of the operation and the reason, and for
-    a file of more than 2 GB; `ImportError` without the package onnx (`pip install 'cotan[onnx]'`).
+    Raises `ValueError` for what ONNX cannot express, with the name of the operation and the reason,
+    and for a file of more than 2 GB; `ImportError` without the package onnx (`pip install
+    'cotan[onnx]'`).
 
     >>> import cotan as ct, numpy as np, onnxruntime, os, tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "f.onnx")
@@ -101,7 +103,11 @@ class _Recorded:
         replaced: dict[str, Any],
         gradient: bool,
     ) -> None:
-        program, results, able, self.leaves = _core.record(f, args, replaced)
+        masks = _index.refuses_masks.set(True)
+        try:
+            program, results, able, self.leaves = _core.record(f, args, replaced)
+        finally:
+            _index.refuses_masks.reset(masks)
         self.inputs = [v.name for v in program.inputs][: len(able)]
         self.outputs = [f"y{path}" for path in results]
         if gradient:
@@ -114,6 +120,24 @@ class _Recorded:
             )
             self.outputs += [f"d{name}" for _, name in named]
         self.plain = _core.plain(program)
+        _check_used(self.plain, self.inputs)
+
+
+def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
+    """Refuse a whole number or truth value that was read while recording, and only then.
+
+    The graph would take it and ignore it.
+    """
+    used = {a for e in _needed(plain) for a in e[1]} | set(plain["outputs"])
+    for i, name in enumerate(inputs):
+        dtype, shape = plain["types"][i]
+        if i not in used and dtype in {"bool", "uint8", "int32", "int64"} and 0 not in shape:
+            raise ValueError(
+                f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function "
+                "was recorded (an index without axes, an int, a branch), so the graph would "
+                "ignore what it is given; use an array of indices, or leave the argument out "
+                "(functools.partial)"
+            )
 
 
 def _check_scalar(program: Any, results: list[str]) -> None:
@@ -122,8 +146,8 @@ def _check_scalar(program: Any, results: list[str]) -> None:
     if shape or not dtype.startswith("float"):
         what = f"{len(results)} results" if len(results) != 1 else f"{dtype}{shape}"
         raise ValueError(
-            f"to_onnx: with gradient=True the function must return a real scalar, not {what}; reduce it "
-            "(np.sum), or export ct.pullback's result (back.to_onnx)"
+            f"to_onnx: with gradient=True the function must return a real scalar, not {what}; "
+            "reduce it (np.sum), or export ct.pullback's result (back.to_onnx)"
         )
 
 
@@ -139,13 +163,15 @@ def _at_sizes(
     fixed = {n for leaf in leaves.values() for n in np.shape(leaf)}
     for name, axes in dynamic.items():
         if name not in leaves:
-            raise ValueError(f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}")
+            raise ValueError(
+                f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}"
+            )
         for axis in axes:
             shape = np.shape(leaves[name])
             if not 0 <= axis < len(shape) or shape[axis] == 0:
                 raise ValueError(
-                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with elements "
-                    "(axes are counted from 0)"
+                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with "
+                    "elements (axes are counted from 0)"
                 )
     names = list(dict.fromkeys(symbol for axes in dynamic.values() for symbol in axes.values()))
     symbols = choose(names, fixed)
@@ -174,7 +200,8 @@ def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
     lists = [p.plain["equations"] for p in parts]
     for k, equations in enumerate(zip(*lists, strict=False)):
         if len({(e[0], tuple(e[1])) for e in equations}) > 1:
-            _differ(names, f"equation {k} is {equations[0][0]} or {equations[-1][0]}")
+            found = sorted({f"{e[0]} of {', '.join(f'%{a}' for a in e[1])}" for e in equations})
+            _differ(names, f"equation {k} is {' or '.join(found[:2])}")
     if len({len(entries) for entries in lists}) > 1:
         _differ(names, f"it has {len(lists[0])} or {len(lists[-1])} equations")
     merged: dict[str, Any] = {
@@ -187,21 +214,23 @@ def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
     try:
         for key in ("outputs", "types", "equations"):
             merged[key] = merge([p.plain[key] for p in parts], key)
-    except Misfit as error:
+    except MisfitError as error:
         _differ(names, f"its {error}")
     return merged
 
 
 def _differ(names: str, what: str) -> None:
     raise ValueError(
-        f"to_onnx: the recorded program depends on {names} in more than its shapes: {what}; leave the size "
-        "fixed, or write the function without branches, loops and products over that axis"
+        f"to_onnx: the recorded program depends on {names} in more than its shapes: {what}; "
+        "leave the size fixed, or write the function without branches, loops and products "
+        "over that axis"
     )
 
 
 class Ramp:
-    """A constant array that differs between recordings: numbers from a start in equal steps along one axis,
-    or all equal (with the step 0).
+    """A constant array that differs between recordings.
+
+    Numbers from a start in equal steps along one axis, or all equal (with the step 0).
     """
 
     def __init__(self, start: Any, step: Any, shape: list[Any], dtype: str) -> None:
@@ -225,12 +254,17 @@ def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
         even = all(np.array_equal(a.ravel(), r) for a, r in zip(arrays, flat, strict=True))
         if sum(n != 1 for n in shape) == 1 and even:
             return Ramp(merge(starts, "constants"), merge(steps, "constants"), shape, dtype)
-    except Misfit:
+    except MisfitError:
         pass
-    raise ValueError(
-        f"to_onnx: an array of shape {tuple(shapes[0])}, {tuple(shapes[1])}, ... that the function makes "
-        f"depends on {names} in a way that is not known to the exporter, which are equal numbers and "
-        "arange; pass it as an argument, or compute it from one"
+    raise _unknown([tuple(s) for s in shapes], names)
+
+
+def _unknown(shapes: list[Any], names: str) -> ValueError:
+    first, second = shapes[:2]
+    return ValueError(
+        f"to_onnx: an array of shape {first}, {second}, ... that the function makes depends on "
+        f"{names} in a way that is not known to the exporter, which are equal numbers and arange; "
+        "pass it as an argument, or compute it from one"
     )
 
 
@@ -250,7 +284,7 @@ def _ramp(g: Graph, c: Ramp) -> str:
     return g.reshape(g.op("Add", steps, number(c.start)), c.shape)
 
 
-def export_program(program: Any, path: Path_) -> None:
+def export_program(program: Any, path: _File) -> None:
     """Write a program: what `Program.to_onnx` and `Pullback.to_onnx` do."""
     plain = _core.plain(program)
     count = len(plain["names"]) - len(plain["constants"])
@@ -263,7 +297,7 @@ def export_program(program: Any, path: Path_) -> None:
 
 def _write(
     plain: dict[str, Any],
-    path: Path_,
+    path: _File,
     inputs: list[str],
     outputs: list[str],
     symbols: Symbols,
@@ -297,7 +331,11 @@ def _model(
         if var not in used:
             continue
         if isinstance(constant, Ramp):
-            variables[var] = _ramp(g, constant)
+            try:
+                variables[var] = _ramp(g, constant)
+            except MisfitError:
+                shapes = [tuple(constant.shape)] * 2
+                raise _unknown(shapes, ", ".join(g.symbols)) from None
         else:
             name = plain["names"][var] or f"residual_{i}"
             variables[var] = g.initializer(g.name(name), np.asarray(constant))
@@ -307,7 +345,7 @@ def _model(
         )
         try:
             variables[out] = equation(g, e, _table())
-        except Misfit as error:
+        except MisfitError as error:
             e.refuse(f"its {error} do not follow from {', '.join(g.symbols)}; leave the size fixed")
     for name, var in zip(outputs, plain["outputs"], strict=True):
         g.nodes.append(g.onnx.helper.make_node("Identity", [variables[var]], [name]))

@@ -93,14 +93,18 @@ def _placed(
         ends = [k for s in stride for k in ((0, s - 1) if s > 1 else (0,))]
         x = g.op("Pad", x, g.lengths([0] * len(ends) + ends), zero)
         x = g.reshape(x, [n * s for n, s in zip(length, stride, strict=True)])
-    low = [
-        a if s > 0 else a + (n - 1) * s for a, n, s in zip(start, length, step, strict=True)
-    ]
+    low = [a if s > 0 else a + (n - 1) * s for a, n, s in zip(start, length, step, strict=True)]
     # Negative where the zeros behind the last element reach too far.
-    high = [
-        n - a - k * s for n, a, k, s in zip(shape, low, length, stride, strict=True)
-    ]
+    high = [_rest(g, n, a, k, s) for n, a, k, s in zip(shape, low, length, stride, strict=True)]
     return str(g.op("Pad", x, g.lengths(low + high), zero))
+
+
+def _rest(g: Graph, n: Any, start: Any, length: Any, step: int) -> Any:
+    """Give `n - start - length * step`, which may have no formula of its own: of odd and even."""
+    if step == 1 or not isinstance(length, Size):
+        return n - start - length * step
+    taken = g.op("Add", g.length(start), g.op("Mul", g.length(length), g.length(step)))
+    return g.op("Sub", g.length(n), taken)
 
 
 def _region(g: Graph, e: Equation) -> str | None:
@@ -258,7 +262,7 @@ def _gather(g: Graph, e: Equation) -> str:
     return str(g.op("Gather", e.x[0], index, axis=0))
 
 
-def _rows(g: Graph, e: Equation) -> tuple[Any, list[Any]]:
+def _rows(e: Equation) -> tuple[Any, list[Any]]:
     """Give how many indices there are, and the shape of a row."""
     count: Any = 1
     for n in e.types[1][1]:
@@ -268,7 +272,7 @@ def _rows(g: Graph, e: Equation) -> tuple[Any, list[Any]]:
 
 def _scatter_add(g: Graph, e: Equation) -> str:
     x, updates, index = e.x[0], e.x[2], _index(g, e)
-    count, row = _rows(g, e)
+    count, row = _rows(e)
     # Element by element: runtimes add rows in parallel, and then lose some.
     index = g.reshape(index, [count] + [1] * len(row))
     index = g.expand(index, [count, *row])
@@ -278,7 +282,7 @@ def _scatter_add(g: Graph, e: Equation) -> str:
 
 def _scatter(g: Graph, e: Equation) -> str:
     x, updates, index = e.x[0], e.x[2], _index(g, e)
-    count, row = _rows(g, e)
+    count, row = _rows(e)
     rows = e.types[0][1][0]
     # Which of several updates of one row is written is undefined in ONNX; here it is the last. So:
     # number them, and find the largest number for each row.
@@ -296,7 +300,6 @@ def _scatter(g: Graph, e: Equation) -> str:
         axis=0,
     )
     return g.where_(g.reshape(written, [rows] + [1] * len(row)), new, x)
-
 
 
 def _first(g: Graph, e: Equation) -> str:

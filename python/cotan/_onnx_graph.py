@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cotan._onnx_sizes import Factor, Misfit, Size, Symbols, fit_factor, fit_length
+from cotan._onnx_sizes import Factor, Size, Symbols, fit_factor, fit_length
 
-# The version of the operators, and of the file format that goes with it: old enough for runtimes of the
-# last years, new enough for every operator of the primitive table.
+# The version of the operators, and of the file format that goes with it: old enough for runtimes of
+# the last years, new enough for every operator of the primitive table.
 OPSET = 18
 IR_VERSION = 8
 
@@ -22,9 +22,7 @@ def need_onnx() -> Any:
     try:
         return importlib.import_module("onnx")
     except ImportError as error:
-        raise ImportError(
-            "to_onnx needs the package onnx: pip install 'cotan[onnx]'"
-        ) from error
+        raise ImportError("to_onnx needs the package onnx: pip install 'cotan[onnx]'") from error
 
 
 class Equation:
@@ -91,9 +89,7 @@ class Graph:
         """Add a node; gives the name of its result, or of each of several."""
         names = [self.name(f"_{self._count + i}") for i in range(outputs)]
         self._count += outputs
-        self.nodes.append(
-            self.onnx.helper.make_node(operator, list(inputs), names, **attributes)
-        )
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, **attributes))
         return names[0] if outputs == 1 else names
 
     # Constants
@@ -116,8 +112,8 @@ class Graph:
         if self.nbytes > LARGEST:
             raise ValueError(
                 f"to_onnx: with {name} ({array.nbytes / 1e9:.1f} GB) the file would hold "
-                f"{self.nbytes / 1e9:.1f} GB, and an ONNX file holds 2 GB; export a function that takes "
-                "its largest arrays as arguments, or narrow the pullback (back.wrt)"
+                f"{self.nbytes / 1e9:.1f} GB, and an ONNX file holds 2 GB; export a function that "
+                "takes its largest arrays as arguments, or narrow the pullback (back.wrt)"
             )
         self.initializers.append(tensor(self.onnx, array, name))
         self.known[name] = array
@@ -130,7 +126,9 @@ class Graph:
     # Sizes
 
     def length(self, value: Any) -> str:
-        """Give a length as an int64 array of one element."""
+        """Give a length as an int64 array of one element; it may be one already."""
+        if isinstance(value, str):
+            return value
         if not isinstance(value, Size):
             return self.const(np.asarray([value], np.int64))
         if value.values not in self._sizes:
@@ -163,7 +161,7 @@ class Graph:
 
     def lengths(self, values: Sequence[Any]) -> str:
         """Give several lengths as one array."""
-        if not any(isinstance(v, Size) for v in values):
+        if not any(isinstance(v, (Size, str)) for v in values):
             return self.const(np.asarray(values, np.int64).reshape(len(values)))
         return str(self.op("Concat", *(self.length(v) for v in values), axis=0))
 
@@ -190,9 +188,10 @@ class Graph:
     def cast(self, x: str, dtype: str) -> str:
         """Convert to a dtype."""
         known = self.known.get(x)
-        if known is not None and known.size <= 16 and known.dtype.kind in "biuf":
-            if known.dtype.kind in "biu" or dtype.startswith("float"):
-                return self.const(known, dtype)
+        # Not of a float to an integer: what is out of range is for the runtime.
+        exact = known is not None and (known.dtype.kind in "biu" or dtype.startswith("float"))
+        if known is not None and exact and known.size <= 16 and known.dtype.kind in "biuf":
+            return self.const(known, dtype)
         return str(self.op("Cast", x, to=tensor_type(self.onnx, dtype)))
 
     def where_(self, cond: str, x: str, y: str) -> str:
@@ -207,9 +206,7 @@ class Graph:
         """Repeat to a shape."""
         return str(self.op("Expand", x, self.lengths(shape)))
 
-    def slice(
-        self, x: str, start: Sequence[Any], len: Sequence[Any], step: Sequence[Any]
-    ) -> str:
+    def slice(self, x: str, start: Sequence[Any], len: Sequence[Any], step: Sequence[Any]) -> str:
         """Take a strided region."""
         ends = []
         for a, n, s in zip(start, len, step, strict=True):
@@ -219,9 +216,7 @@ class Graph:
             ends.append(-(2**31) if below else end)
         axes = self.const(np.arange(_len(start), dtype=np.int64))
         return str(
-            self.op(
-                "Slice", x, self.lengths(start), self.lengths(ends), axes, self.lengths(step)
-            )
+            self.op("Slice", x, self.lengths(start), self.lengths(ends), axes, self.lengths(step))
         )
 
 
@@ -256,7 +251,17 @@ Recipe = Callable[[Graph, Equation], str]
 
 # Primitives that only move elements, whatever they are.
 MOVES = {
-    *("reshape", "transpose", "broadcast", "slice", "pad", "concatenate", "stack", "flip", "gather"),
+    *(
+        "reshape",
+        "transpose",
+        "broadcast",
+        "slice",
+        "pad",
+        "concatenate",
+        "stack",
+        "flip",
+        "gather",
+    ),
     *("cast", "literal", "dropgrad", "barrier", "iota", "scatter", "update", "where"),
 }
 # Among them those that runtimes have for every dtype; the others go by a wider one.
@@ -271,8 +276,8 @@ BOOLS = {"logical_not", "logical_and", "logical_or", "logical_xor", "eq", "ne", 
 # They need no argument but the first.
 FIRST_ONLY = {"barrier", "det"}
 
-# In which dtype an equation on another one is computed. Short floats are rounded after each operation, as
-# they are here; short integers wrap around.
+# In which dtype an equation on another one is computed. Short floats are rounded after each
+# operation, as they are here; short integers wrap around.
 WIDER = {"float16": "float32", "bfloat16": "float32", "uint8": "int32", "bool": "int32"}
 
 
@@ -280,8 +285,8 @@ def equation(g: Graph, e: Equation, table: dict[str, Any]) -> str:
     """Write an equation; gives the name of its result."""
     if any(d.startswith("complex") for d in (e.dtype, *(d for d, _ in e.types))):
         e.refuse(
-            "ONNX has no complex numbers; export the function without them, or write real and imaginary "
-            "parts as two real arrays"
+            "ONNX has no complex numbers; export the function without them, or write real and "
+            "imaginary parts as two real arrays"
         )
     plain = e.name in PLAIN_MOVES or (e.name in BOOLS and e.source == "bool")
     short = {d for d, _ in e.types} & WIDER.keys()

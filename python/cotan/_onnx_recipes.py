@@ -1,9 +1,9 @@
 """What primitives become in ONNX where that is more than an operator on their arguments.
 
-`RECIPES` has a function for each recipe that the primitive table names. `OPERATORS` has one for each
-operator of the table that takes parameters, and `DOUBLE` the same function in float64 for operators of
-which runtimes have a float32 kernel only. All see float32, float64, int32, int64 and bool; the other
-dtypes are brought there before.
+`RECIPES` has a function for each recipe that the primitive table names. `OPERATORS` has one for
+each operator of the table that takes parameters, and `DOUBLE` the same function in float64 for
+operators of which runtimes have a float32 kernel only. All see float32, float64, int32, int64 and
+bool; the other dtypes are brought there before.
 """
 
 import math
@@ -64,7 +64,7 @@ def _copysign(g: Graph, e: Equation) -> str:
 
 
 def _divisor(g: Graph, e: Equation) -> tuple[str, str, str]:
-    """Give arguments that integers can be divided by without a trap, and where the divisor is zero."""
+    """Give arguments that integers divide without a trap, and where the divisor is zero."""
     x, y = e.x
     zero = g.op("Equal", y, _number(g, e, 0))
     # The smallest number by -1 is another trap: its remainder is that by 1.
@@ -124,8 +124,8 @@ def _pow(g: Graph, e: Equation) -> str:
     exponent = g.known.get(y)
     if exponent is None or exponent.size != 1 or exponent.item() < 0:
         e.refuse(
-            "runtimes compute powers of integers in floats; write x.astype(float) ** y, or a constant "
-            "exponent"
+            "runtimes compute powers of integers in floats; write x.astype(float) ** y, or a "
+            "constant exponent"
         )
     # By squaring: integers wrap around exactly.
     n, out, power = int(exponent.item()), _number(g, e, 1), x
@@ -144,11 +144,10 @@ def _shift(left: bool) -> Recipe:
         unsigned = f"uint{bits}"
         x, y = e.x
         zero = _number(g, e, 0)
-        all_out = g.op(
-            "Or", g.op("Less", y, zero), g.op("GreaterOrEqual", y, _number(g, e, bits))
-        )
+        all_out = g.op("Or", g.op("Less", y, zero), g.op("GreaterOrEqual", y, _number(g, e, bits)))
         y = g.cast(g.where_(all_out, zero, y), unsigned)
-        # Operators shift unsigned numbers. A negative one goes down as the complement of its complement.
+        # Operators shift unsigned numbers. A negative one goes down as the complement of its
+        # complement.
         negative = g.op("Less", x, zero)
         flip = not left
         bare = g.where_(negative, g.op("BitwiseNot", x), x) if flip else x
@@ -255,7 +254,8 @@ class _Math:
     def atan(self, x: str) -> str:
         if self.dtype == "float32":
             return self.Atan(x)
-        # A float32 seed, and what is missing from the addition theorem; at most 1 in absolute value.
+        # A float32 seed, and what is missing from the addition theorem; at most 1 in absolute
+        # value.
         a = self.Abs(x)
         large = self.Greater(a, 1)
         z = self.where(large, self.Reciprocal(a), a)
@@ -303,11 +303,13 @@ class _Math:
 ERFC = (
     0.5770337386164697, 0.3554369212704985, 0.06509515882878653, 0.003671142395836639,
     -0.0011128447433526325, -0.0001607582991537808, 3.278031574173137e-05, 5.442441645505016e-06,
-    -1.5154665553171482e-06, -1.4297608181169865e-07, 8.234608827419493e-08, -1.2962846852306563e-09,
-    -4.154721631015199e-09, 6.347058278362811e-10, 1.4320822712256222e-10, -6.160390105204585e-11,
-    2.0612138554721674e-12, 3.571493148847706e-12, -8.586422843251799e-13, -6.145600213790696e-14,
-    7.418725748596778e-14, -1.2895042755034878e-14, -2.3587263857071584e-15, 1.572934938164221e-15,
-    -2.2782966239023134e-16, -6.312330451362204e-17, 3.591676353865211e-17, -5.0498091574136354e-18,
+    -1.5154665553171482e-06, -1.4297608181169865e-07, 8.234608827419493e-08,
+    -1.2962846852306563e-09, -4.154721631015199e-09, 6.347058278362811e-10,
+    1.4320822712256222e-10, -6.160390105204585e-11, 2.0612138554721674e-12, 3.571493148847706e-12,
+    -8.586422843251799e-13, -6.145600213790696e-14, 7.418725748596778e-14,
+    -1.2895042755034878e-14, -2.3587263857071584e-15, 1.572934938164221e-15,
+    -2.2782966239023134e-16, -6.312330451362204e-17, 3.591676353865211e-17,
+    -5.0498091574136354e-18,
 )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Sizes that an exported graph leaves open.
 
-A program is recorded with fixed shapes. For one whose sizes are open the function is recorded several
-times, at different sizes; what differs between the programs follows from the sizes, and `fit` finds out
-how: lengths are polynomials (or their quotients, rounded down), factors are powers. A formula has to hold
-for every recording; there are more recordings than it has coefficients. What does not fit is refused.
+A program is recorded with fixed shapes. For one whose sizes are open the function is recorded
+several times, at different sizes; what differs between the programs follows from the sizes, and
+`fit` finds out how: lengths are polynomials (or their quotients, rounded down), factors are powers.
+A formula has to hold for every recording; there are more recordings than it has coefficients. What
+does not fit is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,14 +15,14 @@ from typing import Any
 import numpy as np
 
 Symbols = dict[str, tuple[int, ...]]
-# A polynomial (for each product of symbols its coefficient), what it is divided by (downwards), what this
-# is multiplied by, and what is added.
+# A polynomial (for each product of symbols its coefficient), what it is divided by (downwards),
+# what this is multiplied by, and what is added.
 Polynomial = tuple[dict[tuple[str, ...], int], int, int, int]
 # A power: factor, then (symbol, what is added to it, exponent) for each.
 Power = tuple[float, tuple[tuple[str, int, float], ...]]
 
 
-class Misfit(ValueError):
+class MisfitError(ValueError):
     """Recordings at different sizes do not belong together."""
 
 
@@ -85,14 +86,14 @@ def merge(parts: Sequence[Any], where: str) -> Any:
     """Make one of what the recordings have in a place: the same, or what differs between them."""
     first = parts[0]
     if any(type(p) is not type(first) for p in parts):
-        raise Misfit(where)
+        raise MisfitError(where)
     if isinstance(first, dict):
         if any(p.keys() != first.keys() for p in parts):
-            raise Misfit(where)
+            raise MisfitError(where)
         return {key: merge([p[key] for p in parts], where) for key in first}
     if isinstance(first, (list, tuple)):
         if any(len(p) != len(first) for p in parts):
-            raise Misfit(where)
+            raise MisfitError(where)
         return [merge(entries, where) for entries in zip(*parts, strict=True)]
     if isinstance(first, float):
         same = all(p == first or (p != p and first != first) for p in parts)
@@ -100,13 +101,14 @@ def merge(parts: Sequence[Any], where: str) -> Any:
     if isinstance(first, int) and not isinstance(first, bool):
         return size(parts)
     if any(p != first for p in parts):
-        raise Misfit(where)
+        raise MisfitError(where)
     return first
 
 
 def choose(symbols: Sequence[str], avoid: set[int]) -> Symbols:
-    """Choose sizes to record at: consecutive for one symbol, so that all remainders occur, scattered
-    for several; never one of `avoid`, which are sizes that stay.
+    """Choose sizes to record at, never one of `avoid`: those are sizes that stay.
+
+    They are consecutive for one symbol, so that all remainders occur, and scattered for several.
     """
     count = len(_basis(symbols)) + 3
     free: list[int] = []
@@ -138,13 +140,13 @@ def _at(term: tuple[str, ...], symbols: Symbols, j: int) -> int:
 
 
 def fit_length(values: tuple[int, ...], symbols: Symbols) -> Polynomial:
-    """Find the formula of a length; `Misfit` when there is none."""
+    """Find the formula of a length; `MisfitError` when there is none."""
     for name, known in symbols.items():
         if known == values:
             return {(name,): 1}, 1, 1, 0
     found = _polynomial(values, symbols) or _quotient(values, symbols) or _monomial(values, symbols)
     if found is None:
-        raise Misfit(f"lengths {values}")
+        raise MisfitError(f"lengths {values}")
     return found
 
 
@@ -166,9 +168,7 @@ def _polynomial(values: tuple[int, ...], symbols: Symbols) -> Polynomial | None:
         for r in range(count):
             if r != solved and rows[r][column] != 0:
                 factor = rows[r][column]
-                rows[r] = [
-                    a - factor * b for a, b in zip(rows[r], rows[solved], strict=True)
-                ]
+                rows[r] = [a - factor * b for a, b in zip(rows[r], rows[solved], strict=True)]
         solved += 1
     if any(row[-1] != 0 for row in rows[solved:]):
         return None
@@ -208,7 +208,7 @@ def _monomial(values: tuple[int, ...], symbols: Symbols) -> Polynomial | None:
 
 
 def fit_factor(values: tuple[float, ...], symbols: Symbols, eps: float) -> Power:
-    """Find the formula of a number: a multiple of powers of symbols; `Misfit` when there is none."""
+    """Find the formula of a number: a multiple of powers; `MisfitError` when there is none."""
     wanted = np.asarray(values)
     for power in _powers(list(symbols)):
         rest = wanted / evaluate_power((1.0, power), symbols)
@@ -217,7 +217,7 @@ def fit_factor(values: tuple[float, ...], symbols: Symbols, eps: float) -> Power
             nearest = round(middle)
             whole = nearest != 0 and abs(middle / nearest - 1) <= 4 * eps
             return (float(nearest) if whole else middle), power
-    raise Misfit(f"numbers {values}")
+    raise MisfitError(f"numbers {values}")
 
 
 def _powers(symbols: Sequence[str]) -> Iterator[tuple[tuple[str, int, float], ...]]:

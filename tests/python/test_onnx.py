@@ -1,13 +1,14 @@
-"""Programs as ONNX files: checked by onnx, run by onnxruntime, for every primitive that has a form."""
+"""Programs as ONNX files: checked by onnx, run by onnxruntime, for every primitive with a form."""
 
 import importlib.util
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_table import TABLE, arguments, cases, samples
+from test_table import TABLE, arguments, cases
 
 import cotan as ct
 from cotan import _core
@@ -15,7 +16,7 @@ from cotan import _core
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
-from cotan import _onnx_arrays, _onnx_recipes, _onnx_sizes  # noqa: E402
+from cotan import _onnx_recipes, _onnx_sizes  # noqa: E402
 from cotan._onnx_graph import BOOLS, MOVES, OPSET, PREDICATES  # noqa: E402
 
 TOP = Path(__file__).parents[2]
@@ -92,7 +93,9 @@ def test_every_primitive_with_a_form(tmp_path, name, number, dtype):
     check(tmp_path, applied(name, params), *args, rtol=RTOL[dtype], atol=RTOL[dtype] / 10)
 
 
-SPECIAL = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1.0, -1.0, 3.0, -7.0, 1e-9, 30.0, -30.0, INF, -INF, NAN])
+SPECIAL = np.array(
+    [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1.0, -1.0, 3.0, -7.0, 1e-9, 30.0, -30.0, INF, -INF, NAN]
+)
 # Where the runtime's own function is not exact to the last bits, or not at all far out.
 LOOSE = {
     ("tanh", "float32"): (1e-5, 1e-7),
@@ -129,7 +132,8 @@ def test_special_values(tmp_path, name, dtype):
         for n, e in TABLE.items()
         if e["class"] == "elementwise"
         and has_form(e)
-        and e["types"] in {"any", "real", "logical", "number", "real number", "integer", "whole number"}
+        and e["types"]
+        in {"any", "real", "logical", "number", "real number", "integer", "whole number"}
     ],
 )
 def test_integers_and_bools(tmp_path, name, dtype):
@@ -166,7 +170,9 @@ REDUCTIONS = ["sum", "prod", "max", "min", "mean", "logsumexp"]
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_of_special_values(tmp_path, name, dtype):
-    x = np.array([[NAN, 1, 2], [1, NAN, INF], [1, 2, NAN], [INF, INF, 1], [-INF, -INF, -INF]], dtype)
+    x = np.array(
+        [[NAN, 1, 2], [1, NAN, INF], [1, 2, NAN], [INF, INF, 1], [-INF, -INF, -INF]], dtype
+    )
     for axes in [(0,), (1,), (0, 1), ()]:
         check(tmp_path, applied(name, {"axes": axes}), x, rtol=RTOL[dtype])
 
@@ -199,26 +205,18 @@ def test_orders(tmp_path, dtype):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_storage_dtypes(tmp_path, dtype):
+    """Rounded after each operation; what comes out is made float32, which says all of it."""
     kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
-    x = np.linspace(-2, 2, 12).reshape(3, 4).astype(kind)
 
     def f(x):
-        return np.sum(np.exp(x) * x, axis=0), x.T @ x, np.maximum(x, 0.5), x[1:, ::-2], x[1] > 0
+        x = x.astype(kind)
+        parts = [np.exp(x) * x, x.T @ x, np.maximum(x, 0.5), x[1:, ::-2], np.sum(x, axis=0)]
+        return (*(p.astype(np.float32) for p in parts), x[1] > 0)
 
-    path = tmp_path / "f.onnx"
-    ct.to_onnx(f, x, path=path)
-    s = session(path)
-    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-        x.view(np.uint16), onnx.TensorProto.BFLOAT16
-    ) if dtype == "bfloat16" else ort.OrtValue.ortvalue_from_numpy(x)
-    got = s.run_with_ort_values(None, {"x": value})
-    for mine, theirs in zip(got, f(ct.asarray(x)), strict=True):
-        theirs = np.asarray(theirs)
-        if dtype == "bfloat16" and theirs.dtype == kind:
-            bits = np.asarray(mine.numpy()) if mine.data_type() != "tensor(bfloat16)" else None
-            assert bits is None or bits.shape == theirs.shape
-        else:
-            same(mine.numpy(), theirs, 1e-3)
+    check(tmp_path, f, np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4), rtol=1e-2)
+    ct.to_onnx(np.sin, np.ones(3, kind), path=tmp_path / "f.onnx")
+    (x,) = session(tmp_path / "f.onnx").get_inputs()
+    assert x.type == f"tensor({dtype})"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool", "uint8", "float16"])
@@ -257,6 +255,16 @@ def test_indices_out_of_range_are_errors(tmp_path):
             run(path, np.arange(4.0), np.array([0, bad]))
 
 
+def test_what_would_be_ignored_is_refused(tmp_path):
+    path = tmp_path / "f.onnx"
+    x = np.arange(6.0)
+    with pytest.raises(ValueError, match=r"mask as an index.*np\.where"):
+        ct.to_onnx(lambda x: x[x > 2], x, path=path)
+    with pytest.raises(ValueError, match="the value of i .*was read"):
+        ct.to_onnx(lambda x, i: x[i], x, np.array(2), path=path)
+    assert len(ct.trace(lambda x: x[x > 2], x)) > 0
+
+
 def test_determinants(tmp_path):
     x = np.random.default_rng(0).random((2, 3, 3), dtype=np.float32)
     check(tmp_path, np.linalg.det, x, rtol=1e-5)
@@ -285,7 +293,9 @@ def test_operators_exist_since_the_version_that_the_table_says():
 
 def test_entries_without_a_form_are_refused_with_their_reason(tmp_path):
     path = tmp_path / "f.onnx"
-    with pytest.raises(ValueError, match=r"cholesky\(float64\[3,3\]\).*decompositions.*as an argument"):
+    with pytest.raises(
+        ValueError, match=r"cholesky\(float64\[3,3\]\).*decompositions.*as an argument"
+    ):
         ct.to_onnx(np.linalg.cholesky, np.eye(3), path=path)
     with pytest.raises(ValueError, match="ONNX has no complex numbers.*real"):
         ct.to_onnx(lambda x: np.abs(x * 1j), np.ones(3), path=path)
@@ -331,7 +341,9 @@ def test_a_pullback_round_trip(tmp_path):
 def test_names_of_structures_and_of_what_is_kept(tmp_path):
     path = tmp_path / "f.onnx"
     net = {"w": np.ones(3), "b": [np.ones(3)]}
-    _, back = ct.pullback(lambda net, x: {"loss": np.exp(net["w"]) * x + net["b"][0], "n": x * x}, net, np.ones(3))
+    _, back = ct.pullback(
+        lambda net, x: {"loss": np.exp(net["w"]) * x + net["b"][0], "n": x * x}, net, np.ones(3)
+    )
     back.to_onnx(path)
     s = session(path)
     assert [i.name for i in s.get_inputs()] == ["dy.loss", "dy.n"]
@@ -462,6 +474,7 @@ def batch(n):
         lambda x: x / np.sqrt(len(x)),
         lambda x: np.where(x > 0.5, x, 0),
         lambda x: np.max(x, axis=0),
+        lambda x: x * ct.sin(float(len(x))),
     ],
 )
 def test_open_sizes(tmp_path, f):
@@ -518,8 +531,8 @@ def test_what_does_not_follow_from_a_size_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="array of shape.*pass it as an argument"):
         ct.to_onnx(lambda x: x * rng.random((len(x), 1)), batch(6), path=path, dynamic=BATCH)
-    with pytest.raises(ValueError, match="literal.*numbers.*follow from batch"):
-        ct.to_onnx(lambda x: x * ct.sin(float(len(x))), batch(6), path=path, dynamic=BATCH)
+    with pytest.raises(ValueError, match="depends on batch|follow from batch"):
+        ct.to_onnx(lambda x: x * math.sin(len(x)), batch(6), path=path, dynamic=BATCH)
     with pytest.raises(ValueError, match="there are x") as info:
         ct.to_onnx(np.sin, batch(6), path=path, dynamic={"z": {0: "n"}})
     with pytest.raises(ValueError, match=r"shape \(6, 4\)") as info:
@@ -542,9 +555,9 @@ def test_formulas_of_lengths_and_factors():
     factor = lambda values: _onnx_sizes.fit_factor(tuple(values.tolist()), symbols, 2e-16)
     assert factor(3 / n) == (3.0, (("n", 0, -1.0),))
     assert factor(1 / (n - 1.0)) == (1.0, (("n", -1, -1.0),))
-    with pytest.raises(_onnx_sizes.Misfit):
+    with pytest.raises(_onnx_sizes.MisfitError):
         factor(np.sin(n * 1.0))
-    with pytest.raises(_onnx_sizes.Misfit):
+    with pytest.raises(_onnx_sizes.MisfitError):
         fit(n**4)
 
 
