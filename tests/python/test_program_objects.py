@@ -212,13 +212,27 @@ def test_results():
             r"input 1 \(model\.b\) is not in .* model; there is model\.w",
         ),
         ((W, W, "x"), {}, TypeError, "takes arrays and numbers, not .*str"),
-        ((W, W, X * 1j), {}, TypeError, r"input 2 \(x\) is real"),
+        ((W, W, X * 1j), {}, TypeError, r"input 2 \(x\) is of dtype float64, .* take complex128"),
     ],
 )
 def test_calls_that_do_not_fit(model, args, kwargs, error, message):
     program = ct.trace(linear, model, X)
     with pytest.raises(error, match=message):
         program(*args, **kwargs)
+
+
+def test_what_is_cast():
+    small = ct.trace(lambda x, s, i: x * s + i, X.astype(np.float32), np.float32(2), np.array([1]))
+    x = X.astype(np.float32)
+    expected = small(x, np.float32(3), np.array([1]))
+    for s in (3, 3.0, np.float64(3), True):
+        np.testing.assert_array_equal(small(x, np.float32(s), [1]), small(x, s, np.array([True])))
+    assert expected.dtype == np.float64
+    for wrong in ((X, 3.0, [1]), (x, 3j, [1]), (x, np.ones(()) * 3.0, [1.0]), (x, 3.0, [0.5])):
+        with pytest.raises(TypeError, match="cast it on purpose"):
+            small(*wrong)
+    with pytest.raises(TypeError, match=r"bind: input 0 \(x\) is of dtype float32"):
+        small.bind(x=X)
 
 
 def test_a_program_runs_in_several_threads(model):
@@ -596,6 +610,21 @@ def test_errors_point_at_the_place():
 def test_old_numbered_inputs_are_read():
     old = 'program(%0 "x": f64[3]) {\n  %1: f64[3] = exp(%0)\n  return %1\n}\n'
     assert str(ct.Program.parse(old)) == old.replace('%0 "x"', "%x").replace("%0", "%x")
+
+
+def test_names_of_functions_stay_in_their_line():
+    def hook(ct):
+        return ct
+
+    hook.__name__ = "a\nb"
+    program = ct.trace(lambda x: ct.hook(hook, x) * 2, X)
+    assert len(str(program).splitlines()) == 1 + len(program) + 2
+
+
+def test_sizes_that_there_are_not():
+    huge = "9999999999,9999999999"
+    with pytest.raises(ValueError, match="line 1, column 13: .* too large"):
+        ct.Program.parse(f"program(%x: f64[{huge}]) {{ return %x }}")
 
 
 def test_rules_of_python_code_are_no_part_of_a_text():

@@ -6,14 +6,15 @@
 
 use std::collections::HashMap;
 
-use cotan::{Array, Program};
+use cotan::{Array, DType, Program};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 
-use crate::array::PyArray;
+use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, is_numpy_scalar};
+use crate::error::OrRaise;
 use crate::scalar::Operand;
 use crate::tree::{Flattener, Kind, Position};
 
@@ -169,14 +170,9 @@ impl<'p> Given<'p> {
                 )));
             };
             self.handles |= matches!(kind, Kind::Handle(_));
-            // Numbers and scalars take the dtype that is needed, arrays must have it.
-            let number = matches!(kind, Kind::Number | Kind::Scalar);
-            let wanted = self.program.aval(i as u32).dtype;
-            let array = if number {
-                crate::error::OrRaise::or_raise(array.cast(wanted))?
-            } else {
-                (*array).clone()
-            };
+            let is_array = matches!(kind, Kind::NdArray | Kind::Handle(Rank::Array));
+            self.fits(i, array.dtype(), is_array)?;
+            let array = array.cast(self.program.aval(i as u32).dtype).or_raise()?;
             self.put(i, array)?;
         }
         Ok(())
@@ -187,15 +183,25 @@ impl<'p> Given<'p> {
         self.handles |= value.is_instance_of::<PyArray>();
         let operand = Operand::expect(self.what, value)?;
         let wanted = self.program.aval(i as u32).dtype;
-        if operand.dtype().is_complex() && !wanted.is_complex() {
-            return Err(PyTypeError::new_err(format!(
-                "{}: {} is real, of dtype {}; a complex array was given",
-                self.what,
-                self.called(i),
-                wanted.numpy_name()
-            )));
-        }
+        self.fits(i, operand.dtype(), operand.rank() == Rank::Array)?;
         self.put(i, operand.cast(wanted)?)
+    }
+
+    /// Refuses what an input could not hold: of arrays what its dtype does not contain, of numbers those of
+    /// a more general kind.
+    fn fits(&self, i: usize, given: DType, is_array: bool) -> PyResult<()> {
+        let wanted = self.program.aval(i as u32).dtype;
+        let loses = is_array && given.promote(wanted) != wanted;
+        if !loses && given.kind() <= wanted.kind() {
+            return Ok(());
+        }
+        let (wanted, given) = (wanted.numpy_name(), given.numpy_name());
+        Err(PyTypeError::new_err(format!(
+            "{}: {} is of dtype {wanted}, so it cannot take {given}; cast it on purpose \
+             (x.astype(np.{wanted})), or trace the function anew",
+            self.what,
+            self.called(i),
+        )))
     }
 
     fn put(&mut self, i: usize, array: Array) -> PyResult<()> {

@@ -389,7 +389,13 @@ impl Params {
 
 /// How a call is printed: the output is named when there are several.
 fn named(name: &str, output: usize, outputs: usize) -> Vec<(&'static str, String)> {
-    let mut out = vec![("name", name.to_string())];
+    // One equation is one line, whatever somebody calls a function.
+    let shown = if name.contains(char::is_control) {
+        name.escape_debug().to_string()
+    } else {
+        name.to_string()
+    };
+    let mut out = vec![("name", shown)];
     if outputs > 1 {
         out.push(("output", output.to_string()));
     }

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Builder, FastMap, Program};
-use crate::aval::{Aval, DType, Shape};
+use crate::aval::{Aval, DType, Shape, checked_size};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Site, Var};
@@ -359,6 +359,10 @@ impl<'a> Parser<'a> {
             }
             shape.push(self.number()?);
         }
+        checked_size("program", &shape).map_err(|e| {
+            self.at = start;
+            self.error(&e.to_string())
+        })?;
         Ok(Aval { dtype, shape })
     }
 
@@ -478,8 +482,8 @@ impl<'a> Parser<'a> {
 
     /// The place that a comment in the rest of the line names, as `Program::listing` writes it.
     fn place_behind(&self) -> Option<Site> {
-        let line = self.rest().lines().next()?;
-        let comment = line.trim_start().strip_prefix('#')?.trim();
+        let comment = self.rest().trim_start_matches([' ', '\t']);
+        let comment = comment.strip_prefix('#')?.lines().next()?.trim();
         let (file, number) = comment.rsplit_once(':')?;
         let plain = !file.is_empty() && !file.contains(char::is_control);
         plain.then(|| Some(Site::new(file, number.parse().ok()?, "")))?
@@ -513,6 +517,11 @@ fn pointed_at(line: &str, at: usize) -> String {
 
 /// A hint at the name that was probably meant.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    const LONG: usize = 60;
+    if name.len() > LONG {
+        return String::new();
+    }
+    let names = names.filter(|n| n.len() <= LONG);
     let close = names.map(|n| (distance(name, n), n)).min();
     match close.filter(|(d, _)| *d <= 1 + name.len() / 4) {
         Some((_, found)) => format!("; did you mean `{found}`?"),
