@@ -107,7 +107,10 @@ fn errors_in_long_lines_are_short() {
     let inputs: String = (0..2000).map(|i| format!("%x{i}: f64[3], ")).collect();
     let text = format!("program({inputs}%y: nothing[3]) {{ return %y }}");
     let error = Program::parse(&text).unwrap_err().to_string();
-    assert!(error.contains("`nothing` is no dtype") && error.len() < 400, "{error}");
+    assert!(
+        error.contains("`nothing` is no dtype") && error.len() < 400,
+        "{error}"
+    );
 }
 
 /// Names that are paths of their own stand for themselves, all others behind a number.
