@@ -361,12 +361,31 @@ runs("""
     scipy.signal.bilinear scipy.signal.csd scipy.signal.coherence scipy.signal.decimate
     scipy.signal.envelope scipy.signal.filtfilt
     scipy.signal.freqs scipy.signal.freqz scipy.signal.freqz_sos scipy.signal.group_delay
-    scipy.signal.hilbert scipy.signal.hilbert2 scipy.signal.istft scipy.signal.lfilter_zi
+    scipy.signal.hilbert scipy.signal.hilbert2 scipy.signal.istft
     scipy.signal.periodogram scipy.signal.resample scipy.signal.resample_poly
     scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
     scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
     scipy.signal.welch scipy.signal.zoom_fft scipy.signal.czt
 """)
+
+
+@lifts("scipy.signal.lfilter_zi")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """Solve for the state of the steady response to a step."""
+    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if b.ndim != 1 or a.ndim != 1:
+        raise ValueError("Numerator b and denominator a must be 1-D.")
+    leading = np.flatnonzero(plain(a))
+    if not leading.size:
+        raise ValueError("There must be at least one nonzero `a` coefficient.")
+    a = a[leading[0] :]
+    b, a = b / a[0], a / a[0]
+    n = max(len(a), len(b))
+    b, a = (np.concatenate([c, np.zeros(n - len(c))]) for c in (b, a))
+    shift = np.eye(n - 1, k=1)
+    first = np.eye(n - 1)[0]
+    return np.linalg.solve(np.eye(n - 1) + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
+
 
 # What users of these read, here and in `scipy.ndimage`.
 WINDOWS = (

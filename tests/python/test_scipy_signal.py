@@ -121,3 +121,25 @@ def test_spectra():
     transform = signal.ShortTimeFFT(signal.windows.hann(8), 4, 1.0)
     check(lambda x: transform.stft(x), LONG)
     check(lambda x: transform.spectrogram(x), LONG)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: signal.lfilter_zi([0.2 * x, 0.3], [1.0 + x, -0.5, 0.1 * x]) @ [1.0, 2.0],
+        lambda x: signal.lfilter_zi([0.2, 0.3 * x, 0.1], [0.0, 2.0, -0.5 * x]) @ [1.0, 2.0],
+        lambda x: np.sum(signal.sosfilt_zi(SECTIONS * np.array([x, x, x, 1, 1, 1])) ** 2),
+        lambda x: np.sum(signal.savgol_filter(x * np.sin(np.arange(12.0)), 6, 2) ** 2),
+        lambda x: np.sum(signal.savgol_filter(np.sin(x * np.arange(12.0)), 4, 3, deriv=1) ** 2),
+    ],
+)
+def test_states_and_even_windows(f):
+    value, (slope,) = ct.value_and_gradient(f, 0.8)
+    assert value == pytest.approx(f(0.8), rel=1e-10)
+    assert slope == pytest.approx((f(0.8 + 1e-6) - f(0.8 - 1e-6)) / 2e-6, rel=1e-6)
+    second = ct.grad(ct.grad(f))(0.8)
+    first = ct.grad(f)
+    assert second == pytest.approx((first(0.8 + 1e-6) - first(0.8 - 1e-6)) / 2e-6, 1e-4, 1e-7)
+
+
+SECTIONS = signal.butter(4, 0.3, output="sos")
