@@ -19,6 +19,7 @@ from cotan._api import (
 )
 from cotan._array import attach as _attach_array
 from cotan._checkpoint import checkpoint, name
+from cotan._convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._core import (
     Array,
     Program,
@@ -80,10 +81,13 @@ __all__ = [  # noqa: PLE0604
     "adjoint",
     "array",
     "asarray",
+    "avg_pool",
     "checkpoint",
     "clear_caches",
     "clip_gradient",
     "const",
+    "conv",
+    "conv_transpose",
     "custom_jvp",
     "detect",
     "dropgrad",
@@ -99,6 +103,7 @@ __all__ = [  # noqa: PLE0604
     "lift_module",
     "lifting",
     "load",
+    "max_pool",
     "name",
     "nestlevel",
     "nograd",
@@ -117,5 +122,6 @@ __all__ = [  # noqa: PLE0604
     "update",
     "value_and_grad",
     "value_and_gradient",
+    "vmap",
     *_functions,
 ]

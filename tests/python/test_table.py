@@ -92,7 +92,61 @@ def irfft(x, axis, length, folded, scale):
     return np.moveaxis(np.fft.irfft(x, length, norm="forward") * scale, -1, axis)
 
 
+def taps(x, lead, **windows):
+    """Give what each tap of a window sees at each place: `lead` axes, places, taps."""
+    ways = zip(
+        *(windows[k] for k in ("size", "len", "pad", "stride", "dilation", "expansion")),
+        strict=True,
+    )
+    seen = np.asarray(x)
+    for i, (size, length, pad, stride, dilation, expansion) in enumerate(ways):
+        at = np.arange(size)[:, None] * stride + np.arange(length) * dilation - pad
+        inside = (at >= 0) & (at % expansion == 0) & (at // expansion < x.shape[lead + i])
+        axis = lead + 2 * i
+        picked = np.take(seen, np.where(inside, at // expansion, 0), axis)
+        mask = inside.reshape((1,) * axis + inside.shape + (1,) * (seen.ndim - axis - 1))
+        seen = np.where(mask, picked, 0)
+    n = len(windows["size"])
+    order = [*range(lead), *range(lead, lead + 2 * n, 2), *range(lead + 1, lead + 2 * n, 2)]
+    return seen.transpose(order)
+
+
+def window_taps(x, **windows):
+    """Values of windows, taps flat in the last axis."""
+    n = len(windows["size"])
+    seen = taps(x, x.ndim - n, **windows)
+    return seen.reshape(*seen.shape[: x.ndim], -1)
+
+
+def convolved(x, y, **windows):
+    letters = "pqr"[: len(windows["size"])]
+    return np.einsum(
+        f"ngc{letters}{letters.upper()},goc{letters.upper()}->ngo{letters}",
+        taps(x, 3, **windows),
+        y,
+    )
+
+
+def first_greatest(x, **windows):
+    """For each window the flat position of its first greatest element."""
+    places = np.arange(1, x.size + 1).reshape(x.shape)
+    at = window_taps(places, **windows) - 1
+    seen = np.where(at >= 0, window_taps(x, **windows), -np.inf)
+    return np.take_along_axis(at, np.argmax(seen, -1)[..., None], -1)[..., 0]
+
+
+def unpicked(x, y, **windows):
+    out = np.zeros(x.size, y.dtype)
+    np.add.at(out, first_greatest(x, **windows), y)
+    return out.reshape(x.shape)
+
+
 REFERENCES = {
+    "conv": convolved,
+    "window_sum": lambda x, **windows: window_taps(x, **windows).sum(-1),
+    "window_max": lambda x, **windows: x.reshape(-1)[first_greatest(x, **windows)],
+    "window_pick": lambda x, y, **windows: y.reshape(-1)[first_greatest(x, **windows)],
+    "window_unpick": unpicked,
     "fft": fft,
     "rfft": rfft,
     "irfft": irfft,
@@ -107,6 +161,9 @@ REFERENCES = {
     "update": updated,
     "update_add": lambda x, y, **dims: updated(x, x[region(**dims)] + y, **dims),
 }
+
+# They compare.
+REAL_ONLY = {"window_max", "window_pick", "window_unpick"}
 
 # Their arguments are complex, which a sample cannot say.
 COMPLEX_ONLY = {"real", "imag", "irfft"}
@@ -442,6 +499,7 @@ def test_second_order(name, number):
             and e["types"] in {None, "any", "number", "inexact", "quotient", "complex"}
             # The first two are not defined for complex numbers, the others are real or NaN there.
             and e["name"] not in {"logsumexp", "rfft", "cast", "complex", "sign"}
+            and e["name"] not in REAL_ONLY
         )
     ),
 )

@@ -199,6 +199,14 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             ints("shape", shape)?;
             region(dims)?;
         }
+        Params::Windows(dims) => {
+            out.set_item("size", PyTuple::new(py, dims.iter().map(|d| d.size))?)?;
+            out.set_item("len", PyTuple::new(py, dims.iter().map(|d| d.len))?)?;
+            out.set_item("pad", PyTuple::new(py, dims.iter().map(|d| d.pad))?)?;
+            out.set_item("stride", PyTuple::new(py, dims.iter().map(|d| d.stride))?)?;
+            out.set_item("dilation", PyTuple::new(py, dims.iter().map(|d| d.dilation))?)?;
+            out.set_item("expansion", PyTuple::new(py, dims.iter().map(|d| d.expansion))?)?;
+        }
         Params::Literal { dtype, value } => {
             out.set_item("dtype", descr(py, *dtype)?)?;
             out.set_item("value", number(py, *dtype, *value)?)?;

@@ -22,6 +22,52 @@ pub struct SliceDim {
     pub step: isize,
 }
 
+/// How a window moves along one axis: its tap `k` at place `p` sees the element
+/// `(p * stride + k * dilation - pad) / expansion`, or zero where that is no index of the axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WindowDim {
+    /// Number of places: the length of the result.
+    pub size: usize,
+    /// Number of taps.
+    pub len: usize,
+    /// How far before the first element the first window begins; negative to begin behind it.
+    pub pad: isize,
+    /// Distance between places.
+    pub stride: usize,
+    /// Distance between taps.
+    pub dilation: usize,
+    /// Distance between elements, with zeros between them.
+    pub expansion: usize,
+}
+
+impl WindowDim {
+    /// The window of the transposed map, back to an axis of `length`, whose taps come in reverse order.
+    #[must_use]
+    pub fn transposed(self, length: usize) -> WindowDim {
+        let span = (self.len as isize - 1) * self.dilation as isize;
+        WindowDim {
+            size: length,
+            len: self.len,
+            pad: span - self.pad,
+            stride: self.expansion,
+            dilation: self.dilation,
+            expansion: self.stride,
+        }
+    }
+
+    /// With places and taps exchanged.
+    #[must_use]
+    pub fn swapped(self) -> WindowDim {
+        WindowDim {
+            size: self.len,
+            len: self.size,
+            stride: self.dilation,
+            dilation: self.stride,
+            ..self
+        }
+    }
+}
+
 /// The dtype and shape of an array.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Aval {

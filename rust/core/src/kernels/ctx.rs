@@ -22,6 +22,15 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// The same run, for work that stays on the calling thread.
+    #[must_use]
+    pub fn alone(&self) -> Ctx<'a> {
+        Ctx {
+            threads: 1,
+            ..*self
+        }
+    }
+
     /// How many threads a kernel may use.
     pub fn threads(&self) -> usize {
         self.threads

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod bytes;
+mod conv;
 mod ctx;
 mod finite;
 #[cfg(feature = "fft")]
@@ -22,9 +23,11 @@ pub mod math;
 mod reduce;
 mod strided;
 mod view;
+mod window;
 
 pub use buffer::{ALIGN, Element, Storage, Value, lock_pool, pool_held, release_pool};
 pub use bytes::{Lane, stored_bytes};
+pub use conv::conv;
 pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
@@ -37,6 +40,7 @@ pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
 pub use view::reshape_strides;
+pub use window::{window_max, window_pick, window_sum, window_unpick};
 
 /// The name of the instruction set that kernels use here.
 pub fn level_name() -> &'static str {

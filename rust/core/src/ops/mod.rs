@@ -22,6 +22,7 @@ mod movement;
 mod reduce;
 #[cfg(feature = "linalg")]
 mod spectral;
+mod window;
 
 use std::sync::OnceLock;
 
@@ -37,6 +38,7 @@ pub use movement::*;
 pub use reduce::*;
 #[cfg(feature = "linalg")]
 pub use spectral::*;
+pub use window::*;
 
 use crate::prim::Prim;
 
@@ -51,6 +53,7 @@ pub fn table() -> &'static [Prim] {
             movement::entries(),
             index::entries(),
             linalg::entries(),
+            window::entries(),
             #[cfg(feature = "fft")]
             fourier::entries(),
             #[cfg(feature = "linalg")]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use num_complex::Complex;
 
 use super::V;
-use crate::aval::{Aval, Axes, DType, Shape, SliceDim, tuple};
+use crate::aval::{Aval, Axes, DType, Shape, SliceDim, WindowDim, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::Value;
 
@@ -131,6 +131,8 @@ pub enum Params {
         /// The region.
         dims: Box<[SliceDim]>,
     },
+    /// How a window moves along the last axes.
+    Windows(Box<[WindowDim]>),
     /// A known number.
     Literal {
         /// Its dtype.
@@ -240,6 +242,14 @@ impl Params {
                 out.extend(dims(d));
                 out
             }
+            Params::Windows(d) => vec![
+                ("size", list(d.iter().map(|d| d.size))),
+                ("len", list(d.iter().map(|d| d.len))),
+                ("pad", list(d.iter().map(|d| d.pad))),
+                ("stride", list(d.iter().map(|d| d.stride))),
+                ("dilation", list(d.iter().map(|d| d.dilation))),
+                ("expansion", list(d.iter().map(|d| d.expansion))),
+            ],
             Params::Literal { dtype, value } => {
                 let mut out = vec![
                     ("dtype", dtype.to_string()),
@@ -324,6 +334,31 @@ impl Params {
                 "the custom rule or hook {name} cannot be read back from text; trace its function anew"
             );
             return Err(Error::Program(message));
+        } else if get("expansion").is_some() {
+            let (places, taps, pads) = (sizes("size")?, sizes("len")?, ints("pad")?);
+            let (strides, dilations) = (sizes("stride")?, sizes("dilation")?);
+            let expansions = sizes("expansion")?;
+            let counts = [
+                places.len(),
+                taps.len(),
+                pads.len(),
+                strides.len(),
+                dilations.len(),
+            ];
+            if counts.iter().any(|&n| n != expansions.len()) {
+                return Err(bad(
+                    "expansion: the parameters of the window differ in length",
+                ));
+            }
+            let dims = (0..expansions.len()).map(|i| WindowDim {
+                size: places[i],
+                len: taps[i],
+                pad: pads[i] as isize,
+                stride: strides[i],
+                dilation: dilations[i],
+                expansion: expansions[i],
+            });
+            Params::Windows(dims.collect())
         } else if let Some(inverse) = get("inverse") {
             Params::Fourier {
                 axes: sizes("axes")?.into(),
@@ -469,6 +504,7 @@ impl PartialEq for Params {
             ) => (a, b, c) == (d, e, f),
             (DType(a), DType(b)) => a == b,
             (Slice(a), Slice(b)) => a == b,
+            (Windows(a), Windows(b)) => a == b,
             (Region { shape: a, dims: d }, Region { shape: b, dims: e }) => a == b && d == e,
             // By bits: 0.0 and -0.0 are two literals, and a NaN equals itself.
             (Literal { dtype: a, value: v }, Literal { dtype: b, value: w }) => {
@@ -514,6 +550,7 @@ impl Hash for Params {
             } => (lower, transposed, unit).hash(state),
             Params::DType(d) => d.hash(state),
             Params::Slice(d) => d.hash(state),
+            Params::Windows(d) => d.hash(state),
             Params::Region { shape, dims } => (shape, dims).hash(state),
             Params::Literal { dtype, value } => {
                 (dtype, value.re.to_bits(), value.im.to_bits()).hash(state);
