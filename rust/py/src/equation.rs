@@ -204,8 +204,14 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             out.set_item("len", PyTuple::new(py, dims.iter().map(|d| d.len))?)?;
             out.set_item("pad", PyTuple::new(py, dims.iter().map(|d| d.pad))?)?;
             out.set_item("stride", PyTuple::new(py, dims.iter().map(|d| d.stride))?)?;
-            out.set_item("dilation", PyTuple::new(py, dims.iter().map(|d| d.dilation))?)?;
-            out.set_item("expansion", PyTuple::new(py, dims.iter().map(|d| d.expansion))?)?;
+            out.set_item(
+                "dilation",
+                PyTuple::new(py, dims.iter().map(|d| d.dilation))?,
+            )?;
+            out.set_item(
+                "expansion",
+                PyTuple::new(py, dims.iter().map(|d| d.expansion))?,
+            )?;
         }
         Params::Literal { dtype, value } => {
             out.set_item("dtype", descr(py, *dtype)?)?;

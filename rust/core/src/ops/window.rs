@@ -7,7 +7,8 @@ use crate::aval::{Aval, DType, Shape, WindowDim, checked_size, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{conv, window_max, window_pick, window_sum, window_unpick};
 use crate::prim::{
-    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
+    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V,
+    Wgsl,
 };
 
 primitives! {
