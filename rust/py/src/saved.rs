@@ -298,7 +298,7 @@ fn outlined(back: Pullback, outline: &Bound<'_, PyDict>) -> PyResult<PyPullback>
     let held: Vec<Option<usize>> = get("held")?.extract()?;
     let arrays: Option<Vec<Py<PyArray>>> = optional("arrays")?.map(|a| a.extract()).transpose()?;
     let natural = optional("natural")?
-        .map(|n| n.cast_into::<PyTuple>())
+        .map(Bound::cast_into::<PyTuple>)
         .transpose()?;
     for class in natural.iter().flatten() {
         class.cast::<PyType>()?;
