@@ -73,7 +73,8 @@ def portable(outline: dict[str, Any]) -> bytes:
             "(wrt=[a.w]), and a file does not know which these are; pass them as arguments, or "
             "pickle the pullback together with whatever holds the arrays"
         )
-    out = {key: outline[key] for key in ("avals", "leaves", "active", "asked", "names", "bare", "held")}
+    plain = ("avals", "leaves", "active", "asked", "names", "bare", "held")
+    out = {key: outline[key] for key in plain}
     out["results"] = _portable(outline["results"])
     out["arguments"] = [_portable(tree) for tree in outline["arguments"]]
     return json.dumps(out, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")

@@ -11,9 +11,9 @@ use cotan::{Arg, Array, DType, Error, Program, Pullback, constant, ones_like, pu
 use num_complex::Complex;
 
 const TEXT: &str = "\
-program(%0 \"x\": f64[3], %1 \"c\": f64[3], %2: c64[2,1], %3: bool[2]) {
-  %4: f64[3] = sin(%0)
-  %5: f64[3] = mul(%4, %1)
+program(%x: f64[3], %c: f64[3], %2: c64[2,1], %3: bool[2]) {
+  %4: f64[3] = sin(%x)
+  %5: f64[3] = mul(%4, %c)
   %6: f64[] = sum[axes=(0,)](%5)
   %7: f64[] = literal[dtype=f64, value=0.1]()
   %8: f64[] = mul(%6, %7)
@@ -231,7 +231,7 @@ const MANY: [&str; 6] = [
     "program(%0: f64[4,3]) {\n  %1: f64[3,4] = transpose[axes=(1, 0)](%0)\n  %2: f64[12] = reshape[shape=(12,)](%1)\n  \
      %3: f64[5] = slice[start=(1,), len=(5,), step=(2,)](%2)\n  return %3\n}\n",
     "program(%0: f64[4,3]) {\n  %1: f64[4,3] = cumsum[axis=0, reverse=true](%0)\n  return %1\n}\n",
-    "program(%0: f64[4]) {\n  %1: f64[2,4] = broadcast_to[shape=(2, 4)](%0)\n  %2: f64[2,4] = flip[axes=(0, 1)](%1)\n  \
+    "program(%0: f64[4]) {\n  %1: f64[2,4] = broadcast[shape=(2, 4)](%0)\n  %2: f64[2,4] = flip[axes=(0, 1)](%1)\n  \
      return %2\n}\n",
     "program(%0: f64[4,2], %1: i64[3]) {\n  %2: f64[3,2] = gather(%0, %1)\n  return %2\n}\n",
     "program(%0: f64[4], %1: f64[2]) {\n  %2: f64[6] = concatenate[axis=0](%0, %1)\n  return %2\n}\n",
