@@ -97,8 +97,8 @@ class Graph:
     def const(self, value: Any, dtype: str | None = None) -> str:
         """Give a known array; equal small ones are one."""
         array = np.asarray(value) if dtype is None else _of_dtype(value, dtype)
-        key = (array.dtype.str + array.dtype.name, array.shape, array.tobytes()[:256])
         small = array.nbytes <= 256
+        key = (array.dtype.name, array.shape, array.tobytes() if small else b"")
         if small and key in self._constants:
             return self._constants[key]
         name = self.initializer(self.name(f"_c{len(self.initializers)}"), array)
