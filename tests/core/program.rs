@@ -104,8 +104,9 @@ fn errors_of_the_parser_say_where() {
 /// Of a long line only what is around the mark.
 #[test]
 fn errors_in_long_lines_are_short() {
-    let inputs: String = (0..2000).map(|i| format!("%x{i}: f64[3], ")).collect();
-    let text = format!("program({inputs}%y: nothing[3]) {{ return %y }}");
+    let inputs: Vec<String> = (0..2000).map(|i| format!("%x{i}: f64[3]")).collect();
+    let inputs = inputs.join(", ");
+    let text = format!("program({inputs}, %y: nothing[3]) {{ return %y }}");
     let error = Program::parse(&text).unwrap_err().to_string();
     assert!(
         error.contains("`nothing` is no dtype") && error.len() < 400,

@@ -122,7 +122,7 @@ fn bare(text: &str) -> usize {
             [b'[', quote @ (b'\'' | b'"'), ..] => {
                 let plain = |c: char| !c.is_control() && c != '\\' && c != char::from(*quote);
                 let n = rest[2..].find(|c| !plain(c)).map_or(0, |n| n + 2);
-                let closed = rest[n..].as_bytes().get(..2) == Some(&[*quote, b']']);
+                let closed = rest.as_bytes()[n..].get(..2) == Some(&[*quote, b']']);
                 if n > 0 && closed { n + 2 } else { 0 }
             }
             [b'[', ..] => {
