@@ -143,7 +143,7 @@ unsafe extern "C" fn call(
             return ptr::null_mut();
         }
     };
-    let pointers: Vec<*mut PyObject> = given.iter().map(|g| g.as_ptr()).collect();
+    let pointers: Vec<*mut PyObject> = given.iter().map(Bound::as_ptr).collect();
     // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
     unsafe { own(ufunc, pointers.as_ptr(), positional, names) }
 }
