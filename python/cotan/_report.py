@@ -291,7 +291,7 @@ def _text(report: Report) -> str:
             f"({size_text(report.bytes_avoided)}) never computed"
         )
     ]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             a.path,
             a.type,

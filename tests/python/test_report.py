@@ -132,3 +132,17 @@ def test_errors_are_usual():
 def test_explain_hides_no_detection():
     with ct.detect(), pytest.raises(ct.NonFiniteError):
         ct.explain(lambda x: np.sum(np.log(x)), np.array([-1.0]))
+
+
+def test_lines_of_another_recording_are_not_shown():
+    def first(x):
+        return np.sum(np.cosh(x) * np.tanh(x))
+
+    def second(x):
+        return np.sum(np.cosh(x) * np.tanh(x))
+
+    assert ct.explain(first, np.ones(3)).lines
+    _, plain = ct.pullback(second, np.ones(3))
+    assert plain.report().lines == []
+    at = second.__code__.co_firstlineno + 1
+    assert {line for _, line in filter(None, ct.explain(second, np.ones(3)).lines)} == {at}

@@ -129,11 +129,11 @@ impl Derived {
         Ok(derived)
     }
 
-    /// This one, or where lines are recorded one for the lines of this program.
+    /// This one, or one with the sites of this program: none, where lines are not recorded.
     fn with_sites(self: Arc<Derived>, closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
         let sites = closed.program.sites();
         let fits = |d: &Derived| d.primal.sites() == sites;
-        if sites.is_empty() || fits(&self) {
+        if fits(&self) {
             return Ok(self);
         }
         let all = || self.sited.lock().unwrap_or_else(PoisonError::into_inner);
