@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cotan::io::{Kind, Saved, replace};
 use cotan::kernels::Value;
-use cotan::testing::Rng;
-use cotan::{Arg, Array, DType, Error, Program, Pullback, constant, ones_like, pullback};
+use cotan::testing::{self, Rng};
+use cotan::{
+    Arg, Array, Aval, DType, Error, Program, Pullback, constant, ones_like, ops, pullback,
+};
 use num_complex::Complex;
 
 const TEXT: &str = "\
@@ -182,13 +184,31 @@ fn damage_under_fitting_checksums_never_panics() {
         let program = Program::parse(text).unwrap();
         files.push(written(&Saved::new(Kind::Program, program, Vec::new())));
     }
+    // Every primitive, with the parameters of its samples.
+    for &prim in ops::table() {
+        for sample in testing::samples(prim).iter().take(2) {
+            let aval = |(shape, ..): &(Vec<usize>, f64, f64)| Aval::new(DType::F64, shape);
+            let avals: Vec<Aval> = sample.inputs.iter().map(aval).collect();
+            if let Ok(program) = testing::single(prim, &sample.params, &avals) {
+                files.push(written(&Saved::new(Kind::Program, program, Vec::new())));
+            }
+        }
+    }
+    assert!(files.len() > 100);
     let mut rng = Rng::new(7);
     let (mut read_again, mut refused) = (0, 0);
-    for round in 0..30_000 {
+    for round in 0..60_000 {
         let mut bytes = files[round % files.len()].clone();
         // Sections begin behind the header and the directory.
         for _ in 0..=rng.bits() % 3 {
-            let at = (rng.bits() % bytes.len() as u64) as usize;
+            // Mostly in the program, which is the second section.
+            let word = |at: usize| usize::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            let (from, length) = match rng.bits() % 4 {
+                0 => (0, bytes.len()),
+                _ => (word(96).min(bytes.len() - 1), word(104)),
+            };
+            let length = length.clamp(1, bytes.len() - from);
+            let at = from + (rng.bits() % length as u64) as usize;
             bytes[at] = match rng.bits() % 5 {
                 0 => 0,
                 1 => 0xff,
@@ -221,7 +241,7 @@ fn damage_under_fitting_checksums_never_panics() {
         let _ = Pullback::read(&mut &bytes[..]);
     }
     assert!(
-        read_again > 300 && refused > 300,
+        read_again > 3000 && refused > 3000,
         "{read_again} read, {refused} refused"
     );
 }
