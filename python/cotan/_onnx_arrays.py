@@ -67,10 +67,10 @@ def _stack(g: Graph, e: Equation) -> str:
 
 def _pad(g: Graph, e: Equation) -> str:
     p = e.params
-    return _placed(g, e.x[0], p["shape"], p["start"], p["len"], p["step"], e.source)
+    return placed(g, e.x[0], p["shape"], p["start"], p["len"], p["step"], e.source)
 
 
-def _placed(
+def placed(
     g: Graph,
     x: str,
     shape: Sequence[Any],
@@ -118,7 +118,7 @@ def _region(g: Graph, e: Equation) -> str | None:
         along = [n if k == i else 1 for k in range(len(shape))]
         if any(isinstance(v, Size) for v in (n, start, length)):
             ones = g.expand(g.const(1, "int32"), [length])
-            here = _placed(g, ones, [n], [start], [length], [step], "int32")
+            here = placed(g, ones, [n], [start], [length], [step], "int32")
             part = g.reshape(g.cast(here, "bool"), along)
         else:
             inside = np.zeros(n, bool)
@@ -131,7 +131,7 @@ def _region(g: Graph, e: Equation) -> str | None:
 def _update(g: Graph, e: Equation) -> str:
     p = e.params
     shape = e.types[0][1]
-    new = _placed(g, e.x[1], shape, p["start"], p["len"], p["step"], e.source)
+    new = placed(g, e.x[1], shape, p["start"], p["len"], p["step"], e.source)
     mask = _region(g, e)
     return new if mask is None else g.where_(mask, new, e.x[0])
 
@@ -139,7 +139,7 @@ def _update(g: Graph, e: Equation) -> str:
 def _update_add(g: Graph, e: Equation) -> str:
     p = e.params
     shape = e.types[0][1]
-    more = _placed(g, e.x[1], shape, p["start"], p["len"], p["step"], e.source)
+    more = placed(g, e.x[1], shape, p["start"], p["len"], p["step"], e.source)
     return str(g.op("Add", e.x[0], more))
 
 

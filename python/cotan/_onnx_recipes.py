@@ -12,6 +12,7 @@ from typing import Any
 
 from cotan._onnx_arrays import ARRAYS, PARAMETRIC
 from cotan._onnx_graph import Equation, Graph, Recipe
+from cotan._onnx_windows import WINDOWS
 
 __all__ = ["DOUBLE", "OPERATORS", "RECIPES"]
 
@@ -467,6 +468,7 @@ RECIPES: dict[str, Recipe] = {
     "logaddexp": _math(_logaddexp),
     "atan2": _math(_atan2),
     **ARRAYS,
+    **WINDOWS,
 }
 
 OPERATORS: dict[str, Recipe] = {

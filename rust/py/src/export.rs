@@ -172,6 +172,17 @@ fn structured<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             }
         }
         Params::Size(n) => out.set_item("size", n)?,
+        Params::Windows(dims) => {
+            let pads: Vec<_> = dims.iter().map(|d| d.pad).collect();
+            out.set_item("size", dims.iter().map(|d| d.size).collect::<Vec<_>>())?;
+            out.set_item("len", dims.iter().map(|d| d.len).collect::<Vec<_>>())?;
+            out.set_item("pad", pads)?;
+            out.set_item("stride", dims.iter().map(|d| d.stride).collect::<Vec<_>>())?;
+            let dilations: Vec<_> = dims.iter().map(|d| d.dilation).collect();
+            out.set_item("dilation", dilations)?;
+            let expansions: Vec<_> = dims.iter().map(|d| d.expansion).collect();
+            out.set_item("expansion", expansions)?;
+        }
         // Their primitives have no ONNX form; the names are for the refusal.
         Params::Fourier { .. }
         | Params::RealFourier { .. }

@@ -51,7 +51,7 @@ impl PyProgram {
     }
 
     /// The program itself.
-    pub fn core(&self) -> &Arc<Program> {
+    pub fn core(&self) -> &Program {
         &self.program
     }
 
