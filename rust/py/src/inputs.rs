@@ -16,7 +16,7 @@ use crate::error::step;
 use crate::handle::DROPS;
 use crate::natural::{HandOut, Scope};
 use crate::transforms::Nested;
-use crate::tree::{Flattener, Kind, Leaf, Position, Tree, present};
+use crate::tree::{Flattener, Kind, Leaf, Position, Tree, hand_over};
 
 /// Arguments taken apart, with a leaf of the recording in place of each active one.
 pub struct Inputs {
@@ -273,7 +273,7 @@ impl Inputs {
     pub fn gradients<'py>(
         &self,
         py: Python<'py>,
-        cts: &[Option<Array>],
+        cts: Vec<Option<Array>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
         let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
@@ -335,14 +335,14 @@ pub fn handed_out<'py>(
 }
 
 /// Cotangents of active leaves (`slots`) as structures, one for each argument; `asked` says which of them
-/// are still asked for.
+/// are still asked for. Computed arrays are given up: their memory goes to what is returned.
 pub fn gradients<'py>(
     py: Python<'py>,
     trees: &[Tree],
     kinds: &[Kind],
     slots: &[usize],
     asked: &[bool],
-    cts: &[Option<Array>],
+    cts: Vec<Option<Array>>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
     let mut present_at = vec![false; kinds.len()];
@@ -352,7 +352,7 @@ pub fn gradients<'py>(
         asked_at[slot] = asked;
         present_at[slot] = ct.is_some();
         objects[slot] = match ct {
-            Some(ct) => Some(present(py, ct, kinds[slot])?),
+            Some(ct) => Some(hand_over(py, ct, kinds[slot])?),
             None => None,
         };
     }

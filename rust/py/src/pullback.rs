@@ -219,7 +219,7 @@ impl PyPullback {
         let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
         let kinds: Vec<Kind> = self.kinds.iter().map(|(k, _)| *k).collect();
         let _natural = HandOut::new(self.natural.as_ref().map(|n| n.clone_ref(py)));
-        let mut entries = gradients(py, &self.trees, &kinds, &self.slots, &self.kept, &cts)?;
+        let mut entries = gradients(py, &self.trees, &kinds, &self.slots, &self.kept, cts)?;
         match self.bare {
             Some(i) => Ok(entries.swap_remove(i)),
             None => handed_out(py, entries, self.arrays.as_deref()),

@@ -197,7 +197,7 @@ pub fn gradient<'py>(
         cts
     });
     let cts = named(f, &inputs, cts)?;
-    inputs.gradients(py, &cts)
+    inputs.gradients(py, cts)
 }
 
 /// The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it.
@@ -227,7 +227,7 @@ pub fn value_and_gradient<'py>(
     });
     let (value, cts) = named(f, &inputs, results)?;
     let value = presented(py, &value, rank, inputs.handles())?;
-    Ok((value, inputs.gradients(py, &cts)?))
+    Ok((value, inputs.gradients(py, cts)?))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents

@@ -597,3 +597,14 @@ pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Boun
         Kind::Number => item(py, array),
     }
 }
+
+/// The same for an array that is given up: a computed one hands its memory over.
+pub fn hand_over<'py>(py: Python<'py>, array: Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
+    if array.is_active() || !matches!(kind, Kind::NdArray) || array.value().is_none() {
+        return present(py, &array, kind);
+    }
+    match array.into_value() {
+        Some(value) => to_ndarray(py, value),
+        None => unreachable!("the value was there"),
+    }
+}

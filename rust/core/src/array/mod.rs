@@ -231,6 +231,15 @@ impl Array {
         self.0.value()
     }
 
+    /// The value, if it has been computed. When nobody else has the array, it is given up, so that its
+    /// memory may be free to be taken over.
+    pub fn into_value(mut self) -> Option<Value> {
+        match Arc::get_mut(&mut self.0) {
+            Some(node) => node.take_value(),
+            None => self.value().cloned(),
+        }
+    }
+
     /// Whether it has been computed. Numbers always are.
     pub fn is_forced(&self) -> bool {
         self.value().is_some() || matches!(self.0.op, Op::Number(_))

@@ -227,6 +227,11 @@ impl Node {
         self.value.get().map(|v| &**v)
     }
 
+    /// The value, given up by a node that nobody reads any more.
+    pub fn take_value(&mut self) -> Option<Value> {
+        self.value.take().map(|v| *v)
+    }
+
     /// Its inputs, as long as they are needed.
     pub fn inputs(&self) -> Inputs {
         self.inputs

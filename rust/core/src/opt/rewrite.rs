@@ -37,6 +37,9 @@ pub(super) fn rewrite(
     };
     // The equation that defines an argument, when it applies this primitive.
     let inner = |v: Var, prim: Prim| p.definition(v).filter(|e| e.prim == prim);
+    let binary = |prim: Prim, x: Var, y: Var| {
+        Rewritten::Eqn(prim, Params::None, SmallVec::from_slice(&[x, y]))
+    };
     let (x, y) = match *args {
         [x] => (x, x),
         [x, y] => (x, y),
@@ -53,6 +56,16 @@ pub(super) fn rewrite(
             && number(y).is_some_and(|(_, z)| z.re.is_sign_positive()) =>
         {
             keep(x)
+        }
+        // The negative of a float is exact, and so a sum with it is a difference.
+        () if prim == ADD && aval.dtype.is_inexact() && inner(y, NEG).is_some() => {
+            inner(y, NEG).map(|e| binary(SUB, x, p.args(e)[0]))
+        }
+        () if prim == ADD && aval.dtype.is_inexact() && inner(x, NEG).is_some() => {
+            inner(x, NEG).map(|e| binary(SUB, y, p.args(e)[0]))
+        }
+        () if prim == SUB && aval.dtype.is_inexact() && inner(y, NEG).is_some() => {
+            inner(y, NEG).map(|e| binary(ADD, x, p.args(e)[0]))
         }
         () if prim == POW && is(y, 1.0) => keep(x),
         () if prim == POW && is(y, 2.0) => unary(SQUARE, x),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::pairs;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
@@ -72,7 +73,7 @@ impl Layout {
 pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let FusedBuilder {
         shape,
-        nodes,
+        mut nodes,
         inputs,
         row_inputs,
         requests,
@@ -82,6 +83,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     } = builder;
     let size = elements_of(&shape);
 
+    pairs::combine(&mut nodes, &requests);
     // Where each value is read last: a position among the nodes. Values that nothing needs are
     // never computed.
     let mut last = vec![NONE; nodes.len()];

@@ -11,6 +11,9 @@ pub(super) enum Source {
     Direct(*const u8),
     /// One element for the whole space.
     Splat(*const u8),
+    /// The same elements, so many and contiguous, again and again: a tile inside them is read where it
+    /// lies.
+    Periodic(Strided, usize),
     /// Anything else.
     Strided(Strided),
 }
@@ -55,6 +58,9 @@ impl Source {
         match axes.as_slice() {
             [] | [(_, 0)] => Source::Splat(ptr),
             [(_, 1)] if aligned && !gather => Source::Direct(ptr),
+            &[(_, 0), (period, 1)] if aligned && !gather => {
+                Source::Periodic(Strided { ptr, axes }, period)
+            }
             _ => Source::Strided(Strided { ptr, axes }),
         }
     }
@@ -98,6 +104,18 @@ unsafe fn run<T: Copy>(ptr: *const u8, stride: isize, out: *mut u8, n: usize) {
 }
 
 impl Strided {
+    /// Where elements from `start` on lie, if they are those of one period.
+    pub(super) fn inside(
+        &self,
+        size: usize,
+        start: usize,
+        n: usize,
+        period: usize,
+    ) -> Option<*const u8> {
+        let first = start % period;
+        (first + n <= period).then(|| self.ptr.wrapping_add(first * size))
+    }
+
     /// Copies elements `start .. start + n` of the space to `out`.
     ///
     /// # Safety

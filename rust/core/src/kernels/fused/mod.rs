@@ -11,8 +11,11 @@
 
 mod build;
 mod load;
+mod pairs;
 mod plan;
 mod reduce;
+#[cfg(test)]
+mod row_tests;
 mod rows;
 mod run;
 #[cfg(test)]
@@ -47,6 +50,8 @@ const NONE: u32 = u32::MAX;
 struct Node {
     /// `None` for inputs.
     work: Option<Work>,
+    /// The operation that it is, where that is a single one.
+    op: Option<LaneOp>,
     args: [u32; 3],
     dtype: DType,
     /// Whether the lane is slower when its result lies where an operand lies.
@@ -163,6 +168,7 @@ impl FusedBuilder {
     pub fn input(&mut self, dtype: DType) -> Reg {
         let reg = self.push(Node {
             work: None,
+            op: None,
             args: [NONE; 3],
             dtype,
             long: false,
@@ -214,6 +220,7 @@ impl FusedBuilder {
             } else {
                 Work::Tile(lane)
             }),
+            op: Some(op),
             args: registers,
             dtype: lane::result_dtype(op, dtype),
             long: lane::is_long(op),
@@ -237,6 +244,7 @@ impl FusedBuilder {
             } else {
                 Work::Tile(lane)
             }),
+            op: None,
             args: [x.0, NONE, NONE],
             dtype: to,
             long: false,

@@ -63,6 +63,7 @@ impl FusedBuilder {
         self.cost += unit_cost(dtype);
         Ok(self.push(Node {
             work: Some(Work::Fold(kernels.rows, kernels.narrow)),
+            op: None,
             args: [x.0, NONE, NONE],
             dtype,
             long: false,
@@ -79,6 +80,7 @@ impl FusedBuilder {
         self.cost += 0.5 * unit_cost(dtype);
         self.push(Node {
             work: Some(Work::Expand(expand(dtype.size()))),
+            op: None,
             args: [x.0, NONE, NONE],
             dtype,
             long: false,

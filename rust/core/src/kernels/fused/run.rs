@@ -364,6 +364,17 @@ impl Chunk<'_> {
                     self.table[1 + k] = ptr.wrapping_add(start * size).cast_mut();
                 }
                 Source::Splat(_) => {}
+                Source::Periodic(s, period) => {
+                    let register = self.scratch.wrapping_add(input.offset);
+                    self.table[1 + k] = match s.inside(size, start, n, *period) {
+                        Some(ptr) => ptr.cast_mut(),
+                        // SAFETY: as below.
+                        None => unsafe {
+                            s.gather(size, start, n, register);
+                            register
+                        },
+                    };
+                }
                 // SAFETY: the tile lies in the space, and the register holds a tile.
                 Source::Strided(s) => unsafe { s.gather(size, start, n, self.table[1 + k]) },
             }

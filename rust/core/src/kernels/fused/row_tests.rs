@@ -1,0 +1,158 @@
+//! Tiles of whole rows against loops over the elements in `f64`.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::aval::{Aval, Strides};
+use crate::kernels::{Ctx, Element, Value};
+
+/// Numbers between -2 and 2 that look random.
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    (0..count)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 40) as f64 / f64::from(1 << 22) - 2.0
+        })
+        .collect()
+}
+
+/// Everything that a program of rows can do: a softmax over rows that are scaled, with a number for each row
+/// in its denominator; the denominators, the sums of columns and the whole sum are results too.
+fn program(dtype: DType, outer: usize, length: usize) -> Fused {
+    let mut f = FusedBuilder::with_rows(&[outer, length], 1);
+    let (x, scale) = (f.input(dtype), f.input(dtype));
+    let extra = f.row_input(dtype, &[outer]);
+    let number = f.row_input(dtype, &[outer]);
+    let y = f.op(LaneOp::Mul, &[x, scale]).unwrap();
+    let most = f.fold_rows(ReduceOp::Max, y).unwrap();
+    let most = f.expand(most);
+    let z = f.op(LaneOp::Sub, &[y, most]).unwrap();
+    let e = f.op(LaneOp::Exp, &[z]).unwrap();
+    let total = f.fold_rows(ReduceOp::Sum, e).unwrap();
+    let extra = f.op(LaneOp::Mul, &[extra, number]).unwrap();
+    let total = f.op(LaneOp::Add, &[total, extra]).unwrap();
+    let wide = f.expand(total);
+    let p = f.op(LaneOp::Div, &[e, wide]).unwrap();
+    f.output(p);
+    f.output(total);
+    assert!(f.reduce(ReduceOp::Sum, p, &[0]));
+    assert!(f.reduce(ReduceOp::Sum, p, &[0, 1]));
+    assert!(
+        f.op(LaneOp::Add, &[e, total]).is_err(),
+        "rows beside the space"
+    );
+    f.finish()
+}
+
+fn check<T: Element>(outer: usize, length: usize, to: fn(f64) -> T, from: fn(T) -> f64, eps: f64) {
+    let dtype = T::DTYPE;
+    let fused = program(dtype, outer, length);
+    let value = |shape: &[usize], seed| {
+        let elements: Vec<T> =
+            (numbers(shape.iter().product(), seed).into_iter().map(to)).collect();
+        Value::from_slice(shape, &elements).unwrap()
+    };
+    let (x, scale) = (value(&[outer, length], 1), value(&[length], 2));
+    let (extra, number) = (value(&[outer], 3), value(&[], 4));
+    // The numbers of rows lie backwards.
+    let last = (outer as isize - 1) * dtype.size() as isize;
+    // SAFETY: the same elements from the last to the first.
+    let backwards = unsafe {
+        extra.view(
+            Shape::from_slice(&[outer]),
+            Strides::from_slice(&[-1]),
+            last,
+        )
+    };
+    let list = |v: &Value| -> Vec<f64> {
+        v.as_slice::<T>()
+            .unwrap()
+            .iter()
+            .map(|&x| from(x))
+            .collect()
+    };
+    let (xs, scales, mut extras, one) = (list(&x), list(&scale), list(&extra), list(&number)[0]);
+    extras.reverse();
+
+    let inputs = [x, scale, backwards, number];
+    let run = |threads: usize| {
+        let shapes: [&[usize]; 4] = [&[outer, length], &[outer], &[length], &[]];
+        let outs = shapes.map(|s| Value::empty(Aval::new(dtype, s)).unwrap());
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let stop = AtomicBool::new(false);
+        pool.install(|| fused.run(&inputs, &outs, &Ctx::new(&stop, threads)))
+            .unwrap();
+        outs
+    };
+    let outs = run(1);
+    for (a, b) in outs.iter().zip(&run(5)) {
+        assert!(a.same_bits(b), "threads change {dtype} ({outer}, {length})");
+    }
+
+    let [p, totals, columns, whole] = outs.each_ref().map(list);
+    let mut want_columns = vec![0.0; length];
+    let mut sizes = vec![0.0f64; length];
+    for row in 0..outer {
+        let y: Vec<f64> = (0..length)
+            .map(|j| from(to(xs[row * length + j] * scales[j])))
+            .collect();
+        let most = y.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let e: Vec<f64> = y.iter().map(|y| (y - most).exp()).collect();
+        let total = e.iter().sum::<f64>() + extras[row] * one;
+        // What the extra number cancels is lost whoever adds.
+        let bound = eps * (e.iter().sum::<f64>() + (extras[row] * one).abs());
+        assert!(
+            (totals[row] - total).abs() <= 8.0 * bound,
+            "total {row} of ({outer}, {length})"
+        );
+        for j in 0..length {
+            let (got, want) = (p[row * length + j], e[j] / total);
+            let error = 16.0 * want.abs() * (eps + bound / total.abs());
+            assert!(
+                (got - want).abs() <= error,
+                "{got} is not {want} in ({outer}, {length})"
+            );
+            want_columns[j] += got;
+            sizes[j] += got.abs();
+        }
+    }
+    for j in 0..length {
+        let error = (columns[j] - want_columns[j]).abs();
+        assert!(
+            error <= 16.0 * eps * sizes[j],
+            "column {j} of ({outer}, {length}): {error}"
+        );
+    }
+    let error = (whole[0] - want_columns.iter().sum::<f64>()).abs();
+    assert!(error <= 16.0 * eps * sizes.iter().sum::<f64>());
+}
+
+#[test]
+fn results_of_rows_are_read_in_their_pass() {
+    for (outer, length) in [
+        (2, 2),
+        (2, 700),
+        (3, 5),
+        (100, 1),
+        (64, 64),
+        (1000, 33),
+        (37, 1024),
+        (9, 5000),
+        (500, 300),
+    ] {
+        check::<f64>(outer, length, |x| x, |x| x, f64::EPSILON);
+        check::<f32>(
+            outer,
+            length,
+            |x| x as f32,
+            f64::from,
+            f64::from(f32::EPSILON),
+        );
+    }
+}
