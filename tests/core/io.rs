@@ -104,7 +104,7 @@ fn values_keep_dtype_layout_and_identity() {
         x.clone(),
         x.clone(),
         row.broadcast_to(&[100, 3]),
-        Value::empty(cotan::Aval::new(DType::F64, &[0, 7])).unwrap(),
+        Value::empty(Aval::new(DType::F64, &[0, 7])).unwrap(),
         bf,
         half.broadcast_to(&[2]),
     ];
