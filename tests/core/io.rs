@@ -454,3 +454,12 @@ fn earlier_formats() {
     }
     assert!(read >= 3, "{read} files");
 }
+
+/// A product with the parameters of a number is no number.
+#[test]
+fn only_literals_have_values() {
+    let text =
+        "program(%0: f64[]) {\n  %1: f64[] = neg[dtype=f64, value=2.0](%0)\n  return %1\n}\n";
+    let error = Program::parse(text).unwrap_err().to_string();
+    assert!(error.contains("neg: the parameter value"), "{error}");
+}

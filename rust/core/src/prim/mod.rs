@@ -20,7 +20,7 @@ pub use params::{Custom, Host, Params};
 pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
 
 use crate::aval::Aval;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{Ctx, LaneOp, ReduceOp, Value};
 use infer::{check_arity, infer_elementwise};
 
@@ -301,6 +301,13 @@ impl Prim {
 
     /// The dtype and shape of the result, or why the arguments do not fit.
     pub fn infer(self, params: &Params, x: &[&Aval]) -> Result<Aval> {
+        // Its parameters are what a number is known by, so nothing else may have them.
+        if matches!(params, Params::Literal { .. }) && self.name() != "literal" {
+            return Err(Error::Program(format!(
+                "{}: the parameter value is that of a literal",
+                self.name()
+            )));
+        }
         match &self.0.class {
             Class::Elementwise { types, lane, .. } => infer_elementwise(self.0, *types, *lane, x),
             Class::Linear { infer, .. } | Class::General { infer, .. } => {
