@@ -1,7 +1,8 @@
 //! Sums and maxima over windows that move along the last axes.
 //!
-//! A task has some planes (the last axes of one index of the others). A row of places is computed tap by
-//! tap, so that the inner loop runs along the row.
+//! A task has some planes (the last axes of one index of the others). Sums are computed tap by tap along
+//! a row of places. A maximum is computed place by place: where the whole window has elements, as nearly
+//! everywhere, a tap is an offset out of a table.
 #![allow(clippy::cast_ptr_alignment)]
 
 use num_complex::Complex;
@@ -14,6 +15,8 @@ use crate::error::{Error, Result};
 
 /// Taps of a task that make spreading worth while.
 const PIECE: usize = 1 << 16;
+/// Windows whose greatest elements are looked for at a time.
+const LANES: usize = 8;
 /// The tap of a window that has no element.
 const NONE: u32 = u32::MAX;
 
@@ -41,11 +44,15 @@ macro_rules! terms {
 terms!(f32, f64);
 
 /// Windows over planes of three axes, the first of which may have length one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Planes {
     number: usize,
     lengths: [usize; 3],
     windows: [WindowDim; 3],
+    /// How far each tap is from where its window begins.
+    shifts: Vec<isize>,
+    /// Along each axis, the places whose windows have elements only.
+    inside: [(usize, usize); 3],
 }
 
 impl Planes {
@@ -59,17 +66,63 @@ impl Planes {
             dilation: 1,
             expansion: 1,
         };
-        let mut planes = Planes {
-            number: x.shape()[..lead].iter().product(),
-            lengths: [1; 3],
-            windows: [still; 3],
-        };
-        let shift = 3 - windows.len();
+        let number = x.shape()[..lead].iter().product();
+        let mut lengths = [1; 3];
+        let mut all = [still; 3];
+        let first = 3 - windows.len();
         for (i, d) in windows.iter().enumerate() {
-            planes.lengths[shift + i] = x.shape()[lead + i];
-            planes.windows[shift + i] = *d;
+            lengths[first + i] = x.shape()[lead + i];
+            all[first + i] = *d;
         }
-        planes
+        let [a, b, c] = &all;
+        let mut shifts = Vec::with_capacity(a.len * b.len * c.len);
+        for k0 in 0..a.len {
+            for k1 in 0..b.len {
+                for k2 in 0..c.len {
+                    let row = k0 * a.dilation * lengths[1] + k1 * b.dilation;
+                    shifts.push((row * lengths[2] + k2 * c.dilation) as isize);
+                }
+            }
+        }
+        let inside = std::array::from_fn(|i| {
+            let d = &all[i];
+            if d.len == 0 {
+                return (0, 0);
+            }
+            let (first, last, _) = seen(d, lengths[i], 0);
+            let (start, end, _) = seen(d, lengths[i], d.len - 1);
+            let last = last.min(end);
+            (first.max(start).min(last), last)
+        });
+        Planes {
+            number,
+            lengths,
+            windows: all,
+            shifts,
+            inside,
+        }
+    }
+
+    /// Where the window of a place begins; perhaps outside of the plane.
+    #[inline(always)]
+    fn start(&self, p: [usize; 2], place: usize) -> isize {
+        let at = |i: usize, p: usize| {
+            let d = &self.windows[i];
+            (p * d.stride) as isize - d.pad
+        };
+        let row = at(0, p[0]) * self.lengths[1] as isize + at(1, p[1]);
+        row * self.lengths[2] as isize + at(2, place)
+    }
+
+    /// The places of a row whose windows have elements only.
+    #[inline(always)]
+    fn whole(&self, p: [usize; 2]) -> (usize, usize) {
+        let within = |i: usize| self.inside[i].0 <= p[i] && p[i] < self.inside[i].1;
+        if within(0) && within(1) {
+            self.inside[2]
+        } else {
+            (0, 0)
+        }
     }
 
     /// Elements of a plane.
@@ -150,39 +203,98 @@ fn seen(d: &WindowDim, length: usize, tap: usize) -> (usize, usize, usize) {
     (first, last, (start + (first * d.stride) as isize) as usize)
 }
 
-leveled! {
-    /// The greatest element of each place of a row, and which tap sees it: the first of several. NaN is
-    /// greater than numbers.
-    fn greatest[T: Ranked](
-        planes: &Planes,
-        x: *const T,
-        p: [usize; 2],
-        best: *mut T,
-        which: *mut u32,
-    ) {
-        let c = &planes.windows[2];
-        // SAFETY: the caller's promise: `x` is a plane, `best` and `which` have room for a row.
-        unsafe {
-            for j in 0..c.size {
-                best.add(j).write(T::LEAST);
-                which.add(j).write(NONE);
+/// Whether an element comes before the greatest one so far. NaN is greater than numbers.
+#[inline(always)]
+fn is_greater<T: Ranked>(v: T, best: T) -> bool {
+    #[allow(clippy::eq_op)] // NaN alone differs from itself.
+    let (is_nan, was_number) = (v != v, best == best);
+    #[allow(clippy::needless_bitwise_bool)] // No branch: which element it is cannot be predicted.
+    let take = (v > best) | (is_nan & was_number);
+    take
+}
+
+/// The greatest elements of `W` windows without padding, the first of which begins at `from`, and their
+/// taps. In lanes, since which element is the greatest is what no branch can predict.
+#[inline(always)]
+unsafe fn of_whole<T: Ranked, const W: usize>(
+    shifts: &[isize],
+    from: *const T,
+    stride: usize,
+) -> ([T; W], [u32; W]) {
+    // SAFETY: the caller's promise: all taps are elements, and there is one.
+    let load = |shift: isize| -> [T; W] {
+        std::array::from_fn(|l| unsafe { *from.offset(shift + (l * stride) as isize) })
+    };
+    let (mut best, mut tap) = (load(shifts[0]), [0; W]);
+    for (k, &shift) in shifts.iter().enumerate().skip(1) {
+        let v = load(shift);
+        for l in 0..W {
+            let take = is_greater(v[l], best[l]);
+            best[l] = if take { v[l] } else { best[l] };
+            tap[l] = if take { k as u32 } else { tap[l] };
+        }
+    }
+    (best, tap)
+}
+
+/// The same of a window that may have padding.
+#[inline(always)]
+unsafe fn of_part<T: Ranked>(planes: &Planes, x: *const T, p: [usize; 2], j: usize) -> (T, u32) {
+    let (mut best, mut which) = (T::LEAST, NONE);
+    let c = &planes.windows[2];
+    planes.taps(p, |tap, row| {
+        for k in 0..c.len {
+            if let Some(i) = find(c, planes.lengths[2], j, k) {
+                // SAFETY: an element of the plane.
+                let v = unsafe { *x.add(row + i) };
+                if which == NONE || is_greater(v, best) {
+                    (best, which) = (v, (tap + k) as u32);
+                }
             }
-            planes.taps(p, |tap, row| {
-                for k in 0..c.len {
-                    let (first, last, at) = seen(c, planes.lengths[2], k);
-                    let (from, stride) = (x.add(row + at), c.stride);
-                    let number = (tap + k) as u32;
-                    for j in first..last {
-                        let v = *from.add((j - first) * stride);
-                        let (old, tap) = (*best.add(j), *which.add(j));
-                        #[allow(clippy::eq_op)] // NaN alone differs from itself.
-                        let take = (v > old) | (tap == NONE) | ((v != v) & (old == old));
-                        best.add(j).write(if take { v } else { old });
-                        which.add(j).write(if take { number } else { tap });
+        }
+    });
+    (best, which)
+}
+
+leveled! {
+    /// The greatest element of each window of a plane, and which tap sees it: the first of several.
+    fn greatest[T: Ranked](planes: &Planes, x: *const T, best: *mut T, which: *mut u32) {
+        let size = planes.windows[2].size;
+        let stride = planes.windows[2].stride;
+        planes.rows(|p, number| {
+            let (first, last) = planes.whole(p);
+            let at = number * size;
+            // SAFETY: the caller's promise: `x` is a plane, `best` and `which` have room for all places.
+            unsafe {
+                for j in (0..first).chain(last..size) {
+                    let (v, tap) = of_part(planes, x, p, j);
+                    best.add(at + j).write(v);
+                    which.add(at + j).write(tap);
+                }
+                let from = x.wrapping_offset(planes.start(p, 0));
+                let run = |j: usize| {
+                    let (v, tap) = of_whole::<T, LANES>(&planes.shifts, from.wrapping_add(j * stride), stride);
+                    best.add(at + j).cast::<[T; LANES]>().write_unaligned(v);
+                    which.add(at + j).cast::<[u32; LANES]>().write_unaligned(tap);
+                };
+                let mut j = first;
+                while j + LANES <= last {
+                    run(j);
+                    j += LANES;
+                }
+                if j < last && last >= first + LANES {
+                    // Some places once more.
+                    run(last - LANES);
+                } else {
+                    for j in j..last {
+                        let from = from.wrapping_add(j * stride);
+                        let ([v], [tap]) = of_whole::<T, 1>(&planes.shifts, from, stride);
+                        best.add(at + j).write(v);
+                        which.add(at + j).write(tap);
                     }
                 }
-            });
-        }
+            }
+        });
     }
 }
 
@@ -216,19 +328,6 @@ leveled! {
             });
         }
     }
-}
-
-/// The element of its plane that a place sees through a tap; there is one.
-#[inline(always)]
-fn element(planes: &Planes, p: [usize; 2], place: usize, tap: u32) -> usize {
-    let [a, b, c] = &planes.windows;
-    let tap = tap as usize;
-    let at = |d: &WindowDim, place: usize, tap: usize| {
-        ((place * d.stride + tap * d.dilation) as isize - d.pad) as usize
-    };
-    let i0 = at(a, p[0], tap / c.len / b.len);
-    let i1 = at(b, p[1], tap / c.len % b.len);
-    (i0 * planes.lengths[1] + i1) * planes.lengths[2] + at(c, place, tap % c.len)
 }
 
 /// Calls `f` for every plane, some in each task.
@@ -312,28 +411,25 @@ unsafe fn picked<T: Ranked + Send + Sync>(
     let f = greatest::<T>(Level::best());
     planes_of(planes, ctx, |plane| {
         let shift = (plane * planes.elements()) as isize;
-        let x = from.at(shift);
         let out = to.at((plane * planes.places()) as isize);
-        let mut which = vec![NONE; row];
-        planes.rows(|p, number| {
-            // SAFETY: rows of this plane alone, of the result's length; a tap that was found sees an
-            // element.
-            unsafe {
-                let out = out.add(number * row);
-                f(planes, x, p, out, which.as_mut_ptr());
-                if let Some(t) = t {
-                    let t = t.at(shift);
-                    for (j, &tap) in which.iter().enumerate() {
-                        let picked = if tap == NONE {
-                            T::ZERO
-                        } else {
-                            *t.add(element(planes, p, j, tap))
-                        };
-                        out.add(j).write(picked);
-                    }
+        let mut which = vec![NONE; planes.places()];
+        // SAFETY: the elements and places of this plane alone; a tap that was found sees an element.
+        unsafe {
+            f(planes, from.at(shift), out, which.as_mut_ptr());
+            let Some(t) = t else { return };
+            planes.rows(|p, number| {
+                for j in 0..row {
+                    let picked = match which[number * row + j] {
+                        NONE => T::ZERO,
+                        tap => {
+                            let at = planes.start(p, j) + planes.shifts[tap as usize];
+                            *t.at(shift + at)
+                        }
+                    };
+                    out.add(number * row + j).write(picked);
                 }
-            }
-        });
+            });
+        }
     })
 }
 
@@ -370,19 +466,21 @@ unsafe fn unpicked<T: Ranked + Send + Sync>(
         let shift = (plane * planes.elements()) as isize;
         let (x, out) = (from.at(shift), to.at(shift));
         let ct = given.at((plane * planes.places()) as isize);
-        let (mut best, mut which) = (vec![T::ZERO; row], vec![NONE; row]);
-        planes.rows(|p, number| {
-            // SAFETY: rows and elements of this plane alone; a tap that was found sees an element.
-            unsafe {
-                f(planes, x, p, best.as_mut_ptr(), which.as_mut_ptr());
-                for (j, &tap) in which.iter().enumerate() {
+        let mut best = vec![T::ZERO; planes.places()];
+        let mut which = vec![NONE; planes.places()];
+        // SAFETY: the elements of this plane alone; a tap that was found sees an element.
+        unsafe {
+            f(planes, x, best.as_mut_ptr(), which.as_mut_ptr());
+            planes.rows(|p, number| {
+                for j in 0..row {
+                    let tap = which[number * row + j];
                     if tap != NONE {
-                        let to = out.add(element(planes, p, j, tap));
+                        let to = out.offset(planes.start(p, j) + planes.shifts[tap as usize]);
                         to.write(*to + *ct.add(number * row + j));
                     }
                 }
-            }
-        });
+            });
+        }
     })
 }
 
