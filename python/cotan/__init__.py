@@ -22,6 +22,7 @@ from cotan._checkpoint import checkpoint, name
 from cotan._convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._core import (
     Array,
+    Prepared,
     Program,
     Pullback,
     __version__,
@@ -49,6 +50,7 @@ from cotan._lift import lift, lift_module, lifting
 from cotan._methods import attach as _attach_methods
 from cotan._onnx import to_onnx
 from cotan._pictures import attach as _attach_pictures
+from cotan._prepare import prepare, prepared
 from cotan._programs import attach as _attach_programs
 from cotan._report import Report, explain
 from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
@@ -73,6 +75,7 @@ if hasattr(_os, "register_at_fork"):
 __all__ = [  # noqa: PLE0604
     "Array",
     "NonFiniteError",
+    "Prepared",
     "Program",
     "Pullback",
     "Report",
@@ -108,6 +111,8 @@ __all__ = [  # noqa: PLE0604
     "nestlevel",
     "nograd",
     "num_threads",
+    "prepare",
+    "prepared",
     "profile",
     "project_to",
     "pullback",

@@ -66,6 +66,9 @@ def _is_basic(item: Any) -> bool:
 def _expand(key: Any, ndim: int) -> list[Any]:
     """Write a key out: one item for each axis and each new axis, no ellipsis."""
     items = list(key) if isinstance(key, tuple) else [key]
+    if _core.is_preparing():
+        for item in items:
+            _core.meet(item)
     items = [item if _is_basic(item) else _as_index(item) for item in items]
 
     def consumed(item: Any) -> int:

@@ -36,6 +36,18 @@ def _value(x: Any) -> Any:
     return _core.value(x).item() if is_array(x) else x
 
 
+def _seen(x: Any) -> Any:
+    """Give the value of a scalar for the errors that it leads to, and for nothing else."""
+    return _core.peek(x).item() if is_array(x) else x
+
+
+def _checked(result: Any) -> Any:
+    """Let a prepared function notice when its values lead to an error that they did not lead to."""
+    if _core.is_preparing() and not _core.isfinite(result):
+        _value(result)  # what is not finite could have come about in many ways
+    return result
+
+
 def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
     """Enter a function of numbers; the original has a look at the values, and may refuse them."""
     original = getattr(module, name, None)
@@ -47,8 +59,8 @@ def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
     @functools.wraps(original)
     def rule(*args: Any) -> Any:
         numbers = [_number(x, dtype, full) for x in args]
-        original(*map(_value, numbers))
-        return _core.number(compute(*numbers), None)
+        original(*map(_seen, numbers))
+        return _checked(_core.number(compute(*numbers), None))
 
     lifts(full)(rule)
 
@@ -174,24 +186,43 @@ def _of_values(module: Any, names: str) -> None:
         lifts(f"{module.__name__}.{name}")(constant)
 
 
-_of_values(
-    math, "isnan isinf isfinite isclose floor ceil trunc ulp gcd lcm comb perm factorial isqrt"
-)
-_of_values(cmath, "isnan isinf isfinite isclose")
+_of_values(math, "isclose ulp gcd lcm comb perm factorial isqrt")
+_of_values(cmath, "isclose")
+
+
+def _of_decisions(module: Any, names: str) -> None:
+    """Enter functions whose results are truth values, or numbers that are rounded."""
+    for name in names.split():
+        original = getattr(module, name)
+
+        def constant(x: Any, *, _original: Any = original, _name: str = name) -> Any:
+            if not is_array(x):
+                return _original(x)
+            if _name.startswith("is"):
+                return bool(getattr(_core, _name)(_number(x, np.complex128, _name)))
+            if x.dtype.kind == "c":
+                return _original(_value(x))
+            return getattr(x, f"__{_name}__")()
+
+        lifts(f"{module.__name__}.{name}")(constant)
+
+
+_of_decisions(math, "isnan isinf isfinite floor ceil trunc")
+_of_decisions(cmath, "isnan isinf isfinite")
 
 
 def _special(name: str, x: Any) -> Any:
     """Apply a function of `scipy.special`, which knows its derivative."""
     full = f"math.{name}"
     x = _number(x, np.float64, full)
-    getattr(math, name)(_value(x))  # refuses poles
+    getattr(math, name)(_seen(x))  # refuses poles
     if importlib.util.find_spec("scipy") is None:
         raise refuse(f"{full} without SciPy")
     # Not at the top: SciPy is not needed by anything else here.
     from cotan import _special_table  # noqa: F401, PLC0415
     from cotan._special import call  # noqa: PLC0415
 
-    return _core.number(call({"lgamma": "gammaln"}.get(name, name), x), None)
+    return _checked(_core.number(call({"lgamma": "gammaln"}.get(name, name), x), None))
 
 
 lifts("math.gamma")(functools.partial(_special, "gamma"))

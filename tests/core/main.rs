@@ -14,6 +14,7 @@ mod linalg;
 mod nested;
 mod ops;
 mod opt;
+mod prepared;
 mod program;
 mod sched;
 mod sites;

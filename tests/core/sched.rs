@@ -16,7 +16,7 @@ use super::opt::same_bits;
 static THREADS: Mutex<()> = Mutex::new(());
 
 /// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
-fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
+pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
     let mut rng = Rng::new(seed);
     let builder = Builder::new();
     let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
@@ -128,7 +128,7 @@ proptest! {
 }
 
 /// Equal up to the order in which reductions add.
-fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
+pub fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
     assert_eq!(a.aval(), b.aval());
     for (x, y) in testing::numbers(a)
         .unwrap()

@@ -76,7 +76,7 @@ pub mod testing;
 pub mod transform;
 
 pub use api::{Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient};
-pub use array::{Array, Number, Operand, Recording, custom, custom_jvp, custom_many};
+pub use array::{Array, Number, Operand, Prepared, Recording, custom, custom_jvp, custom_many};
 pub use aval::{Aval, DType};
 pub use error::{Error, Foreign, Result};
 pub use program::Program;

@@ -10,9 +10,11 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::convert::{original, to_ndarray, to_numpy_scalar};
 use crate::error::OrRaise;
+use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
 use crate::operators::{binary, bits, unary};
 use crate::scalar::Operand;
+use crate::session;
 use crate::view::{Gathered, ViewOp, part, set_part, transpose_view};
 
 #[pymethods]
@@ -87,7 +89,9 @@ impl PyArray {
     ///
     /// Raises `MemoryError` when there is no memory for it and `KeyboardInterrupt` on Ctrl-C.
     fn force(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        force(slf.py(), &slf.get().read()?)?;
+        let array = slf.get().read()?;
+        compute(slf.py(), &array)?;
+        session::root(&array);
         Ok(slf)
     }
 
@@ -305,7 +309,7 @@ impl PyArray {
                 array.aval().size()
             )));
         }
-        let item = force(py, &array)?.item();
+        let item = session::guard(py, &array)?.item();
         Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
     }
 
@@ -336,7 +340,7 @@ impl PyArray {
     /// Piecewise constant, so no derivative is lost.
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.get_type::<pyo3::types::PyInt>()
-            .call1((item(py, &self.read()?)?,))
+            .call1((whole(py, &self.read()?, ops::TRUNC)?,))
     }
 
     fn __trunc__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -344,16 +348,20 @@ impl PyArray {
     }
 
     fn __floor__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        original(py, "math", "floor")?.call1((item(py, &self.read()?)?,))
+        original(py, "math", "floor")?.call1((whole(py, &self.read()?, ops::FLOOR)?,))
     }
 
     fn __ceil__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        original(py, "math", "ceil")?.call1((item(py, &self.read()?)?,))
+        original(py, "math", "ceil")?.call1((whole(py, &self.read()?, ops::CEIL)?,))
     }
 
     #[pyo3(signature = (ndigits=None))]
     fn __round__<'py>(&self, py: Python<'py>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
-        let number = item(py, &self.read()?)?;
+        let array = self.read()?;
+        let number = match ndigits {
+            None => whole(py, &array, ops::ROUND)?,
+            Some(_) => item(py, &array)?,
+        };
         match ndigits {
             None => py.import("builtins")?.call_method1("round", (number,)),
             Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
@@ -468,7 +476,9 @@ impl PyArray {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let plain = to_ndarray(py, force(py, &self.read()?)?)?;
+        let array = self.read()?;
+        session::expect_free(py, &array, "repr(x)")?;
+        let plain = to_ndarray(py, force(py, &array)?)?;
         let numpy = py.import("numpy")?;
         let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
         // The continuation lines are indented for a name as long as ours.
@@ -480,6 +490,7 @@ impl PyArray {
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let array = self.read()?;
+        session::expect_free(py, &array, "str(x) or print(x)")?;
         if array.shape().is_empty() {
             return Ok(item(py, &array)?.str()?.to_string());
         }
@@ -488,6 +499,7 @@ impl PyArray {
 
     fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
         let array = self.read()?;
+        session::expect_free(py, &array, "formatting x")?;
         if array.shape().is_empty() {
             return item(py, &array)?
                 .call_method1("__format__", (spec,))?
@@ -668,4 +680,19 @@ pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> 
         )));
     }
     to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
+}
+
+/// The only element as a Python number, for code that goes on with it rounded by this primitive. That is
+/// piecewise constant: while a function is prepared, a decision.
+fn whole<'py>(
+    py: Python<'py>,
+    array: &Array,
+    round: cotan::prim::Prim,
+) -> PyResult<Bound<'py, PyAny>> {
+    let is_float = array.dtype().kind() == cotan::aval::Kind::Float;
+    if !session::is_held(array) || !is_float || array.aval().size() != 1 {
+        return item(py, array);
+    }
+    let rounded = Array::apply(round, cotan::prim::Params::None, &[array]).or_raise()?;
+    to_numpy_scalar(py, &session::guard(py, &rounded)?)?.call_method0("item")
 }

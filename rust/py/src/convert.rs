@@ -181,6 +181,155 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
 }
 
+/// A copy of our own.
+pub fn copied(value: &Value) -> PyResult<Value> {
+    let cancel = AtomicBool::new(false);
+    kernels::copy(value, &Ctx::new(&cancel, 1)).or_raise()
+}
+
+/// How many references to an object there are.
+pub fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: the object is alive.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// Whether an ndarray has these elements, bit by bit, and this dtype and shape.
+pub fn same_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<bool> {
+    if array.shape() != value.shape() {
+        return Ok(false);
+    }
+    let descr = array.dtype();
+    let is_native = descr.is_native_byteorder() != Some(false);
+    if is_native
+        && array.is_c_contiguous()
+        && value.is_contiguous()
+        && dtype_of(&descr).is_ok_and(|dtype| dtype == value.dtype())
+    {
+        return Ok(is_constant(array, value));
+    }
+    let now = from_ndarray(array, Borrow::Call)?;
+    if now.is_contiguous() {
+        return Ok(now.same_bits(value));
+    }
+    let cancel = AtomicBool::new(false);
+    let now = kernels::copy(&now, &Ctx::new(&cancel, 1)).or_raise()?;
+    Ok(now.same_bits(value))
+}
+
+/// An ndarray, and no subclass of it, of exactly this dtype object and this shape.
+pub fn exactly<'a, 'py>(
+    object: &'a Bound<'py, PyAny>,
+    descr: &Py<PyArrayDescr>,
+    shape: &[usize],
+) -> Option<&'a Bound<'py, PyUntypedArray>> {
+    let array = object.cast_exact::<PyUntypedArray>().ok()?;
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let own = unsafe { (*array.as_array_ptr()).fields.descr };
+    (own.cast() == descr.as_ptr() && array.shape() == shape).then_some(array)
+}
+
+/// Copies the elements of an ndarray to a value of its dtype and shape that nobody else refers to now;
+/// false where they do not lie in row-major order.
+pub fn copy_elements(array: &Bound<'_, PyUntypedArray>, to: &Value) -> bool {
+    if !array.is_c_contiguous() || array.len() * to.dtype().size() != to.aval().nbytes() {
+        return false;
+    }
+    // SAFETY: both are contiguous and of this many bytes.
+    unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        ptr::copy_nonoverlapping(data, to.as_mut_ptr(), to.aval().nbytes());
+    }
+    true
+}
+
+/// Writes a number to a float64 that nobody else refers to now.
+pub fn set_number(to: &Value, number: f64) -> bool {
+    if to.dtype() != DType::F64 || to.aval().size() != 1 {
+        return false;
+    }
+    // SAFETY: there is room for one element of this dtype.
+    unsafe { to.as_mut_ptr().cast::<f64>().write(number) };
+    true
+}
+
+/// Whether an ndarray of the dtype and shape of a value has its elements, bit by bit; false where that is
+/// not simple to say.
+pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> bool {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    let is_contiguous = array.is_c_contiguous() && value.is_contiguous();
+    if !is_contiguous {
+        return false;
+    }
+    let bytes = value.aval().nbytes();
+    // SAFETY: both are contiguous and of this many bytes.
+    unsafe {
+        std::slice::from_raw_parts(data, bytes) == std::slice::from_raw_parts(value.as_ptr(), bytes)
+    }
+}
+
+/// Whether NumPy lets an array be written to.
+pub fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    unsafe { (*array.as_array_ptr()).fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0 }
+}
+
+/// The lowest address that an ndarray reaches, and the first one behind the highest.
+pub fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data as isize };
+    let (mut low, mut high) = (data, data + array.dtype().itemsize() as isize);
+    for (&s, &n) in array.strides().iter().zip(array.shape()) {
+        let reach = s * (n as isize - 1);
+        if n == 0 {
+            return (data as usize, data as usize);
+        }
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    (low as usize, high as usize)
+}
+
+/// The memory of an ndarray to compute in, if it lies in row-major order and is aligned. The caller makes
+/// sure that nothing reads it in the meantime.
+pub fn as_target(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Value>> {
+    if !array.is_c_contiguous() || !array.is_aligned() || !is_writeable(array) || array.is_empty() {
+        return Ok(None);
+    }
+    let aval = Aval {
+        dtype: dtype_of(&array.dtype())?,
+        shape: Shape::from_slice(array.shape()),
+    };
+    let strides = cotan::aval::row_major(&aval.shape);
+    let keep = Box::new(array.clone().unbind());
+    let bytes = aval.nbytes();
+    // SAFETY: the array is contiguous, of this dtype and shape, and kept alive.
+    Ok(Some(unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        let storage = Storage::foreign(data, bytes, keep, true);
+        Value::from_parts(aval, strides, 0, Arc::new(storage))
+    }))
+}
+
+/// Writes the elements of a value into an ndarray of the same dtype and shape, unless they are there.
+pub fn write_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    if !is_writeable(array) {
+        return Err(pyo3::exceptions::PyValueError::new_err("out= is read-only"));
+    }
+    if array.is_c_contiguous() && value.is_contiguous() && array.len() == value.aval().size() {
+        if data.cast_const() != value.as_ptr() {
+            // SAFETY: both are contiguous and of this many bytes; they may overlap.
+            unsafe { ptr::copy(value.as_ptr(), data, value.aval().nbytes()) };
+        }
+        return Ok(());
+    }
+    let plain = to_ndarray(array.py(), value.clone())?;
+    original(array.py(), "numpy", "copyto")?.call1((array, plain))?;
+    Ok(())
+}
+
 /// Whether nobody can write to an array any more: it is read-only, and so is everything that it is a
 /// view of, down to an owner of its memory.
 fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
@@ -242,8 +391,10 @@ pub struct Memory {
 /// the array takes it over instead of copying.
 pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
     let descr = descr(py, value.dtype())?;
-    let small = value.aval().nbytes() < 4096;
     let own = value.is_contiguous() && value.is_unique();
+    let bytes = value.aval().nbytes();
+    // What has to be copied anyway is copied into NumPy's memory.
+    let small = bytes < 4096 || (!own && bytes < SMALL);
     if !small && !own {
         let cancel = AtomicBool::new(false);
         value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;

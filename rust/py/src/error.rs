@@ -87,6 +87,23 @@ pub fn step(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+/// Runs a computation that takes so little time that letting go of the interpreter lock would take longer.
+pub fn briefly<T>(work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T>) -> PyResult<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut || false)));
+    match outcome {
+        Ok(result) => result.or_raise(),
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    PyRuntimeError::new_err(format!("an error inside cotan, please report it: {text}"))
+}
+
 /// Runs a computation with the interpreter lock released. It is handed a question to ask now and then:
 /// whether a signal handler wants it to stop, which is how Ctrl-C gets through. A bug that panics
 /// becomes a `RuntimeError`.
@@ -98,14 +115,6 @@ pub fn enter<T: Send>(
     match (outcome, raised()) {
         (_, Some(error)) => Err(error),
         (Ok(result), None) => result.or_raise(),
-        (Err(panic), None) => {
-            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
-            Err(PyRuntimeError::new_err(format!(
-                "an error inside cotan, please report it: {text}"
-            )))
-        }
+        (Err(panic), None) => Err(panicked(&*panic)),
     }
 }

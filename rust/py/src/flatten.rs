@@ -17,6 +17,7 @@ use crate::convert::{
 };
 use crate::error::step;
 use crate::layout::{self, Layout, Sort};
+use crate::session;
 use crate::tree::{Const, Form, Kind, Leaf, Other, Tree};
 
 /// Structures may be nested as deeply as this: each level is a frame of the stack.
@@ -32,6 +33,10 @@ pub struct Flattener {
     pub leaves: Vec<Leaf>,
     borrow: Borrow,
     with_paths: bool,
+    /// Whether numbers that are held constant are leaves.
+    with_numbers: bool,
+    /// Whether what has no leaves is taken apart, too.
+    apart: bool,
     /// Whether `__trainable__` counts: not when a mask is given at the call.
     declared: bool,
     /// Whether leaves are wanted as objects only: then any ndarray is one, and `const` stays.
@@ -130,6 +135,8 @@ impl Flattener {
             leaves: Vec::new(),
             borrow,
             with_paths,
+            with_numbers: with_paths,
+            apart: false,
             declared,
             objects: false,
             open: Vec::new(),
@@ -147,6 +154,12 @@ impl Flattener {
         let mut flattener = Flattener::new(Borrow::Call, true, declared);
         flattener.objects = true;
         flattener
+    }
+
+    /// Takes what has no leaves apart, too: for comparing structures, not for building them.
+    pub fn take_everything_apart(&mut self, with_numbers: bool) {
+        self.with_numbers = with_numbers;
+        self.apart = true;
     }
 
     /// Takes one object apart.
@@ -195,7 +208,9 @@ impl Flattener {
         }
         if let Ok(array) = object.cast_exact::<PyArray>() {
             let kind = Kind::Handle(array.get().rank());
-            return Ok(self.leaf(object, array.get().read()?, kind, active));
+            let value = array.get().read()?;
+            session::met_handle(array, &value);
+            return Ok(self.leaf(object, value, kind, active));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             if self.objects {
@@ -207,6 +222,7 @@ impl Flattener {
                 return Ok(Tree::Static(object.clone().unbind()));
             }
             let value = from_ndarray(array, self.borrow)?;
+            session::met(array, &value)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::NdArray, active));
         }
         if object.is_exact_instance_of::<PyFloat>() {
@@ -271,7 +287,7 @@ impl Flattener {
             return Ok(self.leaf(object, placeholder(), Kind::Number, active));
         }
         // With paths it is a leaf nevertheless: a mask that asks for it is told that it is constant.
-        if !active && !self.with_paths {
+        if !active && !self.with_numbers {
             return Ok(Tree::Static(object.clone().unbind()));
         }
         let number = if object.is_instance_of::<PyComplex>() {
@@ -346,7 +362,7 @@ impl Flattener {
         self.back = self.back.min(outer);
         // Without a leaf (and without a `const` to unwrap) it stays the object that it is, unless it
         // refers to something around it, which will be another object.
-        let keeps_shape = layout.is_none() || matches!(sort, Some(Sort::Tuple));
+        let keeps_shape = self.apart || layout.is_none() || matches!(sort, Some(Sort::Tuple));
         if self.leaves.len() == first && self.unwrapped == unwrapped && !leads_out && !keeps_shape {
             return Ok(Tree::Static(object.clone().unbind()));
         }

@@ -16,6 +16,7 @@ use crate::bound;
 use crate::convert::to_numpy_scalar;
 use crate::error::{OrRaise, enter};
 use crate::pieces::{self, Found, Pieces};
+use crate::session;
 use crate::view::{View, ViewOp};
 
 /// What NumPy would have handed out in place of an array.
@@ -129,12 +130,21 @@ pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
     wrap(py, array, rank)
 }
 
-/// The value of an array, computed with the interpreter lock released.
+/// The value of an array, for code that looks at it.
 pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if session::is_on() {
+        return session::leave(py, array);
+    }
+    compute(py, array)
+}
+
+/// The value of an array, computed with the interpreter lock released.
+pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
     if let Some(value) = array.value() {
         return Ok(value.clone());
     }
-    enter(py, |interrupted| array.force(interrupted).cloned())
+    let value = enter(py, |interrupted| array.force(interrupted).cloned());
+    value.inspect_err(|error| session::failed(error, py, array))
 }
 
 impl PyArray {
@@ -468,6 +478,9 @@ impl PyArray {
         what: &str,
         instead: &str,
     ) -> PyResult<()> {
+        if session::is_only_held(array) {
+            return Err(session::left(py, what));
+        }
         if array.is_active() {
             let hint: String = py.import("cotan._lift")?.call_method0("hint")?.extract()?;
             return Err(PyTypeError::new_err(format!(

@@ -14,6 +14,7 @@ use pyo3::types::PyTuple;
 use crate::array::{PyArray, Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
+use crate::handle::compute;
 use crate::inputs::rank_of;
 use crate::scalar::Operand;
 use crate::tree::{Flattener, Position};
@@ -131,6 +132,7 @@ pub fn hooked<'py>(
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
+    crate::session::called(function);
     let mut flattener = Flattener::new(Borrow::Copy, false, false);
     let tree = flattener.flatten(x, Position::Nested, true, "")?;
     let leaves = flattener.leaves;
@@ -173,11 +175,17 @@ pub fn call_back<'py>(
     name: &str,
     args: Vec<PyRef<'py, PyArray>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    crate::session::called(function);
+    crate::session::called(pullback);
     let mut arrays = Vec::with_capacity(args.len());
     let mut known = Vec::with_capacity(args.len());
     for arg in &args {
         let array = arg.read()?;
-        known.push(wrap(py, Array::constant(force(py, &array)?), Rank::Array)?);
+        known.push(wrap(
+            py,
+            Array::constant(compute(py, &array)?),
+            Rank::Array,
+        )?);
         arrays.push(array);
     }
     let (y,) = (function.call1(PyTuple::new(py, known)?)?).extract::<(Bound<'py, PyAny>,)>()?;

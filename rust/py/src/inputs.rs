@@ -26,6 +26,8 @@ pub struct Inputs {
     pub active: Vec<(usize, Array)>,
     /// Whether what is recorded will be differentiated.
     is_derived: bool,
+    /// Whether what runs counts as being differentiated.
+    counts: bool,
     /// Fingerprints of the leaves whose memory is borrowed.
     borrowed: Vec<(usize, u64)>,
     /// Where the names of the arguments come from.
@@ -146,10 +148,26 @@ impl Inputs {
             leaves,
             active,
             is_derived: !traced,
+            counts: true,
             borrowed,
             names,
             arrays: None,
         })
+    }
+
+    /// Another reference to the same.
+    pub fn clone_ref(&self, py: Python<'_>) -> Inputs {
+        let arrays = self.arrays.as_ref();
+        Inputs {
+            trees: self.trees.iter().map(|t| t.clone_ref(py)).collect(),
+            leaves: self.leaves.iter().map(|l| l.clone_ref(py)).collect(),
+            active: self.active.clone(),
+            is_derived: self.is_derived,
+            counts: self.counts,
+            borrowed: self.borrowed.clone(),
+            names: self.names.clone_ref(py),
+            arrays: arrays.map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
+        }
     }
 
     /// Arrays that a function without arguments uses.
@@ -186,6 +204,7 @@ impl Inputs {
             leaves,
             active,
             is_derived: true,
+            counts: true,
             borrowed: Vec::new(),
             names: Names::Known(Vec::new()),
             arrays: Some(arrays.into_iter().map(Bound::unbind).collect()),
@@ -238,7 +257,7 @@ impl Inputs {
         f: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _nested = Nested::enter(f.py())?;
+        let _nested = Nested::enter(f.py(), self.counts)?;
         let _frame = Frame::enter();
         let stand_in;
         let f = if f.is_exact_instance_of::<PyCFunction>() {
@@ -255,6 +274,26 @@ impl Inputs {
             run_again(f.py())?;
         }
         Ok(result)
+    }
+
+    /// Puts a leaf of an outer recording below each leaf but for numbers that are held constant; gives
+    /// these leaves. Without an inner recording nothing is differentiated.
+    pub fn hold(&mut self, outer: &Recording, inner: Option<&Recording>) -> Vec<Option<Array>> {
+        let mut held = Vec::with_capacity(self.leaves.len());
+        for leaf in &mut self.leaves {
+            let is_fixed = !leaf.active && matches!(leaf.kind, Kind::Number | Kind::Scalar);
+            held.push((!is_fixed).then(|| outer.leaf(&leaf.array)));
+            if let Some(Some(array)) = held.last() {
+                leaf.array = array.clone();
+            }
+        }
+        for (i, array) in &mut self.active {
+            let source = &self.leaves[*i].array;
+            *array = inner.map_or_else(|| source.clone(), |inner| inner.leaf(source));
+        }
+        self.is_derived = inner.is_some();
+        self.counts = inner.is_some();
+        held
     }
 
     /// The leaves of the recording.
@@ -345,26 +384,33 @@ pub fn gradients<'py>(
     cts: Vec<Option<Array>>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
-    let mut present_at = vec![false; kinds.len()];
     let mut asked_at = vec![false; kinds.len()];
     for ((&slot, ct), &asked) in slots.iter().zip(cts).zip(asked) {
         step(py)?;
         asked_at[slot] = asked;
-        present_at[slot] = ct.is_some();
         objects[slot] = match ct {
             Some(ct) => Some(hand_over(py, ct, kinds[slot])?),
             None => None,
         };
     }
+    assembled(py, trees, &objects, &asked_at)
+}
+
+/// Structures of cotangents, one for each argument: `None` for one without any.
+pub fn assembled<'py>(
+    py: Python<'py>,
+    trees: &[Tree],
+    objects: &[Option<Bound<'py, PyAny>>],
+    asked: &[bool],
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let present: Vec<bool> = objects.iter().map(Option::is_some).collect();
     let none = || py.None().into_bound(py);
     (trees.iter())
         .map(|tree| {
-            if !tree.any(&present_at) {
+            if !tree.any(&present) {
                 return Ok(none());
             }
-            Ok(tree
-                .gradients(py, &objects, &asked_at)?
-                .unwrap_or_else(none))
+            Ok(tree.gradients(py, objects, asked)?.unwrap_or_else(none))
         })
         .collect()
 }

@@ -6,6 +6,7 @@ mod align;
 mod array;
 mod batch;
 mod bound;
+mod buffers;
 mod checkpoint;
 mod convert;
 mod detect;
@@ -31,13 +32,18 @@ mod operators;
 mod ops;
 mod outline;
 mod pieces;
+mod prepared;
 mod profile;
 mod program;
 mod pullback;
+mod quick;
+mod recorded;
 mod report;
 mod rules;
 mod saved;
 mod scalar;
+mod session;
+mod signature;
 mod site;
 mod special;
 mod structure;
@@ -48,6 +54,7 @@ mod transforms;
 mod tree;
 mod ufunc;
 mod ufunc_call;
+mod variant;
 mod view;
 
 use pyo3::prelude::*;
@@ -61,6 +68,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::PyArray>()?;
     module.add_class::<tree::Const>()?;
     module.add_class::<pullback::PyPullback>()?;
+    module.add_class::<prepared::PyPrepared>()?;
     module.add_class::<structure::PyStructure>()?;
     module.add_class::<program::PyProgram>()?;
     module.add_class::<equation::PyEquation>()?;
@@ -99,6 +107,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::dropgrad,
         ops::is_active,
         ops::value,
+        ops::peek,
+        ops::is_preparing,
+        ops::meet,
         ops::index_update,
         ops::index_add,
         ops::fit,

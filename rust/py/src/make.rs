@@ -12,6 +12,7 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{Borrow, dtype_from, dtype_of, from_ndarray, original};
 use crate::error::OrRaise;
 use crate::scalar::Operand;
+use crate::session;
 
 /// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
 /// stay differentiable.
@@ -66,6 +67,9 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     // A list became an ndarray of its own just now.
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
     let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
+    if !fresh {
+        session::met(plain, &value)?;
+    }
     Ok(Array::constant(if value.storage().is_borrowed() {
         copied(value)?
     } else {

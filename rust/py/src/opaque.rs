@@ -18,6 +18,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::{Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
+use crate::handle::compute;
 use crate::hook::attached;
 use crate::inputs::rank_of;
 use crate::rules::{Call, Pull, with_pullback};
@@ -210,6 +211,7 @@ pub fn call<'py>(
     call: Call,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    crate::session::called(function);
     let mut constants = Vec::with_capacity(call.arrays.len());
     for (array, &kind) in call.arrays.iter().zip(&call.pull.kinds) {
         constants.push(if array.is_active() {
@@ -221,7 +223,7 @@ pub fn call<'py>(
     let sources = call.sources();
     let mut x = Vec::with_capacity(sources.len());
     for source in &sources {
-        x.push(own(force(py, source)?)?);
+        x.push(own(compute(py, source)?)?);
     }
     let tracer = if sources.is_empty() {
         None
@@ -286,7 +288,7 @@ fn traced(
 }
 
 /// A contiguous value that is not borrowed: it is kept.
-fn own(value: Value) -> PyResult<Value> {
+pub fn own(value: Value) -> PyResult<Value> {
     if value.is_contiguous() && !value.storage().is_borrowed() {
         return Ok(value);
     }

@@ -4,6 +4,7 @@
 use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, normalize_axis, tuple};
 use cotan::prim::{Params, Prim};
 use cotan::{Array, DType, ops};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
@@ -620,6 +621,38 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         Ok(array) => crate::convert::to_ndarray(py, crate::array::force(py, &array.get().read()?)?),
         Err(_) => crate::convert::original(py, "numpy", "asarray")?.call1((x,)),
     }
+}
+
+/// The value of anything array-like for the errors that it leads to: nothing that is recorded may depend
+/// on it.
+#[pyfunction]
+pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match x.cast::<PyArray>() {
+        Ok(array) => {
+            let value = crate::handle::compute(x.py(), &array.get().read()?)?;
+            crate::convert::to_ndarray(x.py(), value)
+        }
+        Err(_) => value(x),
+    }
+}
+
+/// Notes that a plain array was read by code outside of this module.
+#[pyfunction]
+pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(array) = x.cast::<PyUntypedArray>()
+        && crate::session::is_on()
+        && crate::convert::dtype_of(&array.dtype()).is_ok()
+    {
+        let value = crate::convert::from_ndarray(array, crate::convert::Borrow::Copy)?;
+        crate::session::met(array, &value)?;
+    }
+    Ok(())
+}
+
+/// Whether a function is being prepared in this thread.
+#[pyfunction]
+pub fn is_preparing() -> bool {
+    crate::session::is_on()
 }
 
 /// `x` with `x[key]` replaced by `value`, as a new array.

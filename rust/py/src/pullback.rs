@@ -89,6 +89,37 @@ impl PyPullback {
         Ok(back)
     }
 
+    /// One that others are made of at other points: without the values that it keeps.
+    pub fn of(
+        py: Python<'_>,
+        back: Pullback,
+        results: &Tree,
+        avals: Vec<cotan::Aval>,
+        inputs: &Inputs,
+        natural: Option<Py<PyTuple>>,
+    ) -> PyResult<Self> {
+        let taken = inputs.clone_ref(py);
+        PyPullback::new(py, back, results.clone_ref(py), avals, taken, natural)
+    }
+
+    /// The same linear map with other values kept.
+    pub fn at(&self, py: Python<'_>, residuals: Vec<Array>) -> PyResult<PyPullback> {
+        Ok(PyPullback {
+            back: self.back.with_residuals(residuals).or_raise()?,
+            held: Arc::clone(&self.held),
+            results: Arc::clone(&self.results),
+            avals: Arc::clone(&self.avals),
+            trees: Arc::clone(&self.trees),
+            kinds: Arc::clone(&self.kinds),
+            slots: Arc::clone(&self.slots),
+            kept: self.kept.clone(),
+            names: self.names.clone_ref(py),
+            arrays: (self.arrays.as_ref()).map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
+            bare: self.bare,
+            natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
+        })
+    }
+
     /// Cotangents of the results, in the order of their leaves.
     fn cotangents(&self, dy: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Array>>> {
         let count = self.avals.len();

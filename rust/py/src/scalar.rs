@@ -10,9 +10,10 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::array::{PyArray, Rank, force};
+use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::error::OrRaise;
+use crate::session;
 use crate::subclass::is_plain;
 
 /// An operand as it was given.
@@ -28,9 +29,10 @@ pub enum Operand {
 impl Operand {
     /// What an object is as an operand; `None` if it is something that we know nothing of.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
-        if let Ok(array) = object.cast::<PyArray>() {
-            let rank = array.get().rank();
-            let array = array.get().read()?;
+        if let Ok(handle) = object.cast::<PyArray>() {
+            let rank = handle.get().rank();
+            let array = handle.get().read()?;
+            session::met_handle(handle, &array);
             return Ok(Some(if rank == Rank::Number {
                 Operand::Weak(array)
             } else {
@@ -45,10 +47,9 @@ impl Operand {
                 return Ok(None);
             }
             let rank = Rank::Array;
-            return Ok(Some(Operand::Strong(
-                Array::constant(from_ndarray(array, Borrow::Copy)?),
-                rank,
-            )));
+            let value = from_ndarray(array, Borrow::Copy)?;
+            session::met(array, &value)?;
+            return Ok(Some(Operand::Strong(Array::constant(value), rank)));
         }
         if is_numpy_scalar(object)? {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
@@ -270,8 +271,10 @@ fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
         return Ok(());
     }
     let axes = (0..exponent.shape().len()).collect();
+    let zero = Array::number(exponent.dtype(), Number::Int(0));
     let least = Array::apply(ops::MIN, Params::Axes(axes), &[exponent]).or_raise()?;
-    if force(py, &least)?.item().is_some_and(|z| z.re < 0.0) {
+    let is_negative = Array::apply(ops::LT, Params::None, &[&least, &zero]).or_raise()?;
+    if (session::guard(py, &is_negative)?.item()).is_some_and(|z| z.re != 0.0) {
         return Err(PyValueError::new_err(
             "pow: integers to negative integer powers are not allowed; make the base a float, as in \
              x.astype(float) ** -1",

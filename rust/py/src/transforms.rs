@@ -72,20 +72,20 @@ impl Drop for Lifted<'_> {
 }
 
 /// Counts a recording, until it is dropped.
-pub struct Nested<'py>(Python<'py>);
+pub struct Nested<'py>(Python<'py>, bool);
 
 impl<'py> Nested<'py> {
-    /// Counts one more.
-    pub fn enter(py: Python<'py>) -> PyResult<Nested<'py>> {
+    /// Counts one more, if it is one that differentiates.
+    pub fn enter(py: Python<'py>, derives: bool) -> PyResult<Nested<'py>> {
         crate::lift::enter(py)?;
-        LEVEL.set(LEVEL.get() + 1);
-        Ok(Nested(py))
+        LEVEL.set(LEVEL.get() + usize::from(derives));
+        Ok(Nested(py, derives))
     }
 }
 
 impl Drop for Nested<'_> {
     fn drop(&mut self) {
-        LEVEL.set(LEVEL.get() - 1);
+        LEVEL.set(LEVEL.get() - usize::from(self.1));
         crate::lift::leave(self.0);
     }
 }
@@ -109,7 +109,7 @@ pub fn nestlevel() -> usize {
 }
 
 /// What a function returned, as one real scalar.
-fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
+pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
     let wrong = |what: String| {
         PyValueError::new_err(format!(
             "{name}: the function must return a real scalar, not {what}, or use ct.pullback"

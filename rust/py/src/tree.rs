@@ -63,6 +63,20 @@ pub struct Leaf {
     pub object: Py<PyAny>,
 }
 
+impl Leaf {
+    /// Another reference to the same.
+    pub fn clone_ref(&self, py: Python<'_>) -> Leaf {
+        Leaf {
+            array: self.array.clone(),
+            kind: self.kind,
+            active: self.active,
+            held: self.held,
+            path: self.path.clone(),
+            object: self.object.clone_ref(py),
+        }
+    }
+}
+
 /// A structure without its leaves.
 pub enum Tree {
     /// The leaf of this number.

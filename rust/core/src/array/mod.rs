@@ -8,6 +8,7 @@ mod checkpoint;
 mod close;
 mod custom;
 mod detect;
+mod held;
 #[cfg(feature = "linalg")]
 mod linalg;
 mod linear;
@@ -15,11 +16,13 @@ mod methods;
 mod ndarray;
 mod node;
 mod once;
+mod prepared;
 mod pullback;
 mod recording;
 mod report;
 mod rule;
 mod saved;
+mod scalars;
 mod stamped;
 
 use std::cell::RefCell;
@@ -31,10 +34,12 @@ pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_na
 pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
 pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
+pub use held::{Hold, held_by, is_followed, is_holding};
 pub use methods::Over;
 pub use node::Number;
 use node::{Inputs, Node, Op};
 use num_complex::Complex;
+pub use prepared::{Constants, Prepared};
 pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
 pub use recording::{Recording, is_live};
 use report::Marks;
@@ -267,8 +272,14 @@ impl Array {
         if pending.is_empty() {
             return Ok(());
         }
-        let mut closed = close::close(&pending, None)?;
         let is_watched = detect::looks().is_some();
+        if let [number] = pending.as_slice()
+            && !is_watched
+            && scalars::evaluate(number)?
+        {
+            return Ok(());
+        }
+        let mut closed = close::close(&pending, None)?;
         if is_watched && closed.program.has_host_calls() {
             closed.program = detect::logged(&closed.program);
         }
@@ -342,7 +353,9 @@ impl Array {
         if self.0.tag == 0 {
             return self.clone();
         }
-        Array(Node::detached(ops::DROPGRAD, self))
+        // Nothing passes the primitive itself, where its history has to be kept.
+        let tag = held_by(self).map_or(0, |_| self.tag());
+        Array(Node::detached(ops::DROPGRAD, self, tag))
     }
 
     /// Whether a recording that is still going on may differentiate it. Truth values and whole numbers
@@ -380,6 +393,14 @@ impl Array {
             Some(prim)
         } else {
             None
+        }
+    }
+
+    /// The real number that it stands for, if it is a literal.
+    fn literal(&self) -> Option<f64> {
+        match self.0.params.as_deref() {
+            Some(Params::Literal { value, .. }) if value.im == 0.0 => Some(value.re),
+            _ => None,
         }
     }
 

@@ -173,8 +173,8 @@ impl Node {
         Node::make(Op::Leaf, None, aval, tag, 0, Inputs::new(), Site::NONE)
     }
 
-    /// A primitive whose result counts as inactive.
-    pub fn detached(prim: Prim, input: &Array) -> Arc<Node> {
+    /// A primitive whose result counts as inactive for recordings newer than a tag.
+    pub fn detached(prim: Prim, input: &Array, tag: u64) -> Arc<Node> {
         let aval = input.0.aval.clone();
         let depth = if input.0.value.get().is_some() {
             0
@@ -185,7 +185,7 @@ impl Node {
             Op::Prim(prim),
             None,
             aval,
-            0,
+            tag,
             depth + 1,
             SmallVec::from_iter([input.clone()]),
             here(),

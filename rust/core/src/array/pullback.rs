@@ -589,6 +589,23 @@ impl Pullback {
         Arc::make_mut(&mut self.program).set_output_names(outputs);
     }
 
+    /// The same linear map at another point: with other residuals, of the same dtypes and shapes.
+    ///
+    /// # Errors
+    /// When one has another dtype or shape, or there are too few.
+    pub fn with_residuals(&self, residuals: Vec<Array>) -> Result<Pullback> {
+        let first = self.cotangents.iter().flatten().count();
+        let wanted = (first..self.program.num_inputs()).map(|i| self.program.aval(i as Var));
+        if !wanted.eq(residuals.iter().map(Array::aval)) {
+            let message = "a pullback: these residuals are not like its own";
+            return Err(Error::Shape(message.into()));
+        }
+        Ok(Pullback {
+            residuals,
+            ..self.clone()
+        })
+    }
+
     /// The program that it applies: cotangents and residuals in, cotangents of leaves out.
     pub fn program(&self) -> &Program {
         &self.program
@@ -642,7 +659,7 @@ impl Pullback {
 
 /// A value that may be kept: one that nobody can write to, and that does not hold much more memory
 /// than it needs.
-fn keep(value: Value) -> Result<Value> {
+pub(super) fn keep(value: Value) -> Result<Value> {
     let borrowed = value.storage().is_borrowed();
     if !borrowed && value.storage().len() <= 2 * value.aval().nbytes() + kernels::ALIGN {
         return Ok(value);

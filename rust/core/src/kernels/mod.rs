@@ -32,10 +32,10 @@ pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
-pub use fused::{Fused, FusedBuilder, ReduceOp, Reg};
+pub use fused::{BoundFused, Fused, FusedBuilder, ReduceOp, Reg};
 pub use gemm::matmul;
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
-pub use lane::{LaneOp, result_dtype};
+pub use lane::{LaneOp, number, result_dtype};
 pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};

@@ -7,6 +7,7 @@ mod fuse;
 mod plan;
 mod pool;
 mod profile;
+mod replay;
 mod rows;
 mod run;
 
@@ -15,4 +16,5 @@ pub use fuse::groups;
 pub use plan::Plan;
 pub use pool::{num_threads, set_num_threads};
 pub use profile::{Counts, Profile, note};
+pub use replay::{Frame, Replay};
 pub use run::run;

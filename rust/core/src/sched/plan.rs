@@ -107,6 +107,16 @@ impl Plan {
         &self.counts
     }
 
+    /// Roughly how many nanoseconds a run takes on one thread.
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// Whether a run calls back.
+    pub fn calls_back(&self) -> bool {
+        self.calls_back
+    }
+
     /// How many passes over memory a run makes.
     pub fn num_passes(&self) -> usize {
         self.steps

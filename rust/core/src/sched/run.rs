@@ -9,13 +9,14 @@ use smallvec::SmallVec;
 use super::plan::{Plan, Step, Work};
 use super::pool::{num_threads, pool};
 use super::profile::note;
+use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
 use crate::prim::Kernel;
 
 /// Work below this many estimated nanoseconds stays on the calling thread: entering the pool costs
 /// 12 to 22 µs.
-const WORTH_THREADS: f64 = 100_000.0;
+pub(super) const WORTH_THREADS: f64 = 100_000.0;
 /// How many dying inputs are considered for reuse.
 const MANY: usize = 64;
 /// How often the calling thread looks whether the user wants to stop.
@@ -28,11 +29,29 @@ pub fn run(
     inputs: Vec<Value>,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Value>> {
+    run_to(plan, inputs, &[], interrupted)
+}
+
+/// The same with memory for the first results, where it is given: contiguous values that share nothing
+/// with the inputs. What is computed elsewhere all the same is not copied into it.
+pub(super) fn run_to(
+    plan: &Plan,
+    inputs: Vec<Value>,
+    targets: &[Option<Value>],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Value>> {
     note(|counts| {
         counts.runs += 1;
         counts.add_equations(&plan.counts);
     });
     let mut state = State::new(plan, inputs);
+    for (&slot, target) in plan.outs.iter().zip(targets) {
+        if let Some(target) = target
+            && !state.targets.iter().any(|(s, _)| *s == slot)
+        {
+            state.targets.push((slot, target.clone()));
+        }
+    }
     loop {
         state = advance(plan, state, interrupted)?;
         let Some(step) = plan.steps.get(state.next) else {
@@ -50,6 +69,8 @@ struct State {
     slots: Vec<Option<Value>>,
     /// The next step to take.
     next: usize,
+    /// Where some results are to lie.
+    targets: Vec<(u32, Value)>,
 }
 
 impl State {
@@ -60,7 +81,11 @@ impl State {
         for (slot, value) in &plan.constants {
             slots[*slot as usize] = Some(value.clone());
         }
-        State { slots, next: 0 }
+        State {
+            slots,
+            next: 0,
+            targets: Vec::new(),
+        }
     }
 }
 
@@ -120,7 +145,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
             Work::View => view(step, slots, ctx)?,
             Work::Call => call(step, slots, ctx)?,
             Work::Fused(fused) => {
-                let outputs = allocate(step, slots)?;
+                let outputs = allocate(step, slots, &state.targets)?;
                 let inputs: SmallVec<[Value; 4]> =
                     step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
                 for slot in &step.dying {
@@ -216,31 +241,46 @@ fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
         slots[*slot as usize] = None;
     }
     let (out, aval) = &step.outputs[0];
-    let value = match step.prim.kernel_ref() {
-        Some(Kernel::Call(call)) => call(&step.params, &mut args, aval, ctx)?,
-        Some(Kernel::Reduce(_)) if aval.size() == 0 => Value::empty(aval.clone())?,
-        Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx)?,
-        _ => {
-            return Err(Error::Program(format!(
-                "{}: has no kernel",
-                step.prim.name()
-            )));
-        }
-    };
-    slots[*out as usize] = Some(value);
+    slots[*out as usize] = Some(kernel(step, &mut args, aval, ctx)?);
     Ok(())
+}
+
+/// The result of a kernel of its own, or of a reduction that no group took.
+pub(super) fn kernel(
+    step: &Step,
+    args: &mut SmallVec<[Value; 4]>,
+    aval: &Aval,
+    ctx: &Ctx<'_>,
+) -> Result<Value> {
+    match step.prim.kernel_ref() {
+        Some(Kernel::Call(call)) => call(&step.params, args, aval, ctx),
+        Some(Kernel::Reduce(_)) if aval.size() == 0 => Value::empty(aval.clone()),
+        Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx),
+        _ => Err(Error::Program(format!(
+            "{}: has no kernel",
+            step.prim.name()
+        ))),
+    }
 }
 
 /// Memory for the results of a fused step: that of an input which dies here and that nobody else
 /// refers to, where the step allows it, else fresh.
-fn allocate(step: &Step, slots: &mut [Option<Value>]) -> Result<SmallVec<[Value; 2]>> {
+fn allocate(
+    step: &Step,
+    slots: &mut [Option<Value>],
+    targets: &[(u32, Value)],
+) -> Result<SmallVec<[Value; 2]>> {
     // Among very many inputs the search would cost more than it saves.
     let mut donors: SmallVec<[u32; 8]> = step.dying.iter().copied().take(MANY).collect();
     if !step.in_place {
         donors.clear();
     }
     let mut outputs = SmallVec::new();
-    for (_, aval) in &step.outputs {
+    for (out, aval) in &step.outputs {
+        if let Some((_, target)) = targets.iter().find(|(s, _)| s == out) {
+            outputs.push(target.clone());
+            continue;
+        }
         let fits = |value: &mut Value| {
             value.aval().shape == aval.shape
                 && value.dtype().size() == aval.dtype.size()

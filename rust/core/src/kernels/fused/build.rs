@@ -156,6 +156,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
             instrs.push(Instr {
                 work,
+                code: node.code,
                 out: place[i],
                 args: node.args.map(address),
             });
@@ -181,6 +182,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             } else {
                 Work::Tile(lane)
             },
+            code: super::scalar::Code::Lane,
             out: output_base + k as u32,
             args: [place[x as usize], 0, 0],
         });

@@ -9,6 +9,7 @@
 //! How the work is divided depends on the program and its shape only, never on the number of
 //! threads, and partial results are combined in a fixed order: same inputs, same bits.
 
+mod bound;
 mod build;
 mod load;
 mod pairs;
@@ -18,8 +19,11 @@ mod reduce;
 mod row_tests;
 mod rows;
 mod run;
+mod scalar;
 #[cfg(test)]
 mod tests;
+
+pub use bound::BoundFused;
 
 use crate::aval::{DType, Shape};
 use crate::error::{Error, Result};
@@ -52,6 +56,7 @@ struct Node {
     work: Option<Work>,
     /// The operation that it is, where that is a single one.
     op: Option<LaneOp>,
+    code: scalar::Code,
     args: [u32; 3],
     dtype: DType,
     /// Whether the lane is slower when its result lies where an operand lies.
@@ -169,6 +174,7 @@ impl FusedBuilder {
         let reg = self.push(Node {
             work: None,
             op: None,
+            code: scalar::Code::Lane,
             args: [NONE; 3],
             dtype,
             long: false,
@@ -221,6 +227,7 @@ impl FusedBuilder {
                 Work::Tile(lane)
             }),
             op: Some(op),
+            code: scalar::code(op, dtype),
             args: registers,
             dtype: lane::result_dtype(op, dtype),
             long: lane::is_long(op),
@@ -245,6 +252,7 @@ impl FusedBuilder {
                 Work::Tile(lane)
             }),
             op: None,
+            code: scalar::Code::Lane,
             args: [x.0, NONE, NONE],
             dtype: to,
             long: false,
@@ -316,6 +324,8 @@ fn unit_cost(dtype: DType) -> f64 {
 #[derive(Debug, Clone, Copy)]
 struct Instr {
     work: Work,
+    /// How it is done for a single element.
+    code: scalar::Code,
     out: u32,
     args: [u32; 3],
 }

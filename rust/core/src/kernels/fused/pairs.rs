@@ -121,6 +121,7 @@ pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) {
             }
             if let Some(lane) = lane(first, second, left, dtype) {
                 nodes[j].work = Some(Work::Tile(lane));
+                nodes[j].code = super::scalar::Code::Lane;
                 nodes[j].op = None;
                 nodes[j].args = [a, b, other];
                 nodes[j].long = true;

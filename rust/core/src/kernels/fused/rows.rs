@@ -62,6 +62,7 @@ impl FusedBuilder {
         };
         self.cost += unit_cost(dtype);
         Ok(self.push(Node {
+            code: super::scalar::Code::Lane,
             work: Some(Work::Fold(kernels.rows, kernels.narrow)),
             op: None,
             args: [x.0, NONE, NONE],
@@ -79,6 +80,7 @@ impl FusedBuilder {
         let dtype = self.dtype(x);
         self.cost += 0.5 * unit_cost(dtype);
         self.push(Node {
+            code: super::scalar::Code::Lane,
             work: Some(Work::Expand(expand(dtype.size()))),
             op: None,
             args: [x.0, NONE, NONE],

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::load::{Source, splat};
 use super::plan::Walk;
 use super::reduce::{GROUP, Reduction};
-use super::{Fused, ReduceOp, Work};
+use super::{Fused, ReduceOp, Work, scalar};
 use crate::aval::{DType, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Ctx, Value, lane};
@@ -64,7 +64,7 @@ thread_local! {
 
 /// An address that threads share.
 #[derive(Debug, Clone, Copy)]
-struct Address(*mut u8);
+pub(super) struct Address(pub(super) *mut u8);
 
 // SAFETY: chunks write to disjoint elements behind it.
 unsafe impl Sync for Address {}
@@ -72,11 +72,12 @@ unsafe impl Sync for Address {}
 unsafe impl Send for Address {}
 
 /// What a run knows of its values.
-struct Bound {
-    sources: SmallVec<[Source; 8]>,
-    outputs: SmallVec<[Address; 4]>,
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) sources: SmallVec<[Source; 8]>,
+    pub(super) outputs: SmallVec<[Address; 4]>,
     /// For every reduction, where partial results that chunks leave go.
-    partials: SmallVec<[Address; 4]>,
+    pub(super) partials: SmallVec<[Address; 4]>,
 }
 
 /// How far a streaming pairwise reduction has come.
@@ -124,6 +125,12 @@ impl Fused {
             outputs: outputs.iter().map(|v| Address(v.as_mut_ptr())).collect(),
             partials: SmallVec::new(),
         };
+        self.run_bound(&mut bound, ctx)
+    }
+
+    /// Runs the program on memory that has been checked.
+    pub(super) fn run_bound(&self, bound: &mut Bound, ctx: &Ctx) -> Result<()> {
+        bound.partials.clear();
         let sizes = self
             .reductions
             .iter()
@@ -137,11 +144,12 @@ impl Fused {
             ));
             offset += size;
         }
+        let bound = &*bound;
         if self.plan.chunks == 1 {
             ctx.check()?;
-            self.chunk(&bound, 0);
+            self.chunk(bound, 0);
         } else {
-            ctx.for_each(self.plan.chunks, |chunk| self.chunk(&bound, chunk))?;
+            ctx.for_each(self.plan.chunks, |chunk| self.chunk(bound, chunk))?;
         }
         for (reduction, &Address(partial)) in self.reductions.iter().zip(&bound.partials) {
             // SAFETY: every chunk has left its partial results.
@@ -150,7 +158,7 @@ impl Fused {
         Ok(())
     }
 
-    fn check(&self, inputs: &[Value], outputs: &[Value]) -> Result<()> {
+    pub(super) fn check(&self, inputs: &[Value], outputs: &[Value]) -> Result<()> {
         let refuse = |what: String| Err(Error::Program(format!("fused group: {what}")));
         if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
             return refuse(format!(
@@ -188,7 +196,7 @@ impl Fused {
     }
 
     /// Reductions of nothing.
-    fn fill_empty(&self, outputs: &[Value]) -> Result<()> {
+    pub(super) fn fill_empty(&self, outputs: &[Value]) -> Result<()> {
         for reduction in &self.reductions {
             let value = &outputs[reduction.output];
             let elements = self.outputs[reduction.output].elements;
@@ -404,12 +412,16 @@ impl Chunk<'_> {
     unsafe fn execute(&mut self, from: usize, to: usize, n: usize) {
         let (table, row) = (self.table.as_slice(), self.fused.row);
         let null = std::ptr::null();
+        let is_single = self.fused.size == 1;
         for instr in &self.fused.instrs[from..to] {
             let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
             let out = table[instr.out as usize];
             // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the
             // lane was chosen for, with room for `n` elements, or for those of the rows of a tile.
             unsafe {
+                if is_single && scalar::step(instr.code, out, a, b) {
+                    continue;
+                }
                 match instr.work {
                     Work::Tile(lane) => lane(out, a, b, c, n),
                     Work::Row(lane) => lane(out, a, b, c, n / row),

@@ -110,6 +110,24 @@ pub fn lane(op: LaneOp, dtype: DType) -> Option<Lane> {
     table[op as usize][dtype as usize]
 }
 
+/// The result of an operation on single elements of a dtype of at most eight bytes, all as bits; `None` when
+/// the operation does not exist for it.
+pub fn number(op: LaneOp, dtype: DType, args: [u64; 3]) -> Option<u64> {
+    let lane =
+        lane(op, dtype).filter(|_| dtype.size() <= 8 && result_dtype(op, dtype).size() <= 8)?;
+    let mut out = 0u64;
+    let at = |i: usize| {
+        if i < op.arity() {
+            (&raw const args[i]).cast::<u8>()
+        } else {
+            std::ptr::null()
+        }
+    };
+    // SAFETY: each operand is one element of at most eight bytes, aligned to eight, and so is the result.
+    unsafe { lane((&raw mut out).cast(), at(0), at(1), at(2), 1) };
+    Some(out)
+}
+
 /// The lane that converts elements as NumPy's `astype` does: bool is "not zero", floats are
 /// truncated to integers (and saturate, NaN becoming 0), the imaginary part is dropped.
 pub fn cast_lane(from: DType, to: DType) -> Lane {

@@ -1,0 +1,218 @@
+//! What is noted while a function is prepared: which values its code looked at, and which arrays it met
+//! that are no arguments.
+
+use std::cell::RefCell;
+
+use cotan::aval::Kind;
+use cotan::kernels::Value;
+use cotan::{Array, Recording, array};
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::array::PyArray;
+use crate::convert::{references, same_elements};
+use crate::handle::compute;
+
+/// What was noted.
+#[derive(Default)]
+pub struct Noted {
+    /// Arrays that decided which way the code took, and their values.
+    pub guards: Vec<(Array, Value)>,
+    /// Arrays whose computation may fail, which the code wants to know.
+    pub roots: Vec<Array>,
+    /// Plain arrays that were met, and what was in them.
+    pub arrays: Vec<(Py<PyUntypedArray>, Value)>,
+    /// `Array`s that nothing follows, and which value each was.
+    pub handles: Vec<(Py<PyArray>, u64)>,
+    /// Functions that the program calls back.
+    pub callbacks: Vec<Py<PyAny>>,
+    /// What the code was refused, whether or not it took note.
+    failure: Option<PyErr>,
+}
+
+thread_local! {
+    static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
+}
+
+/// Notes what happens in this thread, until it is dropped.
+pub struct Session {
+    before: Option<Noted>,
+    _hold: array::Hold,
+}
+
+impl Session {
+    /// Begins, for what depends on the leaves of a recording.
+    pub fn begin(recording: &Recording) -> Session {
+        Session {
+            before: NOTED.replace(Some(Noted::default())),
+            _hold: array::Hold::new(recording),
+        }
+    }
+
+    /// What has been noted, once the code has run; the error that it was refused something with.
+    pub fn finish(self, py: Python<'_>) -> PyResult<Noted> {
+        let mut noted = NOTED.replace(None).unwrap_or_default();
+        if let Some(error) = noted.failure.take() {
+            return Err(error);
+        }
+        for (object, seen) in &noted.arrays {
+            if !same_elements(object.bind(py), seen)? {
+                return Err(refusal(
+                    py,
+                    &format!(
+                        "the function writes to a plain array of shape {} that it has read before, which a \
+                         replay would not repeat; make the array inside the function with zeros_like or ct.array, or \
+                         write to a copy",
+                        cotan::aval::tuple(seen.shape())
+                    ),
+                ));
+            }
+        }
+        // What the code made for itself, nobody can write to any more.
+        noted.arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.handles.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.handles.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        let is_view =
+            |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
+        (noted.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
+        noted.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        Ok(noted)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let noted = NOTED.replace(self.before.take());
+        drop(noted);
+    }
+}
+
+fn note(write: impl FnOnce(&mut Noted)) {
+    NOTED.with_borrow_mut(|noted| {
+        if let Some(noted) = noted {
+            write(noted);
+        }
+    });
+}
+
+/// Whether a function is being prepared in this thread.
+pub fn is_on() -> bool {
+    array::is_holding()
+}
+
+/// The error for what a replay cannot do, which names the line; it is raised at the end too, should
+/// the code go on.
+pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
+    let place = (py.import("cotan._prepare"))
+        .and_then(|m| m.call_method0("place"))
+        .and_then(|p| p.extract::<String>())
+        .unwrap_or_default();
+    let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
+    note(|noted| {
+        noted.failure.get_or_insert_with(|| error.clone_ref(py));
+    });
+    error
+}
+
+/// The error for a value that leaves as a plain number.
+pub fn left(py: Python<'_>, what: &str) -> PyErr {
+    refusal(
+        py,
+        &format!(
+            "{what} takes the value of an argument out of what is recorded, where a replay cannot follow it; \
+             compute with the array itself, branch on it with if or while, look at it with ct.hook or \
+             ct.showgrad, make it part of the result, or leave the function unprepared"
+        ),
+    )
+}
+
+/// Whether only the preparation follows an array, and no gradient inside it.
+pub fn is_only_held(array: &Array) -> bool {
+    array::held_by(array).is_some() && !array::is_followed(array)
+}
+
+/// Whether an array depends on the arguments of the function that is being prepared.
+pub fn is_held(array: &Array) -> bool {
+    array::held_by(array).is_some()
+}
+
+/// Refuses what a replay would not repeat.
+pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
+    if is_held(array) {
+        return Err(left(py, what));
+    }
+    Ok(())
+}
+
+/// The value of an array decides which way the code takes.
+pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    let value = compute(py, array)?;
+    if array::held_by(array).is_some() {
+        note(|noted| {
+            if !noted.guards.iter().any(|(a, _)| a.id() == array.id()) {
+                noted.guards.push((array.clone(), value.clone()));
+            }
+        });
+    }
+    Ok(value)
+}
+
+/// The value of an array leaves for Python: whole numbers and truth values as a decision, others not
+/// at all.
+pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if array::held_by(array).is_none() {
+        return compute(py, array);
+    }
+    if matches!(array.dtype().kind(), Kind::Bool | Kind::Integer) {
+        return guard(py, array);
+    }
+    Err(left(
+        py,
+        &format!("reading the value of an array ({})", array.aval()),
+    ))
+}
+
+/// An array is computed for the errors that this may lead to.
+pub fn root(array: &Array) {
+    if array::held_by(array).is_some() {
+        note(|noted| noted.roots.push(array.clone()));
+    }
+}
+
+/// An error that depends on values; code that catches it takes a way that nothing guards.
+pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
+    if array::held_by(array).is_some() {
+        let _ = refusal(
+            py,
+            &format!(
+                "an error that depends on values was raised and caught ({error}), and a replay could not tell \
+                 whether it would be raised again; leave the function unprepared"
+            ),
+        );
+    }
+}
+
+/// A function that will be called in each run: what it does to the outside is its own affair.
+pub fn called(function: &Bound<'_, PyAny>) {
+    note(|noted| noted.callbacks.push(function.clone().unbind()));
+}
+
+/// A plain array was read.
+pub fn met(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+    if !is_on() {
+        return Ok(());
+    }
+    // What is read-only now may be made writable again.
+    let value = crate::convert::copied(value)?;
+    note(|noted| noted.arrays.push((object.clone().unbind(), value)));
+    Ok(())
+}
+
+/// An `Array` was read.
+pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
+    if is_on() && array.tag() == 0 {
+        note(|noted| noted.handles.push((object.clone().unbind(), array.id())));
+    }
+}

@@ -1,0 +1,123 @@
+//! Programs that are run again: the same as a single run, whatever is held constant, in frames and without,
+//! from several threads; and numbers that are computed where they stand.
+
+use std::thread;
+
+use cotan::array::Prepared;
+use cotan::kernels::Value;
+use cotan::testing::Rng;
+use cotan::{Array, DType, gradient, sched};
+use proptest::prelude::*;
+
+use super::opt::same_bits;
+use super::sched::{close, random_program};
+
+fn never() -> bool {
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_prepared_program_gives_the_same(seed: u64, length in 1usize..30, mask in 0u8..16) {
+        let (program, inputs) = random_program(seed, length, DType::F64);
+        let plan = sched::plan(&program).unwrap();
+        let wanted = sched::run(&plan, inputs.clone(), &mut never).unwrap();
+        let held: Vec<bool> = (0..inputs.len()).map(|i| mask >> i & 1 == 1).collect();
+        let prepared = Prepared::new(&program, &held).unwrap();
+        let of = |wanted: bool| -> Vec<Value> {
+            let all = inputs.iter().zip(&held);
+            all.filter(|(_, h)| **h == wanted).map(|(v, _)| v.clone()).collect()
+        };
+        let nothing_held = !held.contains(&true);
+        let check = |outs: &[Value], wanted: &[Value]| {
+            for (a, b) in outs.iter().zip(wanted) {
+                if nothing_held {
+                    same_bits(a, b, &program);
+                } else {
+                    close(a, b, &program, 1e-12);
+                }
+            }
+        };
+        let constants = prepared.hold(of(true), &mut never).unwrap();
+        for _ in 0..2 {
+            let outs = prepared.run(&constants, &of(false), &[], &mut never).unwrap();
+            check(&outs, &wanted);
+            let Some(mut frame) = prepared.frame(&constants).unwrap() else {
+                continue;
+            };
+            for (i, value) in of(false).iter().enumerate() {
+                frame.write(i, value).unwrap();
+            }
+            prepared.run_in(&mut frame).unwrap();
+            check(frame.outs(), &wanted);
+            prepared.give_back(frame);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (program, inputs) = random_program(1, 5, DType::F64);
+    assert!(Prepared::new(&program, &[true]).is_err());
+    let prepared = Prepared::new(&program, &[false; 4]).unwrap();
+    let constants = prepared.hold(Vec::new(), &mut never).unwrap();
+    assert!(
+        prepared
+            .run(&constants, &inputs[1..], &[], &mut never)
+            .is_err()
+    );
+    let mut wrong = inputs.clone();
+    wrong.swap(0, 2);
+    assert!(prepared.run(&constants, &wrong, &[], &mut never).is_err());
+    assert!(prepared.hold(inputs, &mut never).is_err());
+}
+
+#[test]
+fn threads_share_a_prepared_program() {
+    let (program, inputs) = random_program(7, 20, DType::F64);
+    let prepared = Prepared::new(&program, &[false; 4]).unwrap();
+    let constants = prepared.hold(Vec::new(), &mut never).unwrap();
+    let wanted = prepared.run(&constants, &inputs, &[], &mut never).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let outs = prepared.run(&constants, &inputs, &[], &mut never).unwrap();
+                    (outs.iter().zip(&wanted)).for_each(|(a, b)| same_bits(a, b, &program));
+                }
+            });
+        }
+    });
+}
+
+/// Newton's method for the square root, looking at its values.
+fn root(a: &Array) -> cotan::Result<Array> {
+    let mut x = a.clone();
+    while x.mul(&x)?.sub(a)?.abs()?.item()? > 1e-12 {
+        x = x.add(&a.div(&x)?)?.mul(0.5)?;
+    }
+    Ok(x)
+}
+
+#[test]
+fn numbers_are_computed_where_they_stand() {
+    let mut rng = Rng::new(3);
+    for _ in 0..20 {
+        let number = 1.0 + (rng.bits() % 1000) as f64 / 7.0;
+        let found = root(&Array::from(number)).unwrap().item().unwrap();
+        assert!((found - number.sqrt()).abs() < 1e-12);
+        let slope = gradient(|v| root(&v[0]), &[(&Array::from(number)).into()]).unwrap();
+        let slope = slope[0].as_ref().unwrap().item().unwrap();
+        assert!((slope - 0.5 / number.sqrt()).abs() < 1e-9);
+    }
+    // Longer chains than are computed one by one.
+    let mut x = Array::from(1.0);
+    let mut wanted = 1.0f64;
+    for _ in 0..500 {
+        x = x.mul(1.0009765625).unwrap().add(0.25).unwrap();
+        wanted = wanted * 1.0009765625 + 0.25;
+    }
+    assert_eq!(x.item().unwrap(), wanted);
+}

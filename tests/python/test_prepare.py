@@ -1,0 +1,701 @@
+"""Prepared functions: the same results, whatever changes between calls."""
+
+import contextlib
+import gc
+import math
+import multiprocessing
+import pickle
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+X = np.linspace(-1.0, 2.0, 12)
+C = np.linspace(0.5, 1.5, 12)
+
+
+def seed(x, c):
+    return np.sum(np.sin(x) * np.cos(c))
+
+
+def flat(value):
+    """Leaves of a result, with None, in order."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in flat(item)]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in flat(item)]
+    return [value]
+
+
+def expect_same(got, wanted):
+    got, wanted = flat(got), flat(wanted)
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        assert type(a) is type(b)
+        if b is not None and not isinstance(b, ct.Tangent):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 10, 1000, 100_000])
+def test_results_are_the_same_bits(dtype, n):
+    rng = np.random.default_rng(n)
+    x, c = rng.standard_normal((2, n)).astype(dtype)
+    f = seed if dtype != "complex128" else lambda x, c: np.sum(np.abs(x * c))
+    g = ct.prepare(f, x, ct.const(c))
+    v = ct.prepare(f, x, c, transform="value_and_gradient")
+    for _ in range(3):
+        expect_same(g(x, c), ct.gradient(f, x, ct.const(c)))
+        expect_same(v(x, c), ct.value_and_gradient(f, x, c))
+        x = x + c
+    assert g.num_recordings == v.num_recordings == 1
+
+
+def test_the_code_does_not_run_again():
+    runs = SimpleNamespace(count=0)
+
+    def f(x):
+        runs.count += 1
+        return np.sum(x**2)
+
+    with pytest.raises(TypeError, match="changes count"):
+        ct.prepare(f, X)
+
+    def counted(x):
+        seen[0] += 1
+        return np.sum(x * x)
+
+    seen = np.zeros(1)
+    with pytest.raises(TypeError, match="changes"):
+        ct.prepare(counted, X)
+
+
+def test_python_is_not_run_again():
+    def f(x):
+        sys.audit("cotan.test")
+        return np.sum(x**2)
+
+    runs = []
+    AUDITED.append(runs)
+    g = ct.prepare(f, X)
+    for i in range(3):
+        expect_same(g(X + i), (2 * (X + i),))
+    AUDITED.clear()
+    assert len(runs) == 1
+
+
+AUDITED = []
+
+
+def _listen(event, _):
+    if event == "cotan.test" and AUDITED:
+        AUDITED[0].append(event)
+
+
+sys.addaudithook(_listen)
+
+
+def test_records_for_shapes_dtypes_and_structures():
+    g = ct.prepare(lambda x, p=None: np.sum(x * x) if p is None else np.sum(x * p["w"]))
+    for n in (3, 4, 3):
+        expect_same(g(np.arange(float(n))), (2 * np.arange(float(n)),))
+    assert g.num_recordings == 2
+    g(np.arange(3, dtype="f4"))
+    assert g.num_recordings == 3
+    got = g(X, {"w": C, "name": "a"})
+    expect_same(got[0], C)
+    expect_same(got[1]["w"], X)
+    assert got[1]["name"] is None
+    g(X, {"w": C, "name": "a"})
+    assert g.num_recordings == 4
+    g(X, {"w": C, "name": "b"})
+    assert g.num_recordings == 5
+
+
+def test_kinds_of_results():
+    def f(a, b, c, d):
+        return a * b * np.sum(c) * ct.sum(d)
+
+    args = (2.0, np.float32(3.0), np.ones(2), ct.array([1.0, 2.0]))
+    g = ct.prepare(f, *args)
+    got, wanted = g(*args), ct.gradient(f, *args)
+    for a, b in zip(got, wanted, strict=True):
+        assert type(a) is type(b)
+        assert np.array_equal(np.asarray(a), np.asarray(b))
+    assert ct.prepare(lambda x: x**2)(3) == (6.0,)
+
+
+@dataclass
+class Layer:
+    w: np.ndarray
+    b: np.ndarray
+    name: str = "layer"
+
+
+def test_structures():
+    def loss(layers, x):
+        for layer in layers:
+            x = np.tanh(x @ layer.w + layer.b)
+        return np.sum(x)
+
+    layers = [Layer(np.eye(3) * s, np.ones(3) * s) for s in (0.5, 0.25)]
+    x = np.arange(6.0).reshape(2, 3)
+    g = ct.prepare(loss, layers, ct.const(x))
+    for s in (1.0, 2.0):
+        layers = [Layer(layer.w * s, layer.b + s) for layer in layers]
+        got, wanted = g(layers, x)[0], ct.gradient(loss, layers, ct.const(x))[0]
+        for a, b in zip(got, wanted, strict=True):
+            assert type(a) is type(b)
+            expect_same([a.w, a.b], [b.w, b.b])
+    assert g.num_recordings == 1
+    g = ct.prepare(loss, wrt=["layers[*].b"])
+    expect_same(g(layers, x)[0][0].b, ct.gradient(loss, layers, x, wrt=["layers[*].b"])[0][0].b)
+    assert g(layers, x)[1] is None
+
+
+def test_branches_are_guards():
+    def f(x):
+        y = np.sum(x)
+        if y > 1:
+            return y * y
+        if y > 0:
+            return 3 * y
+        return np.sum(x**3)
+
+    g = ct.prepare(f, X)
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        x = rng.standard_normal(3)
+        expect_same(g(x), ct.gradient(f, x))
+    assert g.num_recordings == 4
+
+
+def test_loops_that_look_at_values():
+    def root(a):
+        x = a
+        while abs(x * x - a) > 1e-12:
+            x = 0.5 * (x + a / x)
+        return x
+
+    g = ct.prepare(root, 2.0)
+    for a in (2.0, 3.0, 100.0, 2.5, 1e6, 2.0):
+        assert g(a) == ct.gradient(root, a)
+
+
+def test_whole_numbers_that_leave_are_guards():
+    def f(x):
+        return x ** int(x) + round(x) * x + math.floor(x) * x
+
+    g = ct.prepare(f, 2.3)
+    for x in (2.3, 2.4, 3.6, 2.3, -1.0):
+        assert g(x) == ct.gradient(f, x)
+
+
+def test_an_index_by_value_is_a_guard():
+    table = np.array([1.0, 10.0, 100.0])
+
+    def f(x, i):
+        return np.sum(x[i] * table) + np.sum(x[x > 0])
+
+    g = ct.prepare(f)
+    for i in (np.array([0, 1, 1]), np.array([2, 2, 0])):
+        for x in (X, -X):
+            expect_same(g(x, i), ct.gradient(f, x, i))
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda x: float(ct.dropgrad(x)[0]) * np.sum(x),
+        lambda x: ct.dropgrad(x).__array__() @ x,
+        lambda x: print(x) or np.sum(x),
+        lambda x: np.sum(x) * len(f"{x[0]}"),
+        lambda x: ct.dropgrad(x).tolist()[0] * np.sum(x),
+    ],
+)
+def test_values_that_leave_are_refused(leak):
+    with pytest.raises(TypeError, match=r"prepare: .*test_prepare.py:\d+: .*(hook|is recorded)"):
+        ct.prepare(leak, X)
+
+
+def test_a_refusal_cannot_be_caught():
+    def f(x):
+        with contextlib.suppress(TypeError):
+            float(ct.dropgrad(x)[0])
+        return np.sum(x)
+
+    with pytest.raises(TypeError, match="prepare: "):
+        ct.prepare(f, X)
+
+
+def test_random_numbers_are_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(TypeError, match="random numbers"):
+        ct.prepare(lambda x: np.sum(x * np.random.standard_normal(12)), X)  # noqa: NPY002
+    with pytest.raises(TypeError, match="random numbers"):
+        ct.prepare(lambda x: np.sum(x * rng.standard_normal(12)), X)
+    with pytest.raises(TypeError, match="random numbers"):
+        ct.prepare(lambda x, r: np.sum(x * r.standard_normal(12)), X, rng)
+
+
+def test_what_it_closes_over_counts_with_its_present_value():
+    w = C.copy()
+    scale = 2.0
+
+    def f(x):
+        return np.sum(x * w * scale) + np.sum((w + 1) * x)
+
+    g = ct.prepare(f, X)
+    expect_same(g(X), ct.gradient(f, X))
+    w[3] = 7.0
+    expect_same(g(X), ct.gradient(f, X))
+    w *= 2
+    expect_same(g(X), ct.gradient(f, X))
+    scale = 5.0
+    expect_same(g(X), ct.gradient(f, X))
+    assert g.num_recordings >= 2
+
+
+SCALE = 3.0
+
+
+def helper(x):
+    return x * SCALE
+
+
+def test_names_of_modules_and_attributes(monkeypatch):
+    state = SimpleNamespace(rate=0.5, w=C.copy(), items=[1.0, 2.0], buffer=ct.array(C))
+
+    def f(x):
+        y = helper(x) * state.rate + np.sum(state.w) * x
+        return np.sum(y * state.items[1] * state.buffer)
+
+    g = ct.prepare(f, X)
+    expect_same(g(X), ct.gradient(f, X))
+    monkeypatch.setitem(globals(), "SCALE", 4.0)
+    expect_same(g(X), ct.gradient(f, X))
+    state.rate = 0.25
+    expect_same(g(X), ct.gradient(f, X))
+    state.w[0] = 100.0
+    expect_same(g(X), ct.gradient(f, X))
+    state.items[1] = 9.0
+    expect_same(g(X), ct.gradient(f, X))
+    state.buffer[2] = 5.0
+    expect_same(g(X), ct.gradient(f, X))
+
+
+class Model:
+    def __init__(self):
+        self.w = C.copy()
+        self.power = 2
+
+    def loss(self, x):
+        return np.sum(self.w * x**self.power)
+
+
+def test_methods():
+    model = Model()
+    g = ct.prepare(model.loss, X)
+    expect_same(g(X), ct.gradient(model.loss, X))
+    model.power = 3
+    expect_same(g(X), ct.gradient(model.loss, X))
+    model.w = model.w + 1
+    expect_same(g(X), ct.gradient(model.loss, X))
+
+
+def test_writes_to_the_outside_are_refused():
+    log, total, buffer = [], np.zeros(12), ct.array(np.zeros(3))
+
+    def lists(x):
+        log.append(1)
+        return np.sum(x)
+
+    def arrays(x):
+        y = np.sum(x * total)
+        total[0] += 1
+        return y
+
+    def handles(x):
+        buffer[0] = x[0]
+        return np.sum(x)
+
+    for f in (lists, arrays, handles):
+        with pytest.raises(TypeError, match="prepare: .*replay"):
+            ct.prepare(f, X)
+
+
+def test_constants_are_never_stale():
+    c = C.copy()
+    g = ct.prepare(seed, X, ct.const(c))
+    for _ in range(3):
+        expect_same(g(X, c), ct.gradient(seed, X, ct.const(c)))
+        c += 0.125
+    frozen = C.copy()
+    frozen.flags.writeable = False
+    expect_same(g(X, frozen), ct.gradient(seed, X, ct.const(frozen)))
+    expect_same(g(X, frozen), ct.gradient(seed, X, ct.const(frozen)))
+    frozen.flags.writeable = True
+    frozen[0] = 9.0
+    expect_same(g(X, frozen), ct.gradient(seed, X, ct.const(frozen)))
+    large = np.linspace(0, 1, 200_000)
+    x = large + 1
+    g = ct.prepare(seed, x, ct.const(large))
+    for _ in range(3):
+        expect_same(g(x, large), ct.gradient(seed, x, ct.const(large)))
+        large *= 0.5
+    handle = ct.array(C)
+    g = ct.prepare(seed, X, ct.const(handle))
+    for i in range(3):
+        expect_same(g(X, handle), ct.gradient(seed, X, ct.const(handle)))
+        handle[i] = 4.0
+
+
+def test_what_follows_from_constants_is_computed_once():
+    g = ct.prepare(seed, X, ct.const(C))
+    g(X, C)
+    with ct.profile() as p:
+        g(X, C)
+    assert "cos" in p.equations
+    assert p.equations["cos"] == 1  # that of x; the one of the constant is known
+
+
+def test_scalars_that_are_constant_are_fixed():
+    f = lambda x, n, s: np.sum(x**n) * s
+    g = ct.prepare(f, X, ct.const(2), ct.const(0.5))
+    for n, s in ((2, 0.5), (3, 0.5), (3, 0.25)):
+        expect_same(g(X, n, s), ct.gradient(f, X, ct.const(n), ct.const(s)))
+    assert g.num_recordings == 3
+
+
+def test_errors_that_depend_on_values():
+    def f(a):
+        return np.sum(np.linalg.cholesky(a))
+
+    good, bad = np.eye(3) * 2, -np.eye(3)
+    g = ct.prepare(f, good)
+    expect_same(g(good), ct.gradient(f, good))
+    with pytest.raises(np.linalg.LinAlgError):
+        g(bad)
+    expect_same(g(good), ct.gradient(f, good))
+
+    def safe(a):
+        try:
+            return np.sum(np.linalg.cholesky(a))
+        except np.linalg.LinAlgError:
+            return np.sum(a)
+
+    g = ct.prepare(safe, good)
+    expect_same(g(bad), ct.gradient(safe, bad))
+    with pytest.raises(TypeError, match="caught"):
+        ct.prepare(safe, bad)
+
+
+def test_exceptions_of_the_function_arrive():
+    def f(x):
+        if np.sum(x) > 0:
+            raise KeyError("no")
+        return np.sum(x * x)
+
+    g = ct.prepare(f)
+    with pytest.raises(KeyError, match="no"):
+        g(np.ones(3))
+    expect_same(g(-np.ones(3)), (-2 * np.ones(3),))
+    with pytest.raises(KeyError, match="no"):
+        g(np.ones(3))
+    with pytest.raises(ValueError, match="real scalar"):
+        ct.prepare(lambda x: x, X)
+
+
+def test_hooks_run_each_time(capsys):
+    seen = []
+
+    def look(ct_):
+        seen.append(np.array(ct_))
+        return 2 * ct_
+
+    def f(x):
+        return np.sum(ct.hook(look, x) ** 2)
+
+    g = ct.prepare(f, X)
+    assert seen == []
+    for i in range(3):
+        expect_same(g(X + i), (4 * (X + i),))
+    assert len(seen) == 3
+    assert g.num_recordings == 1
+    g = ct.prepare(lambda x: np.sum(ct.showgrad(x, "x")), X[:2])
+    g(X[:2])
+    g(X[:2])
+    assert capsys.readouterr().out.count("x") == 2
+    g = ct.prepare(lambda x: np.sum(ct.clip_gradient(x * x, -1, 1)), X)
+    expect_same(g(X), ct.gradient(lambda x: np.sum(ct.clip_gradient(x * x, -1, 1)), X))
+
+
+def test_rules_and_checkpoints():
+    @ct.adjoint
+    def double(x):
+        return 2 * x, lambda dy: (3 * dy,)
+
+    calls = []
+
+    @ct.adjoint(opaque=True)
+    def plain(x):
+        assert type(x) is np.ndarray
+        calls.append(1)
+        return np.sin(x), lambda dy: (dy * np.cos(x),)
+
+    def f(x):
+        return np.sum(double(plain(x)) * ct.checkpoint(lambda x: np.exp(np.sin(x)), x))
+
+    g = ct.prepare(f, X)
+    for i in range(3):
+        expect_same(g(X + i), ct.gradient(f, X + i))
+    assert g.num_recordings == 1
+
+
+def test_dropped_gradients_follow_their_values():
+    def f(x):
+        return np.sum(ct.dropgrad(x) * x) + np.sum(ct.nograd(np.exp)(x) * x)
+
+    @ct.adjoint
+    def rule(x):
+        scale = ct.dropgrad(np.max(x))
+        return x * scale, lambda dy: (dy * ct.dropgrad(dy) * scale,)
+
+    for h in (f, lambda x: np.sum(rule(x) ** 2)):
+        g = ct.prepare(h, X)
+        for i in range(3):
+            expect_same(g(X + i), ct.gradient(h, X + i))
+
+
+def test_functions_of_math():
+    def f(x):
+        return math.sin(x) * math.sqrt(x) + (math.exp(x) if math.isfinite(x) else 0.0)
+
+    g = ct.prepare(f, 2.0)
+    for x in (2.0, 3.0):
+        assert g(x) == ct.gradient(f, x)
+    with pytest.raises(ValueError, match="domain|nonnegative"):
+        g(-1.0)
+    assert g(3.0) == ct.gradient(f, 3.0)
+
+
+def test_nested_gradients():
+    def f(x):
+        (g,) = ct.gradient(lambda x: np.sum(x**3), x)
+        return np.sum(g * g)
+
+    g = ct.prepare(f, X)
+    expect_same(g(X), ct.gradient(f, X))
+    # A prepared function inside another gradient is the function itself.
+    h = ct.prepare(lambda x: np.sum(x**3), transform="gradient")
+    (got,) = ct.gradient(lambda x: np.sum(h(x)[0]), X)
+    np.testing.assert_allclose(got, 6 * X)
+    again = ct.prepare(lambda x: np.sum(h(x)[0]), X)
+    np.testing.assert_allclose(again(X)[0], 6 * X)
+
+
+def test_other_transforms():
+    f = lambda x: np.sum(np.sin(x) * x)
+    v = np.ones(12)
+    expect_same(ct.prepare(f, X, v, transform="hvp")(X, v), ct.hvp(f, X, v))
+    value = ct.prepare(lambda x, y: {"a": x * y, "b": [np.sum(x), "text"]}, X, C, transform="value")
+    got = value(X, C)
+    expect_same(got["a"], X * C)
+    assert got["b"][1] == "text"
+    assert type(got["b"][0]) is np.float64
+    with pytest.raises(ValueError, match="transform must be one of"):
+        ct.prepare(f, X, transform="jacobi")
+    y, back = ct.prepare(np.sin, X, transform="pullback")(X)
+    wanted_y, wanted = ct.pullback(np.sin, X)
+    expect_same(y, wanted_y)
+    expect_same(np.asarray(back(C)[0]), np.asarray(wanted(C)[0]))
+
+
+def test_levels():
+    def look(x):
+        assert ct.isderiving()
+        assert ct.nestlevel() == 1
+        return np.sum(x)
+
+    def plain(x):
+        assert not ct.isderiving()
+        return np.sum(x)
+
+    ct.prepare(look, X)
+    ct.prepare(plain, X, transform="value")
+    assert not ct.isderiving()
+
+
+def test_arrays_in_place_of_arguments():
+    w = ct.array(C)
+    g = ct.prepare(lambda: ct.sum(w * w * w), wrt=[w])
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(g()[w]), 3 * np.asarray(w) ** 2)
+        w[0] = 4.0
+    assert g.num_recordings == 1
+
+
+def test_decorators():
+    @ct.prepared
+    def cube(x):
+        return x**3
+
+    assert cube(2.0) == (12.0,)
+    assert cube(3.0) == (27.0,)
+    assert cube.num_recordings == 1
+    assert cube.__wrapped__(2.0) == 8.0
+
+
+def cube(x):
+    return np.sum(x**3)
+
+
+def test_pickles_by_its_function():
+    g = ct.prepare(cube, X, transform="value_and_gradient")
+    again = pickle.loads(pickle.dumps(g))
+    expect_same(again(X), g(X))
+    hvp = pickle.loads(pickle.dumps(ct.prepare(cube, X, C, transform="hvp")))
+    expect_same(hvp(X, C), ct.hvp(cube, X, C))
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(ct.prepare(lambda x: x, 1.0))
+
+
+def test_threads():
+    g = ct.prepare(seed, X, ct.const(C))
+    wanted = {i: ct.gradient(seed, X + i, ct.const(C + i))[0] for i in range(8)}
+    wrong = []
+
+    def run(i):
+        got = [g(X + i, C + i)[0] for _ in range(200)]
+        wrong.extend(y for y in got if not np.array_equal(y, wanted[i]))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+    assert g.num_recordings == 1
+
+
+def _in_child(g, x, connection):
+    connection.send(g(x, C)[0])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_fork():
+    x = np.linspace(0, 1, 12)
+    g = ct.prepare(seed, x, ct.const(C))
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(g, x, there))
+    child.start()
+    assert here.poll(60)
+    np.testing.assert_array_equal(here.recv(), g(x, C)[0])
+    child.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no setitimer")
+def test_interrupts():
+    x = np.ones((700, 700))
+
+    def f(x):
+        for _ in range(400):
+            x = np.tanh(x @ x)
+        return np.sum(x)
+
+    g = ct.prepare(f, x)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            g(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    small = ct.prepare(seed, X, ct.const(C))
+    expect_same(small(X, C), ct.gradient(seed, X, ct.const(C)))
+
+
+def test_out():
+    out = np.zeros(12)
+    g = ct.prepare(seed, X, ct.const(C), out=(out, None))
+    got = g(X, C)
+    assert got[0] is out
+    expect_same(got, ct.gradient(seed, X, ct.const(C)))
+    other = np.zeros(12)
+    assert g(X, C, out=(other, None))[0] is other
+    np.testing.assert_array_equal(other, out)
+    # Memory that is read and written.
+    x = X.copy()
+    g(x, C, out=(x, None))
+    np.testing.assert_array_equal(x, out)
+    c = C.copy()
+    g(X, c, out=(c, None))
+    np.testing.assert_array_equal(c, out)
+    g = ct.prepare(lambda a, b: np.sum(a * b), X, C)
+    a, b = X.copy(), C.copy()
+    g(a, b, out=(b, a))
+    np.testing.assert_array_equal(a, X)
+    np.testing.assert_array_equal(b, C)
+    g(a[::-1], b, out=(b, None))
+    np.testing.assert_array_equal(b, C)
+    value = np.zeros(())
+    v = ct.prepare(seed, X, ct.const(C), transform="value_and_gradient")
+    got = v(X, C, out=(value, (out, None)))
+    assert got[0] is value
+    assert float(value) == v(X, C)[0]
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ((np.zeros(11), None), r"out\[0\] has shape \(11,\), the result has \(12,\)"),
+        ((np.zeros(12, "f4"), None), r"out\[0\] is float32, the result is float64"),
+        ((np.broadcast_to(0.0, 12), None), r"out\[0\] is read-only"),
+        ((np.zeros(12), np.zeros(12)), r"out\[1\]"),
+        ((np.zeros(12),), "2"),
+        ((3.0, None), r"out\[0\]"),
+    ],
+)
+def test_out_is_checked(out, message):
+    g = ct.prepare(seed, X, ct.const(C))
+    with pytest.raises((TypeError, ValueError), match=message):
+        g(X, C, out=out)
+
+
+def test_memory_does_not_grow():
+    import tracemalloc
+
+    g = ct.prepare(seed, X, ct.const(C))
+    out = (np.zeros(12), None)
+    for _ in range(10):
+        g(X, C, out=out)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(1000):
+        g(X, C, out=out)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert after - before < 2000
+
+
+def test_recordings_are_bounded():
+    g = ct.prepare(lambda x: np.sum(x * x))
+    for n in range(1, 60):
+        g(np.ones(n))
+    assert g.num_recordings <= 32
+    g.clear()
+    assert g.num_recordings == 0
+    expect_same(g(X), (2 * X,))
