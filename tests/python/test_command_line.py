@@ -44,6 +44,15 @@ def test_show_a_program(tmp_path, capsys):
     assert "exp(" in out
 
 
+def test_pictures_of_what_was_loaded(saved, capsys):
+    assert main(["show", saved, "--dot", "--mermaid"]) == 0
+    out = capsys.readouterr().out
+    # The first half is known, too.
+    assert out.startswith("digraph")
+    assert "forward" in out
+    assert "flowchart" in out
+
+
 class Picture:
     """What a picture or a report will be: text, and a page."""
 
