@@ -150,6 +150,15 @@ fn with_batch(aval: &Aval, size: usize) -> Aval {
     }
 }
 
+/// Dtype and shape of one example's argument.
+fn one(aval: &Aval, batched: bool) -> Aval {
+    let mut aval = aval.clone();
+    if batched {
+        aval.shape.remove(0);
+    }
+    aval
+}
+
 /// A function with a rule of its own, for many examples: its value and its rule are those of the function,
 /// mapped.
 struct Many {
@@ -159,15 +168,6 @@ struct Many {
 }
 
 impl Many {
-    /// Dtypes and shapes of one example's arguments.
-    fn one(&self, aval: &Aval, batched: bool) -> Aval {
-        let mut aval = aval.clone();
-        if batched {
-            aval.shape.remove(0);
-        }
-        aval
-    }
-
     /// What is written for one example, for all of them. `x` are variables there, with a first axis where
     /// `batched`; so has everything that is given.
     fn map<'e>(
@@ -178,7 +178,7 @@ impl Many {
     ) -> Result<Vec<Option<V<'e>>>> {
         let builder = Builder::new();
         let vars: Vec<Var> = (x.iter().zip(batched))
-            .map(|(v, &batched)| builder.input("", &self.one(&v.aval(), batched)))
+            .map(|(v, &batched)| builder.input("", &one(&v.aval(), batched)))
             .collect();
         let handles: Vec<V<'_>> = vars.iter().map(|&v| builder.handle(v)).collect();
         let found = write(&handles)?;
@@ -228,7 +228,7 @@ impl Custom for Many {
 
     fn infer(&self, x: &[&Aval], output: usize) -> Result<Aval> {
         let one: Vec<Aval> = (x.iter().zip(&self.batched))
-            .map(|(aval, &batched)| self.one(aval, batched))
+            .map(|(aval, &batched)| one(aval, batched))
             .collect();
         let out = self.rule.infer(&one.iter().collect::<Vec<_>>(), output)?;
         Ok(with_batch(&out, self.size))
