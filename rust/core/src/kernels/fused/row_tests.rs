@@ -19,6 +19,28 @@ fn numbers(count: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
+/// A sum of many numbers whose own error is that of a few.
+#[derive(Clone, Copy, Default)]
+struct Sum(f64, f64);
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        let total = self.0 + x;
+        let rounded = if self.0.abs() >= x.abs() {
+            (self.0 - total) + x
+        } else {
+            (x - total) + self.0
+        };
+        *self = Sum(total, self.1 + rounded);
+    }
+
+    fn of(x: impl IntoIterator<Item = f64>) -> f64 {
+        let mut sum = Sum::default();
+        x.into_iter().for_each(|x| sum.add(x));
+        sum.0 + sum.1
+    }
+}
+
 /// Everything that a program of rows can do: a softmax over rows that are scaled, with a number for each row
 /// in its denominator; the denominators, the sums of columns and the whole sum are results too.
 fn program(dtype: DType, outer: usize, length: usize) -> Fused {
@@ -96,7 +118,7 @@ fn check<T: Element>(outer: usize, length: usize, to: fn(f64) -> T, from: fn(T) 
     }
 
     let [p, totals, columns, whole] = outs.each_ref().map(list);
-    let mut want_columns = vec![0.0; length];
+    let mut want_columns = vec![Sum::default(); length];
     let mut sizes = vec![0.0f64; length];
     for row in 0..outer {
         let y: Vec<f64> = (0..length)
@@ -104,9 +126,10 @@ fn check<T: Element>(outer: usize, length: usize, to: fn(f64) -> T, from: fn(T) 
             .collect();
         let most = y.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let e: Vec<f64> = y.iter().map(|y| (y - most).exp()).collect();
-        let total = e.iter().sum::<f64>() + extras[row] * one;
+        let sum = Sum::of(e.iter().copied());
+        let total = sum + extras[row] * one;
         // What the extra number cancels is lost whoever adds.
-        let bound = eps * (e.iter().sum::<f64>() + (extras[row] * one).abs());
+        let bound = eps * (sum + (extras[row] * one).abs());
         assert!(
             (totals[row] - total).abs() <= 8.0 * bound,
             "total {row} of ({outer}, {length})"
@@ -118,18 +141,18 @@ fn check<T: Element>(outer: usize, length: usize, to: fn(f64) -> T, from: fn(T) 
                 (got - want).abs() <= error,
                 "{got} is not {want} in ({outer}, {length})"
             );
-            want_columns[j] += got;
+            want_columns[j].add(got);
             sizes[j] += got.abs();
         }
     }
     for j in 0..length {
-        let error = (columns[j] - want_columns[j]).abs();
+        let error = (columns[j] - want_columns[j].0 - want_columns[j].1).abs();
         assert!(
             error <= 16.0 * eps * sizes[j],
             "column {j} of ({outer}, {length}): {error}"
         );
     }
-    let error = (whole[0] - want_columns.iter().sum::<f64>()).abs();
+    let error = (whole[0] - Sum::of(want_columns.iter().map(|s| s.0 + s.1))).abs();
     assert!(error <= 16.0 * eps * sizes.iter().sum::<f64>());
 }
 
