@@ -243,6 +243,8 @@ pub fn copy_elements(array: &Bound<'_, PyUntypedArray>, to: &Value) -> bool {
 }
 
 /// Writes a number to a float64 that nobody else refers to now.
+// Values are aligned.
+#[allow(clippy::cast_ptr_alignment)]
 pub fn set_number(to: &Value, number: f64) -> bool {
     if to.dtype() != DType::F64 || to.aval().size() != 1 {
         return false;

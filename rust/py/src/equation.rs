@@ -234,7 +234,7 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
 }
 
 /// A known number as the Python number of its kind.
-fn number<'py>(py: Python<'py>, dtype: DType, value: Complex<f64>) -> PyResult<Bound<'py, PyAny>> {
+fn number(py: Python<'_>, dtype: DType, value: Complex<f64>) -> PyResult<Bound<'_, PyAny>> {
     Ok(if dtype.is_complex() {
         value.into_pyobject(py)?.into_any()
     } else if dtype.is_inexact() {

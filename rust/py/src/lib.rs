@@ -1,6 +1,11 @@
 //! Python bindings of cotan: conversions and calls, no mathematics.
-// Python classes show themselves by `__repr__`, and what a function takes by value it takes from Python.
-#![allow(missing_debug_implementations, clippy::needless_pass_by_value)]
+// Python classes show themselves by `__repr__`, what a function takes by value it takes from Python, and
+// docstrings show what Python prints.
+#![allow(
+    missing_debug_implementations,
+    clippy::needless_pass_by_value,
+    clippy::doc_link_with_quotes
+)]
 
 mod align;
 mod array;

@@ -19,7 +19,6 @@ use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use crate::array::PyArray;
-use crate::transforms::nestlevel;
 use crate::ufunc_call::Ufuncs;
 
 thread_local! {
@@ -67,6 +66,15 @@ impl State {
     }
 }
 
+thread_local! {
+    /// How many recordings are going on in this thread, whether they differentiate or not.
+    static RECORDINGS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn recordings() -> usize {
+    RECORDINGS.get()
+}
+
 /// Counts a recording; the first one lifts the names.
 pub fn enter(py: Python<'_>) -> PyResult<()> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
@@ -83,11 +91,13 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
         state.set(py, true)?;
     }
     state.recordings += 1;
+    RECORDINGS.set(RECORDINGS.get() + 1);
     Ok(())
 }
 
 /// Counts a recording less; the last one takes the names back.
 pub fn leave(py: Python<'_>) {
+    RECORDINGS.set(RECORDINGS.get().saturating_sub(1));
     let mut state = state(py);
     state.recordings = state.recordings.saturating_sub(1);
     if state.recordings == 0
@@ -101,12 +111,12 @@ pub fn leave(py: Python<'_>) {
 pub fn after_fork_in_child(py: Python<'_>) {
     let mut state = state(py);
     if state.recordings > 0
-        && nestlevel() == 0
+        && recordings() == 0
         && let Err(error) = state.set(py, false)
     {
         error.write_unraisable(py, None);
     }
-    state.recordings = nestlevel();
+    state.recordings = recordings();
 }
 
 /// Lets a module have another class while something is recorded.
@@ -152,7 +162,7 @@ pub fn switch_lifting(on: bool) -> bool {
 /// Whether names are lifted for this thread.
 #[pyfunction]
 pub fn is_lifting() -> bool {
-    nestlevel() > 0 && ON.get()
+    recordings() > 0 && ON.get()
 }
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
@@ -281,7 +291,7 @@ impl StandIn {
             }
         }
         let result = self.original.bind(py).call(args, kwargs)?;
-        if self.creates && is_on && nestlevel() > 0 {
+        if self.creates && is_on && recordings() > 0 {
             return crate::make::buffer(&result, args);
         }
         Ok(result)

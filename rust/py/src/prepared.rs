@@ -343,7 +343,7 @@ impl PyPrepared {
             }
             let mut outs: SmallVec<[Value; 4]> =
                 frame.outs()[..variant.results].iter().cloned().collect();
-            let result = self.quickly(py, variant, &mut outs, buffers.as_deref())?;
+            let result = Self::quickly(py, variant, &mut outs, buffers.as_deref())?;
             drop(outs);
             program.give_back(frame);
             return Ok(Some(result));
@@ -362,8 +362,7 @@ impl PyPrepared {
             Err(Failure::Raised(error)) => return Err(error),
         };
         outs.truncate(variant.results);
-        self.quickly(py, variant, &mut outs, buffers.as_deref())
-            .map(Some)
+        Self::quickly(py, variant, &mut outs, buffers.as_deref()).map(Some)
     }
 
     /// The buffers of a call, checked.
@@ -384,22 +383,22 @@ impl PyPrepared {
         let known = (variant.buffers.lock())
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let buffers = match known.filter(|b| b.are(out) && out.is_exact_instance_of::<PyTuple>()) {
-            Some(known) => known,
-            None => {
-                let result = py.import("cotan._prepare")?.getattr("Result")?;
-                let mut numbers = Vec::with_capacity(variant.results);
-                for i in 0..variant.results {
-                    numbers.push(Some(result.call1((i,))?));
-                }
-                let template = self.structure(py, variant, &variant.trees, &mut numbers, None)?;
-                let made = Buffers::new(out, &template)?;
-                let old = (variant.buffers.lock())
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .replace(Arc::clone(&made));
-                drop(old);
-                made
+        let known = known.filter(|b| b.are(out) && out.is_exact_instance_of::<PyTuple>());
+        let buffers = if let Some(known) = known {
+            known
+        } else {
+            let result = py.import("cotan._prepare")?.getattr("Result")?;
+            let mut numbers = Vec::with_capacity(variant.results);
+            for i in 0..variant.results {
+                numbers.push(Some(result.call1((i,))?));
             }
+            let template = Self::structure(py, variant, &variant.trees, &mut numbers, None)?;
+            let made = Buffers::new(out, &template)?;
+            let old = (variant.buffers.lock())
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(Arc::clone(&made));
+            drop(old);
+            made
         };
         buffers.check(py, |i| variant.program.out_aval(i))?;
         Ok(Some(buffers))
@@ -455,8 +454,8 @@ impl PyPrepared {
             Some(buffers) => buffers.write(py, &mut outs)?,
             None => Vec::new(),
         };
-        let mut objects = self.objects(py, variant, outs, written)?;
-        self.structure(
+        let mut objects = Self::objects(py, variant, outs, written)?;
+        Self::structure(
             py,
             variant,
             &taken.trees,
@@ -468,7 +467,6 @@ impl PyPrepared {
 
     /// Results as the kinds of things that they stand for.
     fn objects<'py>(
-        &self,
         py: Python<'py>,
         variant: &Variant,
         outs: impl IntoIterator<Item = Value>,
@@ -485,7 +483,6 @@ impl PyPrepared {
 
     /// The result of a call by the quick way.
     fn quickly<'py>(
-        &self,
         py: Python<'py>,
         variant: &Variant,
         outs: &mut [Value],
@@ -498,13 +495,12 @@ impl PyPrepared {
         let outs = outs
             .iter_mut()
             .map(|out| std::mem::replace(out, variant.nothing.clone()));
-        let mut objects = self.objects(py, variant, outs, written)?;
-        self.structure(py, variant, &variant.trees, &mut objects, None)
+        let mut objects = Self::objects(py, variant, outs, written)?;
+        Self::structure(py, variant, &variant.trees, &mut objects, None)
     }
 
     /// The structure of the result, with these objects for its leaves.
     fn structure<'py>(
-        &self,
         py: Python<'py>,
         variant: &Variant,
         trees: &[Tree],

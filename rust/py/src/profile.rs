@@ -17,7 +17,6 @@ use pyo3::types::PyDict;
 /// ...     _ = ct.gradient(lambda x: np.sum(np.exp(x)), np.ones(3))
 /// >>> work.equations["exp"]
 /// 1
-#[allow(clippy::doc_link_with_quotes)]
 #[pyclass(frozen, name = "profile", module = "cotan")]
 pub struct PyProfile(Profile);
 

@@ -51,6 +51,8 @@ impl Session {
     }
 
     /// What has been noted, once the code has run; the error that it was refused something with.
+    // It ends here, whatever is returned.
+    #[allow(clippy::unused_self)]
     pub fn finish(self, py: Python<'_>) -> PyResult<Noted> {
         let mut noted = NOTED.replace(None).unwrap_or_default();
         if let Some(error) = noted.failure.take() {

@@ -55,7 +55,7 @@ pub fn same_structure(py: Python<'_>, a: &Tree, b: &Tree) -> PyResult<bool> {
             }
         }
         (Tree::Object(x, a), Tree::Object(y, b)) => {
-            class(x).is(&class(y)) && a.len() == b.len() && {
+            class(x).is(class(y)) && a.len() == b.len() && {
                 for ((k, a), (l, b)) in a.iter().zip(b) {
                     if !same_object(k.bind(py), l.bind(py))? || !same_structure(py, a, b)? {
                         return Ok(false);
@@ -74,7 +74,7 @@ pub fn same_structure(py: Python<'_>, a: &Tree, b: &Tree) -> PyResult<bool> {
                 _ => false,
             };
             let mut same =
-                form && class(&x.original).is(&class(&y.original)) && x.keys.len() == y.keys.len();
+                form && class(&x.original).is(class(&y.original)) && x.keys.len() == y.keys.len();
             for (k, l) in x.keys.iter().zip(&y.keys) {
                 same = same && same_object(k.bind(py), l.bind(py))?;
             }

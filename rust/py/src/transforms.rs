@@ -54,23 +54,6 @@ pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// Lifts names while something is recorded that is not differentiated, until it is dropped.
-pub struct Lifted<'py>(Python<'py>);
-
-impl<'py> Lifted<'py> {
-    /// Lifts.
-    pub fn enter(py: Python<'py>) -> PyResult<Lifted<'py>> {
-        crate::lift::enter(py)?;
-        Ok(Lifted(py))
-    }
-}
-
-impl Drop for Lifted<'_> {
-    fn drop(&mut self) {
-        crate::lift::leave(self.0);
-    }
-}
-
 /// Counts a recording, until it is dropped.
 pub struct Nested<'py>(Python<'py>, bool);
 

@@ -613,7 +613,7 @@ pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Boun
 }
 
 /// The same for an array that is given up: a computed one hands its memory over.
-pub fn hand_over<'py>(py: Python<'py>, array: Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
+pub fn hand_over(py: Python<'_>, array: Array, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
     if array.is_active() || !matches!(kind, Kind::NdArray) || array.value().is_none() {
         return present(py, &array, kind);
     }

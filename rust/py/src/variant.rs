@@ -154,13 +154,12 @@ impl Variant {
         if self.guards.is_empty() {
             return Ok(true);
         }
-        let choice = match self.choice.get() {
-            Some(choice) => choice,
-            None => {
-                let first = self.results;
-                let made = self.program.part(first, self.guards.len()).map_err(to_py)?;
-                self.choice.get_or_init(|| made)
-            }
+        let choice = if let Some(choice) = self.choice.get() {
+            choice
+        } else {
+            let first = self.results;
+            let made = self.program.part(first, self.guards.len()).map_err(to_py)?;
+            self.choice.get_or_init(|| made)
         };
         let values: Vec<Value> = (taken.leaves.iter().zip(&self.specs))
             .filter(|(_, s)| s.fixed.is_none())
@@ -286,7 +285,7 @@ pub fn plain(rank: Rank, handles: bool) -> Kind {
 }
 
 /// A value as the kind of thing that it stands for.
-pub fn handed<'py>(py: Python<'py>, value: Value, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
+pub fn handed(py: Python<'_>, value: Value, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
     match kind {
         Kind::Handle(rank) => wrap(py, Array::constant(own(value)?), rank),
         Kind::NdArray => to_ndarray(py, value),

@@ -40,7 +40,7 @@ pub struct Frame {
 
 #[derive(Debug)]
 enum Act {
-    Fused(usize, BoundFused),
+    Fused(usize, Box<BoundFused>),
     Call(usize, Vec<Value>, Value),
 }
 
@@ -185,7 +185,7 @@ impl Frame {
                 slots[*slot as usize] = Some(value.clone());
             }
             acts.push(match &step.work {
-                Work::Fused(fused) => Act::Fused(k, fused.bind(args, outs)?),
+                Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
                 Work::Call => Act::Call(k, args, outs[0].clone()),
                 Work::View | Work::Host(..) => return Ok(None),
             });

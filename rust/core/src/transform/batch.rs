@@ -39,12 +39,11 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
             .collect();
         let is_batched: SmallVec<[bool; 4]> = args.iter().map(|&a| varies[a as usize]).collect();
         if !is_batched.contains(&true) {
-            map[out as usize] = match params {
-                Params::Literal { dtype, value } => builder.complex_literal(*dtype, *value),
-                _ => {
-                    let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var).collect();
-                    builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(out))
-                }
+            map[out as usize] = if let Params::Literal { dtype, value } = params {
+                builder.complex_literal(*dtype, *value)
+            } else {
+                let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var).collect();
+                builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(out))
             };
             continue;
         }

@@ -374,13 +374,12 @@ impl Chunk<'_> {
                 Source::Splat(_) => {}
                 Source::Periodic(s, period) => {
                     let register = self.scratch.wrapping_add(input.offset);
-                    self.table[1 + k] = match s.inside(size, start, n, *period) {
-                        Some(ptr) => ptr.cast_mut(),
+                    self.table[1 + k] = if let Some(ptr) = s.inside(size, start, n, *period) {
+                        ptr.cast_mut()
+                    } else {
                         // SAFETY: as below.
-                        None => unsafe {
-                            s.gather(size, start, n, register);
-                            register
-                        },
+                        unsafe { s.gather(size, start, n, register) };
+                        register
                     };
                 }
                 // SAFETY: the tile lies in the space, and the register holds a tile.

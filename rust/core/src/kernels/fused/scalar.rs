@@ -1,5 +1,7 @@
 //! Groups over a single element: a straight line of numbers, without a call for what is one instruction of
 //! the machine.
+// Addresses are of aligned elements.
+#![allow(clippy::cast_ptr_alignment)]
 
 use crate::aval::DType;
 use crate::kernels::lane::LaneOp;
