@@ -119,14 +119,14 @@ def _apply(name: str, *args: Any, **windows: Sequence[int]) -> Any:
 
 def _groups(name: str, groups: Any, x: Any, w: Any, channels: tuple[int, int]) -> int:
     """Check the number of groups against the channels of images and kernels."""
-    groups = operator.index(groups)
+    count: int = operator.index(groups)
     inputs, results = channels
-    if groups < 1 or inputs % groups or results % groups:
+    if count < 1 or inputs % count or results % count:
         raise ValueError(
-            f"{name}: groups={groups} does not divide {inputs} channels and {results} results "
+            f"{name}: groups={count} does not divide {inputs} channels and {results} results "
             f"(images of shape {x.shape}, kernels of shape {w.shape})"
         )
-    return groups
+    return count
 
 
 def _same_axes(name: str, x: Any, w: Any) -> None:

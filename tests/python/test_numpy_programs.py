@@ -654,8 +654,7 @@ def test_an_array_has_what_an_ndarray_has():
 @pytest.mark.parametrize(
     "name",
     [
-        "byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "tobytes",
-        "tofile",
+        "byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags",
     ],
 )  # fmt: skip
 def test_methods_that_need_memory_are_refused_by_name(name):

@@ -74,8 +74,12 @@ def test_a_pullback_has_two_halves(back):
         for var in equations(half):
             assert f"%{var} = " in shown
     assert {"dw", "db", "dy", "w", "b", "x"} <= set(words(text))
-    assert kinds(text) >= {"cotan-bound", "cotan-cotangent", "cotan-residual", "cotan-gradient"}
+    assert kinds(text) >= {"cotan-bound", "cotan-cotangent", "cotan-residual", "cotan-never"}
     assert 'class="cotan-kept"' in text
+    dw, db, _ = back(np.ones(back.program.inputs[0].shape))
+    np.asarray(dw), np.asarray(db)
+    assert "cotan-gradient" in kinds(back.to_svg())
+    assert "cotan-never" not in kinds(back.to_svg())
 
 
 def test_what_is_kept_is_counted(back):

@@ -217,12 +217,20 @@ def test_an_index_by_value_is_a_guard():
         lambda x: ct.dropgrad(x).__array__() @ x,
         lambda x: print(x) or np.sum(x),
         lambda x: np.sum(x) * len(f"{x[0]}"),
-        lambda x: ct.dropgrad(x).tolist()[0] * np.sum(x),
     ],
 )
 def test_values_that_leave_are_refused(leak):
     with pytest.raises(TypeError, match=r"prepare: .*test_prepare.py:\d+: .*(hook|is recorded)"):
         ct.prepare(leak, X)
+
+
+def test_lists_of_values_are_followed():
+    def f(x):
+        return ct.dropgrad(x).tolist()[0] * np.sum(x)
+
+    g = ct.prepare(f)
+    for x in (X, 2 * X):
+        expect_same(g(x), ct.gradient(f, x))
 
 
 def test_a_refusal_cannot_be_caught():

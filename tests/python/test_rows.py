@@ -1,5 +1,4 @@
-"""Reductions over the last axes whose results are read again in the same pass, products with operands that
-repeat themselves: fused, and one equation at a time."""
+"""Reductions whose results are read again in the same pass, and products of repeated operands."""
 
 import numpy as np
 import pytest

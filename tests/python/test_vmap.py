@@ -1,10 +1,11 @@
 """Functions of one example over many: the same as a loop."""
 
-import cotan as ct
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import cotan as ct
 
 
 def loop(function, count, *columns):
@@ -135,8 +136,8 @@ def test_results_that_do_not_differ_are_repeated():
 
 def test_labels_pick_for_each_example(rng):
     logits, labels = rng.normal(size=(4, 3)), np.array([2, 0, -1, 1])
-    got = ct.vmap(lambda z, i: z[i])(logits, labels)
-    np.testing.assert_array_equal(got, logits[np.arange(4), labels])
+    got = ct.vmap(lambda z, i: z[np.reshape(i, 1)])(logits, labels)
+    np.testing.assert_array_equal(got, logits[np.arange(4), labels][:, None])
 
 
 def test_refusals(rng):
@@ -145,27 +146,23 @@ def test_refusals(rng):
         ct.vmap(lambda x: x if x[0] > 0 else -x)(x)
     with pytest.raises(ValueError, match=r"vmap: a has 3 examples, b has 2"):
         ct.vmap(lambda a, b: a + b)(x, x.T)
-    with pytest.raises(ValueError, match=r"vmap: c\['s'\] is a number.*in_axes"):
+    with pytest.raises(ValueError, match=r"vmap: c\.s is a number.*in_axes"):
         ct.vmap(lambda a, c: a)(x, {"s": 2.0})
     with pytest.raises(ValueError, match="no argument is an array"):
         ct.vmap(lambda a: a, in_axes=None)(x)
-    with pytest.raises(ValueError, match="in_axes has 2 entries for 1 arguments of f"):
-
-        def f(a):
-            return a
-
-        ct.vmap(f, in_axes=(0, None))(x)
+    with pytest.raises(ValueError, match="in_axes has 2 entries for 1 arguments of <lambda>"):
+        ct.vmap(lambda a: a, in_axes=(0, None))(x)
     with pytest.raises(TypeError, match="in_axes"):
         ct.vmap(lambda a: a, in_axes="rows")
     with pytest.raises(TypeError, match="out_axes"):
         ct.vmap(lambda a: a, out_axes=None)
     with pytest.raises(IndexError):
         ct.vmap(lambda a: a, in_axes=5)(x)
-    with pytest.raises(Exception, match="printer.*one example at a time"):
 
-        def printer(g):
-            print(g)
+    def printer(g):
+        print(g)
 
+    with pytest.raises(ValueError, match="printer.*one example at a time"):
         ct.vmap(lambda a: ct.gradient(lambda a: np.sum(ct.hook(printer, a) ** 2), a))(x)
 
 

@@ -12,7 +12,7 @@ use crate::convert::Borrow;
 use crate::error::OrRaise;
 use crate::error::enter;
 use crate::handle::wrap_result;
-use crate::transforms::Nested;
+use crate::transforms::{Nested, Tracing};
 use crate::tree::{Flattener, Kind, Position, Tree, present};
 
 /// An argument, taken apart if it is a batch.
@@ -85,6 +85,8 @@ pub fn call_vmap<'py>(
         .collect::<PyResult<_>>()?;
     let (tree, found) = {
         let _recording = Nested::enter(py, false)?;
+        // Indices are variables too.
+        let _tracing = Tracing::enter();
         let y = f
             .call1(PyTuple::new(py, one)?)
             .map_err(|error| looked_at(py, error))?;
