@@ -74,7 +74,7 @@ fn errors_of_the_parser_say_where() {
         (
             &TEXT.replace("f64[3], %c", "f64[3], %x"),
             1,
-            18,
+            21,
             "two inputs",
         ),
         (&TEXT.replace("%3: f64[3]", "%9: f64[3]"), 3, 4, "%3"),

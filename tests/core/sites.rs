@@ -5,7 +5,7 @@ use std::cell::Cell;
 use cotan::opt::{Passes, optimize};
 use cotan::prim::{Lines, Site, set_site_hook};
 use cotan::transform::{split, vjp};
-use cotan::{Array, DType, Program, Recording, array};
+use cotan::{Array, DType, Program, Recording, array, ops};
 
 thread_local! {
     static LINE: Cell<u32> = const { Cell::new(0) };
@@ -75,4 +75,16 @@ fn what_is_called_has_the_site_of_its_call_where_it_has_none() {
     let out = Array::call(&program, std::slice::from_ref(&leaf)).remove(0);
     let traced = array::trace(&recording, &[&out], &[leaf]).unwrap().0;
     assert_eq!(lines(&traced), [Some(7)]);
+}
+
+#[test]
+fn places_are_stored_once() {
+    let site = Site::new("a.py", 3, "f");
+    assert_eq!(site, Site::new("a.py", 3, "f"));
+    assert_ne!(site, Site::new("a.py", 4, "f"));
+    let pulled = site.pulled(ops::SIN, 0);
+    assert_eq!(pulled.place().unwrap().rule, Some(("sin", 0)));
+    assert_eq!(pulled.place().unwrap().to_string(), "a.py:3");
+    assert_eq!(Site::NONE.pulled(ops::SIN, 0), Site::NONE);
+    assert_eq!(Site::NONE.or(site), site);
 }

@@ -60,7 +60,8 @@ fn cotangents_that_nobody_reads_are_not_computed() {
     let (x, w) = (vector(&[1.0, 2.0]), vector(&[3.0, 4.0]));
     let f = |v: &[Array]| v[0].sin()?.mul(&v[1].exp()?);
     let (y, back) = pullback(f, &[Arg::from(&x), Arg::from(&w)]).unwrap();
-    let cts = back.apply(&ones_like(&y).unwrap()).unwrap();
+    assert_eq!(y.shape(), [2]);
+    let cts = back.apply(&vector(&[0.5, 2.0])).unwrap();
     let profile = Profile::default();
     profile.enter();
     let first = cts[0].as_ref().unwrap();
@@ -221,7 +222,7 @@ fn inputs_are_named() {
     let vjp = transform::vjp(&program, &[true]).unwrap();
     let text = vjp.program.to_string();
     assert!(
-        text.starts_with("program(%0 \"x\": f64[1], %1 \"ct\": f64[1])"),
+        text.starts_with("program(%x: f64[1], %ct: f64[1])"),
         "{text}"
     );
     assert_eq!(Program::parse(&text).unwrap(), vjp.program);

@@ -314,6 +314,7 @@ def test_the_stub_has_what_the_module_has():
         if isinstance(node, ast.ClassDef):
             cls = getattr(_core, name)
             members = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+            members |= {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}
             # Names that are looked up one by one are no member.
             assert members - {"__getattr__"} <= set(dir(cls)), name
             public = {n for n in vars(cls) if not n.startswith("_")}

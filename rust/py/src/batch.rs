@@ -1,5 +1,7 @@
 //! Functions of one example, for many at once.
 
+use std::cell::Cell;
+
 use cotan::array::{self, UNKNOWN};
 use cotan::transform::vmap;
 use cotan::{Array, Aval, Recording};
@@ -7,13 +9,41 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::{Rank, wrap};
+use crate::array::{PyArray, Rank, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
 use crate::error::enter;
 use crate::handle::wrap_result;
 use crate::transforms::{Nested, Tracing};
 use crate::tree::{Flattener, Kind, Position, Tree, present};
+
+thread_local! {
+    /// How many functions are being mapped in this thread.
+    static MAPPING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a function that is being mapped, until it is dropped.
+struct Mapping;
+
+impl Mapping {
+    fn enter() -> Mapping {
+        MAPPING.set(MAPPING.get() + 1);
+        Mapping
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        MAPPING.set(MAPPING.get() - 1);
+    }
+}
+
+/// Whether a function is being mapped and an array may differ between examples, so that nobody knows its
+/// value.
+#[pyfunction]
+pub fn is_mapped(x: &Bound<'_, PyArray>) -> PyResult<bool> {
+    Ok(MAPPING.get() > 0 && x.get().read()?.value().is_none() && x.get().read()?.tag() != 0)
+}
 
 /// An argument, taken apart if it is a batch.
 enum Given<'py> {
@@ -86,7 +116,7 @@ pub fn call_vmap<'py>(
     let (tree, found) = {
         let _recording = Nested::enter(py, false)?;
         // Indices are variables too.
-        let _tracing = Tracing::enter();
+        let _marks = (Tracing::enter(), Mapping::enter());
         let y = f
             .call1(PyTuple::new(py, one)?)
             .map_err(|error| looked_at(py, error))?;

@@ -133,6 +133,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::pullback,
         transforms::trace,
         batch::call_vmap,
+        batch::is_mapped,
         export::record,
         export::with_gradient,
         export::plain,

@@ -264,8 +264,6 @@ fn rows_of_all<'e>(b: &Batch<'_, 'e>) -> V<'e> {
     let skipped = usize::from(b.batched[0]);
     let rows = b.x[0].shape()[skipped];
     let index = b.full(1);
-    let from_end = index.compare(LT, index.number(0.0));
-    let index = from_end.select(index + rows as f64, index);
     let below = index.compare(LT, index.number(0.0));
     let above = index.compare(GE, index.number(rows as f64));
     let mut shape = Shape::from_elem(1, index.shape().len());

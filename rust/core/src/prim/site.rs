@@ -183,18 +183,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_stored_once() {
-        let site = Site::new("a.py", 3, "f");
-        assert_eq!(site, Site::new("a.py", 3, "f"));
-        assert_ne!(site, Site::new("a.py", 4, "f"));
-        let pulled = site.pulled(crate::ops::SIN, 0);
-        assert_eq!(pulled.place().unwrap().rule, Some(("sin", 0)));
-        assert_eq!(pulled.place().unwrap().to_string(), "a.py:3");
-        assert_eq!(Site::NONE.pulled(crate::ops::SIN, 0), Site::NONE);
-        assert_eq!(Site::NONE.or(site), site);
-    }
-
-    #[test]
     fn lines_nest_and_end() {
         assert!(!records_lines() && here().is_none());
         let outer = Lines::new();

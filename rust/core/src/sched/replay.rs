@@ -74,7 +74,7 @@ impl Replay {
     /// any: contiguous values that share no memory with the inputs.
     ///
     /// # Errors
-    /// Those of the steps, and [`crate::Error::Interrupted`].
+    /// Those of the steps, and [`Error::Interrupted`].
     pub fn run(
         &self,
         inputs: &[Value],
