@@ -1,0 +1,100 @@
+"""Prepared functions under threads, fork, interrupts; what they hold."""
+
+import gc
+import multiprocessing
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+from test_prepare import C, X, expect_same, seed
+
+import cotan as ct
+
+
+def test_threads():
+    g = ct.prepare(seed, X, ct.const(C))
+    wanted = {i: ct.gradient(seed, X + i, ct.const(C + i))[0] for i in range(8)}
+    wrong = []
+
+    def run(i):
+        got = [g(X + i, C + i)[0] for _ in range(200)]
+        wrong.extend(y for y in got if not np.array_equal(y, wanted[i]))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+    assert g.num_recordings == 1
+
+
+def _in_child(g, x, connection):
+    connection.send(g(x, C)[0])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_fork():
+    x = np.linspace(0, 1, 12)
+    g = ct.prepare(seed, x, ct.const(C))
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(g, x, there))
+    child.start()
+    assert here.poll(60)
+    np.testing.assert_array_equal(here.recv(), g(x, C)[0])
+    child.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no setitimer")
+def test_interrupts():
+    x = np.ones((700, 700))
+
+    def f(x):
+        for _ in range(400):
+            x = np.tanh(x @ x)
+        return np.sum(x)
+
+    g = ct.prepare(f, x)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            g(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    small = ct.prepare(seed, X, ct.const(C))
+    expect_same(small(X, C), ct.gradient(seed, X, ct.const(C)))
+
+
+def test_memory_does_not_grow():
+    import tracemalloc
+
+    g = ct.prepare(seed, X, ct.const(C))
+    out = (np.zeros(12), None)
+    for _ in range(10):
+        g(X, C, out=out)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(1000):
+        g(X, C, out=out)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert after - before < 2000
+
+
+def test_recordings_are_bounded():
+    g = ct.prepare(lambda x: np.sum(x * x))
+    for n in range(1, 60):
+        g(np.ones(n))
+    assert g.num_recordings <= 32
+    g.clear()
+    assert g.num_recordings == 0
+    expect_same(g(X), (2 * X,))
