@@ -7,10 +7,10 @@ import pickle
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import cotan
+from cotan._files import write
 
 _OPTIONAL = (
     "scipy",
@@ -76,7 +76,7 @@ def _show(options: argparse.Namespace) -> None:
             asked = True
     if options.html is not None:
         page = _call(saved, "html", "report", "html")
-        Path(options.html).write_text(page, encoding="utf-8")
+        write("show", options.html, page.encode())
         asked = True
     if not asked:
         program = saved if isinstance(saved, cotan.Program) else saved.program
@@ -140,6 +140,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; give the exit status: 0, 1 when it failed, 2 when it was not understood."""
     options = _parser().parse_args(arguments)
+    if sys.stdout is None:  # closed
+        return 0
     try:
         options.run(options)
         sys.stdout.flush()

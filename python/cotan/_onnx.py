@@ -5,14 +5,13 @@
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cotan import _core, _index
+from cotan._files import write
 from cotan._onnx_graph import (
     FIRST_ONLY,
     IR_VERSION,
@@ -306,7 +305,7 @@ def _write(
     g = Graph(symbols)
     model = _model(g, plain, inputs, outputs, dynamic)
     g.onnx.checker.check_model(model, full_check=True)
-    _save(model.SerializeToString(), Path(path))
+    write("to_onnx", path, model.SerializeToString())
 
 
 def _model(
@@ -387,25 +386,3 @@ def _info(g: Graph, name: str, type: Any) -> Any:
     symbol = {sizes: name for name, sizes in g.symbols.items()}
     dims = [symbol.get(n.values) if isinstance(n, Size) else n for n in shape]
     return g.onnx.helper.make_tensor_value_info(name, tensor_type(g.onnx, dtype), dims)
-
-
-def _save(data: bytes, path: Path) -> None:
-    """Write beside the target and rename, so that there is a whole file at any time."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"to_onnx: {path} is not a regular file")
-    # Through a link to what it points to.
-    path = path.resolve()
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # A temporary file is its owner's only; this one is to be as any other.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(beside).chmod(0o666 & ~mask)
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise

@@ -327,40 +327,40 @@ def halves_of(
     if not isinstance(what, _core.Pullback):
         raise TypeError(f"a picture shows a Program or a Pullback, not {type(what)}")
     back, forward = what.program, what.forward
+    given, left = back.inputs, back.outputs
     if forward is None:
         # A loaded pullback does not know any more what was run.
         residual = [
-            "cotangent" if v.name.startswith("dy") and i < len(back.inputs) else "residual"
-            for i, v in enumerate(back.inputs)
+            "cotangent" if v.name.startswith("dy") and i < len(given) else "residual"
+            for i, v in enumerate(given)
         ]
-        roles = Roles(residual, ["gradient"] * len(back.outputs))
+        roles = Roles(residual, ["gradient"] * len(left))
         read = Reader(back, roles, _positions(back, never, "d"))
         return [Half(graph(read, limit=limit, condensed=condensed), "backward")], []
+    made = forward.outputs
     # The results have names, `y` and paths in it; what is kept has none.
-    results = sum(v.name != "" for v in forward.outputs)
-    residuals = len(forward.outputs) - results
-    first = len(back.inputs) - residuals
-    roles = Roles(
-        ["cotangent"] * first + ["residual"] * residuals, ["gradient"] * len(back.outputs)
-    )
+    results = sum(v.name != "" for v in made)
+    residuals = len(made) - results
+    first = len(given) - residuals
+    roles = Roles(["cotangent"] * first + ["residual"] * residuals, ["gradient"] * len(left))
     read = Reader(back, roles, _positions(back, never, "d"))
-    for i, variable in enumerate(back.inputs[first:]):
+    for i, variable in enumerate(given[first:]):
         if not variable.name:
-            read.labels[first + i] = f"%{first + i} = forward %{forward.outputs[results + i].index}"
+            read.labels[first + i] = f"%{first + i} = forward %{made[results + i].index}"
     backward = graph(read, limit=limit, condensed=condensed)
-    active = {v.name.removeprefix("d") for v in back.outputs}
+    active = {v.name.removeprefix("d") for v in left}
     inputs = ["input" if v.name in active else "bound" for v in forward.inputs]
     roles = Roles(inputs, ["output"] * results + ["hidden"] * residuals)
     ahead = graph(Reader(forward, roles), limit=limit, condensed=condensed)
-    across = []
+    across: dict[tuple[int, int], None] = {}
     for i in range(residuals):
-        start = ahead.made_by.get(forward.outputs[results + i].index)
+        start = ahead.made_by.get(made[results + i].index)
         end = backward.made_by.get(first + i)
-        if start is not None and end is not None and (start, end) not in across:
-            across.append((start, end))
-    held = sum(size_of(v) for v in back.inputs[first:])
+        if start is not None and end is not None:
+            across[start, end] = None
+    held = sum(size_of(v) for v in given[first:])
     title = f"backward, keeps {bytes_text(held)}"
-    return [Half(ahead, "forward"), Half(backward, title, upward=True)], across
+    return [Half(ahead, "forward"), Half(backward, title, upward=True)], list(across)
 
 
 def _positions(program: _core.Program, names: Iterable[str], prefix: str) -> list[int]:

@@ -5,8 +5,17 @@ import inspect
 import pickle
 import random
 import sys
-from collections.abc import Callable
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -105,6 +114,7 @@ _WITHOUT_PARTS = (
     *(float, int, str, bool, complex, bytes, type(None), np.generic),
     *(type, BuiltinFunctionType),
 )
+_CONTAINERS = (set, frozenset, deque, array, bytearray)
 # So many items of containers are watched.
 _MANY = 1000
 _UNBOUND = object()
@@ -152,6 +162,13 @@ class _Search:
             self._called(value, names)
         elif isinstance(value, (list, tuple, dict)):
             self._items(value, names)
+        elif isinstance(value, _CONTAINERS):
+            self._note(value, "", list(value))
+        elif isinstance(value, Iterator):
+            raise TypeError(
+                "prepare: the function uses an iterator from outside, which a replay would not "
+                "move on; take from it outside and pass what it gives as an argument"
+            )
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             self.generators.append(value)
         elif not isinstance(value, ModuleType):
@@ -159,7 +176,9 @@ class _Search:
             if isinstance(call, FunctionType):
                 self._add(call, names)
                 names |= _names(call.__code__)
+            names = _with_methods(type(value), names)
             self._attributes(getattr(value, "__dict__", None), names)
+            self._class(value, names)
         elif not _is_library(value.__name__):
             self._attributes(vars(value), names)
 
@@ -177,9 +196,8 @@ class _Search:
         if isinstance(value, list):
             self._note(value, "", list(value))
         if isinstance(value, dict):
-            for key, item in list(value.items())[:_MANY]:
-                if isinstance(key, str):
-                    self._note(value, key, item)
+            self._note(value.keys(), "", list(value))
+            self._note(value.values(), "", list(value.values()))
         items = list(value.values()) if isinstance(value, dict) else value
         for item in items[:_MANY]:
             self._add(item, names)
@@ -189,6 +207,25 @@ class _Search:
             for name in sorted(names & members.keys()):
                 self._note(members, name, members[name])
                 self._add(members[name], names)
+            for name in sorted(names - members.keys()):
+                self._note(members, name, None)
+
+    def _class(self, value: Any, names: frozenset[str]) -> None:
+        """Note what code finds on the classes of an object."""
+        cls = type(value)
+        for name in sorted(names):
+            found = (vars(c) for c in cls.__mro__ if name in vars(c))
+            members = next(found, None)
+            if members is None or _is_library(members.get("__module__")):
+                continue
+            member = members[name]
+            if isinstance(member, MemberDescriptorType):
+                if hasattr(value, name):
+                    self._note(value, name, getattr(value, name))
+                    self._add(getattr(value, name), names)
+                continue
+            self._note(cls, name, member)
+            self._add(_function_of(member), names)
 
     def _function(self, function: Any) -> None:
         self._of = id(function)
@@ -212,6 +249,9 @@ class _Search:
             self._add(value, names)
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._add(value, names)
+        self._note(function, "__defaults__", function.__defaults__)
+        # Attributes of the function itself, which it finds by its name.
+        self._attributes(function.__dict__, names & function.__dict__.keys())
 
     def expect_same_random(self) -> None:
         """Refuse a function that has drawn random numbers."""
@@ -222,6 +262,26 @@ class _Search:
                     f"prepare: the function draws random numbers ({name}), which a replay would "
                     "repeat; draw them outside and pass them as an argument"
                 )
+
+
+def _function_of(member: Any) -> Any:
+    """Give the function behind a member of a class, if it is a method or a property."""
+    if isinstance(member, property):
+        return member.fget
+    return getattr(member, "__func__", member)
+
+
+def _with_methods(owner: type, names: frozenset[str]) -> frozenset[str]:
+    """Add the names in the methods with these names, and in the methods that those name."""
+    classes = [vars(c) for c in owner.__mro__ if not _is_library(c.__module__)]
+    work, done = set(names), set[str]()
+    while work:
+        name = work.pop()
+        done.add(name)
+        for members in classes:
+            code = getattr(_function_of(members.get(name)), "__code__", None)
+            work |= _names(code) - done
+    return frozenset(done)
 
 
 def _content(cell: Any) -> Any:
@@ -256,6 +316,9 @@ def _names(code: Any) -> frozenset[str]:
     names = set(code.co_names)
     for constant in code.co_consts:
         names |= _names(constant)
+        # `getattr(x, "w")`, `vars(x)["w"]`.
+        if isinstance(constant, str) and constant.isidentifier():
+            names.add(constant)
     return frozenset(names)
 
 

@@ -4,11 +4,11 @@ import dataclasses
 import html as _html
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from cotan import _core, _report_page
 from cotan._detect import recorded_lines
+from cotan._files import write
 from cotan._report_page import short, size_text
 
 #: In texts, lists are cut after so many entries.
@@ -186,7 +186,13 @@ class Report:
         return [h for h in self.held if path in h.cotangents]
 
     def bytes_only_for(self, path: str) -> int:
-        """Give the bytes that only the cotangent of one argument needs."""
+        """Give the bytes that only the cotangent of one argument needs.
+
+        Raises `ValueError` when there is no argument of this path.
+        """
+        known = [argument.path for argument in self.arguments]
+        if path not in known:
+            raise ValueError(f"bytes_only_for: there is no argument {path!r}; there are {known}")
         return sum(h.bytes for h in self.held if h.cotangents == [path])
 
     def __str__(self) -> str:
@@ -197,8 +203,8 @@ class Report:
         return _report_page.page(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of `html` to a file."""
-        Path(path).write_text(self.html(), encoding="utf-8")
+        """Write the page of `html` to a file, whole or not at all."""
+        write("save", path, self.html().encode())
 
     def _repr_html_(self) -> str:
         # A page in a frame: its style stays inside.

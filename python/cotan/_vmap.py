@@ -34,8 +34,9 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> C
     -------
     callable
         Takes the arguments of `function`, with an axis more where they are mapped, and gives
-        what it gives with an axis more: ndarrays, or `Array`s if an argument holds one. Results
-        that do not differ between examples are repeated.
+        what it gives with an axis more: ndarrays, or `Array`s if an argument holds one. Arrays
+        and floats that do not differ between examples are repeated; other objects (an int, a
+        string) stay as they are.
 
     Raises `ValueError` when the arguments have different numbers of examples, or none has
     examples, and when the function looks at values; `IndexError` for an axis that an array does

@@ -162,3 +162,15 @@ def test_repeated_operands():
         lambda c: np.sum(np.matmul(ct.dropgrad(c * 0 + big), half) * c[:, :2]), np.ones((1, 3))
     )
     np.testing.assert_allclose(got[0, :2], (big @ half)[0])
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_repeated_factors_that_are_not_finite(bad):
+    a = np.array([[1.0, 2.0], [3.0, -5.0], [-7.0, 1.0]])
+    y = np.asarray(ct.pullback(lambda v: np.broadcast_to(v, (3,)) @ a, np.array([bad]))[0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(y, np.full(3, bad) @ a)
+    b = np.array([[1.0, -3.0], [2.0, 1.0]])
+    (g,) = ct.gradient(lambda a: bad * np.sum(a @ b), np.ones((2, 2)))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(g, np.full((2, 2), bad) @ b.T)

@@ -4,9 +4,12 @@
 use cotan::Aval;
 use cotan::kernels::Value;
 use numpy::PyUntypedArray;
+use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,
+};
 
 use crate::array::PyArray;
 use crate::convert::{is_numpy_scalar, same_elements};
@@ -131,12 +134,37 @@ pub enum Watch {
     Name(Py<PyDict>, Py<PyString>, Py<PyAny>),
     /// A variable of a function around it.
     Cell(Py<PyAny>, Py<PyAny>),
-    /// The items of a list.
-    List(Py<PyList>, Vec<Py<PyAny>>),
+    /// An attribute that is not there.
+    Absent(Py<PyDict>, Py<PyString>),
+    /// An attribute of a class, or one with a place of its own in an object.
+    Attribute(Py<PyAny>, Py<PyString>, Py<PyAny>),
+    /// The items of a list, a set or another container, or the keys of a dictionary.
+    Items(Py<PyAny>, Vec<Py<PyAny>>),
     /// The elements of a plain array that can be written to.
     Elements(Py<PyUntypedArray>, Value),
     /// Which value an `Array` is.
     Handle(Py<PyArray>, u64),
+}
+
+/// A member of a class or of one that it derives from, as it stands there: a class method that is asked
+/// for is another object each time.
+fn member<'py>(
+    class: &Bound<'py, PyType>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    for class in class.mro() {
+        let members = class.getattr(intern!(class.py(), "__dict__"))?;
+        if members.contains(name)? {
+            return members.get_item(name);
+        }
+    }
+    Err(PyAttributeError::new_err(name.clone().unbind()))
+}
+
+/// Whether it holds a variable of an enclosing function.
+fn is_cell(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type();
+    class.name().is_ok_and(|name| name == "cell")
 }
 
 impl Watch {
@@ -157,18 +185,27 @@ impl Watch {
                 handle.get().read()?.id(),
             ));
         }
-        if let Ok(list) = owner.cast::<PyList>() {
-            return Ok(Watch::List(list.clone().unbind(), value.extract()?));
+        let name = name.cast::<PyString>()?;
+        if name.is_empty()? && value.is_exact_instance_of::<PyList>() && !is_cell(owner) {
+            return Ok(Watch::Items(owner.clone().unbind(), value.extract()?));
         }
+        let name = name.clone().unbind();
         if let Ok(dict) = owner.cast::<PyDict>() {
-            let name = name.cast::<PyString>()?.clone().unbind();
+            if value.is_none() && !dict.contains(&name)? {
+                return Ok(Watch::Absent(dict.clone().unbind(), name));
+            }
             return Ok(Watch::Name(
                 dict.clone().unbind(),
                 name,
                 value.clone().unbind(),
             ));
         }
-        Ok(Watch::Cell(owner.clone().unbind(), value.clone().unbind()))
+        let (object, value) = (owner.clone().unbind(), value.clone().unbind());
+        Ok(if is_cell(owner) {
+            Watch::Cell(object, value)
+        } else {
+            Watch::Attribute(object, name, value)
+        })
     }
 
     /// Whether nothing has changed.
@@ -182,12 +219,25 @@ impl Watch {
                 Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
                 Err(_) => Ok(false),
             },
-            Watch::List(list, items) => {
-                let now = list.bind(py);
-                if now.len() != items.len() {
+            Watch::Absent(names, name) => Ok(!names.bind(py).contains(name)?),
+            Watch::Attribute(object, name, value) => {
+                let object = object.bind(py);
+                let now = match object.cast::<PyType>() {
+                    Ok(class) => member(class, name.bind(py)),
+                    Err(_) => object.getattr(name),
+                };
+                match now {
+                    Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
+                    Err(_) => Ok(false),
+                }
+            }
+            Watch::Items(container, items) => {
+                let container = container.bind(py);
+                if container.len()? != items.len() {
                     return Ok(false);
                 }
-                for (now, item) in now.iter().zip(items) {
+                for (now, item) in container.try_iter()?.zip(items) {
+                    let now = now?;
                     if !now.is(item) && !same_object(&now, item.bind(py))? {
                         return Ok(false);
                     }
@@ -204,7 +254,10 @@ impl Watch {
         match self {
             Watch::Name(_, name, _) => format!("{} (a name or an attribute)", name.bind(py)),
             Watch::Cell(..) => "a variable of the function around it".into(),
-            Watch::List(..) => "a list that it uses".into(),
+            Watch::Absent(_, name) | Watch::Attribute(_, name, _) => {
+                format!("{} (an attribute)", name.bind(py))
+            }
+            Watch::Items(..) => "a list or another container that it uses".into(),
             Watch::Elements(_, value) => format!(
                 "an array of shape {} that it uses",
                 cotan::aval::tuple(value.shape())

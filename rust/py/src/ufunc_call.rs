@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use numpy::npyffi::PyUFuncObject;
 use pyo3::exceptions::PyRuntimeError;
@@ -62,8 +63,7 @@ impl Ufuncs {
         }
         self.0.push(ufunc);
         if lifted && let Some(last) = self.0.last() {
-            // SAFETY: as in `set`.
-            unsafe { *entry(last) = call as *mut c_void };
+            write(last, call as *mut c_void);
         }
         Ok(())
     }
@@ -77,10 +77,7 @@ impl Ufuncs {
             *own as *mut c_void
         };
         for ufunc in &self.0 {
-            // SAFETY: it is a ufunc, which we keep alive, and the interpreter is attached: nobody reads
-            // the field meanwhile. Either function may be called with what the interpreter calls it
-            // with.
-            unsafe { *entry(ufunc) = to };
+            write(ufunc, to);
         }
     }
 }
@@ -90,6 +87,14 @@ fn entry(ufunc: &Py<PyAny>) -> *mut *mut c_void {
     let object = ufunc.as_ptr().cast::<PyUFuncObject>();
     // SAFETY: it is a ufunc, and NumPy publishes the structure; no reference to it is made.
     unsafe { &raw mut (*object).fields.vectorcall }.cast()
+}
+
+/// Lets a ufunc be called by another function.
+fn write(ufunc: &Py<PyAny>, to: *mut c_void) {
+    // SAFETY: it is a ufunc, which we keep alive, and the field is an aligned pointer. Threads that read
+    // it meanwhile, where they run in parallel, find one function or the other, and either may be called
+    // with what the interpreter calls it with.
+    unsafe { AtomicPtr::from_ptr(entry(ufunc)) }.store(to, Ordering::Release);
 }
 
 /// What the interpreter calls in the place of NumPy's own entry.

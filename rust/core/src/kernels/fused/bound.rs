@@ -20,7 +20,8 @@ impl Fused {
     /// them lies in the memory of an input.
     pub fn bind(&self, inputs: Vec<Value>, outputs: Vec<Value>) -> Result<BoundFused> {
         self.check(&inputs, &outputs)?;
-        let sources = inputs.iter().map(|v| Source::new(v, &self.shape, false));
+        let sources = (self.inputs.iter().zip(&inputs))
+            .map(|(input, v)| Source::new(v, self.space(input), false));
         let bound = Bound {
             sources: sources.collect(),
             outputs: outputs.iter().map(|v| Address(v.as_mut_ptr())).collect(),

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::load::{Source, splat};
 use super::plan::Walk;
 use super::reduce::{GROUP, Reduction};
-use super::{Fused, ReduceOp, Work, scalar};
-use crate::aval::{DType, tuple};
+use super::{Fused, Input, ReduceOp, Work, scalar};
+use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Ctx, Value, lane};
 
@@ -117,8 +117,7 @@ impl Fused {
             // A donated input that is read after its place was written has to be read before.
             let place = places.binary_search_by_key(&value.as_ptr(), |&(ptr, _)| ptr);
             let clobbered = place.is_ok_and(|i| input.last_read > places[i].1);
-            let shape = input.row.as_ref().unwrap_or(&self.shape);
-            Source::new(value, shape, clobbered)
+            Source::new(value, self.space(input), clobbered)
         });
         let mut bound = Bound {
             sources: sources.collect(),
@@ -126,6 +125,11 @@ impl Fused {
             partials: SmallVec::new(),
         };
         self.run_bound(&mut bound, ctx)
+    }
+
+    /// The shape that an input broadcasts to: that of the rows for one with an element for each row.
+    pub(super) fn space<'a>(&'a self, input: &'a Input) -> &'a Shape {
+        input.row.as_ref().unwrap_or(&self.shape)
     }
 
     /// Runs the program on memory that has been checked.
@@ -168,7 +172,7 @@ impl Fused {
             ));
         }
         for (value, input) in inputs.iter().zip(&self.inputs) {
-            let target = input.row.as_ref().unwrap_or(&self.shape).as_slice();
+            let target = self.space(input).as_slice();
             let shape = value.shape();
             let fits = shape == target
                 || (shape.len() <= target.len()

@@ -36,8 +36,8 @@ pub(super) fn repeated(a: &Value, b: &Value, aval: &Aval, ctx: &Ctx) -> Result<O
     Ok(None)
 }
 
-/// The product where `b` (or else `a`) is the same all along the summed axis. `None` when a sum is not
-/// finite: then it depends on the single products what comes out.
+/// The product where `b` (or else `a`) is the same all along the summed axis. `None` when a sum or a factor
+/// is not finite: then it depends on the single products what comes out.
 fn summed(a: &Value, b: &Value, aval: &Aval, b_repeats: bool, ctx: &Ctx) -> Result<Option<Value>> {
     let (many, one) = if b_repeats {
         (a, cut(b, 1))
@@ -47,15 +47,7 @@ fn summed(a: &Value, b: &Value, aval: &Aval, b_repeats: bool, ctx: &Ctx) -> Resu
     // The summed axis is kept with a length of one, so that shapes broadcast as they are.
     let axis = many.shape().len() - 1 - usize::from(!b_repeats);
     let sums = reduce(ReduceOp::Sum, many, &[axis], ctx)?;
-    let finite = match aval.dtype {
-        DType::F32 => sums
-            .as_slice::<f32>()
-            .is_some_and(|x| x.iter().all(|x| x.is_finite())),
-        _ => sums
-            .as_slice::<f64>()
-            .is_some_and(|x| x.iter().all(|x| x.is_finite())),
-    };
-    if !finite {
+    if !is_finite(&sums) || !is_finite(&copy(&one, ctx)?) {
         return Ok(None);
     }
     let mut shape = Shape::from_slice(sums.shape());
@@ -73,6 +65,14 @@ fn summed(a: &Value, b: &Value, aval: &Aval, b_repeats: bool, ctx: &Ctx) -> Resu
         .finish()
         .run(&[sums, one], std::slice::from_ref(&out), ctx)?;
     Ok(Some(out))
+}
+
+/// Whether a contiguous value has finite elements only.
+fn is_finite(v: &Value) -> bool {
+    match v.dtype() {
+        DType::F32 => (v.as_slice::<f32>()).is_some_and(|x| x.iter().all(|x| x.is_finite())),
+        _ => (v.as_slice::<f64>()).is_some_and(|x| x.iter().all(|x| x.is_finite())),
+    }
 }
 
 /// The first element along an axis, counted from the last.
