@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cotan
-from cotan._files import write
 
 _OPTIONAL = (
     "scipy",
@@ -76,7 +75,7 @@ def _show(options: argparse.Namespace) -> None:
             asked = True
     if options.html is not None:
         page = _call(saved, "html", "report", "html")
-        write("show", options.html, page.encode())
+        cotan._core.write_file(options.html, page.encode())
         asked = True
     if not asked:
         program = saved if isinstance(saved, cotan.Program) else saved.program

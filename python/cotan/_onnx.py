@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from cotan import _core, _index
-from cotan._files import write
 from cotan._onnx_graph import (
     FIRST_ONLY,
     IR_VERSION,
@@ -305,7 +304,7 @@ def _write(
     g = Graph(symbols)
     model = _model(g, plain, inputs, outputs, dynamic)
     g.onnx.checker.check_model(model, full_check=True)
-    write("to_onnx", path, model.SerializeToString())
+    _core.write_file(path, model.SerializeToString())
 
 
 def _model(

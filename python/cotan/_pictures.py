@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any
 
 from cotan import _core
-from cotan._files import write
 from cotan._picture_graph import COLOURS, LIMIT, Box, Half, halves_of, never_computed
 from cotan._picture_layout import Layout, layered
 from cotan._picture_text import to_dot, to_mermaid
@@ -313,7 +312,7 @@ def to_svg(self: Any, path: str | PathLike[str] | None = None) -> str:
     """
     text = svg(self, never=never_computed(self))
     if path is not None:
-        write("to_svg", path, text.encode())
+        _core.write_file(path, text.encode())
     return text
 
 

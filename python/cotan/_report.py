@@ -8,7 +8,6 @@ from typing import Any
 
 from cotan import _core, _report_page
 from cotan._detect import recorded_lines
-from cotan._files import write
 from cotan._report_page import short, size_text
 
 #: In texts, lists are cut after so many entries.
@@ -204,7 +203,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page of `html` to a file, whole or not at all."""
-        write("save", path, self.html().encode())
+        _core.write_file(path, self.html().encode())
 
     def _repr_html_(self) -> str:
         # A page in a frame: its style stays inside.

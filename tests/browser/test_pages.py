@@ -88,8 +88,7 @@ def pictures(back):
 
 def test_the_pictures(browser, back, tmp_path):
     found = pictures(back)
-    if not found:
-        pytest.skip("there are no pictures in this version")
+    assert len(found) == 4
     for name, (what, markup) in found.items():
         path = tmp_path / f"{name}.html"
         path.write_text(f"<!DOCTYPE html><meta charset=utf-8><title>n</title><body>{markup}")

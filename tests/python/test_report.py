@@ -1,6 +1,8 @@
 """What a pullback holds and why, and what it never computed."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -146,3 +148,28 @@ def test_lines_of_another_recording_are_not_shown():
     assert plain.report().lines == []
     at = second.__code__.co_firstlineno + 1
     assert {line for _, line in filter(None, ct.explain(second, np.ones(3)).lines)} == {at}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on files")
+@pytest.mark.parametrize("write", ["back.report().save(path)", "back.to_svg(path)"])
+def test_an_old_page_stays_when_the_new_one_does_not_fit(write, tmp_path):
+    path = tmp_path / "page"
+    path.write_text("old")
+    code = (
+        "import resource, signal, sys, numpy as np, cotan as ct\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "path = sys.argv[1]\n"
+        "_, back = ct.pullback(lambda x: np.sum(np.sin(x) * x), np.ones(3))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n"
+        f"    {write}\n"
+        "except OSError as error:\n"
+        "    assert error.filename == path, error\n"
+        "    print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "refused\n", done.stderr
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["page"]

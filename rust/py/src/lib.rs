@@ -156,6 +156,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::is_lifting,
         lift::involves,
         saved::load_file,
+        saved::write_file,
         saved::load_memory,
         saved::restore_array,
         saved::restore_program,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cotan::Array;
 use cotan::array::Pullback;
-use cotan::io::{Kind as SavedKind, Saved};
+use cotan::io::{Kind as SavedKind, Saved, replace};
 use cotan::kernels::{Lane, Value};
 use cotan::{Aval, DType, Error, Foreign, Program};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -367,6 +367,16 @@ fn save(py: Python<'_>, saved: &Saved, path: &Bound<'_, PyAny>) -> PyResult<()> 
     // What cannot be saved is refused before there is a file.
     saved.apart().or_raise().map_err(|e| refused(py, e))?;
     let result = enter(py, |_| Ok(saved.save(path)))?;
+    result.map_err(|error| at(error, path))
+}
+
+/// Writes a file that is whole or, when something fails, not there; an old one stays whole then.
+#[pyfunction]
+pub fn write_file(py: Python<'_>, path: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<()> {
+    let path = &path_of(path)?;
+    let result = enter(py, |_| {
+        Ok(replace(path, |to| to.write_all(data).map_err(Error::from)))
+    })?;
     result.map_err(|error| at(error, path))
 }
 
