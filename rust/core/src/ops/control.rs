@@ -88,7 +88,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
-            batching: Batching::Each("it calls code of this process; `vmap` refuses it"),
+            batching: Batching::None("it calls code of this process"),
         },
         cost: Heavy,
         onnx: Onnx::None("it calls code of this process"),

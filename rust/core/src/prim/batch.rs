@@ -13,8 +13,8 @@ pub enum Batching {
     Leading,
     /// In its own way.
     Rule(BatchFn),
-    /// Example by example, for this reason.
-    Each(&'static str),
+    /// In no way, for this reason.
+    None(&'static str),
 }
 
 /// Writes a primitive for a batch; what it gives has the batch's axis first.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::aval::{Aval, Shape, SliceDim};
+use crate::aval::{Aval, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Batch, Batching, Class, Custom, Params, V, Var};
@@ -85,7 +85,10 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
                 Batching::Aligned => batch.aligned(),
                 Batching::Leading => batch.leading(),
                 Batching::Rule(rule) => rule(&batch),
-                Batching::Each(_) => each(&batch),
+                Batching::None(reason) => {
+                    let name = eqn.prim.name();
+                    return Err(Error::Program(format!("vmap: {name}: {reason}")));
+                }
             },
         }
         .var;
@@ -106,37 +109,6 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
     mapped.outputs.clone_from(&program.outputs);
     mapped.debug_verify();
     Ok(mapped)
-}
-
-/// One equation for each example.
-fn each<'e>(batch: &Batch<'_, 'e>) -> V<'e> {
-    let x = batch.x;
-    if batch.size == 0 {
-        let zero = x[0].with(x[0].emit.number(batch.out.dtype, 0.0));
-        return zero.broadcast_to(&batch.shape(&batch.out.shape));
-    }
-    let outs: Vec<V<'e>> = (0..batch.size)
-        .map(|k| {
-            let x: Vec<V<'e>> = (x.iter().zip(batch.batched))
-                .map(|(&x, &batched)| if batched { row(x, k) } else { x })
-                .collect();
-            x[0].apply(batch.prim, batch.params.clone(), &x[1..])
-        })
-        .collect();
-    outs[0].apply(ops::STACK, Params::None, &outs[1..])
-}
-
-/// One example.
-fn row(x: V<'_>, k: usize) -> V<'_> {
-    let shape = x.shape();
-    let dims: Vec<SliceDim> = (shape.iter().enumerate())
-        .map(|(axis, &len)| SliceDim {
-            start: if axis == 0 { k } else { 0 },
-            len: if axis == 0 { 1 } else { len },
-            step: 1,
-        })
-        .collect();
-    x.slice(&dims).reshape(&shape[1..])
 }
 
 fn with_batch(aval: &Aval, size: usize) -> Aval {
