@@ -37,7 +37,7 @@ def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Callable, list
 
 
 def held(ct: Any, x: Any) -> Any:
-    return ct.const(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+    return ct.const(x) if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f" else x
 
 
 def pick(w: Workload) -> Callable[[Any], tuple[Any, tuple[Any, ...]]]:

@@ -32,9 +32,10 @@ from cotan._ufunc_loop import finished
 @implements(np.sum)
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
         initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
-    plain_call = dtype is None and out is None and keepdims is False and where is True
+    plain_call = dtype is None and out is None and type(keepdims) is bool and where is True
     if plain_call and type(initial) is int and initial == 0:
-        return _core.sum(a, axis)  # the common case, without looking at what was not given
+        # The common case, without looking at what was not given.
+        return _core.sum(a, axis, keepdims)
     keepdims, where, dtype = either(keepdims, False), either(where, True), _loop(dtype, out)
     return written("sum", out, reduced(np.add, a, axis, dtype, keepdims, initial, where))
 
@@ -53,8 +54,13 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 
 def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
-                 initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
+    fold = getattr(_core, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
+                 initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+        given = initial is not np._NoValue or where is not np._NoValue or out is not None
+        if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
+            return fold(a, axis, bool(either(keepdims, False)))
         keepdims, where = either(keepdims, False), either(where, True)
         return written(name, out, reduced(ufunc, a, axis, None, keepdims, initial, where))
 
@@ -119,8 +125,8 @@ def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
 @implements(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          *, where: Any = True) -> Any:  # fmt: skip
-    if dtype is None and out is None and keepdims is False and where is True:
-        return _core.mean(a, axis)
+    if dtype is None and out is None and type(keepdims) is bool and where is True:
+        return _core.mean(a, axis, keepdims)
     keepdims, where = either(keepdims, False), either(where, True)
     x = _core.asarray(a, dtype)
     if where is True:

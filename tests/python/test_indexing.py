@@ -30,6 +30,12 @@ BASIC_KEYS = [
     slice(np.int64(0), np.int64(1)), (slice(None), slice(0, 0)), (slice(None), -3, slice(-4, -1)),
 ]  # fmt: skip
 ADVANCED_KEYS = [
+    (np.array([0, 1]), np.array([2, -1])), (np.array([[0], [-1]]), np.array([0, 2])),
+    (np.array([1, 0]), np.array([1]), np.array([[3], [0]])), (np.array([[1]]), np.array([0, 2, 2])),
+    np.array([True, False]), np.array([[True, False, True], [False, True, False]]),
+    (np.array([True, False]), np.array([1, 2])), (np.array([1, 0]), np.array([True, True, False])),
+    (np.array([True, True]), np.array([False, True, True]), np.array([3, 3])),
+    np.zeros((2, 3, 4), bool), (np.array([1]), np.zeros((3, 4), bool)),
     [0], [1, 0, 1], [], np.array([1, 0]), np.array([[0, 1], [1, 1]]), np.array([-1, -2]),
     np.array([0, 1], np.int32), np.array([0, 1], np.uint8), np.array(1), (np.array(1), 2),
     np.zeros((0,), int), np.zeros((2, 0), int), ([0, 1],), ([0, 1], [2, 0]), ([0, 1], 2),

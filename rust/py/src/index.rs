@@ -1,4 +1,5 @@
-//! `x[key]` and `x[key] = value`: basic keys here, index arrays and masks in `cotan._index`.
+//! `x[key]` and `x[key] = value`: basic keys here, index arrays and masks in `cotan._index` (the commonest
+//! ones are read in `advanced`).
 
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
@@ -179,6 +180,9 @@ pub fn getitem<'py>(
     let py = slf.py();
     let shape = slf.get().own_shape();
     let Some(basic) = basic(key, &shape)? else {
+        if let Some(taken) = crate::advanced::read(slf, key, &shape)? {
+            return Ok(taken);
+        }
         return py
             .import("cotan._index")?
             .call_method1("getitem", (slf, key));

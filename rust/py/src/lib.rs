@@ -7,6 +7,7 @@
     clippy::doc_link_with_quotes
 )]
 
+mod advanced;
 mod align;
 mod array;
 mod batch;

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use super::macros::unraw;
 use crate::kernels::LaneOp;
-use crate::prim::Partial::{MinusOne, One, Over, Steep, Times, Zero};
+use crate::prim::Partial::{MinusOne, MinusRatio, One, Over, Steep, Times, Zero};
 use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl};
 
 elementwise! { $
@@ -517,7 +517,7 @@ elementwise! { $
     DIV div(x, y) {
         types: Quotient,
         lane: Div,
-        partials: Some(|x, out, i| if i == 0 { Over(x[1]) } else { Times(-(out / x[1])) }),
+        partials: Some(|x, out, i| if i == 0 { Over(x[1]) } else { MinusRatio(out, x[1]) }),
         cost: Cheap,
         onnx: Onnx::Op("Div", 14),
         wgsl: Wgsl::Expr("({0} / {1})"),

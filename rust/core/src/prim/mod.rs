@@ -62,6 +62,9 @@ pub enum Partial<'e> {
     Times(V<'e>),
     /// Division by this (its conjugate in the reverse direction).
     Over(V<'e>),
+    /// Division by the second and multiplication by minus the first (their conjugates in the reverse
+    /// direction). The division comes first: the numerator's cotangent has the same one.
+    MinusRatio(V<'e>, V<'e>),
     /// Division by this, which is zero where the function is infinitely steep: a result that has no
     /// influence (its cotangent is 0) passes 0 on there, and not 0 divided by 0.
     Steep(V<'e>),

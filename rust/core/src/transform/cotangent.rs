@@ -42,6 +42,11 @@ impl<'e> Ct<'e> {
                 let (v, p) = meet(v, p);
                 v / p.conj_if_complex()
             }
+            Partial::MinusRatio(n, d) => {
+                let (v, d) = meet(v, d);
+                let (v, n) = meet(v / d.conj_if_complex(), n);
+                -(v * n.conj_if_complex())
+            }
         };
         if let Partial::Zero = partial {
             return Ct::Zero;
@@ -69,7 +74,7 @@ impl<'e> Ct<'e> {
     }
 
     /// In the space of a primal of this dtype and shape.
-    pub fn project(self, primal: &Aval) -> Ct<'e> {
+    fn project(self, primal: &Aval, builder: &'e Builder) -> Ct<'e> {
         let fit = |v: V<'e>| {
             let v = if v.dtype().is_complex() && !primal.dtype.is_complex() {
                 v.real()
@@ -93,7 +98,14 @@ impl<'e> Ct<'e> {
                 // a rule may also give a smaller one, which stands for its repetition.
                 let both = broadcast(&v.shape(), &primal.shape);
                 let v = both.map_or(v, |both| v.broadcast_to(&both));
-                Ct::Dense(v.sum_to(&primal.shape))
+                if v.shape() == primal.shape {
+                    return Ct::Dense(v);
+                }
+                // The sign changes once for each sum, not for each element of it.
+                Ct::Dense(match builder.made_by(v.var, &[ops::NEG]) {
+                    Some((_, args)) => -builder.handle(args[0]).sum_to(&primal.shape),
+                    None => v.sum_to(&primal.shape),
+                })
             }
         }
     }
@@ -196,7 +208,7 @@ impl<'e> Cotangents<'e> {
     /// Adds a contribution to the cotangent of a variable like `primal`.
     pub fn add(&mut self, var: Var, contribution: Ct<'e>, primal: &Aval) {
         let sum = self.unpack(self.of(var));
-        let contribution = contribution.project(primal);
+        let contribution = contribution.project(primal, self.builder);
         let sum = match (sum, contribution) {
             (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b)),
             _ => sum.plus(contribution, self.builder),

@@ -130,6 +130,11 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
                         let (t, p) = meet(t, p);
                         t / p
                     }
+                    Partial::MinusRatio(n, d) => {
+                        let (t, d) = meet(t, d);
+                        let (t, n) = meet(t / d, n);
+                        -(t * n)
+                    }
                     Partial::Where(c, true) => c.select(t, t.number(0.0)),
                     Partial::Where(c, false) => c.select(t.number(0.0), t),
                 };

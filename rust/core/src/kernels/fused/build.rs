@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::pairs;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
+use super::{pairs, rows};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, lane};
 
@@ -77,13 +77,16 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         inputs,
         row_inputs,
         requests,
-        rows,
+        rows: of_rows,
         split,
         cost,
     } = builder;
     let size = elements_of(&shape);
 
     pairs::combine(&mut nodes, &requests);
+    if let Some(split) = split.filter(|_| of_rows) {
+        rows::read_rows(&mut nodes, split.reduced);
+    }
     // Where each value is read last: a position among the nodes. Values that nothing needs are
     // never computed.
     let mut last = vec![NONE; nodes.len()];
@@ -166,7 +169,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
                 continue;
             };
             let reduction = Reduction::new(op, split, node.dtype, k, place[i], instrs.len());
-            reductions.extend(reduction.map(|r| r.over_rows(rows)));
+            reductions.extend(reduction.map(|r| r.over_rows(of_rows)));
         }
         if last[i] == i as u32 && place[i] >= slot_base {
             registers.give(place[i] - slot_base);
@@ -213,7 +216,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
     let tile = fitting(CACHE).max(fitting(SECOND_CACHE).min(SHORT_TILE)) / MIN_TILE * MIN_TILE;
     let tile = tile.min(size).max(1);
-    let row = split.filter(|_| rows).map(|s| s.reduced.max(1));
+    let row = split.filter(|_| of_rows).map(|s| s.reduced.max(1));
     // As many rows as fit, at least one.
     let tile = row.map_or(tile, |row| (tile / row).max(1) * row);
     let most_rows = row.map_or(1, |row| tile / row);

@@ -76,6 +76,8 @@ enum Work {
     Fold(rows::Fold, Lane),
     /// Repeats elements along their rows.
     Expand(rows::Expand),
+    /// An operation of the tile with one element for each row.
+    Along(rows::Along),
 }
 
 /// A requested result.

@@ -1,8 +1,9 @@
 //! Reductions: the kernels that fold a tile, and where partial results lie.
 //!
 //! Sums and products of rows are accumulated in `f64` for the narrower floats; everything else in
-//! the type itself (`f32` for the halves). Several accumulators run side by side, blocks and tiles
-//! are combined pairwise, so that errors grow with the logarithm of the length.
+//! the type itself (`f32` for the halves). Sums add up to eight elements in `f32` first, since every
+//! element would have to be converted otherwise. Several accumulators run side by side, blocks and
+//! tiles are combined pairwise, so that errors grow with the logarithm of the length.
 
 use num_complex::Complex;
 
@@ -49,6 +50,12 @@ trait Fold {
     const IDENTITY: Self::A;
     fn load(x: Self::T) -> Self::A;
     fn join(x: Self::A, y: Self::A) -> Self::A;
+    /// Accumulators within a block.
+    type B: Copy;
+    const FIRST: Self::B;
+    fn take(x: Self::T) -> Self::B;
+    fn meet(x: Self::B, y: Self::B) -> Self::B;
+    fn widen(x: Self::B) -> Self::A;
 }
 
 /// Folds one row.
@@ -90,31 +97,58 @@ fn fold_row<K: Fold>(x: &[K::T]) -> K::A {
 /// Folds up to `BLOCK` elements.
 #[inline(always)]
 fn fold_block<K: Fold>(x: &[K::T]) -> K::A {
-    match ACCUMULATORS / size_of::<K::A>() {
-        0..=32 => fold_lanes::<K, 32>(x),
-        64 => fold_lanes::<K, 64>(x),
-        _ => fold_lanes::<K, 128>(x),
+    match ACCUMULATORS / size_of::<K::B>() {
+        0..=32 => fold_wide::<K, 32>(x),
+        64 => fold_wide::<K, 64>(x),
+        _ => fold_wide::<K, 128>(x),
     }
 }
 
+/// Folds in the accumulators of blocks.
+#[inline(always)]
+fn fold_wide<K: Fold, const LANES: usize>(x: &[K::T]) -> K::A {
+    let mut acc = [K::FIRST; LANES];
+    side_by_side(&mut acc, x, K::FIRST, K::take, K::meet);
+    join_all::<K, LANES>(acc.map(K::widen))
+}
+
+/// Folds in the accumulators of results.
 #[inline(always)]
 fn fold_lanes<K: Fold, const LANES: usize>(x: &[K::T]) -> K::A {
     let mut acc = [K::IDENTITY; LANES];
+    side_by_side(&mut acc, x, K::IDENTITY, K::load, K::join);
+    join_all::<K, LANES>(acc)
+}
+
+/// Takes elements into as many accumulators as there are, in turn.
+#[inline(always)]
+fn side_by_side<T: Copy, A: Copy, const LANES: usize>(
+    acc: &mut [A; LANES],
+    x: &[T],
+    identity: A,
+    load: impl Fn(T) -> A,
+    join: impl Fn(A, A) -> A,
+) {
     let (chunks, rest) = x.as_chunks::<LANES>();
     for chunk in chunks {
         for (acc, &x) in acc.iter_mut().zip(chunk) {
-            *acc = K::join(*acc, K::load(x));
+            *acc = join(*acc, load(x));
         }
     }
     if !rest.is_empty() {
-        let mut padded = [K::IDENTITY; LANES];
+        let mut padded = [identity; LANES];
         for (padded, &x) in padded.iter_mut().zip(rest) {
-            *padded = K::load(x);
+            *padded = load(x);
         }
         for (acc, &x) in acc.iter_mut().zip(&padded) {
-            *acc = K::join(*acc, x);
+            *acc = join(*acc, x);
         }
     }
+}
+
+/// Joins accumulators pairwise.
+#[inline(always)]
+fn join_all<K: Fold, const LANES: usize>(mut acc: [K::A; LANES]) -> K::A {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -188,8 +222,10 @@ leveled! {
 }
 
 /// `fold_of!(name, T => A, identity, |x| load, |x, y| join)`: the kernels of one reduction.
+///
+/// `, in B, |x| take` behind the type of accumulators says in which type blocks are accumulated.
 macro_rules! kernels_of {
-    ($dtype:ident, $t:ty => $acc:ident $a:ty, $identity:expr,
+    ($dtype:ident, $t:ty => $acc:ident $a:ty, in $b:ty, |$k:ident| $take:expr, $identity:expr,
      |$l:ident| $load:expr, |$x:ident, $y:ident| $join:expr) => {{
         struct Elements;
         impl Fold for Elements {
@@ -203,6 +239,20 @@ macro_rules! kernels_of {
             #[inline(always)]
             fn join($x: $a, $y: $a) -> $a {
                 $join
+            }
+            type B = $b;
+            const FIRST: $b = $identity;
+            #[inline(always)]
+            fn take($k: $t) -> $b {
+                $take
+            }
+            #[inline(always)]
+            fn meet($x: $b, $y: $b) -> $b {
+                $join
+            }
+            #[inline(always)]
+            fn widen(x: $b) -> $a {
+                x.into()
             }
         }
         struct Partials;
@@ -218,6 +268,20 @@ macro_rules! kernels_of {
             fn join($x: $a, $y: $a) -> $a {
                 $join
             }
+            type B = $a;
+            const FIRST: $a = $identity;
+            #[inline(always)]
+            fn take(x: $a) -> $a {
+                x
+            }
+            #[inline(always)]
+            fn meet($x: $a, $y: $a) -> $a {
+                $join
+            }
+            #[inline(always)]
+            fn widen(x: $a) -> $a {
+                x
+            }
         }
         let level = Level::best();
         Some(Kernels {
@@ -229,14 +293,23 @@ macro_rules! kernels_of {
             narrow: lane::cast_lane(DType::$acc, DType::$dtype),
         })
     }};
+    ($dtype:ident, $t:ty => $acc:ident $a:ty, $identity:expr,
+     |$l:ident| $load:expr, |$x:ident, $y:ident| $join:expr) => {
+        kernels_of!($dtype, $t => $acc $a, in $a, |$l| $load, $identity,
+            |$l| $load, |$x, $y| $join)
+    };
 }
 
 /// The four reductions of a float type, accumulated in another.
 macro_rules! float_kernels {
     ($op:expr, $dtype:ident, $t:ty => $acc:ident $a:ident, |$l:ident| $load:expr) => {
+        float_kernels!($op, $dtype, $t => $acc $a, in $a, |$l| $load, |$l| $load)
+    };
+    ($op:expr, $dtype:ident, $t:ty => $acc:ident $a:ident, in $b:ident, |$k:ident| $take:expr,
+     |$l:ident| $load:expr) => {
         match $op {
             ReduceOp::Sum => {
-                kernels_of!($dtype, $t => $acc $a, 0.0, |$l| $load, |x, y| x + y)
+                kernels_of!($dtype, $t => $acc $a, in $b, |$k| $take, 0.0, |$l| $load, |x, y| x + y)
             }
             ReduceOp::Prod => {
                 kernels_of!($dtype, $t => $acc $a, 1.0, |$l| $load, |x, y| x * y)
@@ -298,14 +371,16 @@ pub(super) fn kernels(op: ReduceOp, dtype: DType, rows: bool) -> Option<Kernels>
         (DType::I32, _) => integer_kernels!(op, I32, i32),
         (DType::I64, _) => integer_kernels!(op, I64, i64),
         (DType::F16, true) => {
-            float_kernels!(op, F16, F16Bits => F64 f64, |x| f64::from(x.to_f32()))
+            float_kernels!(op, F16, F16Bits => F64 f64, in f32, |x| x.to_f32(), |x| f64::from(x.to_f32()))
         }
         (DType::F16, false) => float_kernels!(op, F16, F16Bits => F32 f32, |x| x.to_f32()),
         (DType::Bf16, true) => {
-            float_kernels!(op, Bf16, Bf16Bits => F64 f64, |x| f64::from(x.to_f32()))
+            float_kernels!(op, Bf16, Bf16Bits => F64 f64, in f32, |x| x.to_f32(), |x| f64::from(x.to_f32()))
         }
         (DType::Bf16, false) => float_kernels!(op, Bf16, Bf16Bits => F32 f32, |x| x.to_f32()),
-        (DType::F32, true) => float_kernels!(op, F32, f32 => F64 f64, |x| f64::from(x)),
+        (DType::F32, true) => {
+            float_kernels!(op, F32, f32 => F64 f64, in f32, |x| x, |x| f64::from(x))
+        }
         (DType::F32, false) => float_kernels!(op, F32, f32 => F32 f32, |x| x),
         (DType::F64, _) => float_kernels!(op, F64, f64 => F64 f64, |x| x),
         (DType::C64, true) => complex_kernels!(op, C64, f32 => C128 f64),

@@ -179,3 +179,72 @@ fn results_of_rows_are_read_in_their_pass() {
         );
     }
 }
+
+/// `op(x, y)` and `op(y, x)` where `y` has one element for each row.
+fn check_along<T: Element>(length: usize, to: fn(f64) -> T, ops: &[(LaneOp, fn(T, T) -> T)]) {
+    let rows = 5;
+    let elements = |count, seed| -> Vec<T> { numbers(count, seed).into_iter().map(to).collect() };
+    let (xs, ys) = (elements(rows * length, 1), elements(rows, 2));
+    for &(op, exact) in ops {
+        for turned in [false, true] {
+            let mut f = FusedBuilder::with_rows(&[rows, length], 1);
+            let x = f.input(T::DTYPE);
+            let y = f.row_input(T::DTYPE, &[rows]);
+            let wide = f.expand(y);
+            // Once from an input and once in the place of an operand that dies.
+            let order = |x: Reg| if turned { [wide, x] } else { [x, wide] };
+            let first = f.op(op, &order(x)).unwrap();
+            let negated = f.op(LaneOp::Neg, &[first]).unwrap();
+            let second = f.op(op, &order(negated)).unwrap();
+            f.output(second);
+            let fused = f.finish();
+            let along = |i: &&Instr| matches!(i.work, Work::Along(_));
+            let expected = if length < 64 { 0 } else { 2 };
+            assert_eq!(fused.instrs.iter().filter(along).count(), expected);
+            let out = Value::empty(Aval::new(T::DTYPE, &[rows, length])).unwrap();
+            let inputs = [
+                Value::from_slice(&[rows, length], &xs).unwrap(),
+                Value::from_slice(&[rows], &ys).unwrap(),
+            ];
+            let stop = AtomicBool::new(false);
+            let outs = std::slice::from_ref(&out);
+            fused.run(&inputs, outs, &Ctx::new(&stop, 1)).unwrap();
+            let call = |x: T, y: T| if turned { exact(y, x) } else { exact(x, y) };
+            let want: Vec<T> = (xs.chunks(length).zip(&ys))
+                .flat_map(|(row, &y)| row.iter().map(move |&x| (x, y)))
+                .map(|(x, y)| {
+                    let [zero, first] = [to(0.0), call(x, y)];
+                    call(ops[1].1(zero, first), y)
+                })
+                .collect();
+            let want = Value::from_slice(&[rows, length], &want).unwrap();
+            assert!(out.same_bits(&want), "{op:?} {turned} {length}");
+        }
+    }
+}
+
+#[test]
+fn operations_read_the_elements_of_rows() {
+    for length in [10, 63, 64, 100, 1024] {
+        check_along::<f32>(
+            length,
+            |x| x as f32,
+            &[
+                (LaneOp::Add, |x, y| x + y),
+                (LaneOp::Sub, |x, y| x - y),
+                (LaneOp::Mul, |x, y| x * y),
+                (LaneOp::Div, |x, y| x / y),
+            ],
+        );
+        check_along::<f64>(
+            length,
+            |x| x,
+            &[
+                (LaneOp::Add, |x, y| x + y),
+                (LaneOp::Sub, |x, y| x - y),
+                (LaneOp::Mul, |x, y| x * y),
+                (LaneOp::Div, |x, y| x / y),
+            ],
+        );
+    }
+}

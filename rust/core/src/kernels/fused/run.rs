@@ -434,6 +434,7 @@ impl Chunk<'_> {
                         narrow(out, tmp, null, null, n / row);
                     }
                     Work::Expand(expand) => expand(a, n / row, row, out),
+                    Work::Along(along) => along(out, a, b, n / row, row),
                 }
             }
         }
