@@ -122,7 +122,7 @@ impl PyArray {
     #[getter]
     fn _strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let cell = self.cell();
-        let own = cell.strides.clone();
+        let own = cell.strides.as_deref().cloned();
         PyTuple::new(py, own.unwrap_or_else(|| row_major(cell.array.shape())))
     }
 
@@ -552,7 +552,7 @@ impl PyArray {
         let new = array.reshape(&shape).or_raise()?;
         let shape_is_empty = shape.is_empty();
         let op = ViewOp::Reshape(shape.into());
-        let fits = op.fits(array.shape(), slf.get().cell().strides.as_ref());
+        let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());
         if slf.get().rank == Rank::Array && fits {
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }

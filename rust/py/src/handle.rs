@@ -4,13 +4,13 @@
 //! is a view of: reading it looks whether that was written to, writing to it writes there. Elements
 //! and rows that are written one at a time wait in [`Pieces`] until somebody reads the whole.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use cotan::aval::{Shape, Strides};
 use cotan::kernels::Value;
 use cotan::{Array, Number};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::relax::Yield;
 
 use crate::bound;
 use crate::convert::to_numpy_scalar;
@@ -35,14 +35,18 @@ pub struct Cell {
     /// The value, but for the pieces.
     pub array: Array,
     /// What was written into it since, in an array that is no view.
-    pieces: Option<Pieces>,
+    pieces: Option<Box<Pieces>>,
     /// Grows with every write.
     version: u64,
     /// For a view: the version of its base that it was read from.
     seen: u64,
     /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
-    pub strides: Option<Strides>,
+    pub strides: Option<Box<Strides>>,
 }
+
+/// A lock that costs one atomic operation, not two: it is taken for every operand of every operation that
+/// is recorded, is held for moments and, but in builds without the interpreter lock, never contended.
+type Lock<T> = SpinMutex<T, Yield>;
 
 impl Cell {
     fn new(array: Array) -> Cell {
@@ -68,7 +72,9 @@ impl Cell {
         if self.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
             self.settle()?;
         }
-        Ok(self.pieces.get_or_insert_with(|| Pieces::new(depth)))
+        Ok(self
+            .pieces
+            .get_or_insert_with(|| Box::new(Pieces::new(depth))))
     }
 }
 
@@ -87,7 +93,7 @@ impl Cell {
 /// Array([ 2.,  5., 10.])
 #[pyclass(frozen, weakref, name = "Array", module = "cotan")]
 pub struct PyArray {
-    cell: Mutex<Cell>,
+    cell: Lock<Cell>,
     pub(crate) rank: Rank,
     /// Whether it stands for an ndarray that was made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
@@ -151,7 +157,7 @@ impl PyArray {
     /// A handle of its own.
     pub fn new(array: Array, rank: Rank) -> PyArray {
         PyArray {
-            cell: Mutex::new(Cell::new(array)),
+            cell: Lock::new(Cell::new(array)),
             rank,
             is_buffer: false,
             view: None,
@@ -178,7 +184,7 @@ impl PyArray {
         let (shape, strides) = {
             let cell = handle.cell();
             let shape = cell.array.shape();
-            (shape.into(), op.strides(shape, cell.strides.as_ref()))
+            (shape.into(), op.strides(shape, cell.strides.as_deref()))
         };
         let view = View {
             base: base.clone().unbind(),
@@ -187,19 +193,19 @@ impl PyArray {
         };
         let cell = Cell {
             seen,
-            strides,
+            strides: strides.map(Box::new),
             ..Cell::new(array)
         };
         Ok(PyArray {
-            cell: Mutex::new(cell),
+            cell: Lock::new(cell),
             rank: Rank::Array,
             is_buffer: false,
             view: Some(Box::new(view)),
         })
     }
 
-    pub(crate) fn cell(&self) -> MutexGuard<'_, Cell> {
-        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {
+        self.cell.lock()
     }
 
     /// What NumPy would have handed out.
@@ -458,7 +464,7 @@ impl PyArray {
         let array = self.read()?;
         let op = ViewOp::Reshape(shape.into());
         let mut cell = self.cell();
-        if !op.fits(array.shape(), cell.strides.as_ref()) {
+        if !op.fits(array.shape(), cell.strides.as_deref()) {
             return Err(PyAttributeError::new_err(format!(
                 "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
                  use x.reshape(shape), which makes a copy",
@@ -466,7 +472,7 @@ impl PyArray {
                 cotan::aval::tuple(shape)
             )));
         }
-        cell.strides = op.strides(array.shape(), cell.strides.as_ref());
+        cell.strides = (op.strides(array.shape(), cell.strides.as_deref())).map(Box::new);
         cell.array = array.reshape(shape).or_raise()?;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Cutting a program out of the session graph.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -86,6 +87,58 @@ pub(super) fn values(
 /// How the error begins that reading a cotangent leads to while its rule is traced.
 pub const UNKNOWN: &str = "the value of a cotangent";
 
+/// An array that a walk has come to: borrowed from the active node that it is an input of, or held, since an
+/// inactive one may forget its inputs meanwhile.
+enum Held<'a> {
+    Ref(&'a Array),
+    Own(Array),
+}
+
+/// The inputs of such an array.
+enum Next<'a> {
+    Kept(&'a [Array]),
+    Copied(SmallVec<[Array; 2]>),
+}
+
+type Reached<'a> = (Held<'a>, Next<'a>);
+
+impl<'a> Held<'a> {
+    fn next(&self) -> Next<'a> {
+        match self {
+            Held::Ref(array) => match array.0.kept_inputs() {
+                Some(inputs) => Next::Kept(inputs),
+                None => Next::Copied(array.0.inputs()),
+            },
+            Held::Own(array) => Next::Copied(array.0.inputs()),
+        }
+    }
+
+    /// How many references to the node the walk itself holds.
+    fn count(&self) -> usize {
+        usize::from(matches!(self, Held::Own(_)))
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Array;
+    fn deref(&self) -> &Array {
+        match self {
+            Held::Ref(array) => array,
+            Held::Own(array) => array,
+        }
+    }
+}
+
+impl Deref for Next<'_> {
+    type Target = [Array];
+    fn deref(&self) -> &[Array] {
+        match self {
+            Next::Kept(inputs) => inputs,
+            Next::Copied(inputs) => inputs,
+        }
+    }
+}
+
 /// What a node becomes in the program.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
@@ -123,24 +176,30 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         _ => Role::Input,
     };
     // What is reachable, in order of creation: that is a topological order.
-    let mut reached: Vec<(Array, SmallVec<[Array; 2]>)> = Vec::new();
-    let mut work: Vec<Array> = Vec::new();
-    let mut reach = |arrays: &[Array], work: &mut Vec<Array>| {
-        let new = arrays.iter().filter(|a| seen.insert(a.id(), ()).is_none());
-        work.extend(new.cloned());
-    };
+    let mut reached: Vec<Reached<'_>> = Vec::new();
+    let mut work: Vec<Held<'_>> = Vec::new();
+    let mut is_new = |a: &Array| seen.insert(a.id(), ()).is_none();
     for &output in outputs {
-        reach(std::slice::from_ref(output), &mut work);
+        if is_new(output) {
+            work.push(Held::Ref(output));
+        }
     }
     let mut steps = Steps::default();
     while let Some(array) = work.pop() {
         steps.count()?;
         let next = if role(&array) == Role::Input {
-            SmallVec::new()
+            Next::Kept(&[])
         } else {
-            array.0.inputs()
+            array.next()
         };
-        reach(&next, &mut work);
+        match &next {
+            Next::Kept(inputs) => {
+                work.extend(inputs.iter().filter(|a| is_new(a)).map(Held::Ref));
+            }
+            Next::Copied(inputs) => {
+                work.extend(inputs.iter().filter(|a| is_new(a)).cloned().map(Held::Own));
+            }
+        }
         reached.push((array, next));
     }
     // Mostly in reverse order already.
@@ -164,7 +223,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
         if role(array) == Role::Input || forced_meanwhile {
             vars.insert(array.id(), builder.input("", array.aval()));
-            inputs.push(array.clone());
+            inputs.push(Array::clone(array));
         }
     }
     let calls = collect_calls(&reached);
@@ -201,7 +260,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         };
         // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
         if array.value().is_some() && tag != u64::MAX && !matches!(array.0.op, Op::Leaf) {
-            known.push((var, array.clone()));
+            known.push((var, Array::clone(array)));
         }
         vars.insert(array.id(), var);
     }
@@ -223,21 +282,21 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
 
 /// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
 /// a loop does that looks at its state in every step, and should not start from the beginning then.
-fn held_elsewhere(reached: &[(Array, SmallVec<[Array; 2]>)], outputs: &[&Array]) -> Vec<Array> {
+fn held_elsewhere(reached: &[Reached<'_>], outputs: &[&Array]) -> Vec<Array> {
     let mut uses: FastMap<u64, usize> = FastMap::default();
     for (array, next) in reached {
-        // The list of inputs of a node is copied in `reached`.
-        for input in next {
-            *uses.entry(input.id()).or_default() += 2;
+        let copies = 1 + usize::from(matches!(next, Next::Copied(_)));
+        for input in next.iter() {
+            *uses.entry(input.id()).or_default() += copies;
         }
-        *uses.entry(array.id()).or_default() += 1;
+        *uses.entry(array.id()).or_default() += array.count();
     }
     let is_output = |a: &Array| outputs.iter().any(|o| o.id() == a.id());
     (reached.iter().map(|(array, _)| array))
         .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
         .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
         .filter(|a| Arc::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
-        .cloned()
+        .map(|a| Array::clone(a))
         .collect()
 }
 
@@ -254,7 +313,7 @@ const NONE: Var = Var::MAX;
 
 impl Vars {
     /// For nodes in order of their ids.
-    fn new(reached: &[(Array, SmallVec<[Array; 2]>)]) -> Vars {
+    fn new(reached: &[Reached<'_>]) -> Vars {
         let first = reached.first().map_or(0, |(a, _)| a.id());
         let last = reached.last().map_or(0, |(a, _)| a.id());
         let range = (last - first + 1) as usize;
@@ -310,7 +369,7 @@ fn is_literal(array: &Array) -> bool {
 }
 
 /// For each call, which of its outputs are wanted.
-fn collect_calls(reached: &[(Array, SmallVec<[Array; 2]>)]) -> FastMap<u64, Vec<bool>> {
+fn collect_calls(reached: &[Reached<'_>]) -> FastMap<u64, Vec<bool>> {
     let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
     for (array, _) in reached {
         if let Op::Output(program, i, call, _) = &array.0.op {

@@ -82,11 +82,28 @@ pub(super) struct Node {
     pub depth: u32,
     /// The line that recorded it, where lines are recorded.
     pub site: Site,
-    inputs: Mutex<Inputs>,
+    edges: Edges,
     value: OnceLock<Box<Value>>,
 }
 
 pub(super) type Inputs = SmallVec<[Array; 2]>;
+
+/// The inputs of a node.
+enum Edges {
+    /// Those of an active node, which stay.
+    Kept(Inputs),
+    /// Those of an inactive one, until it is computed.
+    Until(Mutex<Inputs>),
+}
+
+impl Edges {
+    fn get_mut(&mut self) -> &mut Inputs {
+        match self {
+            Edges::Kept(inputs) => inputs,
+            Edges::Until(inputs) => inputs.get_mut().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
 
 /// Ids grow, so they order nodes by creation: inputs come before what is made of them.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -124,7 +141,12 @@ impl Node {
         inputs: Inputs,
         site: Site,
     ) -> Arc<Node> {
-        let (inputs, value) = (Mutex::new(inputs), OnceLock::new());
+        let edges = if tag == 0 {
+            Edges::Until(Mutex::new(inputs))
+        } else {
+            Edges::Kept(inputs)
+        };
+        let value = OnceLock::new();
         Arc::new(Node {
             id: next_id(),
             op,
@@ -133,7 +155,7 @@ impl Node {
             tag,
             depth,
             site,
-            inputs,
+            edges,
             value,
         })
     }
@@ -234,18 +256,28 @@ impl Node {
 
     /// Its inputs, as long as they are needed.
     pub fn inputs(&self) -> Inputs {
-        self.inputs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        match &self.edges {
+            Edges::Kept(inputs) => inputs.clone(),
+            Edges::Until(inputs) => inputs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        }
+    }
+
+    /// The inputs of an active node, which are as old as it is and stay as long.
+    pub fn kept_inputs(&self) -> Option<&[Array]> {
+        match &self.edges {
+            Edges::Kept(inputs) => Some(inputs),
+            Edges::Until(_) => None,
+        }
     }
 
     /// The value arrives. Somebody else may have been faster; both values are the same.
     pub fn set_value(&self, value: Value) {
         let _ = self.value.set(Box::new(value));
-        if self.tag == 0 {
-            let inputs =
-                mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Edges::Until(inputs) = &self.edges {
+            let inputs = mem::take(&mut *inputs.lock().unwrap_or_else(PoisonError::into_inner));
             drop(inputs);
         }
     }
@@ -284,21 +316,14 @@ impl Node {
 impl Drop for Node {
     /// A long chain must not be dropped by recursion: each drop would be a frame of the stack.
     fn drop(&mut self) {
-        let inputs = self
-            .inputs
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let inputs = self.edges.get_mut();
         if inputs.is_empty() {
             return;
         }
         let mut work = mem::take(inputs);
         while let Some(Array(node)) = work.pop() {
             if let Some(mut node) = Arc::into_inner(node) {
-                let inputs = node
-                    .inputs
-                    .get_mut()
-                    .unwrap_or_else(PoisonError::into_inner);
-                work.append(&mut mem::take(inputs));
+                work.append(&mut mem::take(node.edges.get_mut()));
             }
         }
     }

@@ -117,6 +117,65 @@ unsafe fn run<T: Bits>(axis: &Axis, from: *const T, at: isize, to: *mut T, len: 
     }
 }
 
+#[inline(always)]
+unsafe fn clear<T: Bits>(to: *mut T, range: Range<isize>) {
+    for q in range {
+        // SAFETY: the caller's promise: there is room.
+        unsafe { to.offset(q).write(T::ZERO) };
+    }
+}
+
+/// A plane of the last two axes as it is seen from another place: the rows of the result are as long as those
+/// of the image and lie one behind the other, so that what is seen is one run of memory, but for the elements
+/// beside the image. `to[q]` for `within` is what inner index `q` sees.
+#[inline(always)]
+unsafe fn shifted<T: Bits>(
+    [rows, columns]: [&Axis; 2],
+    from: *const T,
+    [down, right]: [isize; 2],
+    to: *mut T,
+    within: Range<isize>,
+) {
+    let (n, width) = (rows.size, columns.size);
+    // The rows that see rows of the image.
+    let seen = (-down * width).max(within.start)..((n - down) * width).min(within.end);
+    let shift = down * width + right;
+    let copied = seen.start.max(-shift)..seen.end.min(n * width - shift);
+    // SAFETY: the caller's promise: `to` has room for `within`; what is copied lies inside of the plane.
+    unsafe {
+        let start = to.wrapping_offset(-within.start);
+        if seen.is_empty() {
+            return clear(start, within);
+        }
+        clear(start, within.start..seen.start);
+        clear(start, seen.end..within.end);
+        if copied.is_empty() {
+            return clear(start, seen);
+        }
+        clear(start, seen.start..copied.start);
+        clear(start, copied.end..seen.end);
+        from.offset(copied.start + shift).cast::<u8>().copy_to(
+            to.offset(copied.start - within.start).cast(),
+            copied.len() * size_of::<T>(),
+        );
+        // What lies beside a row of the image lies in another row of its memory.
+        let beside = if right < 0 {
+            0..(-right).min(width)
+        } else {
+            (width - right).max(0)..width
+        };
+        if !beside.is_empty() {
+            for row in seen.start / width..(seen.end + width - 1) / width {
+                let first = row * width;
+                clear(
+                    start,
+                    (first + beside.start).max(seen.start)..(first + beside.end).min(seen.end),
+                );
+            }
+        }
+    }
+}
+
 leveled! {
     /// Rows `rows` of a tile, inner indices `within`, to rows `pitch` elements apart.
     fn gather[T: Bits](
@@ -131,12 +190,28 @@ leveled! {
         let [_, n1, n2] = lines.outer;
         let [_, m1, m2] = lines.inner;
         let planes = lines.outer.iter().product::<usize>();
+        let alike = b.expansion == 1 && c.expansion == 1 && b.inner == 1 && c.inner == 1
+            && c.step == 1 && b.step == c.size && c.size == m2 as isize && lines.inner[0] == 1;
         for (row, r) in rows.enumerate() {
             let (plane, rest) = (r / planes, r % planes);
             let (j0, j1, j2) = (rest / n2 / n1, rest / n2 % n1, rest % n2);
             let from = from.wrapping_offset(plane as isize * lines.plane);
             let (at0, at1) = (j0 as isize * a.outer - a.pad, j1 as isize * b.outer - b.pad);
             let at2 = j2 as isize * c.outer - c.pad;
+            if alike {
+                let to = to.wrapping_add(row * pitch);
+                let within = within.start as isize..within.end as isize;
+                // SAFETY: as below.
+                unsafe {
+                    match a.find(at0) {
+                        Some(s0) => shifted([b, c], from.wrapping_offset(s0), [at1, at2], to, within),
+                        None => for j in 0..within.len() {
+                            to.add(j).write(T::ZERO);
+                        },
+                    }
+                }
+                continue;
+            }
             let mut i = within.start;
             let (mut i0, mut i1, mut i2) = (i / m2 / m1, i / m2 % m1, i % m2);
             while i < within.end {

@@ -141,15 +141,13 @@ impl Planes {
         (PIECE / (taps * self.places()).max(1)).clamp(1, self.number.max(1))
     }
 
-    /// Calls `f` with each row of places: its first two places, and its number.
+    /// The rows of places: their first two places, and their numbers. No closure: it would not be compiled
+    /// for the level of the loop that calls it.
     #[inline(always)]
-    fn rows(&self, mut f: impl FnMut([usize; 2], usize)) {
+    fn rows(&self) -> impl Iterator<Item = ([usize; 2], usize)> + use<> {
         let [a, b, _] = &self.windows;
-        for p0 in 0..a.size {
-            for p1 in 0..b.size {
-                f([p0, p1], p0 * b.size + p1);
-            }
-        }
+        let (count, length) = (a.size * b.size, b.size);
+        (0..count).map(move |number| ([number / length, number % length], number))
     }
 
     /// Calls `f` with each pair of the first two taps at places `p` that has elements: the number of
@@ -256,45 +254,61 @@ unsafe fn of_part<T: Ranked>(planes: &Planes, x: *const T, p: [usize; 2], j: usi
     (best, which)
 }
 
+/// The greatest elements of `LANES` windows and their taps, written where they belong.
+#[inline(always)]
+unsafe fn write_whole<T: Ranked>(
+    shifts: &[isize],
+    from: *const T,
+    stride: usize,
+    best: *mut T,
+    which: *mut u32,
+) {
+    // SAFETY: the caller's promise: all taps are elements, and there is room for `LANES` results.
+    unsafe {
+        let (v, tap) = of_whole::<T, LANES>(shifts, from, stride);
+        best.cast::<[T; LANES]>().write_unaligned(v);
+        which.cast::<[u32; LANES]>().write_unaligned(tap);
+    }
+}
+
 leveled! {
     /// The greatest element of each window of a plane, and which tap sees it: the first of several.
     fn greatest[T: Ranked](planes: &Planes, x: *const T, best: *mut T, which: *mut u32) {
         let size = planes.windows[2].size;
         let stride = planes.windows[2].stride;
-        planes.rows(|p, number| {
+        let shifts = planes.shifts.as_slice();
+        for (p, number) in planes.rows() {
             let (first, last) = planes.whole(p);
-            let at = number * size;
             // SAFETY: the caller's promise: `x` is a plane, `best` and `which` have room for all places.
             unsafe {
+                let (best, which) = (best.add(number * size), which.add(number * size));
                 for j in (0..first).chain(last..size) {
                     let (v, tap) = of_part(planes, x, p, j);
-                    best.add(at + j).write(v);
-                    which.add(at + j).write(tap);
+                    best.add(j).write(v);
+                    which.add(j).write(tap);
                 }
                 let from = x.wrapping_offset(planes.start(p, 0));
-                let run = |j: usize| {
-                    let (v, tap) = of_whole::<T, LANES>(&planes.shifts, from.wrapping_add(j * stride), stride);
-                    best.add(at + j).cast::<[T; LANES]>().write_unaligned(v);
-                    which.add(at + j).cast::<[u32; LANES]>().write_unaligned(tap);
-                };
                 let mut j = first;
                 while j + LANES <= last {
-                    run(j);
+                    let from = from.wrapping_add(j * stride);
+                    write_whole(shifts, from, stride, best.add(j), which.add(j));
                     j += LANES;
                 }
                 if j < last && last >= first + LANES {
                     // Some places once more.
-                    run(last - LANES);
+                    let j = last - LANES;
+                    let from = from.wrapping_add(j * stride);
+                    write_whole(shifts, from, stride, best.add(j), which.add(j));
                 } else {
                     for j in j..last {
                         let from = from.wrapping_add(j * stride);
-                        let ([v], [tap]) = of_whole::<T, 1>(&planes.shifts, from, stride);
-                        best.add(at + j).write(v);
-                        which.add(at + j).write(tap);
+                        let ([v], [tap]) = of_whole::<T, 1>(shifts, from, stride);
+                        best.add(j).write(v);
+                        which.add(j).write(tap);
                     }
                 }
             }
-        });
+        }
     }
 }
 
@@ -417,7 +431,7 @@ unsafe fn picked<T: Ranked + Send + Sync>(
         unsafe {
             f(planes, from.at(shift), out, which.as_mut_ptr());
             let Some(t) = t else { return };
-            planes.rows(|p, number| {
+            for (p, number) in planes.rows() {
                 for j in 0..row {
                     let picked = match which[number * row + j] {
                         NONE => T::ZERO,
@@ -428,7 +442,7 @@ unsafe fn picked<T: Ranked + Send + Sync>(
                     };
                     out.add(number * row + j).write(picked);
                 }
-            });
+            }
         }
     })
 }
@@ -471,7 +485,7 @@ unsafe fn unpicked<T: Ranked + Send + Sync>(
         // SAFETY: the elements of this plane alone; a tap that was found sees an element.
         unsafe {
             f(planes, x, best.as_mut_ptr(), which.as_mut_ptr());
-            planes.rows(|p, number| {
+            for (p, number) in planes.rows() {
                 for j in 0..row {
                     let tap = which[number * row + j];
                     if tap != NONE {
@@ -479,7 +493,7 @@ unsafe fn unpicked<T: Ranked + Send + Sync>(
                         to.write(*to + *ct.add(number * row + j));
                     }
                 }
-            });
+            }
         }
     })
 }
@@ -519,9 +533,9 @@ unsafe fn summed<T: Term + Send + Sync>(
     planes_of(planes, ctx, |plane| {
         let x = from.at((plane * planes.elements()) as isize);
         let out = to.at((plane * planes.places()) as isize);
-        planes.rows(|p, number| {
+        for (p, number) in planes.rows() {
             // SAFETY: rows of this plane alone, of the result's length.
             unsafe { f(planes, x, p, out.add(number * row)) }
-        });
+        }
     })
 }

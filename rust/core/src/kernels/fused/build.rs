@@ -16,7 +16,7 @@ const MIN_TILE: usize = 64;
 const MAX_TILE: usize = 8192;
 /// With many registers a tile that fits into the first-level cache is so short that calling the lanes
 /// takes longer than running them: then it is this long, within a part of the second-level cache.
-const SHORT_TILE: usize = 512;
+const SHORT_TILE: usize = 1024;
 const SECOND_CACHE: usize = 384 << 10;
 
 /// Allots registers: one free list for each size of element, and for tiles and rows.
