@@ -34,7 +34,8 @@ def matrix(name: str, a: Any, square: bool = False) -> Any:
         raise LinAlgError(
             f"{name}: Last 2 dimensions of the array must be square, not those of {x.shape}"
         )
-    return _core.asarray(x)
+    # A matrix without elements has no derivative, whatever its decomposition is like.
+    return _core.asarray(x) if x.size else constant(x)
 
 
 def common(*arrays: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from . import _numpy_fft as _fft  # noqa: F401
 from . import _numpy_index as _index  # noqa: F401
 from . import _numpy_linalg as _linalg  # noqa: F401
 from . import _numpy_reduce as _reduce  # noqa: F401
+from . import _numpy_sampled as _sampled  # noqa: F401
 from . import _numpy_shape as _shape  # noqa: F401
 
 __all__ = ["FUNCTIONS", "array_function"]
@@ -254,7 +255,7 @@ def _of_values(*functions: Any) -> None:
 
 _of_values(
     np.nonzero, np.searchsorted, np.digitize, np.isclose, np.allclose, np.array_equal,
-    np.array_equiv, np.isin, np.lexsort, np.nanargmax, np.nanargmin, np.array_repr, np.array_str,
+    np.array_equiv, np.isin, np.lexsort, np.array_repr, np.array_str,
     np.array2string, np.histogram_bin_edges, np.min_scalar_type, np.ravel_multi_index,
     np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"), np.linalg.matrix_rank,
 )  # fmt: skip

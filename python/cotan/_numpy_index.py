@@ -269,6 +269,18 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     arr.flat[index] = vals
 
 
+@implements(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    if not _writable("put_along_axis", arr, values):
+        np.put_along_axis(arr, plain(indices), plain(values), axis)
+    elif axis is not None:
+        own(np.put_along_axis)(arr, plain(indices), values, axis)
+    elif np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    else:
+        arr.flat[plain(indices)] = values
+
+
 @implements(np.putmask)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     if not _writable("putmask", a, values):
@@ -308,6 +320,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
         a_min, a_max = min, max
     low, high = either(a_min, None), either(a_max, None)
     x = _core.asarray(a, kwargs.pop("dtype", None))
+    low, high = _bound(x, low, -1), _bound(x, high, 1)
     unknown = set(kwargs) - {"casting", "order", "subok", "where"}
     if unknown:
         raise TypeError(f"clip: got an unexpected keyword argument {next(iter(unknown))!r}")
@@ -323,6 +336,14 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
     if mask is not True:
         result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
     return written("clip", out, result)
+
+
+def _bound(x: Any, bound: Any, side: int) -> Any:
+    """Drop a bound of Python's that no whole number of the dtype can reach."""
+    if type(bound) is not int or x.dtype.kind not in "iu":
+        return bound
+    reach = np.iinfo(x.dtype)
+    return None if (bound < reach.min if side < 0 else bound > reach.max) else bound
 
 
 def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:

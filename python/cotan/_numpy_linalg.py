@@ -126,7 +126,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     if len(u) == len(v) == 2:
         return u[0] * v[1] - u[1] * v[0]
     # A vector of two components has a third one that is zero.
-    u, v = [*u, *[0.0 * u[0]] * (3 - len(u))], [*v, *[0.0 * v[0]] * (3 - len(v))]
+    u, v = [*u, *[0 * u[0]] * (3 - len(u))], [*v, *[0 * v[0]] * (3 - len(v))]
     parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return moveaxis(stack(parts, -1), -1, axisc)
 
@@ -316,8 +316,10 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if ord == 2:
         return _root_of_squares(x, axes, keepdims)
     size = _core.abs(x)
-    if ord in {math.inf, -math.inf}:
-        return (_core.max if ord > 0 else _core.min)(size, axes, keepdims)
+    if ord == math.inf:
+        return _largest(size, axes, keepdims)
+    if ord == -math.inf:
+        return _core.min(size, axes, keepdims)
     if ord == 0:
         return _core.sum(_core.cast(_core.ne(x, 0), size.dtype), axes, keepdims)
     if ord == 1:
@@ -337,9 +339,16 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if ord not in {1, -1, math.inf, -math.inf}:
         raise ValueError("Invalid norm order for matrices.")
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
-    fold = _core.max if ord > 0 else _core.min
+    fold = _largest if ord > 0 else _core.min
     result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
     return result if keepdims else result.squeeze(axes)[()]
+
+
+def _largest(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Give the largest of numbers that are not negative: 0 of none, as their sum is then."""
+    along = (axes,) if isinstance(axes, int) else axes
+    fold = _core.max if all(x.shape[i] for i in along) else _core.sum
+    return fold(x, axes, keepdims)
 
 
 @implements(in_numpy("linalg.matrix_norm"))

@@ -270,10 +270,20 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
 def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
     """Give means of what is a number, too, as an array or scalar of ours."""
     result = _core.cast(_core.div(a, plain(b)), a.dtype)
-    if out is None:
+    if out is None and (not is_array(a) or a._rank != "array"):
         return result
-    out[...] = result
-    return out
+    # NumPy divides in place, also what was handed to it as `out=`.
+    target = a if out is None else out
+    target[...] = result
+    return target
+
+
+def _unsigned_subtract(a: Any, b: Any) -> Any:
+    """Give the width of a range; whole numbers, which may be far apart, as a float."""
+    if is_array(a) or is_array(b):
+        return a - b
+    width = inspect.unwrap(np.histogram).__globals__["_unsigned_subtract"](a, b)
+    return np.float64(width) if np.ndim(width) == 0 and width.dtype.kind == "u" else width
 
 
 # What is written in C, or takes for granted that a result is an ndarray.
@@ -281,6 +291,7 @@ INTERNAL |= {
     "_array_converter": Converter,
     "_divide_by_count": _divide_by_count,
     "_lerp": _lerp,
+    "_unsigned_subtract": _unsigned_subtract,
 }
 
 
@@ -288,15 +299,15 @@ INTERNAL |= {
 # at a kink, it is in another file.
 _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
-    atleast_3d average block column_stack corrcoef cov diag_indices_from diagflat diff dsplit
+    atleast_3d average block column_stack corrcoef diag_indices_from diagflat diff dsplit
     dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
-    fliplr flipud geomspace gradient histogram2d histogramdd hsplit hstack i0 imag insert
+    fliplr flipud geomspace histogram2d histogramdd hsplit hstack i0 imag insert
     intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
     lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
     linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
     nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
-    polysub polyval put_along_axis quantile real real_if_close rollaxis roots rot90 select
+    polysub polyval quantile real real_if_close rollaxis roots rot90 select
     setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """

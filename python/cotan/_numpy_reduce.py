@@ -109,6 +109,19 @@ implements(np.argmax)(_arg("argmax"))
 implements(np.argmin)(_arg("argmin"))
 
 
+def _nan_arg(name: str) -> Callable[..., Any]:
+    find = getattr(np, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        return written(name, out, find(plain(a), axis, keepdims=either(keepdims, False)))
+
+    return function
+
+
+implements(np.nanargmax)(_nan_arg("nanargmax"))
+implements(np.nanargmin)(_nan_arg("nanargmin"))
+
+
 # --------------------------------------------------------------------------------------------------
 # Moments
 
@@ -164,7 +177,10 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
         square = _core.square(deviation)
     total = reduced(np.add, square, axis, None, keepdims, np._NoValue, where)
     count = np.maximum(np.subtract(_count(x, axis, where, keepdims), ddof), 0)
-    return written("var", out, _per(total, count if np.ndim(count) else float(count)))
+    result = _per(total, count if np.ndim(count) else float(count))
+    # NumPy sums up in the dtype that was asked for, also where the squares are real.
+    wide = dtype is not None and np.dtype(dtype).kind == "c"
+    return written("var", out, _core.cast(result, dtype) if wide else result)
 
 
 @implements(np.std)
@@ -205,15 +221,13 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
               keepdims: Any = False) -> Any:  # fmt: skip
     del overwrite_input
     x, keepdims = _core.asarray(a), either(keepdims, False)
-    if x.dtype == np.bool_:
+    if x.dtype.kind in "biu":
         x = x.astype(np.float64)
-    if x.dtype.kind == "c":
-        return written("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
-    return written("nanmedian", out, own(np.nanquantile)(x, 0.5, axis, keepdims=keepdims))
+    return written("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
 
 
 def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Give the mean of the two middle ones of the complex numbers that are numbers."""
+    """Give the middle one of what is a number, or the mean of the two that are in the middle."""
     others = [i for i in range(x.ndim) if i not in axes]
     kept = [x.shape[i] for i in others]
     if x.size == 0:
@@ -223,7 +237,10 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     count = np.sum(~np.isnan(plain(rows)), axis=-1, keepdims=True)
     ranked = FUNCTIONS[np.sort](rows, -1)
     take = FUNCTIONS[np.take_along_axis]
-    middle = (take(ranked, np.maximum(count - 1, 0) // 2, -1) + take(ranked, count // 2, -1)) / 2
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)
+    middle = take(ranked, low, -1)
+    if np.any(low != high):
+        middle = _core.where(low == high, middle, (middle + take(ranked, high, -1)) / 2)
     if keepdims:
         return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
     return finished(_core.reshape(middle, kept))

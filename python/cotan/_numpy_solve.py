@@ -99,7 +99,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 @implements(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
-    mode = {"f": "full", "e": "economic", "full": "reduced"}.get(mode, mode)
+    mode = {"f": "reduced", "full": "reduced", "e": "economic"}.get(mode, mode)
     if mode not in {"reduced", "complete", "r", "raw", "economic"}:
         raise ValueError(f"Unrecognized mode '{mode}'")
     if mode in {"raw", "economic"}:
@@ -256,6 +256,8 @@ def spectral_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> An
     if ord == "nuc":
         # The derivative of the absolute value at zero is zero, as for other norms.
         result = _core.sum(_core.abs(s), -1)
+    elif ord > 0 and not s.shape[-1]:
+        result = _core.sum(s, -1)
     else:
         result = (_core.max if ord > 0 else _core.min)(s, -1)
     if not keepdims:
@@ -287,7 +289,7 @@ def cond(x: Any, p: Any = None) -> Any:
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Any:
     a = host_asarray(a)
-    if a.dtype.kind not in "biu":
+    if a.dtype.kind not in "biu" and a.dtype != np.float16:
         a = dec.matrix("matrix_power", a, square=True)
     elif a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")

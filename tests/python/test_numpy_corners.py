@@ -1,0 +1,196 @@
+"""Corners of NumPy's functions that the suites of other libraries ask for."""
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+
+def slopes(f, x, step=1e-6):
+    """Differentiate a scalar function of an array by central differences of plain NumPy."""
+    result = np.zeros_like(x)
+    for i in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[i] += step
+        down[i] -= step
+        result[i] = (f(up) - f(down)) / (2 * step)
+    return result
+
+
+def agrees(f, x):
+    np.testing.assert_allclose(ct.gradient(f, x)[0], slopes(f, x), rtol=1e-6, atol=1e-6)
+
+
+# --------------------------------------------------------------------------------------------------
+# Results that are written into what was given
+
+
+@pytest.mark.parametrize("name", ["nanvar", "nanstd", "nanmean", "nanmedian", "nansum", "nanprod"])
+def test_out_has_the_result(name):
+    values = np.array([[1.0, 2.0, np.nan], [4.0, 6.0, 9.0], [7.0, 8.0, 8.5]])
+    wanted, out = np.zeros(3), ct.array(np.zeros(3))
+    getattr(np, name)(values, axis=1, out=wanted)
+    result = getattr(np, name)(ct.array(values), axis=1, out=out)
+    np.testing.assert_allclose(np.asarray(out), wanted)
+    assert result is out
+
+
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+def test_out_has_the_position(name):
+    out = ct.array(0)
+    getattr(np, name)(ct.array([2.0, np.nan, 3.0, 1.0]), out=out)
+    assert out == {"nanargmax": 2, "nanargmin": 3}[name]
+
+
+def test_put_along_no_axis_writes():
+    x = ct.array([[10.0, 30.0], [60.0, 40.0]])
+    np.put_along_axis(x, np.array([3, 0]), -1.0, axis=None)
+    np.testing.assert_array_equal(np.asarray(x), [[-1.0, 30.0], [60.0, -1.0]])
+
+    def f(v):
+        y = np.zeros((2, 2))
+        np.put_along_axis(y, np.array([3, 0]), v, axis=None)
+        return np.sum(y * np.array([[1.0, 2.0], [3.0, 4.0]]))
+
+    np.testing.assert_array_equal(ct.gradient(f, np.ones(2))[0], [4.0, 1.0])
+    with pytest.raises(ValueError, match="single dimension"):
+        np.put_along_axis(x, np.array([[0]]), 1.0, axis=None)
+
+
+# --------------------------------------------------------------------------------------------------
+# Values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.inf, np.nan, np.nan],
+        [np.inf, np.inf, 1.0, np.nan],
+        [-np.inf, np.inf, np.nan, np.nan],
+        [1.0, 2.0, np.inf, np.nan],
+        [np.nan, np.nan, np.nan, np.nan],
+        [-np.inf, -np.inf, 5.0, -np.inf],
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN", "ignore:invalid value")
+def test_the_median_of_infinities(values):
+    np.testing.assert_equal(float(np.nanmedian(ct.array(values))), np.nanmedian(values))
+
+
+def test_the_median_of_what_is_a_number_has_a_gradient():
+    x = np.array([[3.0, np.nan, 1.0, 2.0], [5.0, 7.0, 11.0, np.nan], [4.0, 1.0, np.nan, np.nan]])
+    (g,) = ct.gradient(lambda x: np.sum(np.nanmedian(x, axis=1) * np.array([1.0, 2.0, 3.0])), x)
+    np.testing.assert_array_equal(g, [[0, 0, 0, 1], [0, 2, 0, 0], [1.5, 1.5, 0, 0]])
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_moments_in_a_complex_dtype(name):
+    x = np.array([[1.0, 2.0, 4.0], [0.0, 1.0, 7.0]])
+    result = getattr(np, name)(ct.array(x), axis=0, dtype=np.complex64)
+    wanted = getattr(np, name)(x, axis=0, dtype=np.complex64)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-6)
+
+
+def test_a_cross_product_of_whole_numbers():
+    a, b = np.arange(4).reshape(2, 2), np.arange(6).reshape(2, 3)
+    result = np.cross(ct.array(a), ct.array(b))
+    assert result.dtype == np.int64
+    np.testing.assert_array_equal(np.asarray(result), np.cross(np.c_[a, [0, 0]], b))
+
+
+def test_bounds_that_no_whole_number_reaches():
+    x = np.array([1, 5, 9], np.int32)
+    for low, high in [(-(2**40), 6), (3, 2**40), (-(2**40), 2**40)]:
+        result = np.clip(ct.array(x), low, high)
+        assert result.dtype == np.int32
+        np.testing.assert_array_equal(np.asarray(result), np.clip(x, low, high))
+
+
+@pytest.mark.parametrize("limits", [(0, 9), (0.0, 9.0), (2, 5)])
+def test_a_histogram_between_whole_numbers(limits):
+    x = np.linspace(0.0, 9.0, 25)
+    counts, edges = np.histogram(ct.array(x), bins=5, range=limits)
+    wanted = np.histogram(x, bins=5, range=limits)
+    np.testing.assert_array_equal(np.asarray(counts), wanted[0])
+    np.testing.assert_array_equal(np.asarray(edges), wanted[1])
+
+
+@pytest.mark.parametrize("order", [1, np.inf, 2, "nuc", "fro"])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_norms_of_matrices_without_elements(order, shape):
+    x = np.zeros(shape)
+    assert np.linalg.norm(ct.array(x), order) == 0.0
+    ct.pullback(lambda x: np.linalg.norm(x, order), x)
+
+
+@pytest.mark.parametrize("order", [1, np.inf, 2, 3])
+def test_norms_of_vectors_without_elements(order):
+    assert np.linalg.norm(ct.array(np.zeros(0)), order) == 0.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.linalg.det, np.linalg.inv, np.linalg.eig, np.linalg.eigh, np.linalg.svd, np.linalg.qr,
+        np.linalg.cholesky, np.linalg.slogdet, np.linalg.eigvalsh, np.linalg.pinv,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 2, 2)])
+def test_decompositions_without_elements(f, shape):
+    x = np.zeros(shape)
+    wanted = f(x)
+    result, _ = ct.pullback(lambda x: tuple(f(x)) if isinstance(wanted, tuple) else f(x), x)
+    if not isinstance(wanted, tuple):
+        result, wanted = [result], [wanted]
+    for r, w in zip(result, wanted, strict=True):
+        assert np.shape(r) == w.shape
+        np.testing.assert_array_equal(np.asarray(r), w)
+
+
+# --------------------------------------------------------------------------------------------------
+# Gradients
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+@pytest.mark.parametrize("x", [np.arange(6.0), np.array([0.0, 0.5, 2.0, 2.2, 3.0, 4.5])])
+def test_differences_over_followed_coordinates(x, edge_order):
+    rng = np.random.default_rng(0)
+    y, w = rng.normal(size=(2, 6))
+    table = rng.normal(size=(4, 6))
+
+    def slope(x, y=y):
+        return np.sum(w * np.gradient(y, x, edge_order=edge_order))
+
+    agrees(slope, x)
+    np.testing.assert_allclose(
+        ct.gradient(slope, ct.const(x), y)[1], slopes(lambda y: slope(x, y), y), atol=1e-7
+    )
+    value, _ = ct.pullback(lambda x: np.gradient(y, x, edge_order=edge_order), x)
+    np.testing.assert_allclose(value, np.gradient(y, x, edge_order=edge_order), atol=1e-13)
+
+    def of_table(x):
+        first, second = np.gradient(table, 0.5, x, edge_order=edge_order)
+        return np.sum(w * second + first)
+
+    agrees(of_table, x)
+
+
+def test_differences_of_whole_numbers_over_a_followed_step():
+    np.testing.assert_allclose(
+        ct.gradient(lambda h: np.sum(np.gradient(np.arange(5), h) ** 2), 2.0)[0], -5 * 2 / 8
+    )
+
+
+def test_covariance_with_followed_weights():
+    m = np.array([[0, 1, 2], [2, 1, 4]])
+    agrees(lambda w: np.sum(np.cov(m, aweights=w) ** 2), np.array([1.0, 4.0, 1.0]))
+    agrees(lambda w: np.sum(np.cov(m, fweights=[1, 2, 1], aweights=w)), np.array([1.0, 4.0, 1.0]))
+    weights = np.array([1.0, 2.0, 3.0])
+    ct.gradient(lambda m: np.sum(np.cov(m, fweights=weights, aweights=weights)), m * 1.0)
+    np.testing.assert_array_equal(weights, [1.0, 2.0, 3.0])
+
+
+def test_squeezing_a_list():
+    (g,) = ct.gradient(lambda x: np.sum(np.squeeze([x]) * np.array([1.0, 2.0])), np.ones(2))
+    np.testing.assert_array_equal(g, [1.0, 2.0])
