@@ -9,7 +9,9 @@ import dis
 import functools
 import importlib.util
 import inspect
+import os
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any
@@ -37,12 +39,39 @@ _prepared: dict[str, type[ModuleType]] = {}
 _stand_ins: dict[int, tuple[Any, Any]] = {}
 
 
-def prepare() -> None:
-    """Make ready every module that has been imported and has functions in the table."""
-    watch(_modules, prepare)
-    while waiting := [n for n in _modules() if n not in _prepared and sys.modules.get(n)]:
-        for name in waiting:
-            _prepare(name, sys.modules[name])
+# The lock that is held while modules are made ready. It is not waited for by who imports a module,
+# which whoever holds it may be waiting for in turn; and the child of a fork has a new one.
+_preparing = [threading.RLock()]
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _preparing.__setitem__(0, threading.RLock()))
+
+
+def prepare(loaded: str | None = None) -> bool:
+    """Make ready every module that has been imported and has functions in the table.
+
+    `loaded` names one that has just been loaded, by the thread that calls this. Says whether all
+    are ready. It may be interrupted anywhere, and goes on when it is called again.
+    """
+    lock = _preparing[0]
+    if not lock.acquire(loaded is None):
+        return False
+    try:
+        watch(_modules, prepare)
+        while waiting := [n for n in _modules() if n not in _prepared and _is_whole(n, loaded)]:
+            for name in waiting:
+                _prepare(name, sys.modules[name])
+        return all(n in _prepared or sys.modules.get(n) is None for n in _modules())
+    finally:
+        lock.release()
+
+
+def _is_whole(name: str, loaded: str | None) -> bool:
+    """Say whether a module is there, with all that is in it: another thread may be importing it."""
+    module = sys.modules.get(name)
+    if module is None or name == loaded:
+        return module is not None
+    return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 def _modules() -> list[str]:
@@ -61,11 +90,11 @@ def _prepare(name: str, module: Any) -> None:
         # Newer interpreters read modules past the class where it has no way of its own.
         members["__getattr__"] = _missing
     lifted = type(plain)(plain.__name__, (plain,), members)
-    _prepared[name] = lifted
-    _core.add_lifted(module, lifted)
+    lifted = _core.add_lifted(module, lifted)
     _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
         _replace_methods(getattr(module, owner.rpartition(".")[2]), METHODS[owner])
+    _prepared[name] = lifted
 
 
 # The flag of classes whose methods cannot be set.
@@ -76,7 +105,9 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
     if owner.__flags__ & _IMMUTABLE:
         return  # compiled in this version
     for name, rule in methods.items():
-        setattr(owner, name, _method(inspect.getattr_static(owner, name), rule))
+        original = inspect.getattr_static(owner, name)
+        if getattr(original, "__globals__", None) is not globals():
+            setattr(owner, name, _method(original, rule))
 
 
 def _method(original: Any, rule: Callable[..., Any]) -> Any:

@@ -5,6 +5,7 @@ that an `import scipy.linalg` inside of the function counts at once. A finder in
 looks at these names only; it is asked for modules only that have not been loaded yet.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -20,7 +21,7 @@ class _Loading(Loader):
 
     depth = 0
 
-    def __init__(self, loader: Any, ready: Callable[[], None]) -> None:
+    def __init__(self, loader: Any, ready: Callable[[str], Any]) -> None:
         self._loader, self._ready = loader, ready
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -38,11 +39,13 @@ class _Loading(Loader):
         finally:
             _Loading.depth -= 1
         if _Loading.depth == 0 and _core.nestlevel() > 0:
-            self._ready()
+            # An import does not fail for what is wrong here; the next recording says that.
+            with contextlib.suppress(Exception):
+                self._ready(module.__name__)
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, names: Callable[[], Sequence[str]], ready: Callable[[], None]) -> None:
+    def __init__(self, names: Callable[[], Sequence[str]], ready: Callable[[str], Any]) -> None:
         self._names, self._ready = names, ready
 
     def find_spec(
@@ -56,7 +59,10 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-def watch(names: Callable[[], Sequence[str]], ready: Callable[[], None]) -> None:
-    """Call `ready` when one of the named modules has been loaded while something is recorded."""
+def watch(names: Callable[[], Sequence[str]], ready: Callable[[str], Any]) -> None:
+    """Call `ready` when one of the named modules has been loaded while something is recorded.
+
+    It gets the name of the module, whose import ends only afterwards.
+    """
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(names, ready))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.random import mtrand
 
 from cotan import _core
 from cotan._lifted import creates, lifts
@@ -17,7 +18,7 @@ from cotan._numpy_core import any_active, is_array, plain, refuse
 from cotan._numpy_own import asarray
 
 # The generator behind the functions of `numpy.random`.
-_shared: Any = np.random.mtrand._rand
+_shared: Any = mtrand._rand
 
 _RULES: dict[str, Callable[..., Any]] = {}
 

@@ -12,7 +12,7 @@ use crate::convert::{original, to_ndarray, to_numpy_scalar};
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
-use crate::operators::{binary, bits, unary};
+use crate::operators::{binary, bits, foreign, unary};
 use crate::scalar::Operand;
 use crate::session;
 use crate::view::{Gathered, ViewOp, part, set_part, transpose_view};
@@ -209,13 +209,13 @@ impl PyArray {
     fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Operand::of(other)? {
             Some(_) => Ok(crate::ops::matmul(slf.as_any(), other)?.unbind()),
-            None => Ok(slf.py().NotImplemented()),
+            None => foreign(slf, other, "np.matmul", false),
         }
     }
     fn __rmatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Operand::of(other)? {
             Some(_) => Ok(crate::ops::matmul(other, slf.as_any())?.unbind()),
-            None => Ok(slf.py().NotImplemented()),
+            None => foreign(slf, other, "np.matmul", true),
         }
     }
     fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {

@@ -69,6 +69,9 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
+    module.py().import("numpy")?;
+    convert::descr(module.py(), cotan::DType::F64)?;
     cotan::interrupt::set_hook(error::interrupted);
     cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;

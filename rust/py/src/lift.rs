@@ -83,8 +83,11 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
         Ok(modules.cast_into::<PyDict>()?.unbind())
     })?;
     let count = modules.bind(py).len();
-    if SEEN.swap(count, Ordering::Relaxed) != count {
-        py.import("cotan._lift")?.call_method0("prepare")?;
+    if SEEN.load(Ordering::Relaxed) != count {
+        let ready = py.import("cotan._lift")?.call_method0("prepare")?;
+        // Only now, as it may be interrupted. What another thread still imports waits for the next time.
+        let seen = if ready.is_truthy()? { count } else { 0 };
+        SEEN.store(seen, Ordering::Relaxed);
     }
     let mut state = state(py);
     if state.recordings == 0 {
@@ -119,13 +122,22 @@ pub fn after_fork_in_child(py: Python<'_>) {
     state.recordings = recordings();
 }
 
-/// Lets a module have another class while something is recorded.
+/// Lets a module have another class while something is recorded; gives the class that it has then, which
+/// is an earlier one if there is one.
 #[pyfunction]
 pub fn add_lifted(
     py: Python<'_>,
     module: Bound<'_, PyAny>,
     lifted: Bound<'_, PyAny>,
-) -> PyResult<()> {
+) -> PyResult<Py<PyAny>> {
+    let known = state(py)
+        .modules
+        .iter()
+        .find(|m| m.object.is(&module))
+        .map(|m| m.lifted.clone_ref(py));
+    if let Some(known) = known {
+        return Ok(known);
+    }
     let plain = module.getattr("__class__")?;
     // To see now that it can be done.
     module.setattr("__class__", &lifted)?;
@@ -134,12 +146,13 @@ pub fn add_lifted(
     if state.recordings > 0 {
         module.setattr("__class__", &lifted)?;
     }
+    let class = lifted.unbind();
     state.modules.push(Module {
         object: module.unbind(),
-        lifted: lifted.unbind(),
+        lifted: class.clone_ref(py),
         plain: plain.unbind(),
     });
-    Ok(())
+    Ok(class)
 }
 
 /// Lets ufuncs take lists of our arrays while something is recorded.
@@ -361,10 +374,23 @@ fn is_simple(argument: &Bound<'_, PyAny>) -> bool {
     argument.is_instance_of::<PyArray>()
         || argument.is_exact_instance_of::<PyUntypedArray>()
         || argument.is_none()
-        || argument.is_exact_instance_of::<PyList>()
-        || argument.is_exact_instance_of::<PyTuple>()
         || argument.is_exact_instance_of::<PyFloat>()
         || argument.is_exact_instance_of::<PyInt>()
+        || (argument.cast_exact::<PyList>()).is_ok_and(|items| items.iter().all(is_harmless))
+        || (argument.cast_exact::<PyTuple>()).is_ok_and(|items| items.iter().all(is_harmless))
+}
+
+/// Whether an item of a list is nothing that would answer in the place of our arrays.
+fn is_harmless(item: Bound<'_, PyAny>) -> bool {
+    let py = item.py();
+    item.is_instance_of::<PyArray>()
+        || item.is_exact_instance_of::<PyFloat>()
+        || item.is_exact_instance_of::<PyUntypedArray>()
+        || !matches!(
+            item.get_type()
+                .getattr_opt(intern!(py, "__array_function__")),
+            Ok(Some(method)) if !method.is_none() && !item.is_instance_of::<PyUntypedArray>()
+        )
 }
 
 /// A name of a lifted module, on the class that the module has meanwhile.

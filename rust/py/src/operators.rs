@@ -3,6 +3,7 @@
 
 use cotan::Array;
 use cotan::prim::{Class, Prim};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyString};
 
@@ -63,12 +64,41 @@ pub fn binary(
         if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
             Operand::expect(prim.name(), other)?;
         }
-        return Ok(py.NotImplemented());
+        return foreign(slf, other, prim.0.numpy, swapped);
     };
     let x = Operand::expect(prim.name(), slf.as_any())?;
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
     let (array, rank) = elementwise(py, prim, operands, true)?;
     Ok(wrap(py, array, rank)?.unbind())
+}
+
+/// What an operator gives for an object that is no operand of ours. One that knows ufuncs is asked as a
+/// ufunc asks it, and one that has none of them is left to its own operators, as by NumPy's arrays.
+///
+/// `spelled` is how the operation is written in NumPy, such as `np.add({0}, {1})`.
+pub fn foreign(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    spelled: &str,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    let knows = (other.get_type())
+        .getattr_opt(intern!(py, "__array_ufunc__"))?
+        .is_some_and(|method| !method.is_none());
+    let name = spelled
+        .strip_prefix("np.")
+        .and_then(|text| text.split('(').next());
+    let Some(name) = name.filter(|_| knows) else {
+        return Ok(py.NotImplemented());
+    };
+    let ufunc = py.import("numpy")?.getattr(name)?;
+    let arguments = if swapped {
+        (other, slf.as_any())
+    } else {
+        (slf.as_any(), other)
+    };
+    Ok(ufunc.call1(arguments)?.unbind())
 }
 
 /// Logical on bools, bitwise on integers.

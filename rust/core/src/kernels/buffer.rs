@@ -7,6 +7,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::any::Any;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::aval::{Aval, DType, Shape, Strides, row_major};
@@ -80,6 +81,29 @@ pub fn release_pool() {
     }
     pool.held = 0;
 }
+
+/// Says that something small is going to be kept for arrays of so many bytes, such as the plan of a
+/// program.
+///
+/// It stays where the allocator put it, between arrays that come and go. With ever new shapes, each a
+/// little larger than what the one before left free, the heap would grow by an array for everything
+/// that is kept; so its free pages go back to the system now and then.
+pub fn kept_beside(bytes: usize) {
+    static SINCE: AtomicUsize = AtomicUsize::new(0);
+    if SINCE.fetch_add(bytes.min(POOL_LIMIT), Ordering::Relaxed) >= POOL_LIMIT {
+        SINCE.store(0, Ordering::Relaxed);
+        trim_heap();
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim_heap() {
+    // SAFETY: it takes no pointer, and may be called at any time from any thread.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim_heap() {}
 
 fn layout(capacity: usize) -> Layout {
     Layout::from_size_align(capacity, ALIGN).expect("capacity is below isize::MAX")

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
 use crate::error::Result;
+use crate::kernels;
+use crate::prim::Var;
 use crate::program::{Lru, Program};
 
 static PLANS: Mutex<Option<Lru<(Program, Arc<Plan>)>>> = Mutex::new(None);
@@ -37,6 +39,14 @@ pub fn plan_optimized(program: &Program) -> Result<Arc<Plan>> {
     find(program, Plan::of_optimized)
 }
 
+/// Bytes of what a program is given and gives.
+fn arrays_of(program: &Program) -> usize {
+    let given = 0..program.num_inputs() as Var;
+    given
+        .chain(program.outs().iter().copied())
+        .fold(0, |sum, v| program.aval(v).nbytes().saturating_add(sum))
+}
+
 fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Plan>> {
     if program.has_host_calls() {
         return Ok(Arc::new(make(program)?));
@@ -48,6 +58,7 @@ fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Pla
     if let Some(found) = found {
         return Ok(Arc::clone(&found.1));
     }
+    kernels::kept_beside(arrays_of(program));
     // Planning may take long: not under the lock.
     let plan = Arc::new(make(program)?);
     let entry = Arc::new((program.clone(), Arc::clone(&plan)));

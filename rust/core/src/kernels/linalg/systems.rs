@@ -88,6 +88,9 @@ fn adjugate_of<T: Field>(a: &Value, packed: &Value, ctx: &Ctx) -> Result<Value> 
         let sizes = || pivots().map(Field::magnitude);
         let largest = sizes().fold(0.0, f64::max);
         let smallest = sizes().fold(f64::INFINITY, f64::min);
+        if n == 0 {
+            return Ok(());
+        }
         for (j, column) in out.chunks_exact_mut(n).enumerate() {
             column[j] = T::number(1.0);
         }

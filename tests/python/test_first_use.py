@@ -1,0 +1,232 @@
+"""The first gradients of a process: in many threads at once, and interrupted on the way."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+PRELUDE = """
+import math, os, signal, sys, threading, traceback
+import numpy as np
+import cotan as ct
+
+X = np.linspace(0.1, 1.0, 20)
+
+def f(x):
+    filled = np.zeros(20)
+    for i in range(20):
+        filled[i] = math.sin(x[i]) * x[i]
+    return np.sum(np.array([filled[i] for i in range(20)]))
+
+def check():
+    np.testing.assert_allclose(ct.gradient(f, X)[0], np.cos(X) * X + np.sin(X), rtol=1e-12)
+
+def check_nothing_is_lifted():
+    assert type(np.zeros(1)) is np.ndarray
+    assert type(math.sin(1.0)) is float
+    assert type(np) is type(math) is type(sys)
+
+"""
+
+
+def run(body, *args):
+    """Run a script in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body), *args],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_eight_threads_begin_at_once(attempt):
+    run("""
+    sys.setswitchinterval(1e-6)
+    start, errors = threading.Barrier(8), []
+
+    def work():
+        start.wait()
+        try:
+            check()
+        except BaseException:
+            errors.append(traceback.format_exc())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert not errors, errors[0]
+    check_nothing_is_lifted()
+    """)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="timers are POSIX")
+@pytest.mark.parametrize("delay", ["0.0005", "0.002", "0.005", "0.01", "0.02", "0.03", "0.05"])
+def test_the_first_gradient_is_interrupted(delay):
+    run("""
+    class Stop(BaseException): pass
+
+    def stop(*args):
+        raise Stop
+
+    signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
+        check()
+    except Stop:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+    check_nothing_is_lifted()
+    check()
+    check()
+    check_nothing_is_lifted()
+    """, delay)  # fmt: skip
+
+
+def test_a_module_that_another_thread_imports_is_lifted_when_it_is_there(tmp_path):
+    # SciPy, as it is imported while other threads record: half of a module is not looked at.
+    run("""
+    stop, errors = threading.Event(), []
+
+    def work():
+        try:
+            while not stop.is_set():
+                check()
+        except BaseException:
+            errors.append(traceback.format_exc())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads: t.start()
+    import numpy.random, numpy.polynomial, scipy.linalg, scipy.special
+    stop.set()
+    for t in threads: t.join()
+    assert not errors, errors[0]
+    a = np.eye(2) * 2
+    (g,) = ct.gradient(lambda a: np.sum(scipy.linalg.expm(a)), a)
+    assert np.isfinite(g).all()
+    """)
+
+
+def test_a_module_that_is_imported_while_recording_counts_at_once():
+    run("""
+    def g(a):
+        import scipy.linalg
+        return np.sum(scipy.linalg.expm(a))
+
+    (d,) = ct.gradient(g, np.zeros((2, 2)))
+    np.testing.assert_allclose(d, np.ones((2, 2)))
+    """)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
+def test_ever_larger_arrays_leave_no_holes():
+    # The plan that is kept between two arrays would keep their space from being used again.
+    out = run("""
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before, peak = resident(), 0
+    for i in range(130):
+        x = np.ones(100_000 + 15_000 * i)
+        ct.pullback(lambda x: np.sin(x) * x, x)
+        peak = max(peak, resident() - before)
+    print(peak >> 20)
+    """)
+    # Three arrays of 16 MB, and what is kept for later ones.
+    assert int(out) < 500
+
+
+# --------------------------------------------------------------------------------------------------
+# Objects that answer ufuncs themselves
+
+
+class Answering:
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return ufunc.__name__, [i is self for i in inputs].index(True)
+
+    def __array_function__(self, func, types, args, kwargs):
+        return func.__name__
+
+
+class Raising:
+    def __array_ufunc__(self, *args, **kwargs):
+        raise RuntimeError("foreign")
+
+    __array_function__ = __array_ufunc__
+
+
+class Reflecting:
+    __array_ufunc__ = None
+
+    def __rmul__(self, other):
+        return "reflected"
+
+
+def test_operators_ask_objects_that_know_ufuncs():
+    other = Answering()
+    for x in (ct.array([1.0, 2.0]), np.array([1.0, 2.0])):
+        assert x * other == ("multiply", 1)
+        assert x - other == ("subtract", 1)
+        assert x @ other == ("matmul", 1)
+        assert (x < other) == ("less", 1)
+        assert (x == other) == ("equal", 1)
+        assert x**other == ("power", 1)
+        assert np.add(other, x) == ("add", 0)
+        assert np.concatenate([x, other]) == "concatenate"
+        assert x * Reflecting() == "reflected"
+    assert ct.array(2.0) * other == ("multiply", 1)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, o: x * o, lambda x, o: x @ o, lambda x, o: x < o, lambda x, o: x / o,
+        lambda x, o: np.concatenate([x, o]),
+        lambda x, o: np.add(x, o),
+    ],
+)  # fmt: skip
+def test_their_errors_arrive(f):
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="foreign"):
+            ct.gradient(lambda x: f(x, Raising()), np.ones(2))
+    assert not ct.nestlevel()
+    np.testing.assert_array_equal(ct.gradient(lambda x: np.sum(x * x), np.ones(2))[0], [2, 2])
+
+
+def test_finalizers_compute_gradients_while_modules_are_made_ready():
+    run("""
+    import gc
+
+    errors = []
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            try:
+                (g,) = ct.gradient(lambda x: x * x, 3.0)
+                assert g == 6.0
+            except BaseException:
+                errors.append(traceback.format_exc())
+
+    def g(x):
+        for _ in range(20):
+            Cycle()
+            x = np.sin(x) * np.random.normal(0.0, 1.0, 20) + np.zeros(20)
+        return np.sum(x)
+
+    gc.set_threshold(3, 2, 2)
+    ct.gradient(g, X)
+    ct.gradient(g, X)
+    gc.collect()
+    assert not errors, errors[0]
+    check()
+    """)
