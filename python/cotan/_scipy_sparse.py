@@ -151,8 +151,10 @@ def _lift_init(base: str) -> None:
     def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
              **options: Any) -> None:  # fmt: skip
         make = _method(base, "__init__")
+        if isinstance(arg1, tuple) and any_active(arg1[:1]):
+            arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
-            if is_array(arg1) and any_active(arg1):
+            if any_active(arg1):
                 raise TypeError(
                     f"{type(self).__name__}: the elements that are there would depend on values; "
                     "give them as (values, (rows, columns))"

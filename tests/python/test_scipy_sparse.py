@@ -91,3 +91,20 @@ def test_constants_stay_sparse():
     ct.gradient(f, X)
     assert sparse.issparse(seen[0])
     assert type(seen[1]) is np.ndarray
+
+
+def test_values_in_a_list_are_followed():
+    def f(x):
+        values, rows, columns = [x, 2.0 * x, x + 1.0], [0, 1, 0], [0, 1, 1]
+        made = [
+            sparse.coo_matrix((values, (rows, columns)), shape=(2, 2)),
+            sparse.csr_array((values, (rows, columns)), shape=(2, 2)),
+            sparse.csc_matrix((values, [0, 1, 0], [0, 1, 3])),
+        ]
+        return sum(np.sum(matrix @ np.array([1.0, 2.0])) for matrix in made)
+
+    step = 1e-6
+    expected = (f(3.0 + step) - f(3.0 - step)) / (2 * step)
+    assert ct.gradient(f, 3.0) == (pytest.approx(expected),)
+    with pytest.raises(TypeError, match="would depend on values"):
+        ct.gradient(lambda x: np.sum(sparse.coo_matrix([[x, 2.0], [0.0, x]]) @ np.ones(2)), 3.0)
