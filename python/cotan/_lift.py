@@ -20,6 +20,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lift_imports import watch
+from cotan._lift_names import follow
 from cotan._lift_numbers import is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
@@ -61,6 +62,7 @@ def prepare(loaded: str | None = None) -> bool:
         while waiting := [n for n in _modules() if n not in _prepared and _is_whole(n, loaded)]:
             for name in waiting:
                 _prepare(name, sys.modules[name])
+        follow(FOREIGN, _known)
         return all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
@@ -72,6 +74,12 @@ def _is_whole(name: str, loaded: str | None) -> bool:
     if module is None or name == loaded:
         return module is not None
     return not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def _known(value: Any) -> Any:
+    """Give what stands in for a value, if something does."""
+    found = _stand_ins.get(id(value))
+    return found[1] if found is not None and found[0] is value else None
 
 
 def _modules() -> list[str]:
@@ -200,6 +208,8 @@ def is_own_code(frame: Any) -> bool:
     """Say whether the running instruction of a frame asks for a name, and is no library's."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     own = type(frame.f_globals) is dict and package not in FOREIGN
+    if own and _called(frame, {"getattr"}) is not None:
+        return True
     if not own or frame.f_code.co_code[frame.f_lasti] not in _ASKING:
         return False
     if _running(frame).argval in NUMBERS["numpy"]:
@@ -216,8 +226,10 @@ _ASKING = {
 def _running(frame: Any, at: int | None = None) -> dis.Instruction:
     """Give the instruction that a frame is at; some interpreters point to what follows it."""
     last = frame.f_lasti if at is None else at
-    steps = dis.get_instructions(frame.f_code)
-    return max((s for s in steps if s.offset <= last), key=lambda s: s.offset)
+    steps = list(dis.get_instructions(frame.f_code))
+    here = max(i for i, s in enumerate(steps) if s.offset <= last)
+    # Code that ran before calls some functions one instruction earlier.
+    return steps[here + (steps[here].opname == "PRECALL")]
 
 
 def is_formatting() -> bool:
@@ -232,8 +244,8 @@ def is_formatting() -> bool:
 def standing_in(function: Any) -> Any:
     """Give what stands in for a function that is differentiated itself."""
     prepare()
-    found = _stand_ins.get(id(function))
-    return function if found is None or found[0] is not function else found[1]
+    found = _known(function)
+    return function if found is None else found
 
 
 def found(module: str, name: str) -> Any:
@@ -363,10 +375,12 @@ def lift_module(*modules: ModuleType) -> None:
         if not isinstance(module, ModuleType):
             raise TypeError(f"lift_module: takes modules, not {type(module).__name__}")
         for name, value in list(vars(module).items()):
-            found = _stand_ins.get(id(value))
-            if found is not None and found[0] is value:
-                setattr(module, name, found[1])
+            stand_in = _known(value)
+            if stand_in is not None:
+                setattr(module, name, stand_in)
         let_follow(module)
+    # Before, some places in their code may have got what the modules have.
+    _core.forget_places()
 
 
 def hint() -> str:
@@ -433,13 +447,19 @@ def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
     if not here.opname.startswith("CALL") or here.positions is None:
         return None
     start = here.positions[0], here.positions[2]
+    name = None
     for step in dis.get_instructions(frame.f_code):
+        if step.offset >= here.offset:
+            return name
         place = step.positions
-        if place is not None and (place[0], place[2]) == start and step.argval in names:
-            return str(step.argval)
-    return None
+        if place is None or (place[0], place[2]) != start:
+            continue
+        if step.argval in names:
+            name = str(step.argval)
+        elif step.opname.startswith("CALL"):
+            name = None  # What is called now is what that call gave: `name(x)(y)`.
+    return name
 
 
 def _is_original(value: Any) -> bool:
-    found = _stand_ins.get(id(value))
-    return found is not None and found[0] is value
+    return _known(value) is not None

@@ -39,6 +39,10 @@ class _Loading(Loader):
         finally:
             _Loading.depth -= 1
         if _Loading.depth == 0 and _core.nestlevel() > 0:
+            # The import would do so next; what is made ready asks for `np.random` before.
+            parent, _, child = module.__name__.rpartition(".")
+            if parent in sys.modules:
+                setattr(sys.modules[parent], child, module)
             # An import does not fail for what is wrong here; the next recording says that.
             with contextlib.suppress(Exception):
                 self._ready(module.__name__)

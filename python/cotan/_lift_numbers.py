@@ -92,7 +92,7 @@ _CLASSES = {"float": _class(float, _float), "complex": _class(complex, _complex)
 def let_follow(module: ModuleType) -> None:
     """Let the calls in a module that make numbers give traced scalars."""
     _followed.add(module.__name__)
-    used = set().union(*map(_calls, _codes(module)))
+    used = set().union(*map(_calls, codes(module)))
     for name, stand_in in _CLASSES.items():
         if name in used and name not in vars(module):
             setattr(module, name, stand_in)
@@ -116,7 +116,7 @@ def _is_called(frame: Any) -> bool:
     )
 
 
-def _codes(module: ModuleType) -> list[CodeType]:
+def codes(module: ModuleType) -> list[CodeType]:
     """Give the code of a module's own functions, and of the methods of its classes."""
     found, seen = [], set()
     waiting: list[Any] = list(vars(module).values())

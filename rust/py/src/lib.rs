@@ -156,6 +156,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         fork::after_fork_in_child,
         lift::add_lifted,
         lift::add_ufuncs,
+        lift::forget_places,
+        lift::set_imported,
         lift::switch_lifting,
         lift::is_lifting,
         lift::involves,

@@ -30,7 +30,35 @@ thread_local! {
 struct State {
     recordings: usize,
     modules: Vec<Module>,
+    imported: Vec<ImportedName>,
+    /// The modules of programs, with their names: another one may have come in the place of one.
+    programs: Vec<(Py<PyString>, Py<PyAny>)>,
     ufuncs: Ufuncs,
+}
+
+/// A name that a module has imported from one that is lifted: `from numpy import zeros`.
+#[derive(FromPyObject)]
+pub struct ImportedName {
+    names: Py<PyDict>,
+    name: Py<PyString>,
+    original: Py<PyAny>,
+    stand_in: Py<PyAny>,
+}
+
+impl ImportedName {
+    /// Lets the name mean one or the other, unless somebody gave it another meaning.
+    fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
+        let (from, to) = if lifted {
+            (&self.original, &self.stand_in)
+        } else {
+            (&self.stand_in, &self.original)
+        };
+        let (names, name) = (self.names.bind(py), self.name.bind(py));
+        match names.get_item(name)? {
+            Some(found) if found.is(from) => names.set_item(name, to),
+            _ => Ok(()),
+        }
+    }
 }
 
 struct Module {
@@ -43,11 +71,15 @@ struct Module {
 static STATE: Mutex<State> = Mutex::new(State {
     recordings: 0,
     modules: Vec::new(),
+    imported: Vec::new(),
+    programs: Vec::new(),
     ufuncs: Ufuncs::new(),
 });
 
-/// How many modules there were when it was last looked which can be lifted.
+/// How many modules there were when it was last looked which can be lifted, and how many names in the
+/// one that grows while it runs.
 static SEEN: AtomicUsize = AtomicUsize::new(0);
+static SEEN_MAIN: AtomicUsize = AtomicUsize::new(0);
 
 fn state(py: Python<'_>) -> MutexGuard<'static, State> {
     STATE
@@ -56,10 +88,24 @@ fn state(py: Python<'_>) -> MutexGuard<'static, State> {
 }
 
 impl State {
+    /// Whether a module of a program is gone, or another one has its name.
+    fn has_other_programs(&self, modules: &Bound<'_, PyDict>) -> PyResult<bool> {
+        for (name, module) in &self.programs {
+            match modules.get_item(name)? {
+                Some(found) if found.is(module) => {}
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
     fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
         for m in &self.modules {
             let class = if lifted { &m.lifted } else { &m.plain };
             m.object.setattr(py, intern!(py, "__class__"), class)?;
+        }
+        for name in &self.imported {
+            name.set(py, lifted)?;
         }
         self.ufuncs.set(lifted);
         Ok(())
@@ -82,12 +128,18 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
         let modules = py.import("sys")?.getattr("modules")?;
         Ok(modules.cast_into::<PyDict>()?.unbind())
     })?;
-    let count = modules.bind(py).len();
-    if SEEN.load(Ordering::Relaxed) != count {
+    let modules = modules.bind(py);
+    let count = modules.len();
+    let main = modules.get_item(intern!(py, "__main__"))?;
+    let main = main.as_ref().and_then(|m| m.cast::<PyModule>().ok());
+    let own = main.map_or(0, |m| m.dict().len());
+    let more = SEEN.load(Ordering::Relaxed) != count || SEEN_MAIN.load(Ordering::Relaxed) != own;
+    if more || state(py).has_other_programs(modules)? {
         let ready = py.import("cotan._lift")?.call_method0("prepare")?;
         // Only now, as it may be interrupted. What another thread still imports waits for the next time.
         let seen = if ready.is_truthy()? { count } else { 0 };
         SEEN.store(seen, Ordering::Relaxed);
+        SEEN_MAIN.store(own, Ordering::Relaxed);
     }
     let mut state = state(py);
     if state.recordings == 0 {
@@ -153,6 +205,42 @@ pub fn add_lifted(
         plain: plain.unbind(),
     });
     Ok(class)
+}
+
+/// Lets names that modules have imported before stand for what knows our arrays, while something is
+/// recorded: these, and no others. It is looked again when one of some modules has become another one.
+#[pyfunction]
+pub fn set_imported(
+    py: Python<'_>,
+    imported: Vec<ImportedName>,
+    programs: Vec<(Py<PyString>, Py<PyAny>)>,
+) -> PyResult<()> {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    if lifted {
+        for name in &state.imported {
+            name.set(py, false)?;
+        }
+        for name in &imported {
+            name.set(py, true)?;
+        }
+    }
+    let before = (
+        std::mem::replace(&mut state.imported, imported),
+        std::mem::replace(&mut state.programs, programs),
+    );
+    // What is freed may run code of its own, without the lock.
+    drop(state);
+    drop(before);
+    Ok(())
+}
+
+/// Forgets what is known of the places in Python code that asked for names.
+#[pyfunction]
+pub fn forget_places(py: Python<'_>) {
+    *PLACES
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Lets ufuncs take lists of our arrays while something is recorded.

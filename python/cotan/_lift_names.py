@@ -1,0 +1,68 @@
+"""Names that modules imported before anything was recorded: `from numpy import zeros`.
+
+While something is recorded they stand for what knows our arrays, in the modules of `sys.modules`
+that are no library's; afterwards they are what they were. Each costs some time with every
+gradient, so of modules that import all names of another one only those count that their code uses.
+"""
+
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from cotan import _core
+from cotan._lift_numbers import codes
+
+# More names than these are not imported one by one.
+_MANY = 24
+
+
+class ImportedName(NamedTuple):
+    """A name of a module, what it means, and what stands in for that."""
+
+    names: dict[str, Any]
+    name: str
+    original: Any
+    stand_in: Any
+
+
+# What was found in modules, by their names; with the module, which may be another one meanwhile.
+_found: dict[str, tuple[ModuleType, list[ImportedName]]] = {}
+
+
+def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
+    """Look for names in modules that are new, and let them take part in lifting."""
+    modules = {n: m for n, m in list(sys.modules.items()) if type(m) is ModuleType}
+    gone = [n for n, (m, _) in _found.items() if modules.get(n) is not m]
+    for name in gone:
+        del _found[name]
+    new = [n for n in modules if n == "__main__" or n not in _found]
+    if not new and not gone:
+        return
+    apart = {*libraries, *sys.stdlib_module_names} - {"__main__"}
+    own = {n: m for n, m in modules.items() if n.partition(".")[0] not in apart}
+    for name in new:
+        module = modules[name]
+        _found[name] = module, _imported(module, stand_in) if name in own else []
+    imported = [entry for _, names in _found.values() for entry in names]
+    _core.set_imported(imported, [(n, m) for n, m in own.items() if not _is_installed(m)])
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Say whether a module is a package's: another one will not come in its place."""
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and bool({"site-packages", "dist-packages"} & {*Path(file).parts})
+
+
+def _imported(module: ModuleType, stand_in: Callable[[Any], Any]) -> list[ImportedName]:
+    names = vars(module)
+    found = []
+    for name, value in list(names.items()):
+        other = stand_in(value) if callable(value) else None
+        if other is not None:
+            found.append(ImportedName(names, name, value, other))
+    if len(found) > _MANY:
+        used = {name for code in codes(module) for name in code.co_names}
+        found = [entry for entry in found if entry.name in used]
+    return found
