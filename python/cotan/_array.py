@@ -1,6 +1,7 @@
 """The methods of `Array` that are said in terms of primitives: NumPy's signatures, nothing else."""
 
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,12 @@ def squeeze(self: Any, axis: Any = None) -> Any:
     return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
 
 
+_DTYPES = {
+    *("bool", "uint8", "int32", "int64", "float16", "bfloat16"),
+    *("float32", "float64", "complex64", "complex128"),
+}
+
+
 def astype(
     self: Any,
     dtype: Any,
@@ -148,6 +155,9 @@ def astype(
         )
     if target == self.dtype:
         return self.copy() if copy else self
+    if target.name not in _DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
+        # There are no arrays of ours of such a dtype, and values of it carry no gradient.
+        return _core.value(self).astype(target)
     if target.kind not in "fc" and self.dtype.kind in "fc":
         # Whole numbers have no derivative.
         return _core.cast(_core.dropgrad(self), target)
@@ -168,6 +178,24 @@ def _iter(self: Any) -> Iterator[Any]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
     return (self[i] for i in range(len(self)))
+
+
+class _UnsizedError(AttributeError, TypeError):
+    """What `len` raises for a scalar, and what `hasattr` looks for."""
+
+
+class _Length:
+    """The method `__len__`, which arrays have and scalars have not: `hasattr(x, "__len__")`."""
+
+    def __init__(self, method: Callable[[Any], int]) -> None:
+        self._method = method
+
+    def __get__(self, array: Any, owner: type | None = None) -> Any:
+        if array is None:
+            return self._method
+        if array._rank != "array":
+            raise _UnsizedError(f"object of type {array.__class__.__name__!r} has no len()")
+        return MethodType(self._method, array)
 
 
 def _contains(self: Any, item: Any) -> bool:
@@ -225,6 +253,7 @@ def attach(cls: type) -> None:
     setattr(cls, "conj", conjugate)  # noqa: B010
     setattr(cls, "conjugate", conjugate)  # noqa: B010
     setattr(cls, "__iter__", _iter)  # noqa: B010
+    setattr(cls, "__len__", _Length(vars(cls)["__len__"]))  # noqa: B010
     setattr(cls, "__contains__", _contains)  # noqa: B010
     for name in _SYMBOLS:
         operator = getattr(cls, f"__{name}__")

@@ -57,6 +57,8 @@ def _kind_of_number(ufunc: Any, x: Any) -> Any:
             return kind
     if isinstance(x, (list, tuple)):
         return _core.asarray(x).dtype
+    if isinstance(x, np.flatiter):
+        return x.base.dtype
     strings = "; strings have no arithmetic" if isinstance(x, str) else ""
     raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{strings}")
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: NPY002, UP031 - as programs have it
 
+import fractions
 import logging
 import sys
 import types
@@ -408,3 +409,66 @@ def test_matrices_of_constants():
         return x * (m * m)[0, 0]
 
     assert ct.gradient(f, 1.0) == (7.0,)
+
+
+def test_elements_of_a_plain_array():
+    for f in (
+        lambda x: np.sum(x * PLAIN - PLAIN.flat),
+        lambda x: np.sum(PLAIN.flat * (x * PLAIN)),
+        lambda x: (x * PLAIN) @ PLAIN.flat,
+        lambda x: np.sum(np.add(x * PLAIN, PLAIN.flat)),
+    ):
+        slope_is_right(f)
+
+
+def test_scalars_have_no_length():
+    def f(x, a):
+        assert not hasattr(x, "__len__")
+        assert not hasattr(a[0], "__len__")
+        assert not hasattr(np.sum(a), "__len__")
+        assert hasattr(a, "__len__")
+        assert hasattr(a[:1], "__len__")
+        assert len(a) == 2
+        for scalar in (x, a[0]):
+            with pytest.raises(TypeError, match="len"):
+                len(scalar)
+        return x
+
+    ct.gradient(f, 1.0, np.ones(2))
+
+
+def test_what_is_made_of_nothing_is_a_plain_array():
+    def f(x):
+        kind = type(np.array([]))
+        assert kind is type(np.zeros((0, 3))) is np.ndarray
+        assert not isinstance(x, kind)
+        return np.sum(np.append(np.array([]), x)) + np.sum(np.vstack((np.zeros((0, 1)), [[x]])))
+
+    assert ct.gradient(f, 1.0) == (2.0,)
+
+
+def test_what_numpy_makes_a_number_of_is_written():
+    def f(x):
+        a = np.zeros(4)
+        a[0], a[1], a[2] = None, fractions.Fraction(1, 4), "2.5"
+        assert np.isnan(a[0])
+        a[0] = x
+        with pytest.raises((TypeError, ValueError)):
+            a[3] = "five"
+        return np.sum(a * a[1])
+
+    assert ct.value_and_gradient(f, 1.0) == (3.75 / 4, (0.25,))
+
+
+def test_dtypes_that_we_have_no_arrays_of():
+    def f(x, a):
+        assert np.zeros(3).astype(np.int8).dtype == np.int8
+        assert (x * a > 1).astype("u2").tolist() == [0, 1]
+        assert a.astype(np.int16).tolist() == [1, 2]
+        assert np.ones(1).astype(str).tolist() == ["1.0"]
+        assert np.ones(1).astype(object).dtype == object
+        with pytest.raises(TypeError):
+            a.astype(object)
+        return x
+
+    ct.gradient(f, 1.0, np.array([1.0, 2.5]))

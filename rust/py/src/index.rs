@@ -4,12 +4,13 @@
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
 use cotan::{Array, DType, Number, aval, ops};
+use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
-use crate::convert::is_numpy_scalar;
+use crate::convert::{is_numpy_scalar, original};
 use crate::error::OrRaise;
 use crate::handle::Element;
 use crate::scalar::Operand;
@@ -208,7 +209,15 @@ pub fn getitem<'py>(
 
 /// What a value becomes when it is written into a region of this dtype and shape.
 pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult<Array> {
-    let operand = Operand::expect("assignment", value)?;
+    let operand = match Operand::of(value)? {
+        Some(operand) => operand,
+        // What NumPy makes a number of: None is NaN, fractions and others know how to be a float.
+        None if !value.is_instance_of::<PyUntypedArray>() => {
+            let of = original(value.py(), "numpy", "asarray")?;
+            Operand::expect("assignment", &of.call1((value, dtype.numpy_name()))?)?
+        }
+        None => Operand::expect("assignment", value)?,
+    };
     let source = operand.dtype();
     if source.is_complex() && !dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(

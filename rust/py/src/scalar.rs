@@ -8,13 +8,20 @@ use num_complex::Complex;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::error::OrRaise;
 use crate::session;
 use crate::subclass::is_plain;
+
+/// Whether an object is `x.flat` of an ndarray, whose elements NumPy computes with.
+fn is_flat(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static FLAT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    object.is_instance(FLAT.import(object.py(), "numpy", "flatiter")?)
+}
 
 /// An operand as it was given.
 pub enum Operand {
@@ -81,6 +88,10 @@ impl Operand {
                 .py()
                 .import("cotan._core")?
                 .call_method1("array", (object,))?;
+            return Operand::of(&array);
+        }
+        if is_flat(object)? {
+            let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             return Operand::of(&array);
         }
         Ok(None)
