@@ -4,6 +4,7 @@ A matrix that is constant multiplies by SciPy's compiled code, its transpose on 
 whose elements are followed keeps them as an array of ours in `data`.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,15 +22,15 @@ _HERE = "scipy.sparse"
 _BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
 
 
-def _is_followed_inside(matrix: Any) -> bool:
+def is_followed_inside(matrix: Any) -> bool:
     return is_array(getattr(matrix, "data", None))
 
 
-def _method(base: str, name: str) -> Callable[..., Any]:
+def method_of(base: str, name: str) -> Callable[..., Any]:
     return unlifted(vars(found(base))[name])  # type: ignore[no-any-return]
 
 
-def _entries(matrix: Any) -> tuple[Any, Any, Any]:
+def entries(matrix: Any) -> tuple[Any, Any, Any]:
     """Give rows, columns and values of the elements that are there."""
     data = matrix.data
     if not is_array(data):
@@ -57,10 +58,10 @@ def _product(matrix: Any, x: Any) -> Any:
             f"matmul: a sparse matrix of shape {matrix.shape} and an array of shape {x.shape} do "
             "not fit"
         )
-    if not _is_followed_inside(matrix):
+    if not is_followed_inside(matrix):
         adjoint = matrix.conj().T
         return linear("scipy.sparse: A @ x", lambda x: matrix @ x, lambda ct: adjoint @ ct)(x)
-    row, column, values = _entries(matrix)
+    row, column, values = entries(matrix)
     rest = x.shape[1:]
     terms = values.reshape((-1,) + (1,) * len(rest)) * asarray(x)[column]
     zeros = np.zeros((matrix.shape[0], *rest), terms.dtype)
@@ -69,10 +70,7 @@ def _product(matrix: Any, x: Any) -> Any:
 
 def _matmul(self: Any, other: Any) -> Any:
     if hasattr(other, "tocoo"):
-        raise TypeError(
-            "the product of two sparse matrices, one of which is being differentiated, has no "
-            "rule in cotan; multiply from the right: A @ (B @ x)"
-        )
+        return importlib.import_module("cotan._scipy_sparse_followed").product(self, other)
     if np.ndim(other) == 0:
         return self._mul_scalar(other)
     x = asarray(other)
@@ -88,9 +86,9 @@ def _matmul(self: Any, other: Any) -> Any:
 def _lift_matmul(base: str) -> None:
     @lifts_method(base, "_matmul_dispatch", always=True)
     def matmul(self: Any, other: Any) -> Any:
-        if is_array(other) or _is_followed_inside(self) or _is_followed_inside(other):
+        if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
             return _matmul(self, other)
-        return _method(base, "_matmul_dispatch")(self, other)
+        return method_of(base, "_matmul_dispatch")(self, other)
 
 
 for _base in _BASES:
@@ -120,23 +118,23 @@ def _dense(matrix: Any, other: Any, sign: str) -> Any:
             f"a sparse matrix {sign} an array gives an np.matrix, which multiplies by rules of its "
             f"own; write A.toarray() {sign} x, or use a sparse array such as csr_array"
         )
-    return _toarray(matrix)
+    return toarray(matrix)
 
 
-def _toarray(matrix: Any) -> Any:
-    if not _is_followed_inside(matrix):
+def toarray(matrix: Any) -> Any:
+    if not is_followed_inside(matrix):
         return matrix.toarray()
-    row, column, values = _entries(matrix)
+    row, column, values = entries(matrix)
     zeros = np.zeros(matrix.shape, values.dtype)
     return _core.index_add(zeros, (row.astype(np.int64), column.astype(np.int64)), values)
 
 
 def _lift_toarray(base: str) -> None:
     @lifts_method(base, "toarray", always=True)
-    def toarray(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_followed_inside(self):
-            return _toarray(self)
-        return _method(base, "toarray")(self, *args, **kwargs)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_followed_inside(self):
+            return toarray(self)
+        return method_of(base, "toarray")(self, *args, **kwargs)
 
 
 for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
@@ -150,7 +148,7 @@ def _lift_init(base: str) -> None:
     @lifts_method(base, "__init__")
     def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
              **options: Any) -> None:  # fmt: skip
-        make = _method(base, "__init__")
+        make = method_of(base, "__init__")
         if isinstance(arg1, tuple) and any_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
@@ -185,8 +183,7 @@ def _added(matrix: Any, places: Any, values: Any) -> Any:
 for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
     _lift_init(f"{_HERE}.{_base}")
 
-refuses("make the elements with coo_array((values, (rows, columns)))", f"{_HERE}.diags",
-        f"{_HERE}.spdiags", f"{_HERE}.diags_array", f"{_HERE}.kron", f"{_HERE}.block_array",
+refuses("make the elements with coo_array((values, (rows, columns)))", f"{_HERE}.block_array",
         f"{_HERE}.bmat", f"{_HERE}.hstack", f"{_HERE}.vstack")  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
@@ -213,7 +210,7 @@ def _solved(pattern: Any, data: Any, b: Any, options: dict[str, Any]) -> Any:
 @lifts(f"{_HERE}.linalg.spsolve", always=True)
 def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
-    if not (is_array(b) or _is_followed_inside(A)):
+    if not (is_array(b) or is_followed_inside(A)):
         return found(f"{_HERE}.linalg.spsolve")(A, b, permc_spec, use_umfpack)
     if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
         A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
@@ -230,7 +227,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
 
 @lifts(f"{_HERE}.linalg.factorized", always=True)
 def factorized(A: Any) -> Any:  # noqa: N803
-    if _is_followed_inside(A):
+    if is_followed_inside(A):
         raise TypeError("factorized: the matrix is being differentiated; use spsolve(A, b)")
     solve = found(f"{_HERE}.linalg.factorized")(A)
 
@@ -249,7 +246,7 @@ def _iterative(name: str) -> None:
     @lifts(f"{_HERE}.linalg.{name}")
     def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
         compute = found(f"{_HERE}.linalg.{name}")
-        if _is_followed_inside(A) or any_active((A, options)):
+        if is_followed_inside(A) or any_active((A, options)):
             raise TypeError(f"{name}: the matrix is being differentiated; use spsolve(A, b)")
         options = {k: plain_items(v) for k, v in options.items()}
         info = []
@@ -275,7 +272,7 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
 
 @lifts(f"{_HERE}.linalg.expm_multiply")
 def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    if args or options or _is_followed_inside(A) or not is_array(B):
+    if args or options or is_followed_inside(A) or not is_array(B):
         raise TypeError("expm_multiply: only B can be differentiated, without further arguments")
     compute = found(f"{_HERE}.linalg.expm_multiply")
     turned = A.conj().T

@@ -1,0 +1,119 @@
+"""Sparse matrices whose elements are differentiated: formats, parts, sums, products."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse import linalg
+from scipy_cases import check
+
+import cotan as ct
+
+V = np.array([1.5, -0.4, 0.7, 2.0, 0.3])
+# The last element comes to the place of the first.
+ROWS, COLUMNS = np.array([0, 1, 2, 3, 0]), np.array([0, 2, 1, 3, 0])
+B = np.array([0.3, -1.0, 2.0, 0.5])
+OTHER = sparse.csr_array(np.array([[0, 1.0, 0, 2], [3, 0, 0, 0], [0, 4, 5, 0], [1, 0, 0, 2]]))
+
+
+def made(v, kind="array", form="coo"):
+    make = {"array": sparse.coo_array, "matrix": sparse.coo_matrix}[kind]
+    return make((v, (ROWS, COLUMNS)), shape=(4, 4)).asformat(form)
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_parts_and_formats(form, kind):
+    a = lambda v: made(v, kind, form)
+    for target in ("coo", "csr", "csc"):
+        check(lambda v, target=target: a(v).asformat(target) @ B, V, second=True)
+    check(lambda v: a(v).T.tocsr() @ B, V)
+    check(lambda v: a(v).diagonal(), V)
+    check(lambda v: a(v).diagonal(1), V)
+    check(lambda v: a(v).trace(), V)
+    check(lambda v: a(v).sum(), V)
+    flat = lambda m: m.A1 if isinstance(m, np.matrix) else m.reshape(-1)
+    check(lambda v: flat(a(v).todense()), V)
+    check(lambda v: flat(a(v).sum(axis=0)), V)
+    check(lambda v: flat(a(v).sum(axis=1)), V)
+    check(lambda v: a(v).tocsr()[1:3] @ B, V)
+    check(lambda v: a(v).tocsr()[[0, 2]][:, [0, 1, 3]].toarray(), V)
+    check(lambda v: a(v).tocsr()[np.ix_([0, 1], [0, 2])].toarray(), V)
+    check(lambda v: a(v).tocsc()[:, :2].toarray(), V)
+    check(lambda v: a(v).tocsr()[1, 2] * a(v).tocsr()[0, 0] + a(v).tocsr()[3, 0], V)
+
+
+def test_duplicates_and_zeros_in_place():
+    def f(v):
+        coo, csr = made(v), made(v).tocsr()
+        coo.sum_duplicates()
+        csr.eliminate_zeros()
+        csr.sum_duplicates()
+        assert coo.nnz == csr.nnz == 4
+        return coo @ B + csr @ B
+
+    check(f, V)
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+def test_sums_and_products(kind):
+    other = OTHER if kind == "array" else sparse.csr_matrix(OTHER)
+    a = lambda v: made(v, kind, "csr")
+    check(lambda v: (a(v) + other).toarray(), V)
+    check(lambda v: (other - a(v)) @ B, V)
+    check(lambda v: (a(v) - 2 * a(v).T.tocsr()) @ B, V)
+    check(lambda v: (a(v) @ other).toarray(), V, second=True)
+    check(lambda v: (other @ a(v)) @ B, V)
+    check(lambda v: (a(v).T @ other @ a(v)) @ B, V)
+    with pytest.raises(ValueError, match="do not fit"):
+        ct.gradient(lambda v: (a(v) @ other[:3])[0, 0], V)
+
+
+def test_diagonals():
+    check(lambda v: sparse.diags([v, v[:-1], -v[1:]], [0, 1, -1]).tocsr() @ V, V)
+    check(lambda v: sparse.diags(v) @ V, V)
+    check(lambda v: sparse.diags_array([v], offsets=[2]) @ np.ones(7), V)
+    check(lambda v: sparse.diags([v[0], v[1]], [0, 1], shape=(5, 6)) @ np.arange(6.0), V)
+    check(lambda v: sparse.spdiags([v, 2 * v], [0, 1], 5, 5) @ V, V)
+    check(lambda v: sparse.diags([v], [0], format="csc") @ V, V)
+    with pytest.raises(ValueError, match="does not agree"):
+        ct.gradient(lambda v: sparse.diags([v, v], [0, 1]).sum(), V)
+
+
+def test_products_of_kronecker():
+    small = np.array([[1.0, 2.0], [0.0, 3.0]])
+    for a in (
+        lambda v: sparse.kron(made(v), small),
+        lambda v: sparse.kron(small, made(v, form="csr")),
+    ):
+        check(lambda v, a=a: a(v) @ np.arange(8.0), V)
+    check(lambda v: sparse.kron(sparse.eye_array(2), v.reshape(1, 5)) @ np.arange(10.0), V)
+
+
+def test_decompositions():
+    check(lambda v: linalg.spsolve(made(v).tocsr(), B), V, second=True)
+    check(lambda v: linalg.splu(made(v).tocsc()).solve(B), V)
+    check(lambda v: linalg.splu(made(v).tocsc()).solve(B, "T"), V)
+    constant = (OTHER + 3 * sparse.eye_array(4)).tocsc()
+    for trans in "NTH":
+        check(lambda b, trans=trans: linalg.splu(constant).solve(b, trans), B)
+    check(lambda b: linalg.splu(constant * (1 + 0.5j)).solve(b, "T"), B + 1j * B[::-1])
+    assert linalg.splu(constant).shape == (4, 4)
+
+
+@pytest.mark.filterwarnings("ignore:Changing the sparsity")
+@pytest.mark.parametrize("make", [sparse.lil_matrix, sparse.dok_matrix, sparse.csr_array])
+def test_writes_name_a_remedy(make):
+    def f(x):
+        a = make((2, 2))
+        a[0, 0] = x
+        return a.sum()
+
+    with pytest.raises(TypeError, match="coo_matrix"):
+        ct.gradient(f, 1.0)
+
+    def g(x):
+        a = make((2, 2))
+        a[0, 0] = np.ones(1)[0]
+        return x * a.sum()
+
+    assert ct.gradient(g, 2.0) == (1.0,)
