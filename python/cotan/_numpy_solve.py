@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from cotan import _as_lapack as lapack
 from cotan import _core
 from cotan import _decompositions as dec
 from cotan._numpy_core import given, implements, in_numpy, on_values, plain
@@ -81,6 +82,11 @@ def _class_of(function: Any) -> Any:
     return type(function(np.eye(1)))
 
 
+def _any(text: str) -> Any:
+    """Give a text where stubs know of some only."""
+    return text
+
+
 def _named(function: Any, *parts: Any) -> Any:
     """Give several results as the function of NumPy does: a named tuple."""
     return _class_of(function)(*parts)
@@ -106,8 +112,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         return on_values(np.linalg.qr, (a, mode), {})
     a = dec.matrix("qr", a)
     if mode == "r":
-        return dec.qr(a)[1]
-    return _named(np.linalg.qr, *(dec.complete_qr(a) if mode == "complete" else dec.qr(a)))
+        return lapack.qr(a, *dec.qr(a), np.linalg.qr)[1]
+    q, r = dec.complete_qr(a) if mode == "complete" else dec.qr(a)
+    return _named(np.linalg.qr, *lapack.qr(a, q, r, lambda x: np.linalg.qr(x, _any(mode))))
 
 
 @implements(np.linalg.svd)
@@ -119,12 +126,14 @@ def svd(
         return _hermitian_svd(a, compute_uv)
     if not compute_uv:
         return dec.svdvals(a)
-    return _named(np.linalg.svd, *(dec.full_svd(a) if full_matrices else dec.svd(a)))
+    chosen = lapack.asked(lambda x: np.linalg.svd(x, full_matrices)[::2], a)
+    parts = dec.full_svd(a) if full_matrices else dec.svd(a)
+    return _named(np.linalg.svd, *lapack.singular_vectors(*parts, chosen))
 
 
 def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     """Give a decomposition by eigenvalues, which are singular values but for their signs."""
-    w, u = dec.eigh(a)
+    w, u = eigh(a)
     size: Any = _core.abs(w)
     order = np.flip(np.argsort(plain(dec.constant(size)), axis=-1), -1)
     size = np.take_along_axis(size, order, -1)
@@ -151,7 +160,11 @@ def _is_lower(UPLO: str) -> bool:
 @implements(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     lower = _is_lower(UPLO)
-    return _named(np.linalg.eigh, *dec.eigh(dec.matrix("eigh", a, square=True), lower))
+    a = dec.matrix("eigh", a, square=True)
+    w, v = dec.eigh(a, lower)
+    chosen = lapack.asked(lambda x: np.linalg.eigh(x, _any(UPLO))[1], a)
+    row = 0 if lower else a.shape[-1] - 1
+    return _named(np.linalg.eigh, w, lapack.eigenvectors(w, v, chosen, row))
 
 
 @implements(np.linalg.eigvalsh)
@@ -163,17 +176,13 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 @implements(np.linalg.eig)
 def eig(a: Any) -> Any:
     a = dec.matrix("eig", a, square=True)
-    w, v = dec.eig(a)
-    if a.dtype.kind != "c" and dec.are_real(w):
-        w, v = w.real, v.real
-    return _named(np.linalg.eig, w, v)
+    return _named(np.linalg.eig, *lapack.eig(a, *dec.eig(a), np.linalg.eig))
 
 
 @implements(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     a = dec.matrix("eigvals", a, square=True)
-    w = dec.eigvals(a)
-    return w.real if a.dtype.kind != "c" and dec.are_real(w) else w
+    return lapack.eigvals(a, dec.eigvals(a), np.linalg.eigvals)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cotan import _as_lapack as lapack
 from cotan import _core
 from cotan import _decompositions as dec
 from cotan._lifted import lifts
@@ -29,17 +30,19 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         perm = scipy.qr(plain(dec.constant(a)), mode="r", pivoting=True)[1]
         order = (perm,)
         a = np.take_along_axis(a, np.broadcast_to(perm[..., None, :], a.shape), -1)
-    if mode == "economic":
-        return (*dec.qr(a), *order)
+
+    def factors(x: Any) -> Any:
+        kind = "full" if mode == "full" else "economic"
+        return scipy_linalg().qr(x, mode=kind, check_finite=False)
+
     if mode == "r":
-        return (_full_r(a), *order)
-    q, r = dec.complete_qr(a)
-    return (q, r, *order)
+        return (_full_r(lapack.qr(a, *dec.qr(a), factors)[1], a), *order)
+    q, r = dec.qr(a) if mode == "economic" else dec.complete_qr(a)
+    return (*lapack.qr(a, q, r, factors), *order)
 
 
-def _full_r(a: Any) -> Any:
+def _full_r(r: Any, a: Any) -> Any:
     m, n = a.shape[-2:]
-    r = dec.qr(a)[1]
     if m <= n:
         return r
     return _core.concatenate([r, np.zeros((*a.shape[:-2], m - n, n), a.dtype)], -2)
@@ -51,7 +54,13 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     a = matrix("svd", a, check_finite, square=False)
     if not compute_uv:
         return dec.svdvals(a)
-    return dec.full_svd(a) if full_matrices else dec.svd(a)
+
+    def vectors(x: Any) -> Any:
+        options = {"check_finite": False, "lapack_driver": lapack_driver}
+        return scipy_linalg().svd(x, full_matrices, **options)[::2]
+
+    parts = dec.full_svd(a) if full_matrices else dec.svd(a)
+    return lapack.singular_vectors(*parts, lapack.asked(vectors, a))
 
 
 @lifts("scipy.linalg.svdvals")
@@ -147,9 +156,24 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
             return dec.eigvalsh(a, lower)
         w, v = dec.eigh(a, lower)
     else:
-        w, v = _generalized(a, matrix("eigh", b, check_finite), lower, type)
-    chosen = _subset(w, subset_by_index, subset_by_value)
-    return w[..., chosen] if eigvals_only else (w[..., chosen], v[..., chosen])
+        b = matrix("eigh", b, check_finite)
+        w, v = _generalized(a, b, lower, type)
+    some = _subset(w, subset_by_index, subset_by_value)
+    w = w[..., some]
+    if eigvals_only:
+        return w
+    v = v[..., some]
+
+    def vectors(x: Any) -> Any:
+        options = {"lower": lower, "driver": driver, "type": type, "check_finite": False}
+        subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
+        other = None if b is None else plain(dec.constant(b))
+        return scipy_linalg().eigh(x, other, **options, **subset)[1]
+
+    chosen = lapack.asked(vectors, a)
+    if b is None:
+        return w, lapack.eigenvectors(w, v, chosen)
+    return w, v if chosen is None else lapack.columns(v, chosen)
 
 
 def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
@@ -186,14 +210,19 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
     if homogeneous_eigvals:
         raise refuse("scipy.linalg.eig with homogeneous_eigvals=True")
     a = matrix("eig", a, check_finite)
+    pair = (a,)
     if b is not None:
-        a, b = dec.common(a, matrix("eig", b, check_finite))
+        pair = a, b = tuple(dec.common(a, matrix("eig", b, check_finite)))
         if left:
             raise refuse("scipy.linalg.eig of two matrices with left=True")
         a = dec.solve(b, a)
+
+    def original(_: Any) -> Any:
+        return scipy_linalg().eig(*(plain(dec.constant(x)) for x in pair), check_finite=False)
+
     if not (left or right):
-        return dec.eigvals(a)
-    w, v = dec.eig(a)
+        return lapack.eigvals(a, dec.eigvals(a), lambda x: original(x)[0], True)
+    w, v = lapack.eig(a, *dec.eig(a), original, True)
     results = [w]
     if left:
         other = dec.adjoint(dec.solve(v, dec.eye(v.shape[-1], v)))

@@ -1,0 +1,152 @@
+"""Signs, phases and orders of decompositions are those that NumPy and SciPy give."""
+
+import numpy as np
+import pytest
+
+import cotan as ct
+from cotan import _as_lapack
+
+scipy_linalg = pytest.importorskip("scipy.linalg")
+
+
+def square(rng, n, kind):
+    x = rng.normal(size=(n, n))
+    return x if kind == "real" else x + 1j * rng.normal(size=(n, n))
+
+
+def hermitian(rng, n, kind):
+    x = square(rng, n, kind)
+    return x + x.conj().T
+
+
+def parts(result):
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def seen(f, x):
+    """Give what a function gives while its argument is differentiated."""
+    found = []
+
+    def g(x):
+        found.extend(parts(f(x)))
+        return 0.0 * np.sum(np.abs(x))
+
+    ct.gradient(g, x)
+    return [np.asarray(ct.dropgrad(part)) for part in found]
+
+
+FUNCTIONS = {
+    "eigh": (hermitian, np.linalg.eigh),
+    "eigh of the upper triangle": (hermitian, lambda x: np.linalg.eigh(x, "U")),
+    "scipy eigh": (hermitian, lambda x: scipy_linalg.eigh(x)),
+    "scipy eigh of the upper triangle": (hermitian, lambda x: scipy_linalg.eigh(x, lower=False)),
+    "scipy eigh of some": (hermitian, lambda x: scipy_linalg.eigh(x, subset_by_index=[1, 2])),
+    "scipy eigh of two": (
+        hermitian,
+        lambda x: scipy_linalg.eigh(x, np.diag(np.arange(1.0, 1 + len(x)))),
+    ),
+    "eig": (square, np.linalg.eig),
+    "eig of a Hermitian matrix": (hermitian, np.linalg.eig),
+    "eigvals": (square, np.linalg.eigvals),
+    "scipy eig": (square, lambda x: scipy_linalg.eig(x)),
+    "scipy eigvals": (square, lambda x: scipy_linalg.eigvals(x)),
+    "svd": (square, np.linalg.svd),
+    "svd of a tall matrix": (square, lambda x: np.linalg.svd(x[:, :3], full_matrices=False)),
+    "svd of a wide matrix": (square, lambda x: np.linalg.svd(x[:2], full_matrices=False)),
+    "full svd of a tall matrix": (square, lambda x: np.linalg.svd(x[:, :3])),
+    "full svd of a wide matrix": (square, lambda x: np.linalg.svd(x[:2])),
+    "svd of a Hermitian matrix": (hermitian, lambda x: np.linalg.svd(x, hermitian=True)),
+    "scipy svd": (square, lambda x: scipy_linalg.svd(x)),
+    "qr": (square, np.linalg.qr),
+    "complete qr": (square, lambda x: np.linalg.qr(x[:, :3], "complete")),
+    "r": (square, lambda x: np.linalg.qr(x, "r")),
+    "scipy qr": (square, lambda x: scipy_linalg.qr(x)),
+}
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n", [4, 7, 31])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_are_those_of_the_original(name, n, kind, rng):
+    make, f = FUNCTIONS[name]
+    for _ in range(4):
+        x = make(rng, n, kind)
+        for ours, theirs in zip(seen(f, x), parts(f(x)), strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def test_batches_choose_for_each_matrix(rng):
+    x = rng.normal(size=(2, 5, 6, 4))
+    for f in (
+        np.linalg.svd,
+        lambda x: np.linalg.eigh(x[..., :4, :]),
+        lambda x: np.linalg.eig(x[..., :4, :]),
+    ):
+        for ours, theirs in zip(seen(f, x), parts(f(x)), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [2.0, 1.0, 2.0], [0.0, 0.0, 3.0]])
+def test_vectors_of_equal_values(values, rng):
+    q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = q @ np.diag(values) @ q.T
+    for x in (np.diag(values), (turned + turned.T) / 2):
+        for f in (np.linalg.eigh, np.linalg.svd):
+            for ours, theirs in zip(seen(f, x), parts(f(x)), strict=True):
+                np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+WEIGHTS = np.cos(np.arange(16.0)).reshape(4, 4)
+# SciPy's own driver for `eigh` gives other signs to matrices that are near.
+LOSSES = {
+    "eigh": lambda x: np.linalg.eigh(x + x.conj().T)[1],
+    "eigh of the upper triangle": lambda x: np.linalg.eigh(x + x.conj().T, UPLO="U")[1],
+    "left singular vectors": lambda x: np.linalg.svd(x)[0],
+    "right singular vectors": lambda x: np.linalg.svd(x)[2],
+    "of a wide matrix": lambda x: np.linalg.svd(x[:3], full_matrices=False)[2],
+    "q": lambda x: np.linalg.qr(x)[0],
+    "r": lambda x: np.linalg.qr(x)[1],
+    "eig": lambda x: np.linalg.eig(x)[1],
+    "eigvals": lambda x: np.linalg.eigvals(x),
+}
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_of_what_depends_on_the_choice(name, kind, rng):
+    x, direction = square(rng, 4, kind), square(rng, 4, kind)
+
+    def loss(x):
+        y = LOSSES[name](x)
+        weights = WEIGHTS.ravel()[: y.size].reshape(y.shape)
+        return np.sum(np.real(y) * weights) + np.sum(np.imag(y) * weights[::-1])
+
+    value, (slope,) = ct.value_and_gradient(loss, x)
+    assert value == pytest.approx(loss(x))
+    h = 1e-6
+    quotient = (loss(x + h * direction) - loss(x - h * direction)) / (2 * h)
+    assert np.sum(np.real(np.conj(slope) * direction)) == pytest.approx(
+        quotient, rel=1e-5, abs=1e-7
+    )
+
+
+def test_large_matrices_keep_our_own_choice(monkeypatch, rng):
+    x = hermitian(rng, 6, "real")
+    monkeypatch.setattr(_as_lapack, "LARGEST", 5)
+    w, v = seen(np.linalg.eigh, x)
+    np.testing.assert_allclose(v @ np.diag(w) @ v.T, x, atol=1e-9)
+
+
+def test_prepared_and_mapped_functions_go_on(rng):
+    x = np.stack([hermitian(rng, 4, "real") for _ in range(3)])
+
+    def energy(x):
+        w, v = np.linalg.eigh(x)
+        return np.sum(w[0] * v[:, 0] ** 2 * np.arange(4.0))
+
+    expected = [ct.grad(energy)(one) for one in x]
+    prepared = ct.prepare(energy, x[0])
+    for one, slope in zip(x, expected, strict=True):
+        np.testing.assert_allclose(prepared(one)[0], slope, atol=1e-9)
+    np.testing.assert_allclose(ct.vmap(ct.grad(energy))(x), expected, atol=1e-9)
