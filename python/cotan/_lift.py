@@ -444,7 +444,8 @@ _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
 def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
     """Say which of some names the running instruction of a frame calls."""
     here = _running(frame, at)
-    if not here.opname.startswith("CALL") or here.positions is None:
+    # Code that has run often calls classes and functions of C in what prepares a call (3.11).
+    if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
         return None
     start = here.positions[0], here.positions[2]
     name = None

@@ -849,3 +849,20 @@ def test_numpy_random_is_loaded_inside():
         "assert abs(slope - (f(3.001) - f(2.999)) / 0.002) < 1e-6, slope\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+def test_code_that_has_run_often_is_told_the_same_remedy():
+    module = types.ModuleType("warm")
+    exec("def f(x):\n    y = float(x)\n    return y * y", vars(module))
+    for _ in range(100):
+        module.f(2.0)
+    with pytest.raises(TypeError, match=r"ct\.lift_module\(warm\)"):
+        ct.gradient(module.f, 2.0)
+
+
+def test_lists_beside_scalars_of_numpy():
+    """What NumPy hands out as a scalar answers for no array of ours."""
+
+    def f(x):
+        y = x * np.arange(4.0)
+        return np.interp(np.float64(1.5), [np.float64(1.0), 2.0], [y[1], y[2]])
+
+    assert ct.gradient(f, 3.0) == (1.5,)

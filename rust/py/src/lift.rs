@@ -381,7 +381,7 @@ impl StandIn {
                     return rule.bind(py).call(args, kwargs);
                 }
                 let original = self.original.bind(py);
-                if !args.iter().all(|a| is_simple(&a)) {
+                if !all_simple(args)? {
                     // Something else may have an answer, too.
                     return original.call(args, kwargs);
                 }
@@ -457,8 +457,19 @@ fn with_lists<'py>(args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> 
     PyTuple::new(args.py(), listed.collect::<PyResult<Vec<_>>>()?)
 }
 
-/// Whether an argument is nothing that would answer in the place of our arrays.
-fn is_simple(argument: &Bound<'_, PyAny>) -> bool {
+/// Whether no argument would answer in the place of our arrays.
+fn all_simple(args: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    for argument in args {
+        let class = argument.get_type();
+        if !is_plain(&argument) && class.hasattr(intern!(args.py(), "__array_function__"))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether an argument is of a class that is met most often, and that does not answer.
+fn is_plain(argument: &Bound<'_, PyAny>) -> bool {
     argument.is_instance_of::<PyArray>()
         || argument.is_exact_instance_of::<PyUntypedArray>()
         || argument.is_none()
