@@ -212,7 +212,7 @@ def is_own_code(frame: Any) -> bool:
         return True
     if not own or frame.f_code.co_code[frame.f_lasti] not in _ASKING:
         return False
-    if _running(frame).argval in NUMBERS["numpy"]:
+    if running(frame).argval in NUMBERS["numpy"]:
         return is_followed_call(frame)
     return True
 
@@ -223,7 +223,7 @@ _ASKING = {
 }
 
 
-def _running(frame: Any, at: int | None = None) -> dis.Instruction:
+def running(frame: Any, at: int | None = None) -> dis.Instruction:
     """Give the instruction that a frame is at; some interpreters point to what follows it."""
     last = frame.f_lasti if at is None else at
     steps = list(dis.get_instructions(frame.f_code))
@@ -237,7 +237,7 @@ def is_formatting() -> bool:
     frame: Any = sys._getframe()
     while frame.f_globals is globals():
         frame = frame.f_back
-    here = _running(frame)
+    here = running(frame)
     return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}
 
 
@@ -443,7 +443,7 @@ _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
 
 def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
     """Say which of some names the running instruction of a frame calls."""
-    here = _running(frame, at)
+    here = running(frame, at)
     # Code that has run often calls classes and functions of C in what prepares a call (3.11).
     if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
         return None

@@ -189,12 +189,12 @@ class Matrix:
 def _is_operator() -> bool:
     """Say whether NumPy was asked by an operator, and not by name."""
     # Not at the top: that module asks for the table which this one enters something in.
-    from cotan._lift import _running  # noqa: PLC0415
+    from cotan._lift import running  # noqa: PLC0415
 
     frame: Any = sys._getframe()
     while frame.f_globals is globals():
         frame = frame.f_back
-    return _running(frame).opname == "BINARY_OP"
+    return running(frame).opname == "BINARY_OP"
 
 
 def _product(a: Any, b: Any) -> Any:

@@ -122,8 +122,9 @@ def assigned(name: str, target: Any, value: Any) -> Any:
     if not is_array(target):
         if is_followed(value):
             raise TypeError(
-                f"{name}: writing into a plain ndarray would drop the gradient; write into an "
-                "Array (one made by np.zeros_like of an Array), or use the result that is "
+                f"{name}: writing into a plain ndarray would drop the gradient, and there are "
+                "other references to this one; make it by np.array(c) or np.copy(c) in the "
+                "function (not c.copy()), or by np.zeros and the like, or use the result that is "
                 "returned; ct.dropgrad drops it on purpose"
             )
         target[...] = _core.value(value)

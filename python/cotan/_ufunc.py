@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._in_place import takes_name
 from cotan._numpy_core import assigned, check_cast, is_followed, plain, refuse
 from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
@@ -42,7 +43,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _FOLDS[method](ufunc, *inputs, **options)
     else:
         result = _METHODS[method](ufunc, *inputs, **options)
-    return _into(ufunc, out, result, kwargs.get("casting", "same_kind"), exact=method in _FOLDS)
+    casting = kwargs.get("casting", "same_kind")
+    return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
 
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -57,7 +59,8 @@ def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         getattr(ufunc, method)(values, *map(plain, others), **options)
         assigned(ufunc.__name__, target, values)
         return None
-    return _into(ufunc, out, getattr(ufunc, method)(*map(plain, inputs), **options), "same_kind")
+    result = getattr(ufunc, method)(*map(plain, inputs), **options)
+    return _into(ufunc, out, result, "same_kind", inputs)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -129,7 +132,14 @@ def _along_axes(
     return np.expand_dims(result, axes[0]) if keepdims else result
 
 
-def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str, exact: bool = False) -> Any:
+def _into(
+    ufunc: Any,
+    out: Sequence[Any],
+    result: Any,
+    casting: str,
+    inputs: Sequence[Any],
+    exact: bool = False,
+) -> Any:
     """Write results to where `out=` wants them; those of folds do not broadcast."""
     if all(o is None for o in out):
         return result
@@ -151,7 +161,10 @@ def _into(ufunc: Any, out: Sequence[Any], result: Any, casting: str, exact: bool
                 f"{name}: non-broadcastable output operand with shape {target.shape} doesn't "
                 f"match the broadcast shape {new.shape}"
             )
-        written.append(assigned(name, target, new))
+        if not isinstance(target, _core.Array) and takes_name(target, inputs, new):
+            written.append(_core.broadcast_to(_core.asarray(new, target.dtype), target.shape))
+        else:
+            written.append(assigned(name, target, new))
     return tuple(written) if isinstance(result, tuple) else written[0]
 
 

@@ -1,0 +1,185 @@
+"""`x += y` on plain ndarrays: the name gets an array of ours where nobody else has the ndarray."""
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+TABLE = np.arange(1.0, 4.0)
+X = np.array([0.3, 0.7, 1.1])
+
+
+class Body:
+    def __init__(self, speed):
+        self.speed = speed
+
+
+def of_a_local(x):
+    y = TABLE * 2
+    y += x
+    y *= x
+    y[0] = 3 * x[1]
+    return np.sum(y**2)
+
+
+def of_an_attribute(x):
+    body = Body(TABLE + 1)
+    body.speed -= 0.1 * x
+    body.speed /= x
+    return np.sum(body.speed)
+
+
+def of_items(x):
+    weights, layers = {"w": TABLE + 1}, [TABLE * 2]
+    weights["w"] -= 0.1 * x
+    layers[0] **= 2
+    layers[0] *= x
+    return np.sum(weights["w"] * layers[0])
+
+
+def of_an_enclosing_function(x):
+    total = TABLE + 1
+
+    def add():
+        nonlocal total
+        total += x
+
+    add()
+    return np.sum(total**2)
+
+
+def of_a_copy(x):
+    y = TABLE.copy()
+    for _ in range(3):
+        y += x * y
+    return np.sum(y)
+
+
+def of_a_product(x):
+    y = np.outer(TABLE, TABLE) + 0
+    y @= np.outer(x, x)
+    return np.sum(y**2)
+
+
+def of_another_shape(x):
+    y = np.outer(TABLE, TABLE) + 0
+    y += x
+    y -= x[0]
+    return np.sum(y**2)
+
+
+def slopes(f, x, h=1e-6):
+    steps = h * np.eye(x.size)
+    return np.array([(f(x + s) - f(x - s)) / (2 * h) for s in steps])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        of_a_local,
+        of_an_attribute,
+        of_items,
+        of_an_enclosing_function,
+        of_a_copy,
+        of_a_product,
+        of_another_shape,
+    ],
+)
+def test_a_name_gets_another_array(f):
+    value, (gradient,) = ct.value_and_gradient(f, X)
+    assert value == pytest.approx(f(X), rel=1e-12)
+    np.testing.assert_allclose(gradient, slopes(f, X), rtol=1e-6)
+    np.testing.assert_array_equal(TABLE, [1.0, 2.0, 3.0])
+
+
+def test_dtype_and_shape_stay_those_of_the_array():
+    seen = []
+
+    def f(x):
+        y = np.outer(TABLE, TABLE).astype(np.float32)
+        y += x
+        seen.append((y.dtype, y.shape))
+        return np.sum(y)
+
+    ct.gradient(f, X)
+    assert seen == [(np.float32, (3, 3))]
+    with pytest.raises(TypeError, match="cannot cast"):
+        ct.gradient(lambda x: of_whole_numbers(x), X)
+
+
+def of_whole_numbers(x):
+    y = np.array([1, 2, 3]) * 2
+    y += x
+    return np.sum(y)
+
+
+def with_another_name(x):
+    y = TABLE * 2
+    other = y
+    y += x
+    return np.sum(other)
+
+
+def with_a_view(x):
+    y = TABLE * 2
+    other = y[:2]
+    y += x
+    return np.sum(other)
+
+
+def of_a_part(x):
+    y = TABLE * 2
+    y[:2] += x[:2]
+    return np.sum(y)
+
+
+def of_an_argument(x):
+    def change(v):
+        v += x
+
+    y = TABLE * 2
+    change(y)
+    return np.sum(y)
+
+
+def of_elements_of_a_list(x):
+    layers = [TABLE * 2, TABLE * 3]
+    for layer in layers:
+        layer += x  # noqa: PLW2901 - the elements change
+    return np.sum(layers[0] * layers[1])
+
+
+def by_name(x):
+    y = TABLE * 2
+    np.add(y, x, out=y)
+    return np.sum(y)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        with_another_name,
+        with_a_view,
+        of_a_part,
+        of_an_argument,
+        of_elements_of_a_list,
+        by_name,
+    ],
+)
+def test_what_others_see_is_refused(f):
+    with pytest.raises(TypeError, match=r"make (it|that) by np\.array\(c\)"):
+        ct.gradient(f, X)
+
+
+def test_a_prepared_function_keeps_the_arrays_that_it_met():
+    with pytest.raises(TypeError, match=r"make it by np\.array\(c\)"):
+        ct.prepare(of_a_copy, X)
+    prepared = ct.prepare(lambda x: of_a_copy_by_name(x), X)
+    np.testing.assert_allclose(prepared(X)[0], slopes(of_a_copy, X), rtol=1e-6)
+
+
+def of_a_copy_by_name(x):
+    y = np.copy(TABLE)
+    for _ in range(3):
+        y += x * y
+    return np.sum(y)
