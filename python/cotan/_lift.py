@@ -419,6 +419,10 @@ def hint() -> str:
     return ""
 
 
+# What libraries raise where an array is not what they expect.
+_COMPLAINTS = {TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError}
+
+
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
     own: TracebackType | None = None
@@ -426,7 +430,7 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         own = own if package in FOREIGN else trace
         trace = trace.tb_next
-    if own is None or type(error) not in {TypeError, ValueError} or not error.args:
+    if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
     message, *rest = error.args
     names = own.tb_frame.f_globals

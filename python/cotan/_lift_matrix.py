@@ -7,6 +7,7 @@ one in operators, slices and functions, and gives scalars and arrays where NumPy
 
 # ruff: noqa: N802 - NumPy's names
 
+import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import lifts
+from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
 
@@ -44,6 +45,35 @@ def _wrapped(x: Any) -> Any:
     if isinstance(x, list):
         return list(map(_wrapped, x))
     return Matrix(x) if is_array(x) and x.ndim == 2 else x
+
+
+def _constant(x: Any) -> Any:
+    """Give a matrix of ours for one of NumPy's, anything else as it is."""
+    return Matrix(_core.array(np.asarray(x))) if _is_numpys(x) else x
+
+
+def _is_numpys(x: Any) -> bool:
+    return issubclass(type(x), _matrix)
+
+
+def function_with_matrices(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a function of NumPy for our arrays and matrices of NumPy's, if these are there."""
+    if not _any_of_numpy((*args, *kwargs.values())):
+        return NotImplemented
+    return _wrapped(func(*_plain(tuple(args)), **_plain(kwargs)))
+
+
+def _any_of_numpy(items: Any) -> bool:
+    return any(_is_numpys(x) or (isinstance(x, (list, tuple)) and _any_of_numpy(x)) for x in items)
+
+
+def ufunc_with_matrices(
+    ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Compute a ufunc for our arrays and matrices of NumPy's, if these are there."""
+    if not any(map(_is_numpys, inputs)):
+        return NotImplemented
+    return getattr(ufunc, method)(*map(_constant, inputs), **kwargs)
 
 
 def _two_axes(x: Any) -> Any:
@@ -83,6 +113,9 @@ class Matrix:
         return _wrapped(getattr(ufunc, method)(*map(_plain, inputs), **options))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
+            # NumPy asks the method of this name, which keeps two axes.
+            return getattr(args[0], func.__name__)(*args[1:], **kwargs)
         return _wrapped(func(*_plain(tuple(args)), **_plain(kwargs)))
 
     def __getattr__(self, name: str) -> Any:
@@ -205,6 +238,21 @@ def _product(a: Any, b: Any) -> Any:
     return Matrix(_two_axes(x) @ _two_axes(y))
 
 
+def _meets(name: str, compute: Callable[[Any, Any], Any]) -> None:
+    """Let an operator of NumPy's matrices take ours, and our arrays."""
+
+    @lifts_method("numpy.matrix", name, always=True)
+    def operate(self: Any, other: Any) -> Any:
+        if type(other) is Matrix or is_array(other):
+            return compute(self, other)
+        return inspect.unwrap(vars(_matrix)[name])(self, other)
+
+
+_meets("__mul__", _product)
+_meets("__imul__", _product)
+_meets("__rmul__", lambda self, other: _product(other, self))
+
+
 def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
@@ -244,7 +292,8 @@ def _reductions(name: str) -> None:
     setattr(Matrix, name, reduce)
 
 
-for _name in ("sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "argmax", "argmin"):
+_KEEP_AXES = ("sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "argmax", "argmin")
+for _name in _KEEP_AXES:
     _reductions(_name)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from cotan import _core
+
 # What decides the meaning of arithmetic on an array, besides its memory.
 _OPERATORS = tuple(
     f"__{side}{name}__"
@@ -14,13 +16,17 @@ _OPERATORS = tuple(
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
 
 
-@lru_cache(maxsize=256)
 def is_plain(cls: Any) -> bool:
     """Say whether a class is one of ndarrays that mean what their memory says, as `np.memmap` is.
 
     Raises TypeError for masked arrays and `np.matrix`, whose numbers could be read, but would mean
-    something else.
+    something else. While names are lifted, an `np.matrix` answers itself.
     """
+    return False if issubclass(cls, np.matrix) and _core.is_lifting() else _is_plain(cls)
+
+
+@lru_cache(maxsize=256)
+def _is_plain(cls: Any) -> bool:
     if not issubclass(cls, np.ndarray):
         return False
     if issubclass(cls, np.ma.MaskedArray):

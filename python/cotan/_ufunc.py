@@ -10,6 +10,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._in_place import takes_name
+from cotan._lift_matrix import ufunc_with_matrices
 from cotan._numpy_core import assigned, check_cast, is_followed, plain, refuse
 from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
@@ -30,7 +31,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     """Compute `ufunc.method(*inputs, **kwargs)` where an `Array` takes part."""
     out = kwargs.get("out") or ()
     if not all(map(_known, (*inputs, *out))):
-        return NotImplemented
+        return ufunc_with_matrices(ufunc, method, inputs, kwargs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)

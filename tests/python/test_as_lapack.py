@@ -150,3 +150,44 @@ def test_prepared_and_mapped_functions_go_on(rng):
     for one, slope in zip(x, expected, strict=True):
         np.testing.assert_allclose(prepared(one)[0], slope, atol=1e-9)
     np.testing.assert_allclose(ct.vmap(ct.grad(energy))(x), expected, atol=1e-9)
+
+
+def low_rank(x):
+    """Give a matrix of rank 2, whose other singular values are zero, from any."""
+    return x[:, :2] @ x[:2, :]
+
+
+UNUSED = {
+    "leading eigenvectors": lambda x: np.linalg.eigh(low_rank(x) @ low_rank(x).T)[1][:, -2:],
+    "an eigenvector beside equal ones": lambda x: np.linalg.eigh(np.outer(x[0], x[0]))[1][:, -1],
+    "leading singular vectors": lambda x: np.linalg.svd(low_rank(x))[0][:, :2],
+    "leading right singular vectors": lambda x: np.linalg.svd(low_rank(x)[:, :3])[2][:2],
+    "of a tall matrix": lambda x: np.linalg.svd(low_rank(x)[:, :3], full_matrices=False)[0][:, :2],
+    "a truncated product": lambda x: truncated(low_rank(x), 2),
+}
+
+
+def truncated(x, k):
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    return (u[:, :k] * s[:k]) @ vh[:k]
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_vectors_that_nobody_asks_about_do_not_matter(name, rng):
+    """They belong to equal values, so that it is not known how they move."""
+    x, direction = rng.normal(size=(2, 4, 4))
+
+    def loss(x):
+        y = UNUSED[name](x)
+        # Rounding decides on the signs.
+        return np.sum(y**2 * np.cos(np.arange(y.size)).reshape(y.shape))
+
+    (slope,) = ct.gradient(loss, x)
+    h = 1e-6
+    quotient = (loss(x + h * direction) - loss(x - h * direction)) / (2 * h)
+    assert np.sum(slope * direction) == pytest.approx(quotient, rel=1e-5)
+
+
+def test_vectors_of_equal_values_that_are_asked_about_say_so():
+    slope = ct.grad(lambda x: np.sum(np.linalg.eigh(x)[1][:, 0] ** 3))(np.eye(3))
+    assert np.all(np.isnan(slope[np.tril_indices(3)]))

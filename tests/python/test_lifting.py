@@ -866,3 +866,13 @@ def test_lists_beside_scalars_of_numpy():
         return np.interp(np.float64(1.5), [np.float64(1.0), 2.0], [y[1], y[2]])
 
     assert ct.gradient(f, 3.0) == (1.5,)
+
+
+def test_every_complaint_of_a_library_names_the_remedy():
+    module = types.ModuleType("frames")
+    exec("from numpy.lib.stride_tricks import as_strided", vars(module))
+    exec("def f(x): return as_strided(x * 1.0, (2, 2), (8, 8)).sum()", vars(module))
+    with pytest.raises(AttributeError, match=r"ct\.lift_module\(frames\)"):
+        ct.gradient(module.f, np.arange(3.0))
+    ct.lift_module(module)
+    np.testing.assert_array_equal(ct.gradient(module.f, np.arange(3.0))[0], [1.0, 2.0, 1.0])

@@ -365,7 +365,6 @@ def test_a_function_with_a_signature():
 @pytest.mark.parametrize(
     ("f", "remedy"),
     [
-        (lambda x: np.asarray(np.matrix([[x, 1.0]])), r"use m\.A"),
         (lambda x: scipy.ndimage.median_filter(x * MATRIX, 3), "sliding_window_view"),
         (lambda x: scipy.signal.medfilt(x * PLAIN), "sliding_window_view"),
         (lambda x: np.nditer(x * PLAIN), r"x\.flat"),

@@ -373,7 +373,7 @@ impl StandIn {
         let py = args.py();
         let is_on = self.when == When::Imported || is_lifting();
         if is_on && (self.rule.is_some() || self.dispatched) {
-            let args = &with_lists(args)?;
+            let args = &with_lists(args, !self.dispatched)?;
             let test =
                 |array: &PyArray| Ok(self.when != When::Followed || array.read()?.is_active());
             if any_array(args, kwargs, &test)? {
@@ -438,23 +438,29 @@ impl StandIn {
     }
 }
 
-/// The arguments, with lists in the place of deques: what is no list is a sequence to NumPy only.
-fn with_lists<'py>(args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+/// The arguments, with lists in the place of deques: what is no list is a sequence to NumPy only. What
+/// gives arrays only takes those that our matrices are made of.
+fn with_lists<'py>(args: &Bound<'py, PyTuple>, arrays: bool) -> PyResult<Bound<'py, PyTuple>> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let deque = DEQUE.import(args.py(), "collections", "deque")?;
-    if !args.iter().any(|a| a.is_exact_instance(deque)) {
+    static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = args.py();
+    let deque = DEQUE.import(py, "collections", "deque")?;
+    let matrix = MATRIX.import(py, "cotan._lift_matrix", "Matrix")?;
+    let is_matrix = |a: &Bound<'py, PyAny>| arrays && a.is_exact_instance(matrix);
+    if !(args.iter()).any(|a| a.is_exact_instance(deque) || is_matrix(&a)) {
         return Ok(args.clone());
     }
     let listed = args.iter().map(|a| {
         if a.is_exact_instance(deque) {
-            Ok(a.try_iter()?
-                .collect::<PyResult<Vec<_>>>()?
-                .into_pyobject(args.py())?)
+            let items = a.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            Ok(items.into_pyobject(py)?)
+        } else if is_matrix(&a) {
+            a.getattr(intern!(py, "A"))
         } else {
             Ok(a)
         }
     });
-    PyTuple::new(args.py(), listed.collect::<PyResult<Vec<_>>>()?)
+    PyTuple::new(py, listed.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Whether no argument would answer in the place of our arrays.

@@ -103,6 +103,8 @@ impl Operand {
             let kind = object.get_type();
             let hint = if object.is_instance_of::<PyString>() {
                 "; strings have no arithmetic"
+            } else if object.is_instance_of::<PyUntypedArray>() {
+                "; use np.asarray(x) for the numbers in it"
             } else {
                 ""
             };

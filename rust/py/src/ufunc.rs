@@ -95,7 +95,9 @@ pub fn array_function<'py>(
         let class = class?;
         let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
         if !known && !is_plain_class(&class)? {
-            return Ok(py.NotImplemented().into_bound(py));
+            return py
+                .import("cotan._lift_matrix")?
+                .call_method1("function_with_matrices", (func, args, kwargs));
         }
     }
     let whole = WHOLE.get_or_try_init(py, || {

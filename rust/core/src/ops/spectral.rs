@@ -191,6 +191,7 @@ primitives! {
                 }
                 let v = r.out;
                 let gaps = inverse_gaps(eigh_values(r.x)).cast(v.dtype());
+                let gaps = where_asked(asked(ct, 0).as_row(), gaps);
                 let inner = v.adjoint().matmul(ct) * gaps;
                 v.matmul(inner).matmul(v.adjoint()).onto_lower()
             }),
@@ -291,7 +292,8 @@ primitives! {
                 let turned = (turn / largest).as_row().broadcast_to(&v.shape());
                 let free = ct - v * (along - turn).as_row()
                     - chosen.select(turned, turned.zeros());
-                let inner = v.adjoint().matmul(free) * inverse_gaps(eig_values(r.x)).conj();
+                let gaps = inverse_gaps(eig_values(r.x)).conj();
+                let inner = v.adjoint().matmul(free) * where_asked(asked(ct, 0).as_row(), gaps);
                 solve_anew(v, inner.matmul(v.adjoint()), true)
             }),
             batching: Batching::Leading,
@@ -394,7 +396,7 @@ primitives! {
                 if i == 1 {
                     return r.x[1].zeros();
                 }
-                let (u, parts) = (r.out, Triple::new(r.x));
+                let (u, parts) = (r.out, Triple::new(r.x).asked(ct, 0));
                 let inner = u.adjoint().matmul(ct);
                 let core = (inner - inner.adjoint()) * parts.gaps() * parts.s.as_row();
                 let core = core.plus(parts.phase(inner, 0.5));
@@ -442,7 +444,7 @@ primitives! {
                 if i == 1 {
                     return r.x[1].zeros();
                 }
-                let (vh, parts) = (r.out, Triple::new(r.x));
+                let (vh, parts) = (r.out, Triple::new(r.x).asked(ct, 1));
                 let inner = vh.matmul(ct.adjoint());
                 let core = (inner - inner.adjoint()) * parts.gaps() * parts.s.as_column();
                 let core = core.plus(parts.phase(inner, -0.5));
@@ -637,6 +639,20 @@ fn turned(inner: V<'_>) -> V<'_> {
     skew.plus(inner.imaginary_part().map(|i| i.triangle(EQ)))
 }
 
+/// Which vectors a cotangent asks about: it is not zero in all of one. What is not known of how the others
+/// move, since they belong to equal values, does not matter then.
+fn asked(ct: V<'_>, axis: usize) -> V<'_> {
+    let first = ct.shape().len() - 2;
+    let size = ct.abs().reduce(SUM, &[first + axis]);
+    let none = size.compare(EQ, size.number(0.0));
+    none.not()
+}
+
+/// Zero where no cotangent asks.
+fn where_asked<'e>(asked: V<'e>, x: V<'e>) -> V<'e> {
+    asked.broadcast_to(&x.shape()).select(x, x.zeros())
+}
+
 /// Differences below this many units of rounding, compared with the largest value, say nothing.
 const NOISE: f64 = 16.0;
 
@@ -692,6 +708,8 @@ struct Triple<'e> {
     s: V<'e>,
     vh: V<'e>,
     real: V<'e>,
+    /// Which vectors are asked about, in the reverse pass.
+    asked: Option<V<'e>>,
     m: usize,
     n: usize,
     k: usize,
@@ -706,9 +724,18 @@ impl<'e> Triple<'e> {
             s: real.cast(x[0].dtype()),
             vh: svd_right(x),
             real,
+            asked: None,
             m,
             n,
             k: m.min(n),
+        }
+    }
+
+    /// Leaves out vectors that no cotangent asks about; they lie along the other axis of a matrix.
+    fn asked(self, ct: V<'e>, axis: usize) -> Triple<'e> {
+        Triple {
+            asked: Some(asked(ct, axis)),
+            ..self
         }
     }
 
@@ -719,7 +746,14 @@ impl<'e> Triple<'e> {
         let sums = s.as_row() + s.as_column();
         // The diagonal is zero already.
         let sums = sums.rows_to_columns(EQ).select(sums.number(1.0), sums);
-        (differences / sums).cast(self.s.dtype())
+        let gaps = (differences / sums).cast(self.s.dtype());
+        let Some(asked) = self.asked else { return gaps };
+        // A pair counts as soon as one of the two does.
+        let rows = where_asked(asked.as_column(), gaps);
+        asked
+            .as_row()
+            .broadcast_to(&gaps.shape())
+            .select(gaps, rows)
     }
 
     /// `1 / s`; NaN where a singular value is noise beside the largest.
@@ -729,7 +763,11 @@ impl<'e> Triple<'e> {
         let noise = s.reduce(MAX, &[last]).as_column() * rounding(s.dtype());
         let zero = s.compare(LE, noise.broadcast_to(&s.shape()));
         let inverse = zero.select(s.number(f64::NAN), s.reciprocal());
-        inverse.cast(self.s.dtype())
+        let inverse = inverse.cast(self.s.dtype());
+        match self.asked {
+            Some(asked) => where_asked(asked, inverse),
+            None => inverse,
+        }
     }
 
     /// How the phases of complex vectors move: left and right ones by halves, against each other.
