@@ -61,10 +61,22 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 @implements(np.diagonal)
 def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = _core.asarray(a)
-    # NumPy says where the elements are; a view shows them.
-    positions = np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2)
-    strides = [s // positions.itemsize for s in positions.strides]
-    return x._gathered(positions.ravel().tolist(), positions.shape, strides)
+    return view_at(x, np.diagonal(positions_in(x), offset, axis1, axis2))
+
+
+def positions_in(x: Any) -> Any:
+    """Number the elements of an array, for NumPy to say where those of a view are."""
+    return np.arange(x.size).reshape(x.shape)
+
+
+def view_at(x: Any, positions: Any, writeable: bool = False, strides: Any = None) -> Any:
+    """Give a view of the elements at positions; where one is there twice nothing can be written."""
+    if strides is None:
+        strides = [s // positions.itemsize for s in positions.strides]
+    flat_positions = np.ascontiguousarray(positions, np.int64).reshape(-1)
+    if writeable:
+        writeable = np.unique(flat_positions).size == flat_positions.size
+    return x._gathered(flat_positions, positions.shape, strides, bool(writeable))
 
 
 @implements(in_numpy("linalg.diagonal"))
@@ -131,17 +143,15 @@ implements(np.triu)(_triangle(False))
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Any:  # fmt: skip
     del subok
-    if writeable:
-        raise TypeError("sliding_window_view: windows of an Array are copies; leave out writeable=")
-    positions = np.arange(x.size).reshape(x.shape)
-    windows = np.lib.stride_tricks.sliding_window_view(positions, window_shape, axis)
-    return flat(x)[windows]
+    x = _core.asarray(x)
+    windows = np.lib.stride_tricks.sliding_window_view(positions_in(x), window_shape, axis)
+    return view_at(x, windows, writeable)
 
 
 @lifts("numpy.lib.stride_tricks.as_strided")
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
                writeable: bool = True, **options: Any) -> Any:  # fmt: skip
-    """Take the elements at places in memory, which are known of an array without gaps."""
+    """Show the elements at places in memory, which are known of an array without gaps."""
     x = host_asarray(x)
     if not x._contiguous:
         raise TypeError(
@@ -163,7 +173,7 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
             f"as_strided: shape {shape} with strides {steps} goes beyond an array of shape "
             f"{x.shape}"
         )
-    return flat(x)[positions]
+    return view_at(x, positions, writeable, [s // x.itemsize for s in steps])
 
 
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}

@@ -16,7 +16,7 @@ from cotan._numpy_core import (
     in_numpy,
     written,
 )
-from cotan._numpy_index import diagonal
+from cotan._numpy_index import positions_in, view_at
 from cotan._numpy_own import asarray as host_asarray
 from cotan._numpy_reduce import safe_sqrt
 from cotan._numpy_shape import moveaxis, stack
@@ -162,6 +162,10 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         arrays = [_core.asarray(x, dtype) for x in arrays]
     inputs, output = _subscripts(text, arrays)
     terms = [_single(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
+    if len(terms) == 1 and out is None and len(terms[0][1]) == len(output):
+        # Nothing is summed: NumPy gives a view that can be written to.
+        x, labels = terms[0]
+        return x.transpose([labels.index(s) for s in output]) if x.ndim else x[()]
     for pair in _order(text, arrays, optimize):
         chosen = [terms[i] for i in sorted(pair)]
         terms = [t for i, t in enumerate(terms) if i not in pair]
@@ -244,7 +248,7 @@ def _single(x: Any, labels: list[str]) -> _Term:
             j = labels.index(label, i + 1)
             if x.shape[i] != x.shape[j]:
                 raise ValueError(f"einsum: axes {label!r} of shape {x.shape} differ in length")
-            x = diagonal(x, 0, i, j)
+            x = view_at(_core.asarray(x), np.diagonal(positions_in(x), 0, i, j), True)
             labels = [s for k, s in enumerate(labels) if k not in {i, j}] + [label]
     return x, labels
 

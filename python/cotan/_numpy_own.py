@@ -235,9 +235,9 @@ def _sign(x: Any) -> Any:
 
 
 def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
-    """Give windows that can be written to, as all of ours can: they are copies."""
+    """Give windows that can be written to: copies, as ours that overlap cannot."""
     del options
-    return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis)
+    return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis).copy()
 
 
 SUBSTITUTES |= {

@@ -210,10 +210,12 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args:
 
 
 @implements(np.histogram)
-def histogram(a: Any, *args: Any, **kwargs: Any) -> Any:
+def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: Any) -> Any:
     # Whole numbers carry no gradient, and NumPy subtracts them as unsigned ones.
     whole = is_array(a) and a.dtype.kind in "biu"
-    return own(np.histogram)(plain(a) if whole else a, *args, **kwargs)
+    if range is not None:
+        range = tuple(1.0 * edge for edge in range)
+    return own(np.histogram)(plain(a) if whole else a, bins, range, *args, **kwargs)
 
 
 @implements(np.nanmedian)

@@ -129,6 +129,7 @@ ELEMENTWISE = {
         lambda v: np.histogram(v)[0],
         lambda v, s: np.histogram(v, bins=[-1, 0, 1], weights=s),
         lambda v: np.histogram(v, 3, (-1.0, 1.0)),
+        lambda v: np.histogram(v, 3, range=(-2, 2))[0],
     ],
     "histogram_bin_edges": [lambda v: np.histogram_bin_edges(v, 4, (-1, 1))],
     "histogram2d": [lambda v, w: np.histogram2d(v, w, 3, [[-2, 2], [-2, 2]])[0]],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cotan::aval::row_major;
 use cotan::{Array, ops};
+use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -114,7 +115,11 @@ impl PyArray {
     /// Whether it may be written to.
     #[getter]
     fn _writeable(&self) -> bool {
-        let read_only = |op: &ViewOp| matches!(op, ViewOp::Broadcast(_) | ViewOp::Gather(_));
+        let read_only = |op: &ViewOp| match op {
+            ViewOp::Broadcast(_) => true,
+            ViewOp::Gather(gathered) => !gathered.writeable,
+            _ => false,
+        };
         self.rank == Rank::Array && !self.view.as_ref().is_some_and(|v| read_only(&v.op))
     }
 
@@ -370,7 +375,8 @@ impl PyArray {
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        if !matches!(array.dtype().kind(), cotan::aval::Kind::Integer) || array.aval().size() != 1 {
+        if !matches!(array.dtype().kind(), cotan::aval::Kind::Integer) || !array.shape().is_empty()
+        {
             let message = "only integer scalar arrays can be converted to a scalar index";
             return Err(PyTypeError::new_err(message));
         }
@@ -573,15 +579,19 @@ impl PyArray {
         Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }
 
-    /// A read-only view of the elements at these positions in row-major order, so many apart along
+    /// A view of the elements at these positions in row-major order, so many apart along
     /// every axis of it.
     fn _gathered<'py>(
         slf: &Bound<'py, Self>,
-        positions: Vec<i64>,
+        positions: PyReadonlyArray1<'py, i64>,
         shape: Vec<usize>,
         strides: Vec<isize>,
+        writeable: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let op = ViewOp::Gather(Arc::new(Gathered::new(&positions, &shape, &strides)?));
+        let positions = (positions.as_slice())
+            .map_err(|_| PyValueError::new_err("positions have gaps between them"))?;
+        let gathered = Gathered::new(positions, &shape, &strides, writeable)?;
+        let op = ViewOp::Gather(Arc::new(gathered));
         Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }
 

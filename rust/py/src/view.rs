@@ -38,7 +38,7 @@ pub enum ViewOp {
     Imag,
     /// Repeated to a shape; read-only.
     Broadcast(Shape),
-    /// Elements at positions in row-major order, one for each of its own; read-only.
+    /// Elements at positions in row-major order, one for each of its own.
     Gather(Arc<Gathered>),
 }
 
@@ -48,15 +48,23 @@ pub struct Gathered {
     positions: Array,
     /// As many elements apart along every axis.
     strides: Strides,
+    /// Whether it may be written to; no element is there twice then.
+    pub writeable: bool,
 }
 
 impl Gathered {
     /// Elements at constant positions.
-    pub fn new(positions: &[i64], shape: &[usize], strides: &[isize]) -> PyResult<Gathered> {
+    pub fn new(
+        positions: &[i64],
+        shape: &[usize],
+        strides: &[isize],
+        writeable: bool,
+    ) -> PyResult<Gathered> {
         let positions = Value::from_slice(shape, positions).or_raise()?;
         Ok(Gathered {
             positions: Array::constant(positions),
             strides: Strides::from_slice(strides),
+            writeable,
         })
     }
 }
@@ -123,6 +131,13 @@ impl ViewOp {
                 let real = ViewOp::Real.read(base)?;
                 let value = value.reshape(base.shape()).or_raise()?;
                 Array::apply(ops::COMPLEX, Params::None, &[&real, &value]).or_raise()
+            }
+            ViewOp::Gather(gathered) if gathered.writeable => {
+                let flat = base.reshape(&[base.aval().size()]).or_raise()?;
+                let value = value.reshape(gathered.positions.shape()).or_raise()?;
+                let operands = [&flat, &gathered.positions, &value];
+                let written = Array::apply(ops::SCATTER, Params::None, &operands).or_raise()?;
+                written.reshape(base.shape()).or_raise()
             }
             ViewOp::Broadcast(_) | ViewOp::Gather(_) => {
                 Err(PyValueError::new_err("assignment destination is read-only"))

@@ -1,0 +1,93 @@
+"""Views that NumPy describes by memory: `as_strided`, `sliding_window_view`, diagonals by `einsum`."""
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+import cotan as ct
+
+X = np.array([0.3, -0.7, 1.1, 0.4, -0.2, 0.9])
+
+
+def windows_see_later_writes(x):
+    signal = np.zeros(6)
+    windows = np.lib.stride_tricks.as_strided(signal, (4, 3), (8, 8))
+    slid = np.lib.stride_tricks.sliding_window_view(signal, 2)
+    signal[:] = x**2
+    signal[2] *= x[0]
+    return np.sum(windows[1] * windows[2]) + np.sum(slid[0] * slid[1])
+
+
+def windows_of_a_part(x):
+    signal = np.zeros((3, 6))
+    slid = np.lib.stride_tricks.sliding_window_view(signal[:, ::2], 2, axis=1)
+    signal[1] = x
+    return np.sum(slid[1, 0] * slid[1, 1])
+
+
+def diagonal_by_strides(x):
+    matrix = np.zeros((6, 6))
+    matrix[:] = np.outer(x, x)
+    step = sum(matrix.strides)
+    diagonal = np.lib.stride_tricks.as_strided(matrix, (6,), (step,))
+    diagonal[:] = x
+    diagonal *= 3.0
+    return np.sum(matrix**2)
+
+
+def diagonals_by_einsum(x):
+    matrices = np.zeros((2, 3, 3))
+    matrices[0] = x[0]
+    np.einsum("ijj->ij", matrices)[...] = x.reshape(2, 3)
+    np.einsum("ijj->ij", matrices)[1] += x[1]
+    np.einsum("ijk->ikj", matrices)[0, 0, 1] = x[2]
+    return np.sum(matrices[0] @ matrices[1] * np.arange(3.0))
+
+
+def strided_writes_of_every_other(x):
+    y = np.zeros(6)
+    y[:] = x
+    np.lib.stride_tricks.as_strided(y, (3,), (16,))[1:] = x[:2] ** 2
+    return np.sum(y * np.arange(6.0))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        windows_see_later_writes,
+        windows_of_a_part,
+        diagonal_by_strides,
+        diagonals_by_einsum,
+        strided_writes_of_every_other,
+    ],
+)
+def test_views_follow_their_memory(f):
+    value, (gradient,) = ct.value_and_gradient(f, X)
+    assert value == pytest.approx(f(X), rel=1e-12)
+    h = 1e-6
+    slopes = [(f(X + step) - f(X - step)) / (2 * h) for step in h * np.eye(6)]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-8)
+
+
+def test_what_cannot_be_written_to():
+    x = ct.array(X)
+    overlapping = sliding_window_view(x, 2, writeable=True)
+    for view in (overlapping, sliding_window_view(x, 3), np.diagonal(ct.array(np.eye(3)))):
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1.0
+    assert sliding_window_view(x, 6, writeable=True).flags.writeable
+
+
+def test_names_of_numpy_are_asked_for_arrays_of_ours():
+    np.testing.assert_array_equal(sliding_window_view(ct.array(X), 2), sliding_window_view(X, 2))
+    assert isinstance(as_strided(X, (2,), (8,)), np.ndarray)
+
+
+def test_an_array_of_one_number_is_no_index():
+    """NumPy would take it for one, and give a scalar where an array belongs."""
+    order = np.argsort(ct.array(X))[-1:]
+    assert X[np.asarray(order)].shape == X[order].shape == (1,)
+    assert np.arange(6)[order].shape == (1,)
+    with pytest.raises(TypeError, match="only integer scalar arrays"):
+        [1, 2, 3][order]
+    assert [1, 2, 3, 4][order[0]] == 3
