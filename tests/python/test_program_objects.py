@@ -72,7 +72,9 @@ def test_constants_are_bound_and_named():
     assert program(X) == np.sum(X * W * hidden)
     assert "# bound, 24 bytes" in str(program)
     assert "2 bound" in repr(program)
-    assert "# bound, 2.25\n" in str(ct.trace(lambda x: x * 2.25, X))
+    numbers = ct.trace(lambda x, c: x * 2.25 + c, X, ct.const(0.1))
+    assert names(numbers.inputs) == ["x"]
+    assert [e.params["value"] for e in numbers.equations if e.primitive == "literal"] == [2.25, 0.1]
 
 
 def test_what_is_bound_does_not_change_later():
@@ -272,7 +274,7 @@ def test_equations_can_be_inspected():
         assert variable.name == ""
     assert by_name["sum"].shape == (2,)
     assert by_name["sum"].dtype == np.float64
-    with pytest.raises(IndexError, match="variables, no %99"):
+    with pytest.raises(IndexError, match=r"the program has 12 variables, %0 to %11, no %99"):
         program.variable(99)
 
 
@@ -324,13 +326,14 @@ def test_prune(model):
         program.prune("lost")
     with pytest.raises(IndexError, match="output 2 of a program with 2 outputs"):
         program.prune(2)
-    with pytest.raises(TypeError, match="positions and names"):
-        program.prune(1.5)
+    for wrong in (1.5, True, [np.True_], None):
+        with pytest.raises(TypeError, match="positions and names"):
+            program.prune(wrong)
 
 
 def test_prune_lets_go_of_what_is_bound():
     big = np.ones(10_000)
-    program = ct.trace(lambda x: (np.sum(x), np.sum(big) * x), X)
+    program = ct.trace(lambda x: (np.sum(x), big[:3] * x), X)
     assert len(program.inputs) == 2
     assert len(program.prune(0).inputs) == 1
 
@@ -590,6 +593,94 @@ def test_comments_are_read_over():
     assert names(program.outputs) == ["it's # no comment"]
     np.testing.assert_array_equal(program(X), X * X)
     assert program.equations[0].line is None
+
+
+NUMBERS = [
+    *(0.1, -0.0, 1e300, np.inf, -np.inf, np.nan, 7, -(2**63), 2**62 + 1, True, 1 + 2j),
+    *(np.float32(0.1), np.float16(0.1), np.complex64(0.1 + 1j), np.uint8(200), np.int32(-5)),
+    *(np.float64(np.pi), np.bool_(False), np.complex128(complex(-0.0, np.inf))),
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_numbers_are_in_the_text(number):
+    def f(x, c):
+        return x * c if np.asarray(c).dtype != bool else np.where(c, x, 0.0)
+
+    met = ct.trace(lambda x: f(x, ct.asarray(number)), X)
+    bound = ct.trace(f, X, np.asarray(number)).bind(c=np.asarray(number))
+    for program in (met, bound):
+        again = ct.Program.parse(str(program))
+        assert again == program
+        assert hash(again) == hash(program)
+        np.testing.assert_array_equal(again(X), program(X))
+    # A literal holds a float64, which is not enough for some integers.
+    is_large = type(number) is int and abs(number) > 2**53
+    assert len(met.inputs) == 1 + is_large
+    assert names(bound.inputs) == ["x", "c"]
+    assert " = " in str(bound).partition("{")[0]
+
+
+def test_every_program_without_arrays_reads_back(model):
+    def step(model, x, rate):
+        loss = lambda m: np.mean(0.3 * (m.w * x + m.b) ** 2) / len(x)
+        (g,) = ct.gradient(loss, model)
+        return model.w - 0.1 * rate * g.w, 1e-3 * g.b
+
+    traced = ct.trace(step, model, X, 0.7)
+    total = ct.trace(lambda m, x: sum(np.sum(p**1.7) for p in step(m, x, 0.7)), model, X)
+    assert all(v.value is None for v in traced.inputs)
+    for program in (
+        *(traced, total, total.pullback(), total.pullback("x").pullback("x")),
+        *(traced.optimize(), traced.bind(rate=0.1), traced.bind(rate=0.1).prune(0)),
+        total >> ct.trace(lambda y: 2.5 * y, 1.0),
+    ):
+        again = ct.Program.parse(str(program))
+        assert again == program
+        assert names(again.inputs) == names(program.inputs)
+
+
+def test_an_array_that_is_bound_is_not_in_the_text():
+    program = ct.trace(lambda x, c: x * W * c, X, 2.0).bind(c=2.5)
+    again = ct.Program.parse(str(program))
+    assert "# bound, 24 bytes" in str(program)
+    assert [v.value is None for v in again.inputs] == [True, True, False]
+    np.testing.assert_array_equal(again(X, W), program(X))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("program(%x: f64[] = ) { return %x }", "line 1, column 21: no number of type f64"),
+        ("program(%x: f64[] = 1.0.0) { return %x }", "line 1, column 21: no number"),
+        ("program(%x: i64[] = 1.5) { return %x }", "no number of type i64"),
+        ("program(%x: bool[] = 1) { return %x }", "no number of type bool"),
+        ("program(%x: c128[] = 1.0) { return %x }", "no number of type c128"),
+        ("program(%x: c128[] = (1.0, 2.0) { return %x }", "line 1, column"),
+        ("program(%x: f64[2] = 1.0) { return %x }", r"no number of type f64\[2\]"),
+        ("program(%x: f64[] = 1.0 %y: f64[]) { return %x }", "line 1, column"),
+    ],
+)
+def test_numbers_that_are_none(text, message):
+    with pytest.raises(ValueError, match=message):
+        ct.Program.parse(text)
+
+
+def test_a_program_is_true():
+    nothing = ct.trace(lambda x: x, X)
+    assert len(nothing) == 0
+    assert nothing
+    assert ct.Program.parse("program() { return }")
+
+
+@pytest.mark.parametrize("index", [-1, 5, 2**40, -(2**80)])
+def test_variables_that_there_are_not(index):
+    program = ct.trace(lambda x: x * x, X)
+    with pytest.raises(IndexError, match=rf"has 2 variables, %0 to %1, no %{index}"):
+        program.variable(index)
+    assert program.variable(np.int64(1)).shape == (3,)
+    with pytest.raises(TypeError, match="given by its number, not .*str"):
+        program.variable("x")
 
 
 def test_errors_point_at_the_place():

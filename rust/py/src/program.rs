@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 use cotan::kernels::{self, Ctx};
 use cotan::opt::{self, Passes};
 use cotan::prim::Var;
+use cotan::program::number_text;
 use cotan::{Array, Program, sched, transform};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use crate::array::{Rank, force, wrap};
 use crate::equation::{PyEquation, PyVariable};
@@ -65,6 +66,15 @@ impl PyProgram {
         self.program.num_inputs() - self.constants.len()
     }
 
+    fn variable_at(&self, at: usize) -> PyVariable {
+        let name = self.program.input_names().get(at).map_or("", AsRef::as_ref);
+        let bound = at
+            .checked_sub(self.free())
+            .and_then(|i| self.constants.get(i))
+            .cloned();
+        PyVariable::new(&self.program, at as Var, name, bound)
+    }
+
     /// The program with its inputs in this order; constants come last.
     fn reordered(&self, inputs: &[Var], constants: Vec<Array>) -> PyProgram {
         PyProgram::new(self.program.with_inputs(inputs), constants)
@@ -90,12 +100,16 @@ impl PyProgram {
                 }
             };
         }
-        let position: isize = which.extract().map_err(|_| {
+        let wrong = || {
             PyTypeError::new_err(format!(
                 "prune: outputs are given by positions and names, not {}",
                 which.get_type()
             ))
-        })?;
+        };
+        if which.is_instance_of::<PyBool>() {
+            return Err(wrong());
+        }
+        let position: isize = which.extract().map_err(|_| wrong())?;
         let count = names.len() as isize;
         if !(-count..count).contains(&position) {
             return Err(PyIndexError::new_err(format!(
@@ -115,7 +129,8 @@ impl PyProgram {
 
     /// Reads the textual form, with its comments.
     ///
-    /// Values that are bound to inputs are no part of the text; the inputs are there, without values.
+    /// Numbers that are bound to inputs are in the text (`%x: f64[] = 0.5`); arrays are not, and the inputs
+    /// that they are bound to are read without values.
     ///
     /// Raises `ValueError` with line, column and the line itself when it does not parse, and when it uses
     /// a rule or a hook of Python code, of which the text has the name only.
@@ -125,7 +140,21 @@ impl PyProgram {
     /// np.float64(2.0)
     #[staticmethod]
     fn parse(text: &str) -> PyResult<PyProgram> {
-        Ok(PyProgram::new(Program::parse(text).or_raise()?, Vec::new()))
+        let (program, numbers) = Program::parse_bound(text).or_raise()?;
+        if numbers.is_empty() {
+            return Ok(PyProgram::new(program, Vec::new()));
+        }
+        let is_bound = |v: Var| numbers.iter().any(|(n, _)| *n == v);
+        let inputs = 0..program.num_inputs() as Var;
+        let free = inputs.clone().filter(|&v| !is_bound(v));
+        let order: Vec<Var> = free.chain(inputs.filter(|&v| is_bound(v))).collect();
+        let values = numbers
+            .iter()
+            .map(|(_, value)| Array::constant(value.clone()));
+        Ok(PyProgram::new(
+            program.with_inputs(&order),
+            values.collect(),
+        ))
     }
 
     /// Its equations, in order.
@@ -142,9 +171,7 @@ impl PyProgram {
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let count = self.program.num_inputs() as u32;
-        let all: Vec<PyVariable> = (0..count)
-            .map(|i| self.variable(i))
-            .collect::<PyResult<_>>()?;
+        let all: Vec<PyVariable> = (0..count).map(|i| self.variable_at(i as usize)).collect();
         PyTuple::new(py, all)
     }
 
@@ -161,20 +188,31 @@ impl PyProgram {
     /// The variable of this number: inputs come first, then what the equations define, in order.
     ///
     /// Raises `IndexError` when there is none.
-    fn variable(&self, index: u32) -> PyResult<PyVariable> {
-        let at = index as usize;
-        if at >= self.program.num_vars() {
-            return Err(PyIndexError::new_err(format!(
-                "the program has {} variables, no %{index}",
-                self.program.num_vars()
-            )));
+    fn variable(&self, index: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
+        let number = index.call_method0("__index__").map_err(|_| {
+            PyTypeError::new_err(format!(
+                "variable: a variable is given by its number, not {}",
+                index.get_type()
+            ))
+        })?;
+        let count = self.program.num_vars();
+        match number.extract::<usize>() {
+            Ok(at) if at < count => Ok(self.variable_at(at)),
+            _ => {
+                let range = match count.checked_sub(1) {
+                    Some(last) => format!("{count} variables, %0 to %{last}"),
+                    None => "no variables".into(),
+                };
+                Err(PyIndexError::new_err(format!(
+                    "the program has {range}, no %{number}"
+                )))
+            }
         }
-        let name = self.program.input_names().get(at).map_or("", AsRef::as_ref);
-        let bound = at
-            .checked_sub(self.free())
-            .and_then(|i| self.constants.get(i))
-            .cloned();
-        Ok(PyVariable::new(&self.program, index, name, bound))
+    }
+
+    /// A program is one, also without equations.
+    fn __bool__(&self) -> bool {
+        true
     }
 
     /// For each equation the number of the fused group that it would be computed in as the program stands:
@@ -484,8 +522,8 @@ impl PyProgram {
         slf
     }
 
-    /// The textual form, as `print` shows it: one equation a line, with shapes and dtypes. Inputs with a value
-    /// bound to them are marked by a comment.
+    /// The textual form, as `print` shows it: one equation a line, with shapes and dtypes. A number that is
+    /// bound to an input stands behind it, an array is told by a comment.
     ///
     /// lines: whether to write behind each equation the file and the line that it comes from, where they were
     /// recorded (`ct.trace(..., lines=True)`).
@@ -501,15 +539,14 @@ impl PyProgram {
                 return Some(format!("{file}:{}", place.line));
             }
             let value = self.constants.get(v.checked_sub(self.free())?)?;
-            // Numbers that the function met stand here, too.
-            let number = value.shape().is_empty() && value.dtype().is_inexact();
-            let number = number.then(|| value.force(&mut || false).ok()?.item());
-            Some(match number.flatten() {
-                Some(z) if z.im == 0.0 => format!("bound, {:?}", z.re),
-                _ => format!("bound, {} bytes", value.nbytes()),
-            })
+            (!value.shape().is_empty()).then(|| format!("bound, {} bytes", value.nbytes()))
         };
-        (self.program.listing(&mut out, comment))
+        let number = |v: Var| {
+            let value = self.constants.get((v as usize).checked_sub(self.free())?)?;
+            let value = value.shape().is_empty().then(|| value.force(&mut || false));
+            number_text(value?.ok()?)
+        };
+        (self.program.listing(&mut out, number, comment))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(out)
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use cotan::array::{self, Pullback};
 use cotan::prim::Lines;
-use cotan::program::FastMap;
+use cotan::program::{FastMap, literal_of};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -321,6 +321,19 @@ pub fn trace<'py>(
     let active = inputs.active.iter().map(|(i, _)| path(*i));
     let held: FastMap<u64, usize> = (inputs.leaves.iter().enumerate())
         .map(|(i, leaf)| (leaf.array.id(), i))
+        .collect();
+    // Numbers that the function met are literals; those that it was given have names, and stay inputs.
+    let literals: Vec<Option<_>> = (constants.iter())
+        .map(|c| {
+            let is_met = c.tag() == 0 && c.shape().is_empty() && !held.contains_key(&c.id());
+            is_met.then(|| literal_of(c.force(&mut || false).ok()?))?
+        })
+        .collect();
+    let mut numbers = vec![None; leaves.len()];
+    numbers.extend_from_slice(&literals);
+    program = program.with_literals(&numbers).or_raise()?;
+    let constants: Vec<Array> = (constants.into_iter().zip(literals))
+        .filter_map(|(constant, number)| number.is_none().then_some(constant))
         .collect();
     let bound =
         (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));

@@ -10,6 +10,7 @@ mod calls;
 mod edit;
 mod hash;
 mod lru;
+mod numbers;
 mod sites;
 mod text;
 mod verify;
@@ -21,6 +22,7 @@ pub use builder::Builder;
 pub use calls::Calls;
 pub use hash::{FastHasher, FastMap};
 pub use lru::Lru;
+pub use numbers::{literal_of, number_text};
 use sites::Sites;
 
 use crate::aval::{Aval, DType};

@@ -11,15 +11,17 @@
 //! ```
 //!
 //! Variables are numbered in order. An input is called by its name where that is a path of its own, as
-//! here; else by its number, with the name in quotes behind it: `%0 "a name"`. Comments run from `#` to
-//! the end of the line.
+//! here; else by its number, with the name in quotes behind it: `%0 "a name"`. A number that is bound to an
+//! input stands behind it: `%x: f64[] = 0.5`. Comments run from `#` to the end of the line.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use super::numbers::parse_number;
 use super::{Builder, FastMap, Program};
 use crate::aval::{Aval, DType, Shape, checked_size};
 use crate::error::{Error, Result};
+use crate::kernels::Value;
 use crate::ops;
 use crate::prim::{Params, Site, Var};
 
@@ -28,15 +30,17 @@ const WIDTH: usize = 100;
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.listing(f, |_| None)
+        self.listing(f, |_| None, |_| None)
     }
 }
 
 impl Program {
-    /// Writes the textual form, with a comment for each variable that has one.
+    /// Writes the textual form, with the number that is bound to an input where there is one, and a comment
+    /// for each variable that has one.
     pub fn listing(
         &self,
         f: &mut impl fmt::Write,
+        number: impl Fn(Var) -> Option<String>,
         comment: impl Fn(Var) -> Option<String>,
     ) -> fmt::Result {
         let labels = self.labels();
@@ -53,7 +57,8 @@ impl Program {
                     Some(_) => String::new(),
                     None => quoted(&self.inputs[v as usize]),
                 };
-                format!("%{label}{name}: {}", self.aval(v))
+                let number = number(v).map_or_else(String::new, |n| format!(" = {n}"));
+                format!("%{label}{name}: {}{number}", self.aval(v))
             })
             .collect();
         let comments: Vec<Option<String>> = (0..inputs.len() as Var)
@@ -182,20 +187,41 @@ impl Program {
     /// assert_eq!(program.to_string(), text);
     /// # Ok::<(), cotan::Error>(())
     /// ```
+    ///
+    /// Fails for a text with numbers bound to inputs: see [`Program::parse_bound`].
     pub fn parse(text: &str) -> Result<Program> {
+        let (program, numbers) = Program::parse_bound(text)?;
+        match numbers.first() {
+            None => Ok(program),
+            Some((v, _)) => Err(Error::Program(format!(
+                "input {v} has a number bound to it, which is not a part of the program itself"
+            ))),
+        }
+    }
+
+    /// The same, with the numbers that are bound to inputs.
+    ///
+    /// ```
+    /// let text = "program(%x: f64[] = 0.5) {\n  %1: f64[] = exp(%x)\n  return %1\n}\n";
+    /// let (_, numbers) = cotan::Program::parse_bound(text)?;
+    /// assert_eq!(numbers[0].1.item().map(|z| z.re), Some(0.5));
+    /// # Ok::<(), cotan::Error>(())
+    /// ```
+    pub fn parse_bound(text: &str) -> Result<(Program, Vec<(Var, Value)>)> {
         let names = FastMap::default();
         let mut p = Parser {
             text,
             at: 0,
             names,
             sites: Vec::new(),
+            numbers: Vec::new(),
         };
         let program = p.program().map_err(|e| match e {
             Error::Program(m) if m.starts_with("line ") => Error::Program(m),
             other => p.error(&other.to_string()),
         })?;
         program.verify()?;
-        Ok(program)
+        Ok((program, p.numbers))
     }
 }
 
@@ -206,6 +232,8 @@ struct Parser<'a> {
     names: FastMap<&'a str, Var>,
     /// Equations with a comment that says where they come from.
     sites: Vec<(usize, Site)>,
+    /// Numbers bound to inputs.
+    numbers: Vec<(Var, Value)>,
 }
 
 impl<'a> Parser<'a> {
@@ -366,6 +394,21 @@ impl<'a> Parser<'a> {
         Ok(Aval { dtype, shape })
     }
 
+    /// The number that is bound to an input.
+    fn bound(&mut self, aval: &Aval) -> Result<Value> {
+        self.space();
+        let rest = self.rest();
+        let end = match rest.strip_prefix('(') {
+            Some(inner) => inner.find(')').map(|n| n + 2),
+            None => rest.find([',', ')', '#', '\n']),
+        };
+        let text = rest[..end.unwrap_or(rest.len())].trim_end();
+        let value = parse_number(aval.dtype, text).filter(|_| aval.shape.is_empty());
+        let value = value.ok_or_else(|| self.error(&format!("no number of type {aval}")))?;
+        self.at += text.len();
+        Ok(value)
+    }
+
     fn params(&mut self) -> Result<Params> {
         self.space();
         let start = self.at;
@@ -420,7 +463,12 @@ impl<'a> Parser<'a> {
                 self.definition(defined)?;
                 Cow::Owned(self.name()?)
             };
-            builder.input(&name, &self.aval()?);
+            let aval = self.aval()?;
+            if self.eat("=") {
+                let value = self.bound(&aval)?;
+                self.numbers.push((defined as Var, value));
+            }
+            builder.input(&name, &aval);
             defined += 1;
         }
         self.expect("{")?;

@@ -1,0 +1,73 @@
+//! Numbers that a program knows beforehand: as literals, and as values of inputs in its text.
+
+use num_complex::Complex;
+
+use super::{Builder, Program};
+use crate::aval::{Aval, DType};
+use crate::error::Result;
+use crate::kernels::Value;
+use crate::prim::Var;
+
+/// The number of a value without axes, where a literal can hold it exactly.
+pub fn literal_of(value: &Value) -> Option<Complex<f64>> {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let number = value.item().filter(|_| value.shape().is_empty())?;
+    let is_exact = value.dtype() != DType::I64 || number.re.abs() < EXACT;
+    is_exact.then_some(number)
+}
+
+/// A value without axes as text, which [`parse_number`] reads back.
+pub fn number_text(value: &Value) -> Option<String> {
+    let z = value.item().filter(|_| value.shape().is_empty())?;
+    Some(match value.dtype() {
+        DType::Bool => (z.re != 0.0).to_string(),
+        DType::I64 => value.as_slice::<i64>()?.first()?.to_string(),
+        DType::U8 | DType::I32 => z.re.to_string(),
+        // As short as it can be told from its neighbours.
+        DType::F32 => format!("{:?}", z.re as f32),
+        DType::C64 => format!("({:?}, {:?})", z.re as f32, z.im as f32),
+        DType::C128 => format!("({:?}, {:?})", z.re, z.im),
+        DType::F16 | DType::Bf16 | DType::F64 => format!("{:?}", z.re),
+    })
+}
+
+/// The value of this dtype that a text says.
+pub fn parse_number(dtype: DType, text: &str) -> Option<Value> {
+    let value = match dtype {
+        DType::Bool => Value::scalar(text.parse::<bool>().ok()?),
+        DType::U8 => Value::scalar(text.parse::<u8>().ok()?),
+        DType::I32 => Value::scalar(text.parse::<i32>().ok()?),
+        DType::I64 => Value::scalar(text.parse::<i64>().ok()?),
+        DType::C64 | DType::C128 => {
+            let inner = text.strip_prefix('(')?.strip_suffix(')')?;
+            let (re, im) = inner.split_once(',')?;
+            let z = Complex::new(re.trim().parse().ok()?, im.trim().parse().ok()?);
+            Value::number(dtype, z)
+        }
+        _ => Value::number(dtype, Complex::new(text.parse().ok()?, 0.0)),
+    };
+    value.ok()
+}
+
+impl Program {
+    /// The program with literals in place of the inputs whose numbers are given.
+    pub fn with_literals(&self, numbers: &[Option<Complex<f64>>]) -> Result<Program> {
+        let aval = |v: usize| -> &Aval { self.aval(v as Var) };
+        let number = |v: usize| numbers.get(v).copied().flatten();
+        let builder = Builder::new();
+        let mut inputs = vec![Var::MAX; self.num_inputs()];
+        for v in (0..inputs.len()).filter(|&v| number(v).is_none()) {
+            inputs[v] = builder.input(&self.inputs[v], aval(v));
+        }
+        for (v, input) in inputs.iter_mut().enumerate() {
+            if let Some(z) = number(v) {
+                *input = builder.complex_literal(aval(v).dtype, z);
+            }
+        }
+        let outs = builder.inline(self, &inputs, &vec![true; self.outs.len()]);
+        let mut program = builder.finish(outs.into_iter().flatten().collect())?;
+        program.outputs.clone_from(&self.outputs);
+        program.debug_verify();
+        Ok(program)
+    }
+}
