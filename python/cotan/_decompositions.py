@@ -3,7 +3,7 @@
 A decomposition is a primitive that packs its parts and has no derivative; its parts are functions
 of the matrix and of the packed decomposition, and are differentiated with respect to the matrix.
 What may fail on values (a singular matrix, one that is not positive definite) is computed at once,
-so that an error is raised where NumPy raises it.
+so that an error is raised where NumPy raises it. A program that is traced raises it when it runs.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
-from cotan._numpy_core import is_array, is_followed, plain
+from cotan._numpy_core import is_array, is_followed
 from cotan._numpy_own import asarray as host_asarray
 
 # How the error begins that reading a value leads to where none is known yet.
@@ -50,7 +50,12 @@ def common(*arrays: Any) -> list[Any]:
 
 
 def known(x: Any) -> Any:
-    """Compute a result now, so that what is wrong with it is said here."""
+    """Compute a result now, so that what is wrong with it is said here.
+
+    While a program is traced nothing is computed: what is wrong is said when it runs.
+    """
+    if _core.is_tracing():
+        return x
     try:
         x.force()
     except (TypeError, ValueError) as error:
@@ -247,7 +252,7 @@ def eigvals(a: Any) -> Any:
 
 def are_real(w: Any) -> bool:
     """Say whether all eigenvalues are real, which decides on a dtype in NumPy."""
-    return not np.any(np.imag(plain(constant(w))))
+    return not bool(np.any(np.imag(constant(w)) != 0))
 
 
 def pinv(a: Any, cutoff: Any) -> Any:

@@ -145,8 +145,9 @@ def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -
 def _normalized(index: Any, size: int, axis: int) -> Any:
     """Count negative indices from the end and refuse those that are out of bounds."""
     if isinstance(index, _core.Array):
-        if not _core.is_mapped(index):  # those are checked when they are known
-            _normalized(np.asarray(_core.value(index)), size, axis)
+        # Others are checked when the program runs.
+        if index.is_forced and not _core.is_mapped(index):
+            _normalized(np.asarray(_core.peek(index)), size, axis)
         index = _core.cast(index, np.int64)
         return _core.where(index < 0, index + size, index)
     index = index.astype(np.intp)

@@ -35,7 +35,8 @@ from cotan._own import own
 @implements(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     x, at = flat_if_none(a, axis)
-    index = np.asarray(plain(indices))
+    # Indices that a program computes are variables of it.
+    index = indices if _core.is_traced(indices) else np.asarray(plain(indices))
     if isinstance(indices, np.ndarray) and index.dtype.kind not in "biu":
         raise TypeError(f"take: indices must be integers, not {index.dtype}")
     n = x.shape[at]
@@ -111,7 +112,17 @@ def diag(v: Any, k: int = 0) -> Any:
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
-    return take(x, np.repeat(np.arange(x.shape[at]), plain(repeats)), at)
+    repeats = plain(repeats)
+    if np.size(repeats) == 1:
+        # Each element next to itself, without a list of positions: the cotangents are a sum.
+        count = operator.index(np.ravel(repeats)[0])
+        if count >= 0:
+            shape = list(x.shape)
+            apart = _core.reshape(x, [*shape[: at + 1], 1, *shape[at + 1 :]])
+            apart = _core.broadcast_to(apart, [*shape[: at + 1], count, *shape[at + 1 :]])
+            shape[at] *= count
+            return _core.reshape(apart, shape)
+    return take(x, np.repeat(np.arange(x.shape[at]), repeats), at)
 
 
 @implements(np.delete)

@@ -93,6 +93,8 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if _core.is_traced(a):
+        return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, keepdims)
     return np.count_nonzero(plain(a), axis=axis, keepdims=keepdims)
 
 

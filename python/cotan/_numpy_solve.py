@@ -11,7 +11,7 @@ from numpy.linalg import LinAlgError
 from cotan import _as_lapack as lapack
 from cotan import _core
 from cotan import _decompositions as dec
-from cotan._numpy_core import given, implements, in_numpy, on_values, plain
+from cotan._numpy_core import given, implements, in_numpy, on_values
 from cotan._numpy_own import asarray as host_asarray
 from cotan._numpy_shape import moveaxis
 
@@ -135,7 +135,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     """Give a decomposition by eigenvalues, which are singular values but for their signs."""
     w, u = eigh(a)
     size: Any = _core.abs(w)
-    order = np.flip(np.argsort(plain(dec.constant(size)), axis=-1), -1)
+    order = np.flip(np.argsort(dec.constant(size), axis=-1), -1)
     size = np.take_along_axis(size, order, -1)
     if not compute_uv:
         return size
@@ -195,8 +195,7 @@ def _eps(x: Any) -> float:
 
 def _largest(s: Any) -> Any:
     """Give the largest singular value of each matrix; zero when there is none."""
-    s = plain(dec.constant(s))
-    return s.max(-1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
+    return _core.max(dec.constant(s), -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
 
 
 @implements(np.linalg.pinv)
@@ -215,7 +214,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     s = dec.svdvals(dec.constant(a))
-    return dec.pinv(a, np.asarray(plain(rcond)) * _largest(s))
+    return dec.pinv(a, dec.constant(rcond) * _largest(s))
 
 
 def _real(x: Any) -> Any:
@@ -239,20 +238,16 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     elif rcond == -1:
         rcond = _eps(a)
     s = dec.svdvals(a)
-    values = plain(dec.constant(s))
-    largest = _largest(s)
-    rank = int(np.count_nonzero(values > rcond * largest)) if values.size else 0
-    x = (
-        _core.matmul(dec.pinv(a, rcond * largest), b)
-        if a.size
-        else np.zeros((n, b.shape[1]), a.dtype)
-    )
-    rest: Any = np.empty(0, values.dtype)
-    if rank == n and m > n:
+    cutoff = dec.constant(rcond) * _largest(s)
+    rank = np.count_nonzero(dec.constant(s) > cutoff)
+    x = _core.matmul(dec.pinv(a, cutoff), b) if a.size else np.zeros((n, b.shape[1]), a.dtype)
+    rest: Any = np.empty(0, s.dtype)
+    if m > n and rank == n:
         left = b - _core.matmul(a, x)
         squares = _core.square(_core.abs(left)) if left.dtype.kind == "c" else _core.square(left)
         rest = _core.sum(squares, 0)
-    return (x[:, 0] if vector else x), rest, np.int32(rank), s
+    known = _core.cast(rank, np.int32) if _core.is_tracing() else np.int32(int(rank))
+    return (x[:, 0] if vector else x), rest, known, s
 
 
 # --------------------------------------------------------------------------------------------------
@@ -290,9 +285,8 @@ def cond(x: Any, p: Any = None) -> Any:
         norm = functools.partial(np.linalg.norm, ord=p, axis=(-2, -1))
         result = norm(x) * norm(inverse)
     # The condition of a singular matrix is infinite, unless the matrix says nothing.
-    value = plain(dec.constant(result))
-    lost = np.isnan(value) & ~np.isnan(plain(dec.constant(x))).any(axis=(-2, -1))
-    return _core.where(lost, np.inf, result)[()] if np.any(lost) else result
+    known = _core.logical_not(_core.isnan(x).any(axis=(-2, -1)))
+    return _core.where(_core.logical_and(_core.isnan(result), known), np.inf, result)
 
 
 @implements(np.linalg.matrix_power)

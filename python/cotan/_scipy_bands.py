@@ -77,8 +77,9 @@ def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool
     ab, b, vector = _band_system("solveh_banded", ab, b, check_finite)
     scipy = scipy_linalg()
 
-    # It says when the matrix is not positive definite.
-    scipy.cholesky_banded(plain(dec.constant(ab)), lower=lower)
+    if not _core.is_tracing():
+        # It says when the matrix is not positive definite.
+        scipy.cholesky_banded(plain(dec.constant(ab)), lower=lower)
     return result(_solve_bands(_other_side(ab, lower), b), vector)
 
 

@@ -70,8 +70,8 @@ def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any
 
 def _cutoff(s: Any, shape: Any, rtol: Any, atol: Any) -> Any:
     """Give below what singular values count as zero."""
-    s = plain(dec.constant(s))
-    largest = s.max(-1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
+    s = dec.constant(s)
+    largest = _core.max(s, -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
     atol = 0.0 if atol is None else atol
     rtol = max(shape) * np.finfo(s.dtype).eps if rtol is None else rtol
     if atol < 0 or rtol < 0:
@@ -86,8 +86,10 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     s = dec.svdvals(dec.constant(a))
     cutoff = _cutoff(s, a.shape[-2:], rtol, atol)
     inverse = dec.pinv(a, cutoff) if a.size else np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]))
-    rank = np.sum(plain(s) > cutoff[..., None], -1)
-    return (inverse, rank) if return_rank else inverse
+    if not return_rank:
+        return inverse
+    rank = np.sum(s > dec.constant(cutoff)[..., None], -1)
+    return inverse, rank if _core.is_tracing() else plain(rank)
 
 
 @lifts("scipy.linalg.pinvh")
@@ -113,12 +115,13 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
         return empty, np.linalg.norm(b, axis=0) ** 2 if n == 0 else np.empty(0), 0, np.empty(0)
     s = dec.svdvals(a)
     cutoff = _cutoff(s, a.shape, np.finfo(a.dtype).eps if cond is None else cond, None)
-    rank = int(np.sum(plain(dec.constant(s)) > cutoff))
+    rank = np.sum(dec.constant(s) > cutoff)
     x = _core.matmul(dec.pinv(a, cutoff), b)
     rest: Any = np.asarray([], dtype=x.dtype)
-    if rank == n and m > n:
+    if m > n and rank == n:
         left = b - _core.matmul(a, x)
         rest = np.sum(np.abs(left) ** 2, axis=0)
+    rank = rank if _core.is_tracing() else int(rank)
     return x, rest, rank, None if lapack_driver == "gelsy" else s
 
 

@@ -31,7 +31,9 @@ def checked(x: Any, check_finite: bool = True) -> Any:
     x = host_asarray(x)
     if x.dtype == np.float16:
         x = _core.asarray(x, np.float32)
-    if check_finite and not np.all(np.isfinite(plain(dec.constant(x)))):
+    # What is said of values a program that is traced does not say.
+    looks = check_finite and not _core.is_tracing()
+    if looks and not np.all(np.isfinite(plain(dec.constant(x)))):
         raise ValueError("array must not contain infs or NaNs")
     return x
 
@@ -98,6 +100,8 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
 
 
 def _expect_nonsingular(a: Any) -> None:
+    if _core.is_tracing():
+        return
     pivots = np.diagonal(plain(dec.constant(a)), axis1=-2, axis2=-1)
     if np.any(pivots == 0):
         raise LinAlgError("A singular matrix detected: an element of the diagonal is zero.")
@@ -140,7 +144,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
                      unit_diagonal: bool = False, overwrite_b: bool = False,
                      check_finite: bool = True) -> Any:  # fmt: skip
     a, b, vector = system("solve_triangular", a, b, check_finite)
-    if not unit_diagonal:
+    if not unit_diagonal and not _core.is_tracing():
         pivots = np.diagonal(plain(dec.constant(a)), axis1=-2, axis2=-1)
         zeros = np.flatnonzero(np.any(pivots == 0, axis=tuple(range(pivots.ndim - 1))))
         if zeros.size:

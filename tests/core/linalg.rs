@@ -70,3 +70,22 @@ fn second_derivatives() {
     let expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
     assert!((second[2] - expected).abs() < 1e-4 * expected.abs().max(1.0));
 }
+
+#[test]
+fn a_traced_program_decomposes_the_matrices_of_each_call() {
+    let rhs = matrix();
+    let solved = |x: &[Array]| x[0].solve(&rhs)?.sum(..)?.add(&x[0].cholesky()?.sum(..)?);
+    let singular =
+        Array::from_ndarray(&array![[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0; 3]]).unwrap();
+    // What fails on values fails when it runs, so it can be recorded with any.
+    let (program, constants) = cotan::trace(solved, &[&singular]).unwrap();
+    let run = |a: &Array| {
+        let inputs = [std::slice::from_ref(a), &constants[..]].concat();
+        Array::call(&program.clone().into(), &inputs).remove(0)
+    };
+    let other = matrix().mul(&Array::from(2.0)).unwrap();
+    for a in [matrix(), other] {
+        assert!(near(&run(&a), &solved(std::slice::from_ref(&a)).unwrap()));
+    }
+    assert!(matches!(run(&singular).evaluate(), Err(Error::LinAlg(_))));
+}

@@ -362,7 +362,10 @@ where
 {
     let recording = Recording::new();
     let leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
-    let y = f(&leaves)?;
+    let y = {
+        let _hold = array::Hold::new(&recording);
+        f(&leaves)?
+    };
     array::trace(&recording, &[&y], &leaves)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cotan::array::Hold;
 use cotan::aval::SliceDim;
 use cotan::opt::{self, Passes};
 use cotan::prim::{Emit, Params, Var};
@@ -49,7 +50,7 @@ pub fn record(
         .map(|(i, l)| (i, recording.leaf(&l.array)))
         .collect();
     let y = {
-        let _tracing = Tracing::enter();
+        let _tracing = (Tracing::enter(), Hold::new(&recording));
         inputs.call(f)?
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);

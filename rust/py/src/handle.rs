@@ -487,7 +487,7 @@ impl PyArray {
         if session::is_only_held(array) {
             return Err(session::left(py, what));
         }
-        if array.is_active() {
+        if session::is_followed(array) {
             let hint: String = py.import("cotan._lift")?.call_method0("hint")?.extract()?;
             return Err(PyTypeError::new_err(format!(
                 "{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"

@@ -143,6 +143,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         export::plain,
         transforms::isderiving,
         transforms::is_traced,
+        transforms::is_tracing,
         transforms::nestlevel,
         checkpoint::call_checkpoint,
         checkpoint::name_value,

@@ -608,7 +608,7 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 #[pyfunction]
 pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
-        Ok(array) => Ok(array.get().read()?.is_active()),
+        Ok(array) => Ok(crate::session::is_followed(&array.get().read()?)),
         Err(_) => Ok(false),
     }
 }
@@ -618,7 +618,11 @@ pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     match x.cast::<PyArray>() {
-        Ok(array) => crate::convert::to_ndarray(py, crate::array::force(py, &array.get().read()?)?),
+        Ok(array) => {
+            let array = array.get().read()?;
+            crate::transforms::expect_no_variable(&array)?;
+            crate::convert::to_ndarray(py, crate::array::force(py, &array)?)
+        }
         Err(_) => crate::convert::original(py, "numpy", "asarray")?.call1((x,)),
     }
 }

@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cotan::Array;
+use cotan::array::held_by;
 use cotan::kernels::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -109,7 +111,8 @@ impl PyPrepared {
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args)?;
         // What is recorded around it goes on through the function itself.
-        if crate::session::is_on() || taken.leaves.iter().any(|l| l.array.is_active()) {
+        let goes_on = |a: &Array| a.is_active() || held_by(a).is_some();
+        if crate::session::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
             return self.unprepared(py, args, out);
         }
         match self.replay(py, &taken, out)? {

@@ -101,7 +101,7 @@ fn note(write: impl FnOnce(&mut Noted)) {
 
 /// Whether a function is being prepared in this thread.
 pub fn is_on() -> bool {
-    array::is_holding()
+    NOTED.with_borrow(Option::is_some)
 }
 
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
@@ -132,12 +132,18 @@ pub fn left(py: Python<'_>, what: &str) -> PyErr {
 
 /// Whether only the preparation follows an array, and no gradient inside it.
 pub fn is_only_held(array: &Array) -> bool {
-    array::held_by(array).is_some() && !array::is_followed(array)
+    is_held(array) && !array::is_followed(array)
 }
 
 /// Whether an array depends on the arguments of the function that is being prepared.
 pub fn is_held(array: &Array) -> bool {
-    array::held_by(array).is_some()
+    is_on() && array::held_by(array).is_some()
+}
+
+/// Whether reading an array would lose something: a derivative, or what a replay has to follow. What was
+/// detached may be read while a program is traced, although its history is kept there.
+pub fn is_followed(array: &Array) -> bool {
+    array.is_active() && (is_on() || !array.is_detached())
 }
 
 /// Refuses what a replay would not repeat.
@@ -151,7 +157,7 @@ pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
 /// The value of an array decides which way the code takes.
 pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
-    if array::held_by(array).is_some() {
+    if is_held(array) {
         note(|noted| {
             if !noted.guards.iter().any(|(a, _)| a.id() == array.id()) {
                 noted.guards.push((array.clone(), value.clone()));
@@ -164,7 +170,7 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
 /// The value of an array leaves for Python: whole numbers and truth values as a decision, others not
 /// at all.
 pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
-    if array::held_by(array).is_none() {
+    if !is_held(array) {
         return compute(py, array);
     }
     if matches!(array.dtype().kind(), Kind::Bool | Kind::Integer) {
@@ -178,14 +184,14 @@ pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
 
 /// An array is computed for the errors that this may lead to.
 pub fn root(array: &Array) {
-    if array::held_by(array).is_some() {
+    if is_held(array) {
         note(|noted| noted.roots.push(array.clone()));
     }
 }
 
 /// An error that depends on values; code that catches it takes a way that nothing guards.
 pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
-    if array::held_by(array).is_some() {
+    if is_held(array) {
         let _ = refusal(
             py,
             &format!(

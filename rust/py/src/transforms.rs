@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use cotan::array::{self, Pullback};
+use cotan::array::{self, Hold, Pullback};
+use cotan::aval::Kind as Dtypes;
 use cotan::prim::Lines;
 use cotan::program::{FastMap, literal_of};
 use cotan::{Array, Recording};
@@ -52,6 +53,32 @@ pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
         Ok(array) if TRACING.get() > 0 => Ok(array.get().read()?.tag() != 0),
         _ => Ok(false),
     }
+}
+
+/// Whether a program is being traced in this thread: what can fail on values fails when it runs.
+#[pyfunction]
+pub fn is_tracing() -> bool {
+    TRACING.get() > 0
+}
+
+/// Refuses to read, for what is computed with them, the values of an array that a program being traced
+/// computes: those of this call would be a part of it. Truth values and single whole numbers decide what is
+/// recorded.
+pub fn expect_no_variable(array: &Array) -> PyResult<()> {
+    let decides = match array.dtype().kind() {
+        Dtypes::Bool => true,
+        Dtypes::Integer => array.shape().is_empty(),
+        _ => false,
+    };
+    if TRACING.get() == 0 || decides || array::held_by(array).is_none() {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "trace: this function looks at the values of an array ({}) that the program computes, and those of \
+         this call would become a part of the program; hold constant with ct.const what it depends on, or \
+         write the function with others, which are recorded",
+        array.aval()
+    )))
 }
 
 /// Counts a recording, until it is dropped.
@@ -307,7 +334,8 @@ pub fn trace<'py>(
     }
     let inputs = Inputs::new(&recording, &f, &args, None, true)?;
     let y = {
-        let _tracing = Tracing::enter();
+        // Also what is detached is to be computed from the arguments of each call.
+        let _tracing = (Tracing::enter(), Hold::new(&recording));
         inputs.call(&f)?
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);

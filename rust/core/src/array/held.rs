@@ -1,5 +1,5 @@
-//! Holding on to history: while a function is prepared, nothing that depends on its arguments may become
-//! a mere value, be it detached from derivatives or not.
+//! Holding on to history: while a function is prepared or traced, nothing that depends on its arguments may
+//! become a mere value, be it detached from derivatives or not.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -23,10 +23,14 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Begins to.
+    /// Begins to. What is held on to already stays so: an older recording includes the newer ones.
     pub fn new(recording: &Recording) -> Hold {
+        let before = TAG.get();
+        if before == 0 {
+            TAG.set(recording.tag());
+        }
         Hold {
-            before: TAG.replace(recording.tag()),
+            before,
             thread: PhantomData,
         }
     }
@@ -42,11 +46,6 @@ impl Drop for Hold {
 pub fn held_by(array: &Array) -> Option<u64> {
     let tag = TAG.get();
     (tag != 0 && array.tag() >= tag).then_some(tag)
-}
-
-/// Whether this thread holds on to a recording.
-pub fn is_holding() -> bool {
-    TAG.get() != 0
 }
 
 /// Whether a recording newer than the one that this thread holds on to may differentiate an array.

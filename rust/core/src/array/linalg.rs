@@ -1,18 +1,24 @@
 //! Decompositions of matrices and systems of equations as methods. What can fail on values is computed
-//! when it is called.
+//! when it is called; while a program is traced, when that runs.
 
-use super::Array;
+use super::{Array, held_by};
 use crate::aval::{Shape, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim};
 
 impl Array {
+    /// A result whose errors are said now.
+    fn known(self) -> Result<Array> {
+        if held_by(&self).is_none() {
+            self.evaluate()?;
+        }
+        Ok(self)
+    }
+
     /// A decomposition, packed and computed.
     fn packed(&self, prim: Prim) -> Result<Array> {
-        let packed = Array::apply(prim, Params::None, &[&self.dropgrad()])?;
-        packed.evaluate()?;
-        Ok(packed)
+        Array::apply(prim, Params::None, &[&self.dropgrad()])?.known()
     }
 
     fn part(&self, prim: Prim, packed: &Array) -> Result<Array> {
@@ -22,9 +28,7 @@ impl Array {
     /// The lower Cholesky factor of Hermitian matrices, from their lower triangles; an error when one is
     /// not positive definite.
     pub fn cholesky(&self) -> Result<Array> {
-        let factor = Array::apply(ops::CHOLESKY, Params::None, &[self])?;
-        factor.evaluate()?;
-        Ok(factor)
+        Array::apply(ops::CHOLESKY, Params::None, &[self])?.known()
     }
 
     /// The solution of `self x = b` for matrices of right-hand sides; an error when a matrix is singular.

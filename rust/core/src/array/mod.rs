@@ -34,7 +34,7 @@ pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_na
 pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
 pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
-pub use held::{Hold, held_by, is_followed, is_holding};
+pub use held::{Hold, held_by, is_followed};
 pub use methods::Over;
 pub use node::Number;
 use node::{Inputs, Node, Op};
@@ -362,6 +362,12 @@ impl Array {
     /// are piecewise constant, so nothing does.
     pub fn is_active(&self) -> bool {
         self.0.tag != 0 && self.dtype().is_inexact() && recording::depends_on_live(self)
+    }
+
+    /// Whether no derivative passes through it: all that it depends on is constant or was detached, although
+    /// its history may be kept (see [`Hold`]).
+    pub fn is_detached(&self) -> bool {
+        self.0.cut
     }
 
     /// The newest recording it may depend on; 0 for none.

@@ -80,6 +80,8 @@ pub(super) struct Node {
     pub tag: u64,
     /// Length of the longest chain of pending nodes that ends here.
     pub depth: u32,
+    /// Whether no derivative passes: what it depends on was detached, or is constant anyway.
+    pub cut: bool,
     /// The line that recorded it, where lines are recorded.
     pub site: Site,
     edges: Edges,
@@ -122,13 +124,15 @@ impl Node {
     ) -> Arc<Node> {
         let mut tag = 0;
         let mut depth = 0;
+        let mut cut = true;
         for input in &inputs {
             tag = tag.max(input.0.tag);
+            cut &= input.0.cut;
             if input.0.value.get().is_none() {
                 depth = depth.max(input.0.depth);
             }
         }
-        Node::make(op, params, aval, tag, depth + 1, inputs, site)
+        Node::make(op, params, aval, (tag, cut), depth + 1, inputs, site)
     }
 
     #[inline]
@@ -136,7 +140,7 @@ impl Node {
         op: Op,
         params: Option<Box<Params>>,
         aval: Aval,
-        tag: u64,
+        (tag, cut): (u64, bool),
         depth: u32,
         inputs: Inputs,
         site: Site,
@@ -154,6 +158,7 @@ impl Node {
             aval,
             tag,
             depth,
+            cut,
             site,
             edges,
             value,
@@ -167,7 +172,7 @@ impl Node {
     /// A value that equations of this site gave.
     pub fn known_at(value: Value, site: Site) -> Arc<Node> {
         let aval = value.aval().clone();
-        let node = Node::make(Op::Known, None, aval, 0, 0, Inputs::new(), site);
+        let node = Node::make(Op::Known, None, aval, (0, true), 0, Inputs::new(), site);
         node.set_value(value);
         node
     }
@@ -179,7 +184,7 @@ impl Node {
             Op::Leaf,
             None,
             aval,
-            tag,
+            (tag, false),
             0,
             SmallVec::from_iter([source.clone()]),
             Site::NONE,
@@ -192,7 +197,15 @@ impl Node {
 
     /// A leaf that stands for a value which is not there: a cotangent while a rule is traced.
     pub fn placeholder(aval: Aval, tag: u64) -> Arc<Node> {
-        Node::make(Op::Leaf, None, aval, tag, 0, Inputs::new(), Site::NONE)
+        Node::make(
+            Op::Leaf,
+            None,
+            aval,
+            (tag, false),
+            0,
+            Inputs::new(),
+            Site::NONE,
+        )
     }
 
     /// A primitive whose result counts as inactive for recordings newer than a tag.
@@ -207,7 +220,7 @@ impl Node {
             Op::Prim(prim),
             None,
             aval,
-            tag,
+            (tag, true),
             depth + 1,
             SmallVec::from_iter([input.clone()]),
             here(),
@@ -224,6 +237,7 @@ impl Node {
         marks: Option<&Arc<Marks>>,
     ) -> Vec<Arc<Node>> {
         let tag = inputs.iter().map(|a| a.0.tag).max().unwrap_or(0);
+        let cut = inputs.iter().all(|a| a.0.cut);
         let pending = inputs.iter().filter(|a| a.value().is_none());
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
         let call = next_id();
@@ -236,7 +250,7 @@ impl Node {
                     op,
                     None,
                     program.aval(out).clone(),
-                    tag,
+                    (tag, cut),
                     depth,
                     shared.clone(),
                     site,
