@@ -10,6 +10,7 @@ import json
 import operator
 import os
 import stat
+import sys
 from pickle import PicklingError
 from typing import Any
 
@@ -75,9 +76,17 @@ def portable(outline: dict[str, Any]) -> bytes:
         )
     plain = ("avals", "leaves", "active", "asked", "names", "bare", "held")
     out = {key: outline[key] for key in plain}
-    out["results"] = _portable(outline["results"])
-    out["arguments"] = [_portable(tree) for tree in outline["arguments"]]
-    return json.dumps(out, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+    try:
+        out["results"] = _portable(outline["results"])
+        out["arguments"] = [_portable(tree) for tree in outline["arguments"]]
+        text = json.dumps(out, separators=(",", ":"), allow_nan=False)
+    except RecursionError as error:
+        raise PicklingError(
+            "the arguments or results are nested too deeply for a file (Python's limit of "
+            f"{sys.getrecursionlimit()} calls inside each other); pass them less deep, as lists of "
+            "arrays"
+        ) from error
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _portable(tree: Any) -> Any:

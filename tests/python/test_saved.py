@@ -766,3 +766,88 @@ def leaves_of(tree):
 def test_there_are_files_of_earlier_formats():
     assert len(list(DATA.glob("*.cotan"))) >= 3
     assert list(DATA.glob("*.pickle"))
+
+
+# --------------------------------------------------------------------------------------------------
+# Lines, and structures that are odd
+
+
+def lined():
+    def loss(x):
+        y = np.exp(x)
+        return np.sum(y * 2.5)
+
+    with ct.detect():
+        _, back = ct.pullback(loss, np.ones(3))
+    return ct.trace(loss, np.ones(3), lines=True), back
+
+
+def ways(what, tmp_path):
+    what.save(tmp_path / "lines.cotan")
+    return (
+        pickle.loads(pickle.dumps(what)),
+        ct.load(tmp_path / "lines.cotan"),
+        ct.load(tmp_path / "lines.cotan", mmap=True),
+    )
+
+
+def test_lines_go_along(tmp_path):
+    program, back = lined()
+    for again in ways(program, tmp_path):
+        assert again == program
+        assert again.text(lines=True) == program.text(lines=True)
+        assert "# test_saved.py:" in again.text(lines=True)
+    for again in ways(back, tmp_path):
+        for half in ("program", "forward"):
+            text = getattr(again, half).text(lines=True)
+            assert text == getattr(back, half).text(lines=True)
+            assert "# test_saved.py:" in text
+        assert all(again.report().lines)
+        with pytest.raises(ct.NonFiniteError) as caught, ct.detect():
+            np.asarray(again(np.inf)[0])
+        assert caught.value.kind == "inf"
+
+
+def test_without_lines_a_file_says_nothing_of_them(tmp_path):
+    program, _ = lined()
+    program.save(tmp_path / "a.cotan")
+    ct.trace(lambda x: np.sum(np.exp(x) * 2.5), np.ones(3)).save(tmp_path / "b.cotan")
+    assert b"test_saved.py" in (tmp_path / "a.cotan").read_bytes()
+    assert b"line" not in (tmp_path / "b.cotan").read_bytes()
+
+
+def test_damaged_lines_are_refused(tmp_path):
+    program, _ = lined()
+    path = tmp_path / "lines.cotan"
+    program.save(path)
+    whole = path.read_bytes()
+    at = whole.index(b"test_saved.py")
+    path.write_bytes(whole[:at] + b"T" + whole[at + 1 :])
+    with pytest.raises(ValueError, match="is not what was written"):
+        ct.load(path)
+
+
+def test_what_is_nested_too_deeply_says_so(tmp_path):
+    deep = np.ones(2)
+    for _ in range(900):
+        deep = [deep]
+
+    def inner(x):
+        while isinstance(x, list):
+            x = x[0]
+        return np.sum(x)
+
+    _, back = ct.pullback(inner, deep)
+    with pytest.raises(pickle.PicklingError, match="nested too deeply for a file"):
+        back.save(tmp_path / "deep.cotan")
+    assert not (tmp_path / "deep.cotan").exists()
+
+
+def test_subclasses_of_dict_are_dictionaries_in_a_file(tmp_path):
+    model = OrderedDict(b=np.ones(2), a=np.zeros(2))
+    _, back = ct.pullback(lambda m: np.sum(m["a"] * m["b"]), model)
+    back.save(tmp_path / "ordered.cotan")
+    assert type(pickle.loads(pickle.dumps(back))(1.0)[0]) is OrderedDict
+    (plain,) = ct.load(tmp_path / "ordered.cotan")(1.0)
+    assert type(plain) is dict
+    assert list(plain) == ["b", "a"]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::report::Marks;
 use super::{Array, Pullback};
 use crate::error::{Error, Result};
-use crate::io::{Fields, Kind, Saved, program_bytes, program_from, put_text};
+use crate::io::{
+    Fields, Kind, Saved, line_bytes, lines_from, program_bytes, program_from, put_text,
+};
 use crate::ops;
 use crate::opt;
 use crate::prim::Params;
@@ -15,6 +17,8 @@ use crate::program::Program;
 pub(crate) const LINK: [u8; 4] = *b"LINK";
 /// The section with the program that gave the residuals.
 const FORWARD: [u8; 4] = *b"fwrd";
+/// The section with the lines of that program.
+const LINES: [u8; 4] = *b"fwln";
 /// Stands for no input or output.
 const NONE: u32 = u32::MAX;
 
@@ -76,8 +80,9 @@ impl Pullback {
         // Only to be looked at: where it cannot leave, the pullback can.
         let forward = self.forward.as_ref().filter(|f| !f.has_host_calls());
         if let Some(forward) = forward {
-            let bytes = program_bytes(&without_rules(forward)?)?;
-            saved.sections.push((FORWARD, bytes));
+            let forward = without_rules(forward)?;
+            saved.sections.push((FORWARD, program_bytes(&forward)?));
+            (saved.sections).extend(line_bytes(&forward).map(|bytes| (LINES, bytes)));
         }
         Ok(saved)
     }
@@ -89,7 +94,7 @@ impl Pullback {
                 "this is a saved program, not a pullback".into(),
             ));
         }
-        saved.expect_sections(&[LINK, FORWARD])?;
+        saved.expect_sections(&[LINK, FORWARD, LINES])?;
         let link = saved.section(&LINK);
         let mut fields = Fields::new("the links", link.ok_or_else(|| damaged("it has no links"))?);
         let (cotangents, gradients) = (slots(&mut fields)?, slots(&mut fields)?);
@@ -111,9 +116,12 @@ impl Pullback {
         if gradients.iter().flatten().any(|&g| g >= outs) {
             return Err(damaged("there are more cotangents than outputs"));
         }
-        let forward = (saved.section(&FORWARD))
+        let mut forward = (saved.section(&FORWARD))
             .map(|bytes| program_from(bytes, &saved.writer))
             .transpose()?;
+        if let (Some(forward), Some(bytes)) = (&mut forward, saved.section(&LINES)) {
+            lines_from(bytes, forward)?;
+        }
         let expected = cotangents.len() + saved.arrays.len();
         if forward.as_ref().is_some_and(|f| f.outs().len() != expected) {
             return Err(damaged("its values are not what its first half gives"));

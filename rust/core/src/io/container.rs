@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arrays::{Entry, Table, aligned};
 use super::fields::Fields;
-use super::{Kind, Saved, VERSION, damaged, program};
+use super::{Kind, Saved, VERSION, damaged, lines, program};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Storage, Value};
 
@@ -17,7 +17,7 @@ const CHECKED: usize = 60;
 /// Bytes of a section's line in the directory.
 const LINE: usize = 24;
 /// Sections of the container itself.
-const OWN: [[u8; 4]; 3] = [*b"INFO", *b"PROG", *b"ARRS"];
+const OWN: [[u8; 4]; 4] = [*b"INFO", *b"PROG", *b"ARRS", *b"line"];
 
 /// Arrays are written as they lie in memory, so this machine's order of bytes has to be the file's.
 fn check_machine() -> Result<()> {
@@ -126,6 +126,7 @@ impl Saved {
             (*b"INFO", self.writer.clone().into_bytes()),
             (*b"PROG", program::encode(&self.program)?),
         ];
+        sections.extend(lines::encode(&self.program).map(|bytes| (OWN[3], bytes)));
         sections.extend(self.sections.iter().cloned());
         // Its length is known; what is in it says where the arrays are, which comes of all lengths.
         sections.push((*b"ARRS", vec![0; table.size()]));
@@ -300,7 +301,10 @@ impl Saved {
             found.ok_or_else(|| damaged(format_args!("the section {name:?} is missing")))
         };
         let writer = String::from_utf8_lossy(own(OWN[0])?).into_owned();
-        let program = program::decode(own(OWN[1])?, &writer)?;
+        let mut program = program::decode(own(OWN[1])?, &writer)?;
+        if let Some((_, bytes)) = sections.iter().find(|(tag, _)| *tag == OWN[3]) {
+            lines::decode(bytes, &mut program)?;
+        }
         let mut table = Table::decode(own(OWN[2])?)?;
         let offsets: Vec<u64> = table.entries.iter().map(|e| e.offset).collect();
         let file = table.place(header.head)?;

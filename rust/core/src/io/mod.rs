@@ -35,10 +35,12 @@ mod arrays;
 mod container;
 mod fields;
 mod file;
+mod lines;
 mod program;
 
 pub use fields::{Fields, put_text};
 pub use file::replace;
+pub use lines::{decode as lines_from, encode as line_bytes};
 pub use program::{decode as program_from, encode as program_bytes};
 
 use crate::error::Error;

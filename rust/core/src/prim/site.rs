@@ -84,6 +84,11 @@ impl Site {
         })
     }
 
+    /// A place that is known already.
+    pub fn of(place: Place) -> Site {
+        table().site(place)
+    }
+
     /// Whether nothing is known.
     #[inline]
     pub fn is_none(self) -> bool {

@@ -58,6 +58,11 @@ impl Program {
         self.sites.list.iter().any(|s| !s.is_none())
     }
 
+    /// Says where equation `k` comes from.
+    pub fn set_site(&mut self, k: usize, site: Site) {
+        self.sites.set(k, site);
+    }
+
     /// The program without sites.
     #[must_use]
     pub fn without_sites(mut self) -> Program {
