@@ -9,6 +9,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from cotan import _core
 
 _LIBRARIES = ("cotan", "numpy", "scipy")
@@ -88,6 +90,11 @@ class NonFiniteError(FloatingPointError):
         `ArrayFacts` of the result that it reached.
     path
         The path of the argument whose gradient that result is; None when it is a value.
+    called
+        The name of the function that made it, when that is one that is called back: a hook, an
+        opaque rule, a function of SciPy's.
+    inside
+        What was being called back when it was found, as `"the hook clip"`.
     """
 
     kind: str = "nan"
@@ -106,12 +113,15 @@ class NonFiniteError(FloatingPointError):
     input: str | None = None
     result: ArrayFacts | None = None
     path: str | None = None
+    called: str | None = None
+    inside: str | None = None
 
     #: How tracebacks call it, and where pickles look for it.
     __module__ = "cotan"
 
     def __str__(self) -> str:
-        return "\n".join([self._first_line(), *self._source(), *self._operation()])
+        inside = [f"  while {self.inside} was called back"] if self.inside else []
+        return "\n".join([self._first_line(), *inside, *self._source(), *self._operation()])
 
     def _first_line(self) -> str:
         what = "NaN" if self.kind == "nan" else "infinity"
@@ -119,8 +129,13 @@ class NonFiniteError(FloatingPointError):
         if self.direction == "input":
             source = f"the argument {self.input}" if self.input else "a value made before"
             return f"{what} in {where}: {source} holds it already ({self.made})"
-        if self.direction == "unknown":
+        if self.direction == "unknown" and self.called is None:
             return f"{what} in {where} ({self.result}): no single operation makes it"
+        if self.called is not None:
+            return (
+                f"{what} in {where}: first made by {self.called}, a function that is called back "
+                "(a hook, an opaque rule, or SciPy's)"
+            )
         if self.rule is None:
             return f"{what} in {where}: first made by {self.operation}, in the forward pass"
         return (
@@ -140,7 +155,8 @@ class NonFiniteError(FloatingPointError):
         if self.operation is None:
             return []
         names = ", ".join(a.name for a in self.arguments)
-        lines = [f"  {self.operation}{self.parameters}({names}) = {self.made}"]
+        made_by = self.called or f"{self.operation}{self.parameters}"
+        lines = [f"  {made_by}({names}) = {self.made}"]
         for i, argument in enumerate(self.arguments):
             line = f"    {argument.name}: {argument}"
             if argument.value is not None and argument.shape:
@@ -165,8 +181,14 @@ def found(fields: dict[str, Any]) -> NonFiniteError:
         if name in fields:
             setattr(error, name, fields[name])
     error.path = fields.get("path") or None
+    if error.operation == "host":
+        # As programs print it: [name=clip] or [name=clip, output=0, of=2].
+        error.called = error.parameters[1:-1].removeprefix("name=").partition(",")[0]
     if error.operation is not None:
         error.direction = "backward" if error.rule is not None else "forward"
+        if error.called is not None and error.rule is None:
+            # A hook runs in the reverse pass, an opaque rule in both.
+            error.direction = "unknown"
     elif "input_id" in fields:
         error.direction = "input"
     if error.file is not None and error.line:
@@ -215,6 +237,9 @@ class detect(contextlib.ContextDecorator):  # noqa: N801 - used like a function
     """
 
     def __init__(self, *, nan: bool = True, inf: bool = True) -> None:
+        for asked, value in (("nan", nan), ("inf", inf)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"detect: {asked}= is True or False, not {value!r}")
         self._look = (bool(nan), bool(inf))
         #: The blocks that this object is in: thread, and number of the detection.
         self._begun: list[tuple[int, int]] = []

@@ -311,3 +311,45 @@ def test_plain_results_are_the_same():
         watched = ct.value_and_gradient(lambda x: np.sum(np.sin(x) * np.exp(x)), x)
     assert plain[0] == watched[0]
     np.testing.assert_array_equal(plain[1][0], watched[1][0])
+
+
+@pytest.mark.parametrize("name", ["nan", "inf"])
+@pytest.mark.parametrize("value", ["no", 1, None, [True]])
+def test_what_to_look_for_is_a_bool(name, value):
+    with pytest.raises(TypeError, match=f"detect: {name}= is True or False, not"):
+        ct.detect(**{name: value})
+
+
+def hooked(hook):
+    return lambda x: np.sum(np.square(ct.hook(hook, 2 * x)))
+
+
+def test_a_hook_that_makes_it_is_named():
+    def spoil(ct):
+        return np.full(3, np.nan)
+
+    error = caught(lambda: ct.gradient(hooked(spoil), np.ones(3)))
+    assert (error.called, error.inside, error.path) == ("spoil", None, "x")
+    assert error.operation == "host"
+    assert "first made by spoil, a function that is called back" in str(error)
+    assert "spoil(x) = float64[3], 3 NaN" in str(error)
+
+
+def test_an_operation_inside_a_hook_is_named_with_the_hook():
+    def spoil(ct):
+        return np.log(-ct)
+
+    error = caught(lambda: ct.gradient(hooked(spoil), np.ones(3)))
+    assert (error.operation, error.inside) == ("log", "the hook spoil")
+    assert error.function.endswith("spoil")
+    assert "while the hook spoil was called back" in str(error)
+
+
+def test_an_opaque_rule_that_makes_it_is_named():
+    @ct.adjoint(opaque=True)
+    def measured(x):
+        return x / 2, lambda d: (d * np.inf,)
+
+    error = caught(lambda: ct.gradient(lambda x: np.sum(measured(x)), np.ones(3)))
+    assert error.kind == "inf"
+    assert "measured" in (error.called or error.inside)

@@ -29,6 +29,16 @@ pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Resul
     Python::try_attach(|py| work(py).map_err(foreign)).unwrap_or(Err(Error::Interrupted))
 }
 
+/// An error about a NaN that was found while a function was called back says which one that was.
+fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
+    let value = error.value(py);
+    if value.getattr("inside").is_ok_and(|inside| inside.is_none()) {
+        // Any other exception may have an attribute of this name, and refuse to have it changed.
+        let _ = value.setattr("inside", format!("the {what} {name}"));
+    }
+    error
+}
+
 /// A Python function of arrays, which returns a tuple of them.
 struct Callback {
     /// What the function is for, in messages.
@@ -94,7 +104,10 @@ impl Host for Callback {
     }
 
     fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
-        attached(|py| self.run(py, x))
+        attached(|py| {
+            self.run(py, x)
+                .map_err(|error| made_inside(py, error, self.what, &self.name))
+        })
     }
 
     /// The pullback of the function at its arguments: called back as well.
