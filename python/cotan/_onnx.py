@@ -5,12 +5,14 @@
 """
 
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core, _index
+from cotan._detect import is_library
 from cotan._onnx_graph import (
     FIRST_ONLY,
     IR_VERSION,
@@ -83,12 +85,13 @@ def to_onnx(
     [array(14.), array([2., 4., 6.])]
     """
     need_onnx()
+    dynamic = _given(dynamic)
     if dynamic:
         merged, symbols, layout = _at_sizes(f, args, gradient, dynamic)
     else:
         recorded = _Recorded(f, args, {}, gradient)
         merged, symbols, layout = recorded.plain, {}, recorded
-    _write(merged, path, layout.inputs, layout.outputs, symbols, dynamic or {})
+    _write(merged, path, layout.inputs, layout.outputs, symbols, dynamic)
 
 
 class _Recorded:
@@ -159,18 +162,7 @@ def _at_sizes(
     first = _Recorded(f, args, {}, gradient)
     leaves = dict(zip(first.inputs, first.leaves, strict=True))
     fixed = {n for leaf in leaves.values() for n in np.shape(leaf)}
-    for name, axes in dynamic.items():
-        if name not in leaves:
-            raise ValueError(
-                f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}"
-            )
-        for axis in axes:
-            shape = np.shape(leaves[name])
-            if not 0 <= axis < len(shape) or shape[axis] == 0:
-                raise ValueError(
-                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with "
-                    "elements (axes are counted from 0)"
-                )
+    _check_dynamic(dynamic, leaves)
     names = list(dict.fromkeys(symbol for axes in dynamic.values() for symbol in axes.values()))
     symbols = choose(names, fixed)
     count = len(next(iter(symbols.values())))
@@ -187,9 +179,72 @@ def _at_sizes(
         try:
             parts.append(_Recorded(f, args, replaced, gradient))
         except Exception as error:
-            error.add_note(f"to_onnx: while the function was recorded at {sizes} (dynamic=)")
-            raise
+            raise _failed(error, sizes, dynamic, leaves) from error
     return _merged(parts, symbols), symbols, first
+
+
+def _given(dynamic: Any) -> Any:
+    """Give the arguments with axes that are left open."""
+    if dynamic is None:
+        return {}
+    if not isinstance(dynamic, Mapping):
+        raise TypeError(
+            f"to_onnx: dynamic={dynamic!r} is no dictionary; for each argument it gives names for "
+            "axes: dynamic={'x': {0: 'batch'}}"
+        )
+    return {name: axes for name, axes in dynamic.items() if axes != {}}
+
+
+def _check_dynamic(dynamic: Any, leaves: dict[str, Any]) -> None:
+    """Refuse what names no axes of the arguments."""
+    example = "dynamic={'x': {0: 'batch'}}: for an argument, names for its axes"
+    for name, axes in dynamic.items():
+        if name not in leaves:
+            raise ValueError(
+                f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}"
+            )
+        if not isinstance(axes, Mapping):
+            raise TypeError(f"to_onnx: dynamic: {axes!r} for {name} is no dictionary; {example}")
+        shape = np.shape(leaves[name])
+        for axis, symbol in axes.items():
+            if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+                raise TypeError(f"to_onnx: dynamic: {axis!r} is no axis of {name}; {example}")
+            if not isinstance(symbol, str) or not symbol:
+                raise TypeError(
+                    f"to_onnx: dynamic: axis {axis} of {name} needs a name for its size, not "
+                    f"{symbol!r}; {example}"
+                )
+            if not 0 <= axis < len(shape) or shape[axis] == 0:
+                raise ValueError(
+                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with "
+                    "elements (axes are counted from 0)"
+                )
+
+
+def _failed(
+    error: Exception, sizes: str, dynamic: Mapping[str, Mapping[int, str]], leaves: dict[str, Any]
+) -> Exception:
+    """Make the error for a function that fails at other sizes than those of its arguments."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not is_library(frame.filename)]
+    # The first is that of whoever calls to_onnx only where that is the function itself.
+    where = f" at {own[-1].filename}:{own[-1].lineno} ({own[-1].line})" if own else ""
+    opened = "; ".join(
+        f"axis {axis} of {name} is {symbol}, and {np.shape(leaves[name])[axis]} in what you gave"
+        for name, axes in dynamic.items()
+        for axis, symbol in axes.items()
+    )
+    others = [
+        f"{name} {np.shape(leaf)}"
+        for name, leaf in leaves.items()
+        if name not in dynamic and np.ndim(leaf)
+    ]
+    fixed = f" Of a fixed size are {', '.join(others)}." if others else ""
+    return ValueError(
+        f"to_onnx: the function fails{where} when it is recorded at {sizes} (dynamic=): {error}. "
+        f"{opened[0].upper()}{opened[1:]}.{fixed} Whatever meets such an axis has to follow its "
+        "size: open the same axis of other arguments, and make arrays from the argument's shape"
+    )
 
 
 def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
@@ -226,13 +281,10 @@ def _differ(names: str, what: str) -> None:
 
 
 class Ramp:
-    """A constant array that differs between recordings.
+    """A constant array that differs between recordings: numbers in equal steps along each axis."""
 
-    Numbers from a start in equal steps along one axis, or all equal (with the step 0).
-    """
-
-    def __init__(self, start: Any, step: Any, shape: list[Any], dtype: str) -> None:
-        self.start, self.step, self.shape, self.dtype = start, step, shape, dtype
+    def __init__(self, start: Any, steps: list[Any], shape: list[Any], dtype: str) -> None:
+        self.start, self.steps, self.shape, self.dtype = start, steps, shape, dtype
 
 
 def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
@@ -245,24 +297,53 @@ def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
     try:
         shape = merge(shapes, "constants")
         starts = [a.flat[0].item() for a in arrays]
-        if all(np.all(a == a.flat[0]) for a in arrays):
-            return Ramp(merge(starts, "constants"), 0, shape, dtype)
-        steps = [(a.flat[1] - a.flat[0]).item() for a in arrays]
-        flat = [a0 + s * np.arange(a.size) for a0, s, a in zip(starts, steps, arrays, strict=True)]
-        even = all(np.array_equal(a.ravel(), r) for a, r in zip(arrays, flat, strict=True))
-        if sum(n != 1 for n in shape) == 1 and even:
-            return Ramp(merge(starts, "constants"), merge(steps, "constants"), shape, dtype)
-    except MisfitError:
+        steps = [_steps(a) for a in arrays]
+        if all(map(_is_even, arrays, steps)):
+            start, common = merge(starts, "constants"), merge(steps, "constants")
+            return Ramp(start, common, shape, dtype)
+    except (MisfitError, IndexError):
         pass
     raise _unknown([tuple(s) for s in shapes], names)
+
+
+def _steps(array: np.ndarray[Any, Any]) -> list[Any]:
+    """Give the step from the first element along each axis."""
+    first = [0] * array.ndim
+    if array.dtype == bool or np.all(array == array.flat[0]):
+        return first
+    steps = []
+    for k, n in enumerate(array.shape):
+        # From the last element, which is furthest away, and exact where the first step is.
+        step, end = (
+            (array[(*first[:k], i, *first[k + 1 :])] - array.flat[0]).item() for i in (1 % n, -1)
+        )
+        steps.append(step if step * (n - 1) == end else end / (n - 1))
+    return steps
+
+
+def _is_even(array: np.ndarray[Any, Any], steps: list[Any]) -> bool:
+    """Say whether an array consists of equal steps."""
+    whole: Any = array.flat[0]
+    for k, step in enumerate(steps):
+        if step != 0:
+            along = [1] * array.ndim
+            along[k] = -1
+            whole = whole + step * np.arange(array.shape[k]).reshape(along)
+    if np.array_equal(np.broadcast_to(whole, array.shape), array):
+        return True
+    if array.dtype.kind != "f" or not np.all(np.isfinite(array)):
+        return False
+    near = 4 * float(np.finfo(array.dtype).eps) * float(np.max(np.abs(array)))
+    return bool(np.all(np.abs(whole - array) <= near))
 
 
 def _unknown(shapes: list[Any], names: str) -> ValueError:
     first, second = shapes[:2]
     return ValueError(
         f"to_onnx: an array of shape {first}, {second}, ... that the function makes depends on "
-        f"{names} in a way that is not known to the exporter, which are equal numbers and arange; "
-        "pass it as an argument, or compute it from one"
+        f"{names} in a way that is not known to the exporter, which are numbers in equal steps "
+        "along each axis (zeros, arange, linspace, indices); pass it as an argument, or compute it "
+        "from one"
     )
 
 
@@ -274,12 +355,21 @@ def _ramp(g: Graph, c: Ramp) -> str:
             return g.const(value, c.dtype)
         return g.factor(value, c.dtype)
 
-    if c.step == 0:
-        return g.expand(number(c.start), c.shape)
-    (count,) = (g.scalar(g.length(n)) for n in c.shape if n != 1)
-    steps = g.op("Range", g.const(0, "int64"), count, g.const(1, "int64"))
-    steps = g.op("Mul", g.cast(steps, c.dtype), number(c.step))
-    return g.reshape(g.op("Add", steps, number(c.start)), c.shape)
+    total = number(c.start)
+    for k, step in enumerate(c.steps):
+        if isinstance(step, (int, float)) and step == 0:
+            continue
+        count = g.scalar(g.length(c.shape[k]))
+        steps = g.op("Range", g.const(0, "int64"), count, g.const(1, "int64"))
+        part = g.op("Mul", g.cast(steps, c.dtype), number(step))
+        if not isinstance(step, (int, float)):
+            # A step may be infinite where there is none: that of linspace with one element.
+            none = g.op("Equal", steps, g.const(0, "int64"))
+            part = g.where_(none, g.const(0, c.dtype), part)
+        along: list[Any] = [1] * len(c.shape)
+        along[k] = c.shape[k]
+        total = g.op("Add", total, g.reshape(part, along))
+    return g.expand(total, c.shape)
 
 
 def export_program(program: Any, path: _File) -> None:

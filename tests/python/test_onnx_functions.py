@@ -141,6 +141,7 @@ def open_sizes(tmp_path, f, *args, dynamic, others, rtol=1e-13, atol=0.0, gradie
 
 
 BATCH = {"x": {0: "batch"}}
+windows = np.lib.stride_tricks.sliding_window_view
 
 
 def batch(n):
@@ -177,11 +178,65 @@ def batch(n):
         lambda x: np.where(x > 0.5, x, 0),
         lambda x: np.max(x, axis=0),
         lambda x: x * ct.sin(float(len(x))),
+        lambda x: x * np.linspace(0, 1, len(x))[:, None],
+        lambda x: x * np.linspace(2, 1, len(x), endpoint=False)[:, None],
+        lambda x: x + np.indices((len(x), 4))[0],
+        lambda x: np.repeat(x, 3, axis=0),
+        lambda x: np.repeat(x, 2),
+        lambda x: np.maximum(x, np.full(len(x), -np.inf)[:, None]),
+        lambda x: np.tile(x, (2, 1)),
+        lambda x: np.median(x, axis=0),
+        lambda x: np.median(x, axis=1),
+        lambda x: np.median(x),
+        lambda x: np.take_along_axis(x, np.argmin(x, axis=1)[:, None], 1),
+        lambda x: windows(x, 3, axis=1) @ np.array([1.0, -2.0, 3.0]),
+        lambda x: np.mean(windows(x, (1, 2), axis=(0, 1)), axis=(-1, -2)),
+        lambda x: np.convolve(x[:, 0], [1.0, 2.0, 1.0]),
+        lambda x: ct.conv(x[:, None], np.ones((2, 1, 3)) / 3, padding="same"),
     ],
 )
 def test_open_sizes(tmp_path, f):
     others = [(batch(3),), (batch(12),), (batch(1),)]
     open_sizes(tmp_path, f, batch(6), dynamic=BATCH, others=others)
+
+
+def test_windows_along_an_open_axis(tmp_path):
+    f = lambda x: np.sum(windows(x, 3, axis=0) ** 2, axis=-1)
+    open_sizes(tmp_path, f, batch(6), dynamic=BATCH, others=[(batch(3),), (batch(12),)])
+
+
+def test_a_convolution_over_windows_with_its_gradient(tmp_path):
+    def loss(x, w):
+        images = np.reshape(x, (len(x), 2, 2))
+        return np.mean(np.einsum("bhwij,ij->bhw", windows(images, (2, 2), axis=(1, 2)), w) ** 2)
+
+    w = np.array([[0.5, -1.0], [2.0, 0.1]])
+    others = [(batch(1), w), (batch(9), w)]
+    open_sizes(tmp_path, loss, batch(6), w, dynamic=BATCH, others=others, gradient=True)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "error", "message"),
+    [
+        (["x"], TypeError, r"=\['x'\] is no dictionary.*\{0: 'batch'\}"),
+        ({"x": 0}, TypeError, "0 for x is no dictionary"),
+        ({"x": ["n"]}, TypeError, "for x is no dictionary"),
+        ({"x": {0: 1}}, TypeError, "axis 0 of x needs a name for its size, not 1"),
+        ({"x": {0: ""}}, TypeError, "axis 0 of x needs a name"),
+        ({"x": {0.5: "n"}}, TypeError, "0.5 is no axis of x"),
+        ({"x": {"n": 0}}, TypeError, "'n' is no axis of x"),
+        ({"x": {-1: "n"}}, ValueError, "no axis -1 .*counted from 0"),
+    ],
+)
+def test_open_sizes_that_say_nothing(tmp_path, dynamic, error, message):
+    with pytest.raises(error, match="(?s)to_onnx: dynamic.*" + message):
+        ct.to_onnx(lambda x: x, batch(6), path=tmp_path / "f.onnx", dynamic=dynamic)
+
+
+def test_no_open_axis_is_one_that_is_fixed(tmp_path):
+    for dynamic in ({}, {"x": {}}, None):
+        ct.to_onnx(lambda x: x * 2, batch(6), path=tmp_path / "f.onnx", dynamic=dynamic)
+        assert session(tmp_path / "f.onnx").get_inputs()[0].shape == [6, 4]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +313,12 @@ def test_what_does_not_follow_from_a_size_is_refused(tmp_path):
     c = np.ones((6, 4))
     with pytest.raises(ValueError, match="shapes") as info:
         ct.to_onnx(lambda x: x + c, batch(6), path=path, dynamic=BATCH)
-    assert "recorded at batch = " in "".join(info.value.__notes__)
+    for part in (
+        "recorded at batch = ",
+        "Axis 0 of x is batch, and 6",
+        "ct.to_onnx(lambda x: x + c",
+    ):
+        assert part in str(info.value)
 
 
 def test_formulas_of_lengths_and_factors():
