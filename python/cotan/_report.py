@@ -156,6 +156,12 @@ class Report:
     program: Any = dataclasses.field(repr=False)
     #: For each equation of it the line that it comes from, as far as that is known.
     lines: list[tuple[str, int] | None] = dataclasses.field(repr=False)
+    #: The program that gave the results and what is held; None when that is not known.
+    forward: Any = dataclasses.field(default=None, repr=False)
+    #: For each equation of it the line that it comes from.
+    forward_lines: list[tuple[str, int] | None] = dataclasses.field(
+        default_factory=list, repr=False
+    )
 
     def _in_state(self, state: str) -> list[str]:
         return [a.path for a in self.arguments if a.state == state]
@@ -277,6 +283,8 @@ def build(facts: dict[str, Any]) -> Report:
         checkpoints=places,
         program=facts["program"],
         lines=facts["lines"],
+        forward=facts["forward"],
+        forward_lines=facts["forward_lines"],
     )
 
 

@@ -2,9 +2,11 @@
 
 import os
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cotan._report import Held, Report
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -188,20 +190,32 @@ def _at(file: str, line: int) -> str:
 
 
 def _equations(report: "Report") -> str:
-    lines = str(report.program).splitlines()
+    parts = ["<h2>Equations</h2>"]
+    if report.forward is not None:
+        parts.append(
+            "<p>Forward: from the arguments to the results and to what is held.</p>"
+            + _listing("Forward equations", report.forward, report.forward_lines)
+        )
+    parts.append(
+        "<p>Backward, the program of the pullback: from cotangents and what is held to the "
+        "cotangents of the arguments.</p>"
+        + _listing("Backward equations", report.program, report.lines)
+    )
+    return "".join(parts)
+
+
+def _listing(label: str, program: Any, places: "Sequence[tuple[str, int] | None]") -> str:
+    lines = str(program).splitlines()
     # The header may be broken, one input a line; it ends with the first brace.
     header = next(i for i, line in enumerate(lines) if line.endswith(") {")) + 1
-    end = header + len(report.program)
-    places = report.lines or [None] * (end - header)
+    end = header + len(program)
     items = []
-    for text, place in zip(lines[header:end], places, strict=True):
+    for text, place in zip(lines[header:end], places or [None] * len(program), strict=True):
         at = _at(*place) if place else ""
         items.append(f'<li class="eqn"><code>{escape(text.strip())}</code>{at}</li>')
     head = "".join(f"<li><code>{escape(line)}</code></li>" for line in lines[:header])
     tail = "".join(f"<li><code>{escape(line)}</code></li>" for line in lines[end:])
     return (
-        "<h2>Equations</h2><p>The program of the pullback: from cotangents and what is held to the "
-        "cotangents of the arguments.</p>"
-        '<div class="wide" tabindex="0" role="region" aria-label="Equations">'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{label}">'
         f'<ol class="eqns">{head}{"".join(items)}{tail}</ol></div>'
     )

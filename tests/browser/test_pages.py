@@ -54,11 +54,20 @@ def test_the_report(browser, back, tmp_path, size, dark):
     width, height = SIZES[size]
     browser.open(path, width=width, height=height, dark=dark)
     equations, leaves = browser.seen(".eqn"), browser.seen(".leaf")
-    assert len(equations) == len(back.program) > 10
+    forward, backward = back.forward, back.program
+    assert len(equations) == len(forward) + len(backward)
+    assert min(len(forward), len(backward)) > 10
     assert [text for text, _ in leaves] == [a.path for a in report.arguments]
     assert all(shown for _, shown in [*equations, *leaves])
-    listed = [line.strip() for line in str(report.program).splitlines()]
-    assert all(any(text.startswith(line) for line in listed) for text, _ in equations)
+    listed = [
+        line.strip()
+        for program in (forward, backward)
+        for line in str(program).splitlines()
+        if " = " in line and ") {" not in line
+    ]
+    for (text, _), line in zip(equations, listed, strict=True):
+        assert text.startswith(line)
+        assert "test_pages.py:" in text.removeprefix(line) or "= literal[" in line
     assert browser.run("document.querySelectorAll('img, script').length") == 0
     assert browser.run("document.documentElement.scrollWidth") <= width, "no sideways scrolling"
     assert contrast(browser) >= 4.5

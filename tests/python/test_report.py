@@ -110,7 +110,7 @@ def test_the_page_is_whole_and_safe():
     page = back.report().html()
     assert "<script" not in page and "&lt;script&gt;" in page
     assert not re.search(r"(src|href)=\"(?!data:)", page) and "url(" not in page
-    assert page.count('<li class="eqn">') == len(back.program)
+    assert page.count('<li class="eqn">') == len(back.forward) + len(back.program)
     framed = back.report()._repr_html_()
     assert framed.count("<") == 2 and "srcdoc=" in framed
 

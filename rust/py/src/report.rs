@@ -92,6 +92,9 @@ impl Facts<'_> {
         facts.set_item("checkpoints", checkpoints)?;
         facts.set_item("program", back.getattr("program")?)?;
         facts.set_item("lines", lines(core.program(), &mut places))?;
+        facts.set_item("forward", back.getattr("forward")?)?;
+        let forward = core.forward().map(|f| lines(f, &mut places));
+        facts.set_item("forward_lines", forward.unwrap_or_default())?;
         py.import("cotan._report")?.call_method1("build", (facts,))
     }
 
