@@ -88,24 +88,30 @@ def layered(
 
 
 def _ranks(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """Give layers: below what leads there; what nothing leads to just above its readers."""
+    """Give layers: below what leads there, and just above the readers where that is no detour.
+
+    A box with no more arrows to it than from it goes down to its readers: arrows get no longer, and
+    what is read late (values that are kept, and what is made of one of them) is not all in one row.
+    """
     after: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for start, end in arrows:
         after[start].append(end)
         waiting[end] += 1
-    sources = [node for node in range(count) if waiting[node] == 0]
+    arriving = list(waiting)
     ranks = [0] * count
-    ready = list(sources)
+    ready = [node for node in range(count) if waiting[node] == 0]
+    order = []
     while ready:
         node = ready.pop()
+        order.append(node)
         for other in after[node]:
             ranks[other] = max(ranks[other], ranks[node] + 1)
             waiting[other] -= 1
             if waiting[other] == 0:
                 ready.append(other)
-    for node in sources:
-        if after[node]:
+    for node in reversed(order):
+        if after[node] and arriving[node] <= len(after[node]):
             ranks[node] = min(ranks[other] for other in after[node]) - 1
     lowest = min(ranks)
     return [rank - lowest for rank in ranks]

@@ -109,7 +109,26 @@ def test_groups_are_those_of_the_plan():
 
 
 def test_numbers_that_are_bound_are_shown():
-    assert "%1 = 2.25" in words(ct.trace(lambda x: x * 2.25, X).to_svg())
+    program = ct.trace(lambda x, y: x * 2.25 + y, X, 1.0)
+    assert "%3 = mul(x, 2.25)" in words(program.to_svg())
+    assert "y = 0.5" in words(program.bind(y=0.5).to_svg())
+
+
+def test_kept_values_stand_next_to_what_reads_them():
+    def chain(x):
+        for _ in range(6):
+            x = np.sin(x @ x)
+        return np.sum(x)
+
+    _, back = ct.pullback(chain, np.eye(3))
+    pictures = ET.fromstring(back.to_svg())
+    kept = [
+        float(group.find("{*}rect").get("y"))
+        for group in pictures.iter("{http://www.w3.org/2000/svg}g")
+        if group.get("class") == "cotan-residual"
+    ]
+    assert len(kept) > 6
+    assert len(set(kept)) == 6  # a row for each step
 
 
 def test_many_equations_are_drawn_in_blocks():
