@@ -25,6 +25,7 @@ _STYLE = """
 body{margin:0;background:var(--page);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 main{max-width:68rem;margin:0 auto;padding:1.25rem 1rem 3rem}
 h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
+h3{font-size:1rem;margin:1.25rem 0 0}
 p{margin:.25rem 0 .75rem;color:var(--soft)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.6rem;
 margin:1rem 0;padding:0}
@@ -193,11 +194,11 @@ def _equations(report: "Report") -> str:
     parts = ["<h2>Equations</h2>"]
     if report.forward is not None:
         parts.append(
-            "<p>Forward: from the arguments to the results and to what is held.</p>"
+            "<h3>Forward</h3><p>From the arguments to the results and to what is held.</p>"
             + _listing("Forward equations", report.forward, report.forward_lines)
         )
     parts.append(
-        "<p>Backward, the program of the pullback: from cotangents and what is held to the "
+        "<h3>Backward</h3><p>The program of the pullback: from cotangents and what is held to the "
         "cotangents of the arguments.</p>"
         + _listing("Backward equations", report.program, report.lines)
     )
