@@ -62,7 +62,11 @@ def _call(saved: Any, what: str, *names: str) -> str:
 
 
 def _show(options: argparse.Namespace) -> None:
-    saved = cotan.load(options.file, mmap=options.mmap)
+    try:
+        saved = cotan.load(options.file, mmap=options.mmap)
+    except ValueError as error:
+        known = str(error).startswith(str(options.file))
+        raise _Error(str(error) if known else f"{options.file}: {error}") from error
     asked = False
     pictures: dict[str, Callable[[], str]] = {
         "report": lambda: _call(saved, "report", "report"),
@@ -77,10 +81,14 @@ def _show(options: argparse.Namespace) -> None:
         page = _call(saved, "html", "report", "html")
         cotan._core.write_file(options.html, page.encode())
         asked = True
+    if options.svg is not None:
+        cotan._core.write_file(options.svg, _call(saved, "svg", "to_svg").encode())
+        asked = True
     if not asked:
         program = saved if isinstance(saved, cotan.Program) else saved.program
         print(_summary(options.file, saved))
-        print(str(program).rstrip("\n"))
+        # With the lines that it comes from, where they were recorded.
+        print(program.text(lines=True).rstrip("\n"))
 
 
 def _info(_options: argparse.Namespace) -> None:
@@ -121,8 +129,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("file", metavar="FILE", help="what save() wrote")
     show.add_argument("--report", action="store_true", help="what is held, and why")
     show.add_argument("--html", metavar="OUT", help="write the report as a page")
-    show.add_argument("--dot", action="store_true", help="a picture for Graphviz")
-    show.add_argument("--mermaid", action="store_true", help="a picture for Mermaid")
+    show.add_argument("--svg", metavar="OUT", help="write a picture")
+    show.add_argument("--dot", action="store_true", help="the picture for Graphviz")
+    show.add_argument("--mermaid", action="store_true", help="the picture for Mermaid")
     show.add_argument(
         "--mmap", action="store_true", help="use arrays where they are in the file (large ones)"
     )

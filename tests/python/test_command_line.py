@@ -44,6 +44,27 @@ def test_show_a_program(tmp_path, capsys):
     assert "exp(" in out
 
 
+def test_lines_are_shown_where_they_were_recorded(tmp_path, capsys):
+    ct.trace(lambda x: np.exp(x), 1.0, lines=True).save(tmp_path / "program")
+    assert main(["show", str(tmp_path / "program")]) == 0
+    assert "exp(%x)  # test_command_line.py:" in capsys.readouterr().out
+
+
+def test_a_picture_is_written(saved, tmp_path, capsys):
+    assert main(["show", saved, "--svg", str(tmp_path / "back.svg")]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "back.svg").read_text() == ct.load(saved).to_svg()
+
+
+def test_what_is_no_saved_pullback_is_named(tmp_path, capsys):
+    (tmp_path / "text").write_text("hello")
+    assert main(["show", str(tmp_path / "text")]) == 1
+    assert capsys.readouterr().err == (
+        f"python -m cotan show: {tmp_path / 'text'}: not a valid cotan file: it does not begin "
+        "like one\n"
+    )
+
+
 def test_pictures_of_what_was_loaded(saved, capsys):
     assert main(["show", saved, "--dot", "--mermaid"]) == 0
     out = capsys.readouterr().out
@@ -128,7 +149,7 @@ def test_errors_go_to_stderr_without_a_traceback(tmp_path):
     (tmp_path / "other").write_bytes(b"hello")
     done = run("show", str(tmp_path / "other"))
     assert done.returncode == 1
-    assert done.stderr.startswith("python -m cotan show: not a valid cotan file")
+    assert "other: not a valid cotan file" in done.stderr
     assert "Traceback" not in done.stderr
 
 
