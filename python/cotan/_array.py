@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._numpy_core import looked_at
 
 
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
@@ -199,7 +200,7 @@ class _Length:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    return bool(np.any(_core.value(self) == _core.value(item)))
+    return bool(np.any(looked_at(self) == looked_at(item)))
 
 
 _SYMBOLS = {

@@ -18,6 +18,7 @@ from cotan._numpy_core import (
     implements,
     in_numpy,
     is_array,
+    looked_at,
     on_values,
     plain,
     written,
@@ -114,7 +115,7 @@ def interp(
         x, xp, fp = _periodic(x, xp, fp, abs(period))
         left = right = None
     last = xp.size - 1
-    at = np.searchsorted(plain(xp), plain(x), side="right") - 1
+    at = searchsorted(xp, x, side="right") - 1
     low = np.clip(at, 0, max(last - 1, 0))
     high = np.minimum(low + 1, last)
     x0, y0 = xp[low], fp[low]
@@ -131,7 +132,8 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     if period == 0:
         raise ValueError("period must be a non-zero value")
     x, xp = _core.remainder(x, period), _core.remainder(xp, period)
-    order = plain(_core.argsort(xp))
+    order: Any = _core.argsort(xp)
+    order = order if _core.is_traced(order) else plain(order)
     xp, fp = xp[order], fp[order]
     xp = _core.concatenate([xp[-1:] - period, xp, xp[:1] + period])
     return x, xp, _core.concatenate([fp[-1:], fp, fp[:1]])
@@ -244,18 +246,68 @@ def einsum_path(subscripts: Any, *operands: Any, **kwargs: Any) -> Any:
     return np.einsum_path(subscripts, *shapes, **kwargs)
 
 
-def _of_values(*functions: Any) -> None:
+def _of_values(value: Any, *functions: Any) -> None:
     """Let functions whose results are whole numbers, truth values or texts run on plain values."""
     for function in functions:
 
         @implements(function)
         def constant(*args: Any, _function: Any = function, **kwargs: Any) -> Any:
-            return _function(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+            return _function(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
 
 
 _of_values(
-    np.nonzero, np.searchsorted, np.digitize, np.isclose, np.allclose, np.array_equal,
-    np.array_equiv, np.isin, np.lexsort, np.array_repr, np.array_str,
-    np.array2string, np.histogram_bin_edges, np.min_scalar_type, np.ravel_multi_index,
-    np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"), np.linalg.matrix_rank,
+    plain, np.nonzero, np.isin, np.lexsort, np.histogram_bin_edges,
+    np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"),
+    np.linalg.matrix_rank,
 )  # fmt: skip
+# One truth value, or a text: control flow of whoever asks.
+_of_values(
+    looked_at, np.allclose, np.array_equal, np.array_equiv, np.array_repr, np.array_str,
+    np.array2string, np.min_scalar_type,
+)  # fmt: skip
+
+
+# What follows is recorded while a program is traced, and computed at once else.
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    if not any(map(_core.is_traced, (a, b, rtol, atol))):
+        return np.isclose(*map(plain, (a, b, rtol, atol)), equal_nan)
+    x, y = host_asarray(a), host_asarray(b)
+    near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
+    close = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
+    if equal_nan:
+        close = np.logical_or(close, np.logical_and(np.isnan(x), np.isnan(y)))
+    return close
+
+
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if not any(map(_core.is_traced, (a, v, sorter))):
+        return np.searchsorted(plain(a), plain(v), side, plain(sorter))
+    row, x = host_asarray(a), host_asarray(v)
+    if row.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if side not in {"left", "right"}:
+        raise ValueError(f"search side must be 'left' or 'right' (got '{side}')")
+    row = row if sorter is None else row[sorter]
+    # How many come before: NaN comes last, and of equal ones those on the other side.
+    x = np.expand_dims(x, -1)
+    before = ~(row >= x) if side == "left" else ~(row > x)
+    if row.dtype.kind in "fc":
+        last = np.isnan(row)
+        before = before & (~last | np.isnan(x)) if side == "right" else before & ~last
+    return np.sum(before, -1)
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    if not (_core.is_traced(x) or _core.is_traced(bins)):
+        return np.digitize(plain(x), plain(bins), right)
+    edges = host_asarray(bins)
+    np.digitize(0.0, looked_at(edges))  # says what is wrong with the edges
+    side = "left" if right else "right"
+    if edges.size > 1 and bool(edges[0] > edges[-1]):
+        return edges.size - searchsorted(edges[::-1], x, side)
+    return searchsorted(edges, x, side)

@@ -64,6 +64,14 @@ def plain(x: Any) -> Any:
     return x
 
 
+def looked_at(x: Any) -> Any:
+    """Give the value of an array for a decision or a text, with which a program does not go on."""
+    if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
+        value = _core.peek(x)
+        return value if x._rank == "array" else value[()]
+    return plain(x)
+
+
 def given(value: Any) -> bool:
     """Say whether an argument was given, where None means something of its own."""
     return value is not np._NoValue

@@ -269,7 +269,7 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
 
 def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
     """Give means of what is a number, too, as an array or scalar of ours."""
-    result = _core.cast(_core.div(a, plain(b)), a.dtype)
+    result = _core.cast(_core.div(a, b if is_array(b) else plain(b)), a.dtype)
     if out is None and (not is_array(a) or a._rank != "array"):
         return result
     # NumPy divides in place, also what was handed to it as `out=`.

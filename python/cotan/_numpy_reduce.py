@@ -238,7 +238,8 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
     rows = _core.reshape(_core.transpose(x, [*others, *axes]), [*kept, -1])
     # What is not a number comes last.
-    count = np.sum(~np.isnan(plain(rows)), axis=-1, keepdims=True)
+    known = rows if _core.is_traced(rows) else plain(rows)
+    count = np.sum(~np.isnan(known), axis=-1, keepdims=True)
     ranked = FUNCTIONS[np.sort](rows, -1)
     take = FUNCTIONS[np.take_along_axis]
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)

@@ -94,13 +94,11 @@ def test_what_is_chosen_by_values_is_refused(f):
 
 
 def test_functions_of_numpy_that_look_at_values_are_refused():
-    x, xp = np.array([0.5, 1.5]), np.array([0.0, 1.0, 2.0])
-    with pytest.raises(TypeError, match="trace: .* looks at the values"):
-        ct.trace(lambda x: np.interp(x, xp, xp**2), x)
-    program = ct.trace(lambda x, y: np.interp(x, xp, y), ct.const(x), xp)
-    np.testing.assert_allclose(program(xp**2), np.interp(x, xp, xp**2))
-    with pytest.raises(TypeError, match="trace: .* looks at the values"):
-        ct.trace(lambda i: np.bincount(i), np.array([0, 2, 2]))
+    for f, x in ((np.unique, XP), (np.bincount, np.array([0, 2, 2])), (np.roots, XP)):
+        with pytest.raises(TypeError, match="trace: .* looks at the values"):
+            ct.trace(f, x)
+    program = ct.trace(lambda x, w: np.bincount(x, w), ct.const(np.array([0, 2, 2])), XP[:3])
+    np.testing.assert_array_equal(program(np.ones(3)), [1, 0, 2])
 
 
 @pytest.mark.parametrize(
@@ -209,3 +207,68 @@ def test_a_rule_inside_a_trace():
         np.linalg.solve(np.linalg.cholesky(OTHER), np.ones((3, 3))),
         atol=1e-12,
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions that look for places and truth
+
+
+XP = np.array([0.0, 1.0, 2.5, 4.0])
+POINTS = np.array([0.5, 3.0, -1.0, np.nan, 5.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.searchsorted(XP, x),
+        lambda x: np.searchsorted(XP, x, side="right"),
+        lambda x: np.searchsorted(np.append(XP, np.nan), x),
+        lambda x: np.searchsorted(np.append(XP, np.nan), x, side="right"),
+        lambda x: np.searchsorted(XP[::-1], x, sorter=np.arange(3, -1, -1)),
+        lambda x: np.searchsorted(np.array([0, 1, 2]), np.argsort(x)),
+        lambda x: np.digitize(x, XP),
+        lambda x: np.digitize(x, XP, right=True),
+        lambda x: np.digitize(x, XP[::-1]),
+        lambda x: np.digitize(x, XP[::-1], right=True),
+        lambda x: np.isclose(x, np.array([0.5, 3, np.inf, np.nan, 5 + 1e-9, 0])),
+        lambda x: np.isclose(x, np.nan, equal_nan=True),
+        lambda x: np.interp(x, XP, XP**2),
+        lambda x: np.interp(x, XP, XP**2, left=-7.0, right=9.0),
+        lambda x: np.interp(x, XP[:3], XP[:3] ** 2, period=3.0),
+        lambda x: np.interp(XP, x[:3], x[3:]),
+        lambda x: np.nanmean(x, where=np.arange(6) > 1),
+        lambda x: np.nanmedian(x + 1j),
+        lambda x: np.count_nonzero(x > 1),
+    ],
+)
+def test_places_are_looked_for_anew(f):
+    program = ct.trace(f, POINTS)
+    for x in (POINTS, POINTS[::-1].copy(), np.sort(POINTS) * 0.7):
+        expected = f(x)
+        np.testing.assert_allclose(program(x), expected)
+        assert np.asarray(program(x)).dtype == np.asarray(expected).dtype
+
+
+def test_an_interpolation_has_the_gradient_of_its_piece():
+    program = ct.trace(lambda x: np.sum(np.interp(x, XP, XP**2)), POINTS[:2])
+    np.testing.assert_allclose(ct.gradient(program, np.array([3.9, 1.5]))[0], [6.5, 3.5])
+
+
+def test_questions_about_arrays_are_control_flow():
+    def f(x):
+        if np.allclose(x, 1.0) or np.array_equal(x, XP) or 7.0 in x:
+            return x * 2
+        assert np.array_repr(x).startswith("array([")
+        return x * 3
+
+    assert ct.trace(f, np.ones(2))(XP[:2]).tolist() == [0.0, 2.0]
+    assert ct.trace(f, np.array([7.0, 2.0]))(XP[:2]).tolist() == [0.0, 2.0]
+    assert ct.trace(f, np.zeros(2))(XP[:2]).tolist() == [0.0, 3.0]
+
+
+def test_without_a_trace_places_are_values():
+    for x in (POINTS, ct.array(POINTS)):
+        assert type(np.searchsorted(XP, x)) is np.ndarray
+        assert type(np.isclose(x, 1.0)) is np.ndarray
+    with pytest.raises(ValueError, match="monoton"):
+        ct.trace(lambda x: np.digitize(x, np.array([0.0, 2.0, 1.0])), POINTS)
