@@ -66,7 +66,7 @@ def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def positions_in(x: Any) -> Any:
-    """Number the elements of an array, for NumPy to say where those of a view are."""
+    """Give the numbers of the elements of an array, for NumPy to say where those of a view are."""
     return np.arange(x.size).reshape(x.shape)
 
 

@@ -274,3 +274,48 @@ program(%0: f64[3,4]) {
         close(a, b, &program, 1e-14);
     }
 }
+
+/// What barriers keep apart is put together where that needs no more memory, and only there.
+#[test]
+fn barriers_hold_where_they_save_memory() {
+    let count = |text: &str, prim| {
+        let program = Program::parse(text).unwrap();
+        let plan = sched::Plan::new(&program).unwrap();
+        let counts = plan.counts().iter();
+        counts
+            .filter(|(p, _)| *p == prim)
+            .map(|(_, n)| n)
+            .sum::<u64>()
+    };
+    // One pass, in whose tiles the sine stays.
+    let text = "program(%0: f64[9]) {
+      %1: f64[9] = sin(%0)
+      %2: f64[9] = cos(%1)
+      %3: f64[9] = barrier(%0, %2)
+      %4: f64[9] = sin(%3)
+      %5: f64[9] = mul(%4, %2)
+      return %5
+    }";
+    assert_eq!(count(text, ops::SIN), 1);
+    // Two stretches of products: those of the first would wait for the end of the second.
+    let text = "program(%0: f64[9,9]) {
+      %1: f64[9,9] = matmul(%0, %0)
+      %2: f64[9,9] = matmul(%1, %1)
+      %3: f64[9,9] = matmul(%2, %2)
+      %4: f64[9,9] = matmul(%3, %3)
+      %5: f64[9,9] = matmul(%4, %4)
+      %6: f64[9,9] = matmul(%5, %5)
+      %7: f64[9,9] = barrier(%3, %6)
+      %8: f64[9,9] = matmul(%7, %7)
+      %9: f64[9,9] = matmul(%8, %8)
+      %10: f64[9,9] = matmul(%9, %6)
+      %11: f64[9,9] = matmul(%8, %10)
+      %12: f64[9,9] = barrier(%0, %11)
+      %13: f64[9,9] = matmul(%12, %12)
+      %14: f64[9,9] = matmul(%13, %13)
+      %15: f64[9,9] = matmul(%14, %11)
+      %16: f64[9,9] = matmul(%13, %15)
+      return %16
+    }";
+    assert_eq!(count(text, ops::MATMUL), 14);
+}

@@ -849,6 +849,8 @@ def test_numpy_random_is_loaded_inside():
         "assert abs(slope - (f(3.001) - f(2.999)) / 0.002) < 1e-6, slope\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_code_that_has_run_often_is_told_the_same_remedy():
     module = types.ModuleType("warm")
     exec("def f(x):\n    y = float(x)\n    return y * y", vars(module))

@@ -1,4 +1,4 @@
-"""Views that NumPy describes by memory: `as_strided`, `sliding_window_view`, diagonals by `einsum`."""
+"""Views that NumPy describes by memory: `as_strided`, `sliding_window_view`, `einsum` diagonals."""
 
 import numpy as np
 import pytest

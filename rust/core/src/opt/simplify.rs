@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::rewrite::{Rewritten, rewrite};
 use crate::error::Result;
 use crate::interrupt::Steps;
+use crate::ops;
 use crate::prim::{Params, Prim, Var};
 use crate::program::{Builder, FastHasher, Program};
 
@@ -20,6 +21,8 @@ pub struct Passes {
     pub rewrite: bool,
     /// Equations that no output needs are dropped.
     pub dce: bool,
+    /// What barriers keep apart stays apart.
+    pub barriers: bool,
 }
 
 impl Passes {
@@ -28,6 +31,7 @@ impl Passes {
         cse: true,
         rewrite: true,
         dce: true,
+        barriers: true,
     };
 
     /// One of them, by its name.
@@ -36,6 +40,7 @@ impl Passes {
             cse: name == "cse",
             rewrite: name == "rewrite",
             dce: name == "dce",
+            barriers: true,
         };
         Passes::NAMES.contains(&name).then_some(passes)
     }
@@ -71,6 +76,10 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
         args.extend(program.args(eqn).iter().map(|&a| map[a as usize]));
         if let Params::Literal { dtype, value } = params {
             map[var as usize] = builder.complex_literal(dtype, value);
+            continue;
+        }
+        if prim == ops::BARRIER && !passes.barriers {
+            map[var as usize] = args[0];
             continue;
         }
         let aval = program.aval(var);

@@ -2,6 +2,7 @@
 //!
 //! Knows programs and buffers, never derivative rules.
 
+mod barriers;
 mod cache;
 mod fuse;
 mod plan;

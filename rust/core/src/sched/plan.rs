@@ -94,7 +94,7 @@ impl Plan {
         Plan::of_lowered(program)
     }
 
-    fn of_lowered(program: &Program) -> Result<Plan> {
+    pub(super) fn as_written(program: &Program) -> Result<Plan> {
         let fusion = fuse(program);
         let mut planner = Planner::new(program, &fusion);
         planner.literals()?;

@@ -1,0 +1,56 @@
+//! Whether what barriers keep apart has to stay apart.
+
+use super::plan::{Plan, Work};
+use crate::error::Result;
+use crate::program::Program;
+use crate::{ops, opt};
+
+impl Plan {
+    /// Plans a program without composites.
+    ///
+    /// Checkpoints cost computations and are there to save memory. Where a run without them needs no more
+    /// of it, because what would be kept stays in the tiles of one pass, that run is the better one.
+    pub(super) fn of_lowered(program: &Program) -> Result<Plan> {
+        let plan = Plan::as_written(program)?;
+        let has_barriers = program.eqns().iter().any(|e| e.prim == ops::BARRIER);
+        if !has_barriers || plan.calls_back {
+            return Ok(plan);
+        }
+        let passes = opt::Passes {
+            barriers: false,
+            ..opt::Passes::ALL
+        };
+        let open = Plan::as_written(&opt::optimize(program, passes)?)?;
+        Ok(if open.peak() <= plan.peak() {
+            open
+        } else {
+            plan
+        })
+    }
+
+    /// The most bytes that a run holds at a time beyond its inputs, but for what kernels need for themselves.
+    fn peak(&self) -> usize {
+        let mut sizes = vec![0usize; self.num_slots];
+        let (mut now, mut most) = (0usize, 0);
+        for step in &self.steps {
+            let dying: usize = step.dying.iter().map(|&s| sizes[s as usize]).sum();
+            if matches!(step.work, Work::View) {
+                // The memory of what is seen, which a view keeps.
+                sizes[step.outputs[0].0 as usize] = dying;
+                continue;
+            }
+            for (slot, aval) in &step.outputs {
+                sizes[*slot as usize] = aval.nbytes();
+                now = now.saturating_add(aval.nbytes());
+            }
+            most = most.max(if step.in_place {
+                now.saturating_sub(dying)
+            } else {
+                now
+            });
+            let unread = step.unread.iter().map(|&s| sizes[s as usize]);
+            now = now.saturating_sub(dying + unread.sum::<usize>());
+        }
+        most
+    }
+}
