@@ -6,6 +6,7 @@
 (array([0., 1.]),)
 """
 
+import atexit as _atexit
 import os as _os
 
 from cotan import _core as _core
@@ -65,6 +66,7 @@ _attach_programs(Program)
 _attach_pictures(Program)
 _attach_pictures(Pullback)
 
+_atexit.register(_core.before_exit)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(
         before=_core.before_fork,

@@ -398,6 +398,8 @@ def hint() -> str:
                     f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
                     f"ct.lift_module({names.get('__name__')}) mends that"
                 )
+            if (taken := _taken(frame)) is not None:
+                return f"; {taken}"
             made = _called(frame, {"float", "complex", *NUMBERS["numpy"]})
             if made is not None and names.get("__name__") is not None:
                 return (
@@ -436,7 +438,11 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     names = own.tb_frame.f_globals
     found = {n for n in own.tb_frame.f_code.co_names if _is_original(names.get(n))}
     called = _called(own.tb_frame, found, own.tb_lasti)
-    if called is not None and isinstance(message, str) and "lift_module" not in message:
+    if not isinstance(message, str) or "so cotan does not see the call" in message:
+        return
+    if called is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
+        error.args = (f"{message}; {taken}", *rest)
+    elif called is not None and "lift_module" not in message:
         remedy = f"ct.lift_module({names.get('__name__')}) mends that"
         said = f"{called}: imported by name, so cotan does not see the call: {remedy}"
         error.args = (f"{message}; {said}", *rest)
@@ -464,6 +470,28 @@ def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
         elif step.opname.startswith("CALL"):
             name = None  # What is called now is what that call gave: `name(x)(y)`.
     return name
+
+
+def _taken(frame: Any, at: int | None = None) -> str | None:
+    """Say what to write for a function that was handed on as a value, by code that took it before."""
+    found = {n: v for n, v in frame.f_locals.items() if _is_original(v)}
+    name = _called(frame, set(found), at)
+    if name is None:
+        return None
+    module, own = _home(found[name])
+    return (
+        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan does "
+        f"not see the call: ask the module for it inside of the function, {module}.{own}(...)"
+    )
+
+
+def _home(function: Any) -> tuple[str, str]:
+    """Give the module and the name that a lifted function is known by."""
+    for module in _prepared:
+        for name in vars(_prepared[module]):
+            if vars(sys.modules[module]).get(name) is function:
+                return module, name
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__name__", function))
 
 
 def _is_original(value: Any) -> bool:

@@ -230,3 +230,22 @@ def test_finalizers_compute_gradients_while_modules_are_made_ready():
     assert not errors, errors[0]
     check()
     """)
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions that are handed on as values
+
+
+def test_a_function_that_was_taken_before_is_named():
+    import math
+
+    import scipy.linalg
+
+    def apply(fun, x):
+        return np.sum(fun(x))
+
+    roots, sine = scipy.linalg.sqrtm, math.sin
+    with pytest.raises(TypeError, match=r"scipy\.linalg\.sqrtm, taken from its module before"):
+        ct.gradient(lambda x: apply(roots, x), np.eye(2))
+    with pytest.raises(TypeError, match=r"inside of the function, math\.sin\(\.\.\.\)"):
+        ct.gradient(lambda x: apply(sine, x), 1.0)

@@ -9,6 +9,8 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
+use crate::exit::{self, Inside};
+
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
@@ -111,7 +113,12 @@ pub fn enter<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T> + Send,
 ) -> PyResult<T> {
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&mut interrupted))));
+    let _inside = Inside::new();
+    let outcome = py.detach(|| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut interrupted)));
+        exit::rest_detached();
+        outcome
+    });
     match (outcome, raised()) {
         (_, Some(error)) => Err(error),
         (Ok(result), None) => result.or_raise(),

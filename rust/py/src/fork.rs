@@ -27,4 +27,5 @@ pub fn after_fork_in_parent() {
 pub fn after_fork_in_child(py: Python<'_>) {
     HELD.take();
     crate::lift::after_fork_in_child(py);
+    crate::exit::after_fork_in_child();
 }

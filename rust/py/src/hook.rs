@@ -14,6 +14,7 @@ use pyo3::types::PyTuple;
 use crate::array::{PyArray, Rank, force, wrap};
 use crate::convert::Borrow;
 use crate::error::OrRaise;
+use crate::exit::{self, Inside};
 use crate::handle::compute;
 use crate::inputs::rank_of;
 use crate::scalar::Operand;
@@ -26,7 +27,14 @@ pub fn foreign(error: PyErr) -> Error {
 
 /// Runs Python code for the core, on a thread that may have let go of the interpreter.
 pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Result<T> {
-    Python::try_attach(|py| work(py).map_err(foreign)).unwrap_or(Err(Error::Interrupted))
+    let _inside = Inside::new();
+    exit::rest_detached();
+    Python::try_attach(|py| {
+        let result = work(py).map_err(foreign);
+        exit::rest(py);
+        result
+    })
+    .unwrap_or(Err(Error::Interrupted))
 }
 
 /// An error about a NaN that was found while a function was called back says which one that was.

@@ -18,6 +18,7 @@ mod convert;
 mod detect;
 mod equation;
 mod error;
+mod exit;
 mod export;
 mod fill;
 mod flatten;
@@ -152,6 +153,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         hook::call_back,
         special::call_special,
         hook::hooked,
+        exit::before_exit,
         fork::before_fork,
         fork::after_fork_in_parent,
         fork::after_fork_in_child,

@@ -19,6 +19,7 @@ use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use crate::array::PyArray;
+use crate::exit;
 use crate::ufunc_call::Ufuncs;
 
 thread_local! {
@@ -146,12 +147,17 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
         state.set(py, true)?;
     }
     state.recordings += 1;
+    drop(state);
     RECORDINGS.set(RECORDINGS.get() + 1);
+    exit::enter();
+    exit::rest(py);
     Ok(())
 }
 
 /// Counts a recording less; the last one takes the names back.
 pub fn leave(py: Python<'_>) {
+    exit::rest(py);
+    exit::leave();
     RECORDINGS.set(RECORDINGS.get().saturating_sub(1));
     let mut state = state(py);
     state.recordings = state.recordings.saturating_sub(1);

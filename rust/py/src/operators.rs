@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyFloat, PyString};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
 use crate::error::OrRaise;
+use crate::exit;
 use crate::scalar::{Operand, elementwise};
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
@@ -49,6 +50,7 @@ pub fn binary(
     swapped: bool,
 ) -> PyResult<Py<PyAny>> {
     let py = slf.py();
+    exit::rest(py);
     if let Some((x, y)) = fast(slf, other)? {
         let (x, y) = if swapped { (y, x) } else { (x, y) };
         let out = Array::apply2(prim, x, y).or_raise()?;

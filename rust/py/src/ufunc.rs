@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{dtype_from, dtype_of, is_numpy_scalar, original};
+use crate::exit;
 use crate::operators::apply_elementwise;
 use crate::subclass::is_plain_class;
 
@@ -61,6 +62,7 @@ pub fn array_ufunc(
     inputs: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
+    exit::rest(py);
     if kwargs.is_none_or(PyDictMethods::is_empty)
         && let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc.as_ptr() as usize))
         && let Class::Elementwise { types, .. } = prim.0.class

@@ -82,6 +82,30 @@ pub fn release_pool() {
     pool.held = 0;
 }
 
+/// Sees that so many bytes can be had, for code that would not survive it if they could not.
+pub fn spare(bytes: usize) -> Result<()> {
+    if bytes < POOLED {
+        return Ok(());
+    }
+    if bytes > isize::MAX as usize / 2 {
+        return Err(Error::Memory(bytes));
+    }
+    let layout = layout(bytes);
+    // SAFETY: the layout has a non-zero size.
+    let mut ptr = unsafe { alloc(layout) };
+    if ptr.is_null() {
+        release_pool();
+        // SAFETY: as above.
+        ptr = unsafe { alloc(layout) };
+    }
+    if ptr.is_null() {
+        return Err(Error::Memory(bytes));
+    }
+    // SAFETY: it was allocated with this layout just now.
+    unsafe { dealloc(ptr, layout) };
+    Ok(())
+}
+
 /// Says that something small is going to be kept for arrays of so many bytes, such as the plan of a
 /// program.
 ///

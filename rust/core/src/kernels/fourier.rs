@@ -56,7 +56,7 @@ trait Real: FftNum + Element {
     fn of(x: f64) -> Self;
 
     /// Looks up or makes a plan.
-    fn plan<P>(len: usize, find: impl FnOnce(&mut Plans<Self>) -> (P, bool)) -> P {
+    fn plan<P>(len: usize, find: impl FnOnce(&mut Plans<Self>) -> Result<(P, bool)>) -> Result<P> {
         let mut kept = Self::kept().lock().unwrap_or_else(PoisonError::into_inner);
         let full = kept.as_ref().is_some_and(|p| p.held + len > KEPT);
         if full {
@@ -68,16 +68,18 @@ trait Real: FftNum + Element {
             inverse: HashMap::new(),
             held: 0,
         });
-        let (plan, new) = find(plans);
+        let (plan, new) = find(plans)?;
         plans.held += if new { len } else { 0 };
-        plan
+        Ok(plan)
     }
 
-    fn complex(len: usize, inverse: bool) -> Arc<dyn Fft<Self>> {
+    fn complex(len: usize, inverse: bool) -> Result<Arc<dyn Fft<Self>>> {
         Self::plan(len, |plans| {
-            let mut new = false;
+            let known = plans.complex.contains_key(&(len, inverse));
+            if !known {
+                room_for_plan::<Self>(len)?;
+            }
             let plan = plans.complex.entry((len, inverse)).or_insert_with(|| {
-                new = true;
                 let mut planner = FftPlanner::new();
                 if inverse {
                     planner.plan_fft_inverse(len)
@@ -85,31 +87,43 @@ trait Real: FftNum + Element {
                     planner.plan_fft_forward(len)
                 }
             });
-            (Arc::clone(plan), new)
+            Ok((Arc::clone(plan), !known))
         })
     }
 
-    fn forward(len: usize) -> Arc<dyn RealToComplex<Self>> {
+    fn forward(len: usize) -> Result<Arc<dyn RealToComplex<Self>>> {
         Self::plan(len, |plans| {
-            let mut new = false;
-            let plan = plans.forward.entry(len).or_insert_with(|| {
-                new = true;
-                RealFftPlanner::new().plan_fft_forward(len)
-            });
-            (Arc::clone(plan), new)
+            let known = plans.forward.contains_key(&len);
+            if !known {
+                room_for_plan::<Self>(len)?;
+            }
+            let plan = plans
+                .forward
+                .entry(len)
+                .or_insert_with(|| RealFftPlanner::new().plan_fft_forward(len));
+            Ok((Arc::clone(plan), !known))
         })
     }
 
-    fn inverse(len: usize) -> Arc<dyn ComplexToReal<Self>> {
+    fn inverse(len: usize) -> Result<Arc<dyn ComplexToReal<Self>>> {
         Self::plan(len, |plans| {
-            let mut new = false;
-            let plan = plans.inverse.entry(len).or_insert_with(|| {
-                new = true;
-                RealFftPlanner::new().plan_fft_inverse(len)
-            });
-            (Arc::clone(plan), new)
+            let known = plans.inverse.contains_key(&len);
+            if !known {
+                room_for_plan::<Self>(len)?;
+            }
+            let plan = plans
+                .inverse
+                .entry(len)
+                .or_insert_with(|| RealFftPlanner::new().plan_fft_inverse(len));
+            Ok((Arc::clone(plan), !known))
         })
     }
+}
+
+/// Sees that there is memory to plan in: a few factors for each element, of up to four times as many
+/// where the length has large prime factors.
+fn room_for_plan<T: Real>(len: usize) -> Result<()> {
+    super::spare(len.saturating_mul(10 * size_of::<Complex<T>>()))
 }
 
 impl Real for f32 {
@@ -219,7 +233,7 @@ where
     Complex<T>: Element,
 {
     let n = src.shape()[axis];
-    let plan = T::complex(n, inverse);
+    let plan = T::complex(n, inverse)?;
     let scaled = |line: &mut [Complex<T>]| {
         if scale != 1.0 {
             let factor = T::of(scale);
@@ -283,7 +297,7 @@ where
     Complex<T>: Element,
 {
     let n = src.shape()[axis];
-    let plan = T::forward(n);
+    let plan = T::forward(n)?;
     let out = Value::empty(src.aval().with_dtype(src.dtype().complex()))?;
     let factor = T::of(scale);
     let lines = Lines::new(src, &out, axis);
@@ -323,7 +337,7 @@ where
 {
     let n = src.shape()[axis];
     let half = n / 2 + 1;
-    let plan = T::forward(n);
+    let plan = T::forward(n)?;
     let mut shape = src.aval().shape.clone();
     shape[axis] = half;
     let out = Value::empty(Aval {
@@ -371,7 +385,7 @@ where
     Complex<T>: Element,
 {
     let half = n / 2 + 1;
-    let plan = T::inverse(n);
+    let plan = T::inverse(n)?;
     let mut shape = src.aval().shape.clone();
     shape[axis] = n;
     let out = Value::empty(Aval {

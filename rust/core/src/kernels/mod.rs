@@ -25,7 +25,9 @@ mod strided;
 mod view;
 mod window;
 
-pub use buffer::{ALIGN, Element, Storage, Value, kept_beside, lock_pool, pool_held, release_pool};
+pub use buffer::{
+    ALIGN, Element, Storage, Value, kept_beside, lock_pool, pool_held, release_pool, spare,
+};
 pub use bytes::{Lane, stored_bytes};
 pub use conv::conv;
 pub use ctx::Ctx;
