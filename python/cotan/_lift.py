@@ -473,22 +473,23 @@ def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
 
 
 def _taken(frame: Any, at: int | None = None) -> str | None:
-    """Say what to write for a function that was handed on as a value, by code that took it before."""
+    """Say what to write for a function that is handed on as a value and was taken before."""
     found = {n: v for n, v in frame.f_locals.items() if _is_original(v)}
     name = _called(frame, set(found), at)
     if name is None:
         return None
     module, own = _home(found[name])
     return (
-        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan does "
-        f"not see the call: ask the module for it inside of the function, {module}.{own}(...)"
+        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
+        "does not see the call: ask the module for it inside of the function, "
+        f"{module}.{own}(...)"
     )
 
 
 def _home(function: Any) -> tuple[str, str]:
     """Give the module and the name that a lifted function is known by."""
-    for module in _prepared:
-        for name in vars(_prepared[module]):
+    for module, lifted in _prepared.items():
+        for name in vars(lifted):
             if vars(sys.modules[module]).get(name) is function:
                 return module, name
     return str(getattr(function, "__module__", "")), str(getattr(function, "__name__", function))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._convolution import conv
 from cotan._numpy_core import (
     FUNCTIONS,
     flat,
@@ -178,6 +179,9 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
         before = after = k - 1
     else:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    if np.result_type(x.dtype, kernel.dtype).kind in "fc":
+        images, kernels = x.reshape(1, 1, n), kernel.reshape(1, 1, k)
+        return _core.reshape(conv(images, kernels, padding=[(before, after)]), -1)
     padded = _core.pad(x, [n + before + after], [before], [1])
     rows = np.arange(n + before + after - k + 1)
     return _core.matmul(padded[rows[:, None] + np.arange(k)], kernel)

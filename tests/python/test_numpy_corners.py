@@ -194,3 +194,18 @@ def test_covariance_with_followed_weights():
 def test_squeezing_a_list():
     (g,) = ct.gradient(lambda x: np.sum(np.squeeze([x]) * np.array([1.0, 2.0])), np.ones(2))
     np.testing.assert_array_equal(g, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions_of_long_arrays_need_no_matrix_of_windows(mode):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=3000), rng.normal(size=40)
+    assert "gather" not in str(ct.trace(lambda x, w: np.convolve(x, w, mode), x, w))
+    for f in (np.convolve, np.correlate):
+        value, back = ct.pullback(lambda x, w, f=f: f(x, w, mode), x, w)
+        np.testing.assert_allclose(value, f(x, w, mode), atol=1e-12)
+        seed = rng.normal(size=value.shape)
+        gx, gw = back(seed)
+        # Linear in both: the inner products with the arguments are those of the results.
+        np.testing.assert_allclose(np.sum(np.asarray(gx) * x), np.sum(value * seed))
+        np.testing.assert_allclose(np.sum(np.asarray(gw) * w), np.sum(value * seed))

@@ -247,6 +247,8 @@ fn each<T: Element>(
     let rank = out.shape().len() - inner;
     let batch: usize = out.shape()[..rank].iter().product();
     let item: usize = out.shape()[rank..].iter().product();
+    // What the decompositions work in, a few matrices of the size of a result, they allocate on their own.
+    super::spare(item.saturating_mul(8 * size_of::<T>()))?;
     let output = Output::<T>::new(out, item);
     let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
     let run = |i: usize| {
