@@ -217,6 +217,13 @@ def is_own_code(frame: Any) -> bool:
     return True
 
 
+def calls_itself(frame: Any, name: str) -> bool:
+    """Say whether the running code of a program, and no library's, calls a method of this name."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    own = type(frame.f_globals) is dict and package not in FOREIGN
+    return own and _called(frame, {name}) is not None
+
+
 # The instructions of Python code that look a name up on a module.
 _ASKING = {
     dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap
@@ -424,6 +431,17 @@ def hint() -> str:
 # What libraries raise where an array is not what they expect.
 _COMPLAINTS = {TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError}
 
+# What compiled code and libraries say of our arrays, and what helps.
+_REMEDIES = {
+    "not JSON serializable": (
+        "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
+    ),
+    "bytes-like object is required, not 'cotan.Array'": (
+        "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
+        "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
+    ),
+}
+
 
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
@@ -435,6 +453,10 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
     message, *rest = error.args
+    for said, remedy in _REMEDIES.items():
+        if isinstance(message, str) and said in message:
+            error.args = (f"{message}; {remedy}", *rest)
+            return
     names = own.tb_frame.f_globals
     found = {n for n in own.tb_frame.f_code.co_names if _is_original(names.get(n))}
     called = _called(own.tb_frame, found, own.tb_lasti)

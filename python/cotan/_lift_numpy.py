@@ -9,7 +9,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import any_active, plain
+from cotan._numpy_core import FUNCTIONS, any_active, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
 from cotan._own import bound
@@ -177,3 +177,10 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
         for c, d in zip(columns, dtypes, strict=True)
     ]
     return tuple(joined) if several else joined[0]
+
+
+@lifts("numpy.apply_along_axis", always=True)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    # What is traced may be in the function only.
+    own = FUNCTIONS[vars(np)["apply_along_axis"]]
+    return own(func1d, axis, _core.asarray(_asarray(arr)), *args, **kwargs)

@@ -32,7 +32,9 @@ NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
 
 # What enters the functions of a module, imported when that module has been.
 PROVIDERS = {
-    "numpy": ["cotan._lift_numpy", "cotan._lift_numbers", "cotan._lift_matrix"],
+    "numpy": [
+        *("cotan._lift_numpy", "cotan._lift_numbers", "cotan._lift_matrix", "cotan._lift_methods"),
+    ],
     "numpy.fft": [],
     "numpy.linalg": [],
     "numpy.lib.stride_tricks": ["cotan._numpy_index"],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import plain
+from cotan._numpy_core import FUNCTIONS, plain
 from cotan._special import call
 
 
@@ -302,4 +302,10 @@ SCIPY: dict[str, Callable[..., Any]] = {
     "pseudo_huber": _pseudo_huber,
 }
 
-COMPOSITES: dict[str, Callable[..., Any]] = {**_NUMPY, **SCIPY}
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    """Compute the ufunc that the method of a plain array calls."""
+    return FUNCTIONS[np.clip](x, low, high)
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {**_NUMPY, **SCIPY, "clip": _clip}

@@ -276,10 +276,13 @@ def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool)
 @lifts(f"{_HERE}.make_interp_spline")
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
                        axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
-    if any_active((x, t, bc_type)):
-        raise TypeError("make_interp_spline: only y can be differentiated, not x, t or bc_type; "
-                        "use CubicSpline, which knows its x, or hold them constant with "
+    free = t is None and bc_type in (None, "not-a-knot")
+    if any_active((t, bc_type)) or (any_active(x) and not free):
+        raise TypeError("make_interp_spline: only y can be differentiated, and x without t and "
+                        "bc_type; use CubicSpline, which knows them, or hold them constant with "
                         "ct.dropgrad")  # fmt: skip
+    if any_active(x):
+        return _through_points(asarray(x), asarray(y), k, axis)
     x, t = plain(x), plain(t)
     make = found(f"{_HERE}.make_interp_spline")
     y = asarray(y)
@@ -308,6 +311,29 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     whole: Any = c
     moved = np.moveaxis(whole, 0, axis)
     return made(spline.t, moved, spline.k, spline.extrapolate, axis)
+
+
+def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
+    """Give the spline through points whose places are followed, and its knots with them."""
+    if k % 2:
+        inner, edge = x, (k + 1) // 2
+    else:
+        inner, edge = (x[1:] + x[:-1]) / 2, k // 2
+    ends = [x[:1]] * (k + 1), [x[-1:]] * (k + 1)
+    t = np.concatenate([x, x[-1:]] if k == 0 else [*ends[0], inner[edge:-edge], *ends[1]])
+    axis = normalize_axis_index(axis, y.ndim)
+    y = np.moveaxis(y, axis, 0)
+    # Checks what SciPy checks.
+    found(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
+    at = _place(plain(t), k, plain(x))
+    rows = np.arange(x.size)
+    matrix: Any = np.zeros((x.size, x.size))
+    for j, w in enumerate(_weights(t, k, at, x, 0)):
+        whole = np.broadcast_to(asarray(w, np.float64), (x.size,))
+        matrix = _core.index_add(matrix, (rows, at - k + j), whole)
+    c: Any = np.linalg.solve(matrix, _core.reshape(y, (y.shape[0], -1)))
+    c = np.moveaxis(_core.reshape(c, y.shape), 0, axis)
+    return own_class(found(f"{_HERE}.BSpline"))(t, c, k, True, axis)
 
 
 def _without_values(bc_type: Any, columns: int) -> Any:

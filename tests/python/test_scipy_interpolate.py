@@ -129,7 +129,9 @@ def test_more_of_b_splines():
     with pytest.raises(TypeError, match="make_interp_spline"):
         ct.gradient(lambda y: np.sum(interpolate.splev(AT, interpolate.splrep(X, y))), Y)
     with pytest.raises(TypeError, match="only y"):
-        ct.gradient(lambda x: np.sum(interpolate.make_interp_spline(x, Y)(AT)), X)
+        ct.gradient(
+            lambda x: np.sum(interpolate.make_interp_spline(x, Y, bc_type="natural")(AT)), X
+        )
 
 
 @pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "cubic", "pchip"])
@@ -167,3 +169,27 @@ def test_more_of_grids():
         ct.gradient(
             lambda v: np.sum(interpolate.griddata(points[:, :2], v, points[:, :2])), np.ones(2)
         )
+
+
+def test_splines_through_places_that_are_differentiated():
+    x = np.array([0.0, 1.1, 1.9, 3.2, 4.0, 5.5])
+    at = np.array([0.2, 1.55, 3.3, 5.0])
+    for k in (1, 2, 3, 5):
+        check(lambda x, k=k: interpolate.make_interp_spline(x, np.sin(V), k=k)(at), x)
+        check(lambda y, k=k: interpolate.make_interp_spline(x, y, k=k)(at), V)
+        check(lambda x, k=k: interpolate.make_interp_spline(x, np.sin(x), k=k)(at, nu=1), x)
+    table = np.stack([V, V**2])
+    check(lambda x: interpolate.make_interp_spline(x, table, k=3, axis=1)(at), x)
+    for kind in ("quadratic", "cubic"):
+        # The ends move with the first and last place.
+        check(
+            lambda x, kind=kind: interpolate.interp1d(np.r_[-1, x, 9], np.arange(8.0), kind=kind)(
+                at
+            ),
+            x,
+        )
+    with pytest.raises(TypeError, match="CubicSpline"):
+        ct.gradient(lambda x: interpolate.make_interp_spline(x, V, bc_type="natural")(1.0), x)
+
+
+V = np.array([1.0, 0.5, -0.3, 2.0, 1.2, 0.1])

@@ -33,6 +33,7 @@ mod inputs;
 mod layout;
 mod lift;
 mod make;
+mod method_call;
 mod natural;
 mod opaque;
 mod operators;
@@ -158,6 +159,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         fork::after_fork_in_parent,
         fork::after_fork_in_child,
         lift::add_lifted,
+        lift::add_method,
         lift::add_ufuncs,
         lift::forget_places,
         lift::set_imported,

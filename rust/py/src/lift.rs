@@ -16,10 +16,13 @@ use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
-use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+};
 
 use crate::array::PyArray;
 use crate::exit;
+use crate::method_call::Methods;
 use crate::ufunc_call::Ufuncs;
 
 thread_local! {
@@ -35,6 +38,7 @@ struct State {
     /// The modules of programs, with their names: another one may have come in the place of one.
     programs: Vec<(Py<PyString>, Py<PyAny>)>,
     ufuncs: Ufuncs,
+    methods: Methods,
 }
 
 /// A name that a module has imported from one that is lifted: `from numpy import zeros`.
@@ -75,6 +79,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     imported: Vec::new(),
     programs: Vec::new(),
     ufuncs: Ufuncs::new(),
+    methods: Methods::new(),
 });
 
 /// How many modules there were when it was last looked which can be lifted, and how many names in the
@@ -109,6 +114,7 @@ impl State {
             name.set(py, lifted)?;
         }
         self.ufuncs.set(lifted);
+        self.methods.set(lifted);
         Ok(())
     }
 }
@@ -258,6 +264,22 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
         state.ufuncs.add(py, ufunc, lifted)?;
     }
     Ok(())
+}
+
+/// Lets a rule compute a compiled method while something is recorded: where one of our arrays is in a list among
+/// the arguments, is one of them (`direct`), or `always`. It may give `NotImplemented` for NumPy's own way.
+/// False when the method is of another kind.
+#[pyfunction]
+pub fn add_method(
+    py: Python<'_>,
+    descriptor: Bound<'_, PyAny>,
+    rule: Py<PyAny>,
+    direct: bool,
+    always: bool,
+) -> PyResult<bool> {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    state.methods.add(&descriptor, rule, direct, always, lifted)
 }
 
 /// Switches lifting on or off in this thread; says what it was before.
@@ -487,6 +509,9 @@ fn is_plain(argument: &Bound<'_, PyAny>) -> bool {
         || argument.is_none()
         || argument.is_exact_instance_of::<PyFloat>()
         || argument.is_exact_instance_of::<PyInt>()
+        || argument.is_exact_instance_of::<PyBool>()
+        || argument.is_exact_instance_of::<PyComplex>()
+        || argument.is_exact_instance_of::<PyString>()
         || (argument.cast_exact::<PyList>()).is_ok_and(|items| items.iter().all(is_harmless))
         || (argument.cast_exact::<PyTuple>()).is_ok_and(|items| items.iter().all(is_harmless))
 }

@@ -9,7 +9,7 @@ use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
@@ -17,10 +17,20 @@ use crate::error::OrRaise;
 use crate::session;
 use crate::subclass::is_plain;
 
-/// Whether an object is `x.flat` of an ndarray, whose elements NumPy computes with.
-fn is_flat(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether an object is a sequence whose elements NumPy computes with: `x.flat` of an ndarray, a range, ...
+fn is_sequence(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static FLAT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    object.is_instance(FLAT.import(object.py(), "numpy", "flatiter")?)
+    static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    Ok(object.is_instance_of::<PyRange>()
+        || object.is_instance(FLAT.import(py, "numpy", "flatiter")?)?
+        || object.is_instance(ARRAY.import(py, "array", "array")?)?)
+}
+
+/// Whether an object is a deque, which may hold our arrays.
+fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    object.is_instance(DEQUE.import(object.py(), "collections", "deque")?)
 }
 
 /// An operand as it was given.
@@ -90,7 +100,11 @@ impl Operand {
                 .call_method1("array", (object,))?;
             return Operand::of(&array);
         }
-        if is_flat(object)? {
+        if is_deque(object)? {
+            let items = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            return Operand::of(&items.into_pyobject(object.py())?.into_any());
+        }
+        if is_sequence(object)? {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             return Operand::of(&array);
         }

@@ -1,0 +1,61 @@
+"""Methods of plain ndarrays and of ufuncs while something is recorded: `table.dot(x)`.
+
+They are compiled, and see their arguments before anybody asks our arrays. `method_call.rs` calls
+what is here instead: `dot` where an array of ours is an argument, methods of ufuncs where one is in
+a list, `copy` where a program asks for it, since traced values may be written into what it gives.
+"""
+
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._numpy_core import is_array
+from cotan._numpy_own import asarray
+
+
+def _dot(self: Any, b: Any, out: Any = None) -> Any:
+    if type(self) is not np.ndarray:
+        return NotImplemented
+    return np.dot(self, b if is_array(b) else asarray(b), out)
+
+
+# Whether a program's code asks for a copy, by the place in it.
+_places: dict[tuple[CodeType, int], bool] = {}
+_MOST = 1 << 12
+
+
+def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if type(self) is not np.ndarray or self.dtype.kind not in "fc":
+        return NotImplemented
+    frame = sys._getframe(1)
+    place = frame.f_code, frame.f_lasti
+    asks = _places.get(place)
+    if asks is None:
+        from cotan._lift import calls_itself  # noqa: PLC0415 - it imports what is here
+
+        if len(_places) >= _MOST:
+            _places.clear()
+        asks = _places[place] = calls_itself(frame, "copy")
+    return _core.buffer(np.ndarray.copy(self, *args, **kwargs), ()) if asks else NotImplemented
+
+
+def _of_ufuncs(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        whole = [asarray(a) if isinstance(a, (list, tuple)) and _holds(a) else a for a in args]
+        return getattr(self, name)(*whole, **kwargs)
+
+    return method
+
+
+def _holds(items: Any) -> bool:
+    return bool(_core.involves((items,), {}))
+
+
+_core.add_method(vars(np.ndarray)["dot"], _dot, True, False)
+_core.add_method(vars(np.ndarray)["copy"], _copy, False, True)
+for _name in ("reduce", "accumulate", "reduceat", "outer"):
+    _core.add_method(vars(np.ufunc)[_name], _of_ufuncs(_name), False, False)

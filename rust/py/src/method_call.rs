@@ -1,0 +1,246 @@
+//! Methods of plain ndarrays and of ufuncs with traced values: `table.dot(x)`, `np.add.reduce([x, y])`.
+//!
+//! Such methods are compiled, and NumPy asks nobody what to do with their arguments. So while something is
+//! recorded the entry by which the interpreter calls one leads here, in a thread that records: where an array
+//! of ours is met, a function of ours computes it; NumPy's own entry is called otherwise. That entry is in
+//! the definition that the method's descriptor points to (`PyMethodDescrObject.d_method`), a field that
+//! has its place in all versions of CPython; it is looked at before it is relied on.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::array::PyArray;
+use crate::lift::{involves, is_lifting};
+
+type Fast = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    isize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// `PyMethodDef`, as CPython publishes it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Definition {
+    name: *const c_char,
+    function: *mut c_void,
+    flags: c_int,
+    doc: *const c_char,
+}
+
+/// The beginning of `PyMethodDescrObject`.
+#[repr(C)]
+struct Descriptor {
+    head: PyObject,
+    class: *mut PyObject,
+    name: *mut PyObject,
+    qualified: *mut PyObject,
+    method: *mut Definition,
+}
+
+/// A method that is called here.
+struct Known {
+    own: Fast,
+    rule: Py<PyAny>,
+    /// Whether an array of ours counts as an argument itself, and not only in lists.
+    direct: bool,
+    /// Whether there is something to do without one, where a program asks.
+    always: bool,
+}
+
+const MOST: usize = 8;
+static KNOWN: [OnceLock<Known>; MOST] = [const { OnceLock::new() }; MOST];
+
+/// A descriptor, kept alive, with NumPy's definition and ours; these are never freed, since bound methods
+/// refer to them.
+struct Method {
+    descriptor: Py<PyAny>,
+    own: *mut Definition,
+    ours: *mut Definition,
+}
+
+// SAFETY: the pointers are to memory that is never freed, and that nobody writes to.
+unsafe impl Send for Method {}
+
+/// The methods that are called here while something is recorded.
+pub struct Methods(Vec<Method>);
+
+impl Methods {
+    pub const fn new() -> Methods {
+        Methods(Vec::new())
+    }
+
+    /// Adds a method; false when it is not of the kind that is known.
+    pub fn add(
+        &mut self,
+        descriptor: &Bound<'_, PyAny>,
+        rule: Py<PyAny>,
+        direct: bool,
+        always: bool,
+        lifted: bool,
+    ) -> PyResult<bool> {
+        let index = self.0.len();
+        if index >= MOST || descriptor.get_type().name()? != "method_descriptor" {
+            return Ok(false);
+        }
+        let name: Bound<'_, PyString> = descriptor.getattr("__name__")?.cast_into()?;
+        let name = name.to_string();
+        // SAFETY: it is a method descriptor, of at least this size.
+        let own = unsafe { *field(descriptor.as_ptr()) };
+        // SAFETY: descriptors point to a definition; that this is one is seen by its name below.
+        let Some(found) = (unsafe { own.as_ref() }) else {
+            return Ok(false);
+        };
+        // SAFETY: names of definitions are texts that end with a zero.
+        let is_it = !found.name.is_null()
+            && unsafe { CStr::from_ptr(found.name) }.to_bytes() == name.as_bytes();
+        if !is_it || found.flags != ffi::METH_FASTCALL | ffi::METH_KEYWORDS {
+            return Ok(false);
+        }
+        // SAFETY: its flags say that it has this signature.
+        let function = unsafe { std::mem::transmute::<*mut c_void, Fast>(found.function) };
+        let known = Known {
+            own: function,
+            rule,
+            direct,
+            always,
+        };
+        if KNOWN[index].set(known).is_err() {
+            return Ok(false);
+        }
+        let ours = Definition {
+            function: CALLS[index] as *mut c_void,
+            ..*found
+        };
+        self.0.push(Method {
+            descriptor: descriptor.clone().unbind(),
+            own,
+            ours: Box::into_raw(Box::new(ours)),
+        });
+        if lifted && let Some(last) = self.0.last() {
+            last.set(true);
+        }
+        Ok(true)
+    }
+
+    /// Lets all be called here, or by NumPy's own entries.
+    pub fn set(&self, lifted: bool) {
+        for method in &self.0 {
+            method.set(lifted);
+        }
+    }
+}
+
+impl Method {
+    fn set(&self, lifted: bool) {
+        let to = if lifted { self.ours } else { self.own };
+        // SAFETY: the descriptor is kept alive, and the field is an aligned pointer; whoever reads it
+        // meanwhile finds one definition or the other, and may call either.
+        unsafe { AtomicPtr::from_ptr(field(self.descriptor.as_ptr())) }
+            .store(to, Ordering::Release);
+    }
+}
+
+/// Where a descriptor keeps its definition.
+fn field(descriptor: *mut PyObject) -> *mut *mut Definition {
+    // SAFETY: it is a method descriptor; no reference to it is made.
+    unsafe { &raw mut (*descriptor.cast::<Descriptor>()).method }
+}
+
+const CALLS: [Fast; MOST] = [
+    call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
+];
+
+/// What the interpreter calls in the place of NumPy's own entry.
+unsafe extern "C" fn call<const INDEX: usize>(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let Some(known) = KNOWN[INDEX].get() else {
+        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    };
+    if is_lifting() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+            unsafe { computed(known, this, args, count, names) }
+        }));
+        let error = match outcome {
+            Ok(Ok(Some(result))) => return result.into_ptr(),
+            Ok(Ok(None)) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(PyRuntimeError::new_err(
+                "a method failed in cotan; please report it",
+            )),
+        };
+        if let Some(error) = error {
+            // SAFETY: as above.
+            error.restore(unsafe { Python::assume_attached() });
+            return ptr::null_mut();
+        }
+    }
+    // SAFETY: as we were called ourselves.
+    unsafe { (known.own)(this, args, count, names) }
+}
+
+/// What our rule computes; `None` where it is not asked.
+///
+/// # Safety
+///
+/// The thread is attached, and the arguments are those of a call of this kind.
+unsafe fn computed(
+    known: &Known,
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> PyResult<Option<Py<PyAny>>> {
+    // SAFETY: says the caller.
+    let py = unsafe { Python::assume_attached() };
+    let positional = usize::try_from(count).unwrap_or(0);
+    // SAFETY: each is alive for the call, and a reference of ours is taken.
+    let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
+    let meets = |given: &Bound<'_, PyAny>| {
+        if given.is_instance_of::<PyArray>() {
+            return Ok(known.direct);
+        }
+        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+            return involves(&PyTuple::new(py, [given])?, &PyDict::new(py));
+        }
+        Ok(false)
+    };
+    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
+    let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
+        .map(|names| names.cast_into())
+        .transpose()?;
+    let named = names.as_ref().map_or(0, |names| names.len());
+    let mut asked = known.always;
+    for i in 0..positional + named {
+        asked = asked || meets(&item(i))?;
+    }
+    if !asked {
+        return Ok(None);
+    }
+    let kwargs = PyDict::new(py);
+    for (i, name) in names.iter().flatten().enumerate() {
+        kwargs.set_item(name, item(positional + i))?;
+    }
+    // SAFETY: it is alive for the call.
+    let this = unsafe { Bound::from_borrowed_ptr(py, this) };
+    let given = std::iter::once(this).chain((0..positional).map(item));
+    let given = PyTuple::new(py, given.collect::<Vec<_>>())?;
+    let result = known.rule.bind(py).call(given, Some(&kwargs))?;
+    let skipped = result.is(py.NotImplemented().bind(py));
+    Ok((!skipped).then(|| result.unbind()))
+}

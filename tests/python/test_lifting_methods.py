@@ -1,0 +1,138 @@
+"""Compiled methods of plain ndarrays and of ufuncs, with traced values among their arguments."""
+
+import array
+import collections
+import json
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+TABLE = np.array([[1.0, 2.0], [3.0, 5.0]])
+GENERATOR = np.random.default_rng(0)
+
+
+def slope_is_right(f, x=0.7, step=1e-6):
+    value, (slope,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slope == pytest.approx((f(x + step) - f(x - step)) / (2 * step), rel=1e-6)
+
+
+def test_products_from_the_left():
+    for f in (
+        lambda x: np.sum(TABLE.dot([x, 2.0])),
+        lambda x: np.sum(TABLE.dot(np.array([x, 2.0])) ** 2),
+        lambda x: TABLE.dot(TABLE).dot(b=np.array([x, x]))[0],
+        lambda x: np.sum(TABLE.T.dot(((x, 1.0), (2.0, x)))),
+        lambda x: np.sum(TABLE.dot(x)),
+        lambda x: np.sum(list(map(TABLE.dot, [np.array([x, 1.0])]))),
+    ):
+        slope_is_right(f)
+    assert type(TABLE.dot([1.0, 2.0])) is np.ndarray
+    with pytest.raises(ValueError, match="shapes"):
+        ct.gradient(lambda x: np.sum(TABLE.dot(np.ones(3) * x)), 1.0)
+
+
+def test_methods_of_ufuncs_of_lists():
+    for f in (
+        lambda x: np.add.reduce([x, 2 * x, 1.0]),
+        lambda x: np.multiply.reduce((x, 2 * x)),
+        lambda x: np.maximum.reduce([[x, 0.1], [0.3, x]], axis=1)[0],
+        lambda x: np.add.accumulate([x, x * x])[1],
+        lambda x: np.add.reduceat([x, x, 3 * x], [0, 2])[1],
+        lambda x: np.sum(np.multiply.outer([x, 1.0], TABLE)),
+        lambda x: np.sum(np.subtract.outer(TABLE, [x, 2.0]) ** 2),
+    ):
+        slope_is_right(f)
+    assert type(np.add.reduce([1.0, 2.0])) is np.float64
+
+
+def test_copies_are_written():
+    def f(x):
+        made = TABLE.copy()
+        made[0] *= x
+        other = TABLE[1].copy(order="C")
+        other[0] = x * x
+        return np.sum(made) * other[0]
+
+    slope_is_right(f)
+    assert TABLE.tolist() == [[1.0, 2.0], [3.0, 5.0]]
+
+    def g(x):
+        assert type(np.arange(3).copy()) is np.ndarray
+        assert type(GENERATOR.permutation(TABLE)) is np.ndarray
+        return x
+
+    ct.gradient(g, 1.0)
+    assert type(TABLE.copy()) is np.ndarray
+
+
+def test_methods_leave_no_trace():
+    kept, seen = [], []
+
+    def f(x):
+        kept.extend([TABLE.dot, TABLE.copy, np.add.reduce])
+        thread = threading.Thread(target=lambda: seen.append(type(TABLE.copy())))
+        thread.start()
+        thread.join()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ct.gradient(f, 1.0)
+    assert seen == [np.ndarray]
+    dot, copy, add = kept
+    assert dot([1.0, 1.0]).tolist() == [3.0, 8.0]
+    assert type(copy()) is np.ndarray
+    assert add([1.0, 2.0]) == 3.0
+    with pytest.raises(TypeError):
+        TABLE.dot()
+    with ct.lifting(False), pytest.raises(TypeError, match="drop the gradient"):
+        ct.gradient(lambda x: np.sum(TABLE.dot(np.ones(2) * x)), 1.0)
+
+
+def test_methods_do_not_leak():
+    def f(x):
+        return np.sum(TABLE.dot([x, 2.0])) + np.add.reduce([x, x]) + TABLE.copy()[0, 0]
+
+    ct.gradient(f, 1.0)
+    before = sys.getrefcount(TABLE)
+    for _ in range(100):
+        ct.gradient(f, 1.0)
+    assert sys.getrefcount(TABLE) - before < 10
+
+
+def test_sequences_are_operands():
+    for f in (
+        lambda x: np.sum(x * np.ones(3) + range(3)),
+        lambda x: np.sum(range(3) * (x * np.ones(3))),
+        lambda x: np.sum(x * np.ones(2) * array.array("d", [1.0, 2.0])),
+        lambda x: np.sum(np.ones(2) * x - collections.deque([1.0, x * x])),
+    ):
+        slope_is_right(f)
+
+
+def test_lists_beside_texts():
+    slope_is_right(lambda x: np.sum(np.einsum("ij,j->i", TABLE, [x, x * x])))
+    slope_is_right(lambda x: np.linalg.norm([[x, 1.0], [2.0, x]], "fro"))
+
+
+def test_functions_along_an_axis():
+    slope_is_right(lambda x: np.sum(np.apply_along_axis(lambda row: row * x, 0, TABLE)))
+    slope_is_right(lambda x: np.sum(np.apply_along_axis(np.dot, 1, TABLE, [x, 1.0])))
+    made = np.apply_along_axis(np.sum, 0, TABLE)
+    assert type(made) is np.ndarray
+
+
+def test_bounds_of_a_plain_array():
+    slope_is_right(lambda x: np.sum(TABLE.clip(0.0, 2 + x)))
+    slope_is_right(lambda x: np.sum(TABLE.clip(x + 1, None)))
+
+
+def test_what_needs_plain_numbers_says_what_to_write():
+    with pytest.raises(TypeError, match="dropgrad"):
+        ct.gradient(lambda x: x * len(json.dumps({"a": x})), 1.0)
+    with pytest.raises(TypeError, match="asarray"):
+        ct.gradient(lambda x: x * memoryview(np.zeros(2)).nbytes, 1.0)
