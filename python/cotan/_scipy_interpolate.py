@@ -331,9 +331,9 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
     for j, w in enumerate(_weights(t, k, at, x, 0)):
         whole = np.broadcast_to(asarray(w, np.float64), (x.size,))
         matrix = _core.index_add(matrix, (rows, at - k + j), whole)
-    c: Any = np.linalg.solve(matrix, _core.reshape(y, (y.shape[0], -1)))
-    c = np.moveaxis(_core.reshape(c, y.shape), 0, axis)
-    return own_class(found(f"{_HERE}.BSpline"))(t, c, k, True, axis)
+    flat: Any = _core.reshape(y, (y.shape[0], -1))
+    c: Any = _core.reshape(np.linalg.solve(matrix, flat), y.shape)
+    return own_class(found(f"{_HERE}.BSpline"))(t, np.moveaxis(c, 0, axis), k, True, axis)
 
 
 def _without_values(bc_type: Any, columns: int) -> Any:
