@@ -494,8 +494,14 @@ fn with_lists<'py>(args: &Bound<'py, PyTuple>, arrays: bool) -> PyResult<Bound<'
 /// Whether no argument would answer in the place of our arrays.
 fn all_simple(args: &Bound<'_, PyTuple>) -> PyResult<bool> {
     for argument in args {
+        if is_plain(&argument) {
+            continue;
+        }
+        // A list that is not plain holds something that answers.
+        let holds =
+            argument.is_exact_instance_of::<PyList>() || argument.is_exact_instance_of::<PyTuple>();
         let class = argument.get_type();
-        if !is_plain(&argument) && class.hasattr(intern!(args.py(), "__array_function__"))? {
+        if holds || class.hasattr(intern!(args.py(), "__array_function__"))? {
             return Ok(false);
         }
     }
