@@ -39,7 +39,8 @@ def _as_index(item: Any) -> Any:
             raise IndexError(
                 f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
             )
-        if item.dtype.kind in "iu" and item.ndim and _core.is_traced(item):
+        is_variable = _core.is_traced(item) and (item.ndim or _core.is_mapped(item))
+        if item.dtype.kind in "iu" and is_variable:
             return item
         if item.ndim and refuses_masks.get() and _core.is_traced(item):
             raise ValueError(

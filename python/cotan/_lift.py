@@ -204,17 +204,18 @@ def _always(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
     return stand_in
 
 
-def is_own_code(frame: Any) -> bool:
-    """Say whether the running instruction of a frame asks for a name, and is no library's."""
+def who_asks(frame: Any) -> str:
+    """Say who asks for a name: a frame's code, or compiled code that it calls."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     own = type(frame.f_globals) is dict and package not in FOREIGN
     if own and _called(frame, {"getattr"}) is not None:
-        return True
-    if not own or frame.f_code.co_code[frame.f_lasti] not in _ASKING:
-        return False
-    if running(frame).argval in NUMBERS["numpy"]:
-        return is_followed_call(frame)
-    return True
+        return "own"
+    if frame.f_code.co_code[frame.f_lasti] not in _ASKING:
+        return "compiled"
+    if not own:
+        return "library"
+    is_number = running(frame).argval in NUMBERS["numpy"]
+    return "own" if not is_number or is_followed_call(frame) else "library"
 
 
 def calls_itself(frame: Any, name: str) -> bool:

@@ -1,8 +1,9 @@
-"""Classes that make numbers: `float(x)`, `complex(x)`, `np.float64(x)`.
+"""Classes that make numbers: `float(x)`, `complex(x)`, `np.float64(x)`; and `type(x)`.
 
 Called, they give plain numbers, which nothing follows, so a traced argument is refused. In a module
-that was handed to `ct.lift_module` they give the traced scalar instead. What is no call
-(`dtype=np.float64`, `isinstance(x, float)`) means the class itself in every case.
+that was handed to `ct.lift_module` they give the traced scalar instead, and `type(x)` the class
+that NumPy would have handed out. What is no call (`dtype=np.float64`, `isinstance(x, float)`) means
+the class itself in every case.
 """
 
 import dis
@@ -57,11 +58,18 @@ def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
     return _core.number(real + imag * 1j, np.complex128)
 
 
+def _type(*args: Any, **kwargs: Any) -> Any:
+    (x,) = args if len(args) == 1 and not kwargs else (None,)
+    return x.__class__ if is_array(x) else type(*args, **kwargs)
+
+
 def _class(original: Any, rule: Any) -> Any:
     """Make a class that is the original in all but a call with a traced argument."""
 
     class Meta(type):
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if cls is not made:
+                return super().__call__(*args, **kwargs)  # a class that was derived from it
             if _core.is_lifting() and _core.involves(args, kwargs):
                 return rule(*args, **kwargs)
             return original(*args, **kwargs)
@@ -81,12 +89,19 @@ def _class(original: Any, rule: Any) -> Any:
         def __repr__(cls) -> str:
             return repr(original)
 
-    # NumPy takes a class that has a dtype for that.
-    names = {"__module__": "builtins", "__doc__": original.__doc__, "dtype": np.dtype(original)}
-    return Meta(original.__name__, (original,), names)
+    names = {"__module__": "builtins", "__doc__": original.__doc__}
+    if original is not type:
+        # NumPy takes a class that has a dtype for that.
+        names["dtype"] = np.dtype(original)
+    made = Meta(original.__name__, (original,), names)
+    return made
 
 
-_CLASSES = {"float": _class(float, _float), "complex": _class(complex, _complex)}
+_CLASSES = {
+    "float": _class(float, _float),
+    "complex": _class(complex, _complex),
+    "type": _class(type, _type),
+}
 
 
 def let_follow(module: ModuleType) -> None:

@@ -46,20 +46,22 @@ PROVIDERS = {
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
-    "scipy.interpolate": ["cotan._scipy_interpolate"],
+    "scipy.interpolate": ["cotan._scipy_interpolate", "cotan._scipy_splines"],
     "scipy.linalg": [
         *("cotan._scipy_linalg", "cotan._scipy_bands", "cotan._scipy_decompositions"),
         *("cotan._scipy_equations", "cotan._scipy_forms", "cotan._scipy_matfuncs"),
+        "cotan._scipy_composites",
     ],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
     "scipy.optimize": ["cotan._scipy_optimize"],
     "scipy.signal": ["cotan._scipy_signal"],
     "scipy.sparse": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
     "scipy.sparse.linalg": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
+    "scipy.spatial": ["cotan._scipy_spatial"],
     "scipy.spatial.distance": ["cotan._scipy_spatial"],
     "scipy.spatial.transform": ["cotan._scipy_rotation"],
     "scipy.special": ["cotan._scipy_special"],
-    "scipy.stats": ["cotan._scipy_stats", "cotan._scipy_kde"],
+    "scipy.stats": ["cotan._scipy_stats", "cotan._scipy_kde", "cotan._scipy_correlation"],
 }
 
 

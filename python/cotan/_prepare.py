@@ -54,8 +54,10 @@ def prepare(
         Buffers that every call writes its results to: a structure like that of the result, with
         None for what is to be a fresh array.
 
-    Returns a function of the same arguments, with the same results. Another shape, dtype, structure
-    or way that the code takes is recorded anew.
+    Returns a function of the same arguments, with the same results: numbers among the arguments
+    count as floats, also for `"value"`, divisions by zero give infinities, and the caller does not
+    see what the function writes to its arguments. Another shape, dtype, structure or way that the
+    code takes is recorded anew.
 
     Raises `TypeError` where the function does what a replay could not repeat: it takes a value out
     of what is recorded (`float(ct.dropgrad(x))`, `print(x)`), writes to what it closes over, draws

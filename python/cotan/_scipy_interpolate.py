@@ -412,8 +412,11 @@ def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, ou
 # What is not there
 
 refuses("use interp1d, CubicSpline or make_interp_spline",
-        f"{_HERE}.splrep", f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
+        f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
         f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde", f"{_HERE}.sproot",
         f"{_HERE}.krogh_interpolate")  # fmt: skip
 refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
+        f"{_HERE}.LinearNDInterpolator", f"{_HERE}.NearestNDInterpolator",
+        f"{_HERE}.CloughTocher2DInterpolator", f"{_HERE}.RBFInterpolator",
+        f"{_HERE}.RectBivariateSpline", f"{_HERE}.SmoothBivariateSpline",
         f"{_HERE}.bisplrep", f"{_HERE}.bisplev")  # fmt: skip

@@ -16,7 +16,7 @@ from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
-from cotan._own import found, runs, unlifted
+from cotan._own import found, refuses, runs, unlifted
 
 _HERE = "scipy.spatial.distance"
 
@@ -261,14 +261,53 @@ def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
     return _euclidean(u[i], v[j]), i, j
 
 
-@lifts_method("scipy.spatial.KDTree", "query")
+def _points(tree: Any) -> Any:
+    """Give the points of a tree, traced if those that it was made of were."""
+    return getattr(tree, "_followed", None) if hasattr(tree, "_followed") else np.asarray(tree.data)
+
+
+@lifts_method("scipy.spatial.KDTree", "__init__")
+def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
+    """Build a tree of values: who is near whom is constant."""
+    data = asarray(data)
+    make = unlifted(vars(found("scipy.spatial.KDTree"))["__init__"])
+    make(self, plain(data), *map(plain, args), **options)
+    self._followed = data
+
+
+@lifts("scipy.spatial.cKDTree", always=True)
+def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
+    """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
+    return found("scipy.spatial.KDTree")(data, *args, **options)
+
+
+@lifts_method("scipy.spatial.KDTree", "query", always=True)
 def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
-    ask = functools.partial(unlifted(vars(type(self))["query"]), self)
+    ask = functools.partial(unlifted(vars(found("scipy.spatial.KDTree"))["query"]), self)
     distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
+    if not is_array(x) and not hasattr(self, "_followed"):
+        return distances, index
     # Who is near is constant; how near follows.
     missing = ~np.isfinite(distances)
-    neighbours = np.asarray(self.data)[np.where(missing, 0, index)]
+    neighbours = _points(self)[np.where(missing, 0, index)]
     x = asarray(x)
     points = x if np.ndim(index) == x.ndim - 1 else x[..., None, :]
     return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
+
+
+def _of_values(name: str) -> None:
+    """Let a method that says which points are near run on values."""
+
+    @lifts_method("scipy.spatial.KDTree", name)
+    def near(self: Any, *args: Any, **options: Any) -> Any:
+        ask = unlifted(vars(found("scipy.spatial.KDTree"))[name])
+        return ask(self, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+
+
+for _name in ("query_ball_point", "query_ball_tree", "query_pairs", "count_neighbors"):
+    _of_values(_name)
+
+refuses("compute with the points themselves: which of them are vertices is constant",
+        "scipy.spatial.ConvexHull", "scipy.spatial.Delaunay", "scipy.spatial.Voronoi",
+        "scipy.spatial.SphericalVoronoi", "scipy.spatial.HalfspaceIntersection")  # fmt: skip

@@ -69,7 +69,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> C
         axes += [0] * len(kwargs)
         names = [*_masks.argument_names(function, len(args)), *kwargs]
         given = [
-            arg if axis in (None, 0) else tree_map(functools.partial(_first, axis), arg)
+            tree_map(_moved(axis), arg) if axis != 0 else arg
             for arg, axis in zip((*args, *kwargs.values()), axes, strict=True)
         ]
         count = len(args)
@@ -97,6 +97,15 @@ def _axis(name: str, axes: Any) -> None:
                 f"vmap: {name} is an axis, None, or a list with one of these for each positional "
                 f"argument, not {axes!r}"
             )
+
+
+def _moved(axis: int | None) -> Callable[[Any], Any]:
+    return _shared if axis is None else functools.partial(_first, axis)
+
+
+def _shared(leaf: Any) -> Any:
+    """Give an array that all examples share as one of ours: it may be indexed by what differs."""
+    return _core.asarray(leaf) if type(leaf) is np.ndarray and leaf.dtype.kind in "biufc" else leaf
 
 
 def _first(axis: int, leaf: Any) -> Any:

@@ -471,3 +471,31 @@ def test_dtypes_that_we_have_no_arrays_of():
         return x
 
     ct.gradient(f, 1.0, np.array([1.0, 2.5]))
+
+
+def test_type_is_followed_in_a_module_that_was_lifted():
+    module = types.ModuleType("typed")
+    exec(
+        """
+import numpy as np
+class Kind(type): pass
+class A(metaclass=Kind): pass
+def f(a, x):
+    y = a * 2 if type(a) in (int, float) else a * 3
+    if type(a) is float:
+        y = y + 1
+    if type(a) == float and type(x) == np.ndarray and type(x[0]) is np.float64:
+        y = y + x[0]
+    assert isinstance(A, type) and type(3) is int and type(A()) is A and type(A) is Kind
+    class Other(type): pass
+    assert type(Other("B", (), {})) is Other and type("C", (), {}).__name__ == "C"
+    return y
+""",
+        vars(module),
+    )
+    expected = module.f(2.5, np.array([1.0, 2.0]))
+    ct.lift_module(module)
+    value, (slope, _) = ct.value_and_gradient(module.f, 2.5, np.array([1.0, 2.0]))
+    assert value == expected == 7.0
+    assert slope == 2.0
+    assert module.f(2.5, np.array([1.0, 2.0])) == expected

@@ -177,3 +177,51 @@ def test_errors_of_the_function_leave_nothing_behind(rng):
         ct.vmap(wrong)(x)
     assert np.zeros is zeros
     np.testing.assert_array_equal(ct.vmap(lambda x: 2 * x)(x), 2 * x)
+
+
+ROWS = np.arange(12.0).reshape(3, 4)
+NUMBERS = np.array([1, 0, 3])
+PAIRS = np.array([[0, 1], [1, 2], [3, 3]])
+INDEXED = {
+    "a number": (lambda x, i: x[i], (ROWS, NUMBERS), (0, 0)),
+    "from the end": (lambda x, i: x[-i - 1], (ROWS, NUMBERS), (0, 0)),
+    "a number in what is shared": (lambda x, i: x[i], (ROWS[0], NUMBERS), (None, 0)),
+    "a row of what is shared": (lambda x, i: x[i], (ROWS, NUMBERS % 3), (None, 0)),
+    "an array in what is shared": (lambda x, i: x[i], (ROWS[0], PAIRS), (None, 0)),
+    "behind a slice": (lambda x, i: x[:, i], (np.stack([ROWS, -ROWS, ROWS**2]), NUMBERS), (0, 0)),
+    "two numbers": (
+        lambda x, i, j: x[i, j],
+        (np.stack([ROWS, -ROWS, ROWS**2]), NUMBERS % 3, NUMBERS),
+        (0, 0, 0),
+    ),
+    "take": (lambda x, i: np.take(x, i), (ROWS, NUMBERS), (0, 0)),
+    "take along an axis": (
+        lambda x, i: np.take(x, i, axis=1),
+        (np.stack([ROWS, -ROWS, ROWS**2]), PAIRS),
+        (0, 0),
+    ),
+    "take of what is shared": (lambda x, i: np.take(x, i, axis=0), (ROWS, NUMBERS % 3), (None, 0)),
+    "a write": (lambda x, i: written_at(x, i), (ROWS, NUMBERS), (0, 0)),
+}
+
+
+def written_at(x, i):
+    y = np.array(x)
+    y[i] = y[i] ** 2 + 1.0
+    return y
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_that_differ_between_examples(name):
+    f, args, axes = INDEXED[name]
+    each = [
+        f(*(a if axis is None else a[k] for a, axis in zip(args, axes, strict=True)))
+        for k in range(3)
+    ]
+    np.testing.assert_array_equal(ct.vmap(f, in_axes=axes)(*args), each)
+    slope = ct.grad(lambda *args: np.sum(ct.vmap(f, in_axes=axes)(*args) ** 2))(*args)
+    one = ct.grad(lambda *args: np.sum(np.stack([
+        f(*(a if axis is None else a[k] for a, axis in zip(args, axes, strict=True)))
+        for k in range(3)
+    ]) ** 2))(*args)  # fmt: skip
+    np.testing.assert_allclose(slope, one)

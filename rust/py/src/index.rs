@@ -140,7 +140,10 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     }
     if let Ok(handle) = item.cast::<PyArray>() {
         let array = handle.get().read()?;
-        let integer = array.shape().is_empty() && array.dtype().kind() == aval::Kind::Integer;
+        // Nobody knows the number where a function is mapped over examples.
+        let integer = array.shape().is_empty()
+            && array.dtype().kind() == aval::Kind::Integer
+            && !crate::batch::is_mapped(handle)?;
         return Ok(integer.then(|| handle.get().rank() == Rank::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`.

@@ -586,10 +586,15 @@ impl LiftedName {
         if !is_lifting() || !found.is(&this.original) {
             return Ok(found);
         }
-        match &this.foreign {
-            Some(foreign) if !asked_by_own_code(py)? => Ok(foreign.bind(py).clone()),
-            _ => Ok(this.stand_in.bind(py).clone()),
-        }
+        let Some(foreign) = &this.foreign else {
+            return Ok(this.stand_in.bind(py).clone());
+        };
+        Ok(match who_asks(py)? {
+            Asking::Own => this.stand_in.bind(py).clone(),
+            // It takes for granted that what it makes has memory, without another look.
+            Asking::Compiled if is_for_memory(this.name.bind(py).to_str()?) => found,
+            Asking::Library | Asking::Compiled => foreign.bind(py).clone(),
+        })
     }
 
     fn __set__(&self, module: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
@@ -606,15 +611,31 @@ fn names<'py>(module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Ok(module.cast::<PyModule>()?.dict())
 }
 
+/// Whether a function lays elements out in memory, for somebody who goes through that.
+fn is_for_memory(name: &str) -> bool {
+    matches!(name, "ascontiguousarray" | "asfortranarray" | "require")
+}
+
+/// Who asks for a name.
+#[derive(Clone, Copy)]
+enum Asking {
+    /// Python code that is no library's.
+    Own,
+    /// Python code of a library that hands memory to C.
+    Library,
+    /// Compiled code.
+    Compiled,
+}
+
 /// What is known of the places in Python code that asked for names; the code is kept alive.
-static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, bool)>>> = Mutex::new(None);
+static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, Asking)>>> = Mutex::new(None);
 
 /// At most so many places are remembered.
 const MAX_PLACES: usize = 1 << 14;
 
-/// Whether a name was asked for by Python code that is no library's. Compiled code has no frame of its
-/// own: it is known by the running instruction of its caller's, which is a call and no attribute.
-fn asked_by_own_code(py: Python<'_>) -> PyResult<bool> {
+/// Who asks for a name. Compiled code has no frame of its own: it is known by the running instruction of
+/// its caller's, which is a call and no attribute.
+fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static ASKS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let frame = FRAME.import(py, "sys", "_getframe")?.call0()?;
@@ -629,13 +650,17 @@ fn asked_by_own_code(py: Python<'_>) -> PyResult<bool> {
     if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
         return Ok(*known);
     }
-    let asks = ASKS.import(py, "cotan._lift", "is_own_code")?;
-    let is_own: bool = asks.call1((frame,))?.extract()?;
+    let asks = ASKS.import(py, "cotan._lift", "who_asks")?;
+    let who = match asks.call1((frame,))?.extract()? {
+        "own" => Asking::Own,
+        "library" => Asking::Library,
+        _ => Asking::Compiled,
+    };
     let mut places = places();
     let places = places.get_or_insert_with(FastMap::default);
     if places.len() >= MAX_PLACES {
         places.clear();
     }
-    places.insert(place, (code.unbind(), is_own));
-    Ok(is_own)
+    places.insert(place, (code.unbind(), who));
+    Ok(who)
 }
