@@ -12,6 +12,9 @@ import numpy as np
 from cotan import _core
 from cotan._numpy_core import any_active, plain
 
+# A step that is longer than this part of a solution says that it is none.
+_FAR = 0.01
+
 
 class Watched:
     """A function that is called with plain values, gives plain ones, and knows if that lost any."""
@@ -66,7 +69,9 @@ def jacobian(function: Callable[[Any], Any], x: Any) -> Any:
     return np.array(rows).reshape(y.shape[0], -1)
 
 
-def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = None) -> Any:
+def solution(
+    name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = None, check: bool = True
+) -> Any:
     """Give the solution of an equation as a function of all that the equation depends on.
 
     Parameters
@@ -77,8 +82,11 @@ def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = No
         The value of the solution.
     matrix
         The derivative of `equation` there; computed if None.
+    check
+        Whether to look if it is a solution, which calls `equation` once more.
 
-    Raises `ValueError` where the derivative is singular: the solution has no derivative then.
+    Raises `ValueError` where the derivative is singular: the solution has no derivative then; and
+    where the solver stopped far from a solution.
     """
     at = np.array(_core.value(x), ndmin=1)
     if matrix is None:
@@ -92,6 +100,8 @@ def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = No
             f"{name}: the derivative of the equation is singular at the solution, so the solution "
             "has no derivative; hold it constant with ct.dropgrad"
         )
+    if check:
+        _expect_solution(name, at, inverse @ np.reshape(plain_items(stacked(equation(at))), -1))
     moved: Any = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
@@ -102,3 +112,14 @@ def solution(name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = No
 def valued(value: Any, computed: Any) -> Any:
     """Give a value, with the derivatives of what was computed in another way."""
     return value + (computed - _core.dropgrad(computed))
+
+
+def _expect_solution(name: str, at: Any, step: Any) -> None:
+    """Refuse what a step of Newton's method would move far away from where it is."""
+    if not np.max(np.abs(step), initial=0.0) <= _FAR * np.max(np.abs(at), initial=0.1):
+        raise ValueError(
+            f"{name}: the solver stopped before it came to a solution (a step of Newton's method "
+            f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so what "
+            "it gave does not have the derivative of one; ask for more with tol= or options, start "
+            "nearer, or hold the result constant with ct.dropgrad"
+        )

@@ -156,7 +156,9 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
         for j in range(3):
             block = matrix[i * n : (i + 1) * n, j * n : (j + 1) * n]
             block -= length * _RADAU_A[i][j] * slopes[j]
-    z_new = _core.reshape(solution("solve_ivp", equation, z.reshape(-1), matrix), (3, n))
+    z_new = _core.reshape(
+        solution("solve_ivp", equation, z.reshape(-1), matrix, check=False), (3, n)
+    )
 
     def terms(x: Any, y_old: Any) -> Any:
         # The polynomial through the stages, which is 0 at the beginning.

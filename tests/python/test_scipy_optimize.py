@@ -187,3 +187,18 @@ def test_assignment():
     np.testing.assert_array_equal(ct.gradient(f, cost)[0], [[0, 1], [1, 0]])
     with pytest.raises(TypeError, match="minimize"):
         ct.gradient(lambda c: optimize.linprog(c, [[-1.0, -1]], [-1]).fun, np.ones(2))
+
+
+def test_what_is_no_solution_is_refused():
+    def early(x):
+        loss = lambda p: np.sum((p - x) ** 2) * 1e-6
+        return np.sum(optimize.minimize(loss, np.zeros(2)).x)
+
+    with pytest.raises(ValueError, match=r"stopped before it came to a solution.*tol="):
+        ct.gradient(early, np.array([1.0, 2.0]))
+
+    def late(x):
+        loss = lambda p: np.sum((p - x) ** 2) * 1e-6
+        return np.sum(optimize.minimize(loss, np.zeros(2), tol=1e-12).x)
+
+    np.testing.assert_allclose(ct.gradient(late, np.array([1.0, 2.0]))[0], [1.0, 1.0])
