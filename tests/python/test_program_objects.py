@@ -154,6 +154,24 @@ def test_lines_are_recorded_on_request():
     assert "# test_program" in program.pullback().text(lines=True)
 
 
+@pytest.mark.parametrize("result", [None, "text", True, object()])
+def test_a_function_that_returns_no_array(result, tmp_path):
+    for record in (
+        lambda f: ct.trace(f, X),
+        lambda f: pytest.importorskip("onnx") and ct.to_onnx(f, X, path=tmp_path / "f.onnx"),
+    ):
+        with pytest.raises(TypeError, match="the function returned .*in which there is no array"):
+            record(lambda x: result)
+    assert ct.trace(lambda x: [], X)(X) == ()
+
+
+def test_a_number_that_counts_is_told_how():
+    with pytest.raises(TypeError, match="scalar index; this one is a float.*ct.const"):
+        ct.trace(lambda n, x: sum(x for _ in range(n)), 3, X)
+    program = ct.trace(lambda n, x: sum(x for _ in range(n)), ct.const(3), X)
+    np.testing.assert_array_equal(program(X), 3 * X)
+
+
 def test_tracing_ends_with_an_error():
     def fails(x):
         raise RuntimeError("on purpose")
@@ -619,6 +637,21 @@ def test_numbers_are_in_the_text(number):
     assert len(met.inputs) == 1 + is_large
     assert names(bound.inputs) == ["x", "c"]
     assert " = " in str(bound).partition("{")[0]
+
+
+def test_the_same_function_gives_the_same_program():
+    def f(x):
+        return np.sum(x * 0.37 + 2.0) * 0.21 - 1.0 / 0.37
+
+    first = ct.trace(f, X)
+    # Numbers that were met before are remembered, and older than what is made of them.
+    ct.trace(lambda x: 0.21 + x * 0.5 + 1.0, X)
+    second = ct.trace(f, X)
+    assert first == second
+    assert str(first) == str(second)
+    kinds = [e.primitive for e in first.equations]
+    assert kinds[:4] == ["literal", "mul", "literal", "add"]
+    assert ct.trace(lambda x: [0.5, x, 0.5, 2], X).equations[0].primitive == "literal"
 
 
 def test_every_program_without_arrays_reads_back(model):

@@ -375,9 +375,14 @@ impl PyArray {
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        if !matches!(array.dtype().kind(), cotan::aval::Kind::Integer) || !array.shape().is_empty()
-        {
-            let message = "only integer scalar arrays can be converted to a scalar index";
+        let is_whole = matches!(array.dtype().kind(), cotan::aval::Kind::Integer);
+        if !is_whole || !array.shape().is_empty() {
+            let mut message =
+                "only integer scalar arrays can be converted to a scalar index".to_string();
+            if array.shape().is_empty() {
+                message += "; this one is a float: numbers that are arguments are, hold them constant with \
+                            ct.const where they count or choose something";
+            }
             return Err(PyTypeError::new_err(message));
         }
         item(py, &array)

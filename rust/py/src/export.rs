@@ -19,7 +19,7 @@ use crate::error::OrRaise;
 use crate::inputs::Inputs;
 use crate::program::PyProgram;
 use crate::scalar::Operand;
-use crate::transforms::Tracing;
+use crate::transforms::{Tracing, expect_results};
 use crate::tree::{Flattener, Kind, Position, present};
 
 /// A recorded program, names of its outputs, for each input whether it has a gradient, and the inputs.
@@ -55,6 +55,7 @@ pub fn record(
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);
     results.flatten(&y, Position::Direct, true, "")?;
+    expect_results("to_onnx", &y, &results)?;
     let paths = results.leaves.iter().map(|l| l.path.clone()).collect();
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();

@@ -9,7 +9,7 @@ use cotan::program::{FastMap, literal_of};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{PyArray, Rank};
 use crate::convert::Borrow;
@@ -292,6 +292,25 @@ pub fn pullback<'py>(
     Ok((y, back))
 }
 
+/// Refuses what holds nothing that a program could give, as a function without `return` gives it.
+pub fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyResult<()> {
+    let is_structure = y.is_instance_of::<PyTuple>()
+        || y.is_instance_of::<PyList>()
+        || y.is_instance_of::<PyDict>();
+    if is_structure || !results.leaves.is_empty() {
+        return Ok(());
+    }
+    let found = if y.is_none() {
+        "None".to_string()
+    } else {
+        y.get_type().to_string()
+    };
+    Err(PyTypeError::new_err(format!(
+        "{what}: the function returned {found}, in which there is no array; a program gives arrays, numbers, \
+         and structures of them"
+    )))
+}
+
 /// The program of a function: recorded on arguments like these, without computing anything.
 ///
 /// Each array and number among the arguments, in structures too and whatever its dtype, is an input with
@@ -340,6 +359,7 @@ pub fn trace<'py>(
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);
     results.flatten(&y, Position::Direct, true, "")?;
+    expect_results("trace", &y, &results)?;
     let paths: Vec<String> = results.leaves.iter().map(|l| l.path.clone()).collect();
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();
