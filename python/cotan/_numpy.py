@@ -277,7 +277,7 @@ _of_values(
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     if not any(map(_core.is_traced, (a, b, rtol, atol))):
-        return np.isclose(*map(plain, (a, b, rtol, atol)), equal_nan)
+        return np.isclose(plain(a), plain(b), plain(rtol), plain(atol), equal_nan)
     x, y = host_asarray(a), host_asarray(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
     close = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
@@ -287,7 +287,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 @implements(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if not any(map(_core.is_traced, (a, v, sorter))):
         return np.searchsorted(plain(a), plain(v), side, plain(sorter))
     row, x = host_asarray(a), host_asarray(v)
