@@ -56,7 +56,8 @@ class Equation:
     def refuse(self, reason: str) -> NoReturn:
         """Refuse the equation by name."""
         shapes = ", ".join(f"{d}[{','.join(map(str, s))}]" for d, s in self.types)
-        name = f"{self.name} {self.params['name']}" if "name" in self.params else self.name
+        # What is called back has the name that its user gave it.
+        name = self.params.get("name", self.name)
         raise ValueError(f"to_onnx: {name}({shapes}) has no ONNX form: {reason}")
 
 
