@@ -138,6 +138,11 @@ class NonFiniteError(FloatingPointError):
             )
         if self.rule is None:
             return f"{what} in {where}: first made by {self.operation}, in the forward pass"
+        if self.operation == "literal":
+            return (
+                f"{what} in {where}: the rule of {self.rule} for its argument {self.rule_argument} "
+                "says so, in the reverse pass, where there is no derivative"
+            )
         return (
             f"{what} in {where}: first made by {self.operation}, in the reverse pass, by the rule "
             f"of {self.rule} for its argument {self.rule_argument}"
@@ -152,7 +157,7 @@ class NonFiniteError(FloatingPointError):
         return lines
 
     def _operation(self) -> list[str]:
-        if self.operation is None:
+        if self.operation is None or self.operation == "literal":
             return []
         names = ", ".join(a.name for a in self.arguments)
         made_by = self.called or f"{self.operation}{self.parameters}"

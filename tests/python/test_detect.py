@@ -320,6 +320,19 @@ def test_what_to_look_for_is_a_bool(name, value):
         ct.detect(**{name: value})
 
 
+def test_where_there_is_no_derivative_the_rule_says_so():
+    def rotated(a):
+        return np.sum(np.linalg.eigh(a)[1] * np.arange(9.0).reshape(3, 3))
+
+    error = caught(rotated, np.eye(3), how=ct.gradient)
+    assert (error.direction, error.rule) == ("backward", "eigh_vectors")
+    assert str(error).splitlines()[0] == (
+        "NaN in the gradient of a: the rule of eigh_vectors for its argument 0 says so, in the "
+        "reverse pass, where there is no derivative"
+    )
+    assert "literal" not in str(error)
+
+
 def hooked(hook):
     return lambda x: np.sum(np.square(ct.hook(hook, 2 * x)))
 
