@@ -136,7 +136,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
-    return host_asarray(a).squeeze(axis)
+    return (a if is_array(a) else host_asarray(a)).squeeze(axis)
 
 
 @implements(np.broadcast_to)

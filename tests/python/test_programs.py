@@ -14,11 +14,6 @@ import cotan as ct
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 
-# What a user of a program reads that cannot be differentiated; the README says why.
-REFUSED = {
-    "truss": r"stored in is a plain ndarray: make that by np\.array\(c\) or np\.copy\(c\)",
-}
-
 # Programs with derivatives of the first order only; the README says why.
 ONCE = {"psychometrics"}
 
@@ -82,7 +77,7 @@ def is_derivative(mine, f, scale=0.0, steps=(1e-3, 2e-4, 4e-5, 8e-6), tolerance=
 
 def test_the_folder_is_complete():
     assert len(PROGRAMS) > 80
-    assert set(REFUSED) | ONCE <= set(PROGRAMS)
+    assert set(PROGRAMS) >= ONCE
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -94,10 +89,7 @@ def test_is_right_in_numpy(name):
     assert np.isfinite(value)
 
 
-DIFFERENTIABLE = sorted(set(PROGRAMS) - set(REFUSED))
-
-
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_gradient(name, rng):
     program = load(name)
     expected = program.main(*program.ARGUMENTS)
@@ -125,7 +117,7 @@ def test_gradient(name, rng):
         assert is_derivative(slopes[i], moved, 1e-3 * largest), f"leaf {i}"
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_mask_changes_no_number(name):
     program = load(name)
     ct.lift_module(program)
@@ -138,7 +130,7 @@ def test_a_mask_changes_no_number(name):
     assert all(leaf is None for leaf in leaves(masked[:last]))
 
 
-@pytest.mark.parametrize("name", sorted(set(DIFFERENTIABLE) - ONCE))
+@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - ONCE))
 def test_second_derivative(name, rng):
     """Along one direction, against difference quotients of the first derivative."""
     program = load(name)
@@ -159,7 +151,7 @@ def imports_names(name):
     return "\nfrom math import" in source or "\nfrom numpy import" in source
 
 
-@pytest.mark.parametrize("name", [name for name in DIFFERENTIABLE if imports_names(name)])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if imports_names(name)])
 def test_names_that_were_imported(name):
     program = load(name)
     remedy = r"ct\.lift_module\(programs_" + name
@@ -174,12 +166,3 @@ def test_names_that_were_imported(name):
         # Names that NumPy dispatches need no help.
         for one, other in zip(leaves(before), leaves(after), strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_is_refused_with_a_remedy(name):
-    program = load(name)
-    ct.lift_module(program)
-    with pytest.raises(TypeError, match=REFUSED[name]):
-        ct.value_and_gradient(program.main, *program.ARGUMENTS)
-    assert program.main(*program.ARGUMENTS) == load(name).main(*program.ARGUMENTS)

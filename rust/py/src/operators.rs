@@ -3,6 +3,7 @@
 
 use cotan::Array;
 use cotan::prim::{Class, Prim};
+use numpy::PyUntypedArray;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyString};
@@ -75,7 +76,8 @@ pub fn binary(
 }
 
 /// What an operator gives for an object that is no operand of ours. One that knows ufuncs is asked as a
-/// ufunc asks it, and one that has none of them is left to its own operators, as by NumPy's arrays.
+/// ufunc asks it; one that has none of them, and a subclass of ndarray, is left to its own operators, as by
+/// NumPy's arrays.
 ///
 /// `spelled` is how the operation is written in NumPy, such as `np.add({0}, {1})`.
 pub fn foreign(
@@ -91,7 +93,8 @@ pub fn foreign(
     let name = spelled
         .strip_prefix("np.")
         .and_then(|text| text.split('(').next());
-    let Some(name) = name.filter(|_| knows) else {
+    let is_array = other.is_instance_of::<PyUntypedArray>();
+    let Some(name) = name.filter(|_| knows && !is_array) else {
         return Ok(py.NotImplemented());
     };
     let ufunc = py.import("numpy")?.getattr(name)?;
