@@ -75,8 +75,7 @@ fn second_derivatives() {
 fn a_traced_program_decomposes_the_matrices_of_each_call() {
     let rhs = matrix();
     let solved = |x: &[Array]| x[0].solve(&rhs)?.sum(..)?.add(&x[0].cholesky()?.sum(..)?);
-    let singular =
-        Array::from_ndarray(&array![[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0; 3]]).unwrap();
+    let singular = Array::zeros(cotan::DType::F64, &[3, 3]).unwrap();
     // What fails on values fails when it runs, so it can be recorded with any.
     let (program, constants) = cotan::trace(solved, &[&singular]).unwrap();
     let run = |a: &Array| {

@@ -211,6 +211,7 @@ impl PyProgram {
     }
 
     /// A program is one, also without equations.
+    #[allow(clippy::unused_self)]
     fn __bool__(&self) -> bool {
         true
     }
