@@ -225,7 +225,7 @@ def _is_operator() -> bool:
     from cotan._lift import running  # noqa: PLC0415
 
     frame: Any = sys._getframe()
-    while frame.f_globals is globals():
+    while frame.f_globals.get("__name__", "").startswith("cotan."):
         frame = frame.f_back
     return running(frame).opname == "BINARY_OP"
 

@@ -17,7 +17,7 @@ _HERE = "scipy.interpolate"
 def _expect_through(name: str, w: Any, s: Any, others: Any = ()) -> None:
     """Refuse what smooths, and arguments that change it."""
     if any_active(others):
-        raise TypeError(f"{name}: only y can be differentiated; hold the rest constant with "
+        raise TypeError(f"{name}: only x and y can be differentiated; hold the rest constant with "
                         "ct.dropgrad")  # fmt: skip
     if w is not None or s is None or plain(s) != 0:
         raise TypeError(
@@ -37,7 +37,7 @@ def InterpolatedUnivariateSpline(
 @lifts(f"{_HERE}.UnivariateSpline")
 def UnivariateSpline(x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3,
                      s: Any = None, ext: Any = 0, check_finite: bool = False) -> Any:  # fmt: skip
-    _expect_through("UnivariateSpline", w, s, (x, bbox))
+    _expect_through("UnivariateSpline", w, s, bbox)
     if any(side is not None for side in bbox) or ext not in {0, "extrapolate"}:
         raise TypeError(
             "UnivariateSpline: bbox= and ext= are not known to cotan; use make_interp_spline"
@@ -50,7 +50,7 @@ def splrep(x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int
            s: Any = None, t: Any = None, full_output: int = 0, per: int = 0,
            quiet: int = 1) -> Any:  # fmt: skip
     s = 0 if s is None and w is None else s
-    _expect_through("splrep", w, s, (x, xb, xe, t))
+    _expect_through("splrep", w, s, (xb, xe, t))
     if task or t is not None or full_output or per or xb is not None or xe is not None:
         raise TypeError("splrep: only x, y, k and s=0 are known to cotan; use make_interp_spline")
     spline = make_interp_spline(x, y, k)

@@ -176,10 +176,20 @@ def test_a_prepared_function_keeps_the_arrays_that_it_met():
         prepared = ct.prepare(f, X)
         for x in (X, X + 0.5):
             np.testing.assert_allclose(prepared(x)[0], slopes(of_a_copy, x), rtol=1e-6)
+    with pytest.raises(TypeError, match=r"make it by np\.array\(c\)"):
+        ct.prepare(of_what_was_met, X)
+    prepared = ct.prepare(lambda x: of_a_copy_by_name(x), X)
+    np.testing.assert_allclose(prepared(X)[0], slopes(of_a_copy, X), rtol=1e-6)
 
 
 def of_a_copy_by_name(x):
     y = np.copy(TABLE)
     for _ in range(3):
         y += x * y
+    return np.sum(y)
+
+
+def of_what_was_met(x):
+    y = TABLE * 1
+    y += x * y
     return np.sum(y)

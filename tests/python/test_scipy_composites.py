@@ -46,6 +46,7 @@ CASES = {
     "of another degree": lambda x: interpolate.UnivariateSpline(T, x, s=0, k=2)([0.3, 2.2]),
     "InterpolatedUnivariateSpline": lambda x: interpolate.InterpolatedUnivariateSpline(T, x)(1.7),
     "at a point that moves": lambda x: interpolate.InterpolatedUnivariateSpline(T, X)(x),
+    "through places that move": lambda x: interpolate.UnivariateSpline(T + 0.1 * x, x, s=0)(2.2),
     "its derivative": lambda x: interpolate.UnivariateSpline(T, x, s=0).derivative()(2.2),
     "splrep": lambda x: interpolate.splev(np.array([1.1, 3.2]), interpolate.splrep(T, x)),
     "its slope": lambda x: interpolate.splev(1.1, interpolate.splrep(T, x), der=1),
