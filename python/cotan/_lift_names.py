@@ -41,7 +41,13 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
     if not new and not gone:
         return
     apart = {*libraries, *sys.stdlib_module_names} - {"__main__"}
-    own = {n: m for n, m in modules.items() if n.partition(".")[0] not in apart}
+
+    def is_own(name: str, module: ModuleType) -> bool:
+        # A library may stand under another name, too.
+        names = name, str(vars(module).get("__name__", name))
+        return not any(n.partition(".")[0] in apart for n in names)
+
+    own = {n: m for n, m in modules.items() if is_own(n, m)}
     for name in new:
         module = modules[name]
         _found[name] = module, _imported(module, stand_in) if name in own else []

@@ -878,3 +878,14 @@ def test_every_complaint_of_a_library_names_the_remedy():
         ct.gradient(module.f, np.arange(3.0))
     ct.lift_module(module)
     np.testing.assert_array_equal(ct.gradient(module.f, np.arange(3.0))[0], [1.0, 2.0, 1.0])
+
+
+def test_a_library_under_another_name_keeps_its_names(monkeypatch):
+    monkeypatch.setitem(sys.modules, "borrowed.numpy", np)
+
+    def f(x):
+        assert vars(np)["asarray"] is before
+        return np.sum(np.asarray([x, 1.0]) / np.sqrt(4))
+
+    before = vars(np)["asarray"]
+    assert ct.gradient(f, 3.0) == (0.5,)
