@@ -178,8 +178,6 @@ def test_a_prepared_function_keeps_the_arrays_that_it_met():
             np.testing.assert_allclose(prepared(x)[0], slopes(of_a_copy, x), rtol=1e-6)
     with pytest.raises(TypeError, match=r"make it by np\.array\(c\)"):
         ct.prepare(of_what_was_met, X)
-    prepared = ct.prepare(lambda x: of_a_copy_by_name(x), X)
-    np.testing.assert_allclose(prepared(X)[0], slopes(of_a_copy, X), rtol=1e-6)
 
 
 def of_a_copy_by_name(x):
