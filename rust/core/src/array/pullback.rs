@@ -13,7 +13,7 @@ use crate::opt::{self, Passes};
 use crate::prim::{Emit, Prim, Site, Var};
 use crate::program::{Builder, FastMap, Lru, Program};
 use crate::sched::{self, Plan, note};
-use crate::transform::{Vjp, split, vjp, vjp_of_influence};
+use crate::transform::{split, vjp};
 
 /// The linear map from cotangents of outputs to cotangents of leaves: a program and the values that
 /// it keeps. Reusable, cheap to clone, independent of the function it came from.
@@ -48,8 +48,6 @@ struct Derived {
     split: OnceLock<Halves>,
     value_and_gradient: OnceLock<Seeded>,
     gradient: OnceLock<Seeded>,
-    /// The same with zeros that stay zero, made when a gradient is not finite.
-    of_influence: OnceLock<Arc<Derived>>,
     /// The same for programs that differ in sites only.
     sited: Mutex<Vec<Arc<Derived>>>,
 }
@@ -152,15 +150,7 @@ impl Derived {
     }
 
     fn new(closed: &Closed, leaves: usize, known: Vec<Var>) -> Result<Arc<Derived>> {
-        Derived::made(&closed.program, leaves, known, vjp)
-    }
-
-    fn made(
-        primal: &Program,
-        leaves: usize,
-        known: Vec<Var>,
-        vjp: fn(&Program, &[bool]) -> Result<Vjp>,
-    ) -> Result<Arc<Derived>> {
+        let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         let derived = vjp(primal, &wrt)?;
         let joint = cut(&derived.program, primal.num_inputs(), &known);
@@ -175,23 +165,8 @@ impl Derived {
             split: OnceLock::new(),
             value_and_gradient: OnceLock::new(),
             gradient: OnceLock::new(),
-            of_influence: OnceLock::new(),
             sited: Mutex::default(),
         }))
-    }
-
-    /// The same, where what has no influence on the result passes on zeros.
-    fn of_influence(&self) -> Result<&Arc<Derived>> {
-        if let Some(found) = self.of_influence.get() {
-            return Ok(found);
-        }
-        let made = Derived::made(
-            &self.primal,
-            self.leaves,
-            self.known.clone(),
-            vjp_of_influence,
-        )?;
-        Ok(self.of_influence.get_or_init(|| made))
     }
 
     /// Value and gradients, or gradients only.
@@ -391,35 +366,8 @@ fn seeded(
         return Ok((Array::call(&seeded.program, &recorded.inputs), slots));
     }
     let inputs = values(&recorded.inputs, interrupted)?;
-    let mut results = sched::run(seeded.plan()?, inputs, interrupted)?;
-    let own = usize::from(with_value);
-    let is_nan = |v: &Value| Ok(kernels::first_found(v, NAN)?.is_some());
-    if any(&results[own..], is_nan)? && !any(&results[..own], is_nan)? && !has_calls(&recorded) {
-        // An infinite derivative met a cotangent of zero, perhaps.
-        let derived = recorded.derived.of_influence()?;
-        let inputs = values(&recorded.inputs, interrupted)?;
-        results = sched::run(derived.seeded(with_value)?.plan()?, inputs, interrupted)?;
-    }
+    let results = sched::run(seeded.plan()?, inputs, interrupted)?;
     Ok((results.into_iter().map(Array::constant).collect(), slots))
-}
-
-const NAN: kernels::Look = kernels::Look {
-    nan: true,
-    inf: false,
-};
-
-fn any(values: &[Value], is: impl Fn(&Value) -> Result<bool>) -> Result<bool> {
-    for value in values {
-        if is(value)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether something is called back, which is not to be called twice.
-fn has_calls(recorded: &Recorded) -> bool {
-    recorded.derived.joint.has_host_calls()
 }
 
 /// The results of a run whose results are looked at.

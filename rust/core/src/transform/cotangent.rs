@@ -29,21 +29,6 @@ impl<'e> Ct<'e> {
         }
     }
 
-    /// With a mask where it is not zero, for a derivative that may be infinite.
-    pub fn where_nonzero(self, partial: &Partial<'e>) -> Ct<'e> {
-        let (Partial::Times(_) | Partial::Over(_)) = partial else {
-            return self;
-        };
-        let nonzero = |v: V<'e>| v.compare(ops::NE, v.number(0.0));
-        match self {
-            Ct::Zero => Ct::Zero,
-            Ct::Dense(v) => Ct::Masked(v, nonzero(v)),
-            Ct::Masked(v, mask) => {
-                Ct::Masked(v, mask.apply(ops::LOGICAL_AND, Params::None, &[nonzero(v)]))
-            }
-        }
-    }
-
     /// The cotangent of an argument whose partial derivative this is. A mask stays outermost.
     pub fn through(self, partial: &Partial<'e>) -> Ct<'e> {
         let apply = |v: V<'e>| match *partial {

@@ -10,4 +10,4 @@ mod vjp;
 pub use batch::vmap;
 pub use jvp::{Jvp, jvp};
 pub use partial::{Split, split};
-pub use vjp::{Vjp, vjp, vjp_of_influence};
+pub use vjp::{Vjp, vjp};

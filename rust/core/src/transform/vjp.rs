@@ -34,17 +34,6 @@ pub struct Vjp {
 
 /// Differentiates a program with respect to the marked inputs.
 pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
-    differentiate(primal, wrt, false)
-}
-
-/// Like [`vjp`], but an element of a cotangent that is zero passes on zero, also where a derivative is
-/// infinite or NaN: what has no influence on the result has none on the gradient. It costs a
-/// comparison for each elementwise primitive, and is for gradients that come out as NaN otherwise.
-pub fn vjp_of_influence(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
-    differentiate(primal, wrt, true)
-}
-
-fn differentiate(primal: &Program, wrt: &[bool], influence: bool) -> Result<Vjp> {
     let inexact = |v: Var| primal.aval(v).dtype.is_inexact();
     let asked: Vec<bool> = wrt
         .iter()
@@ -132,16 +121,10 @@ fn differentiate(primal: &Program, wrt: &[bool], influence: bool) -> Result<Vjp>
                     ..
                 } => {
                     let partial = partials(x, y, i);
-                    if !influence && cts.add_alike(a, ct, &partial, aval_of(a)) {
+                    if cts.add_alike(a, ct, &partial, aval_of(a)) {
                         continue;
                     }
-                    let ct = cts.unpack(ct);
-                    let ct = if influence {
-                        ct.where_nonzero(&partial)
-                    } else {
-                        ct
-                    };
-                    ct.through(&partial)
+                    cts.unpack(ct).through(&partial)
                 }
                 Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
                     let params = primal.params(eqn);
