@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 
 # Programs with derivatives of the first order only; the README says why.
-ONCE = {"psychometrics"}
+ONCE = {"psychometrics", "truss"}
 
 # Values are sums of many terms of either sign, in another order than NumPy's.
 VALUE_TOLERANCE = 1e-9
