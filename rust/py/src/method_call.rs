@@ -4,7 +4,7 @@
 //! recorded the entry by which the interpreter calls one leads here, in a thread that records: where an array
 //! of ours is met, a function of ours computes it; NumPy's own entry is called otherwise. That entry is in
 //! the definition that the method's descriptor points to (`PyMethodDescrObject.d_method`), a field that
-//! has its place in all versions of CPython; it is looked at before it is relied on.
+//! has its place in all versions of `CPython`; it is looked at before it is relied on.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyTupleMethods};
 
 use crate::array::PyArray;
 use crate::lift::{involves, is_lifting};
@@ -28,7 +28,7 @@ type Fast = unsafe extern "C" fn(
     *mut PyObject,
 ) -> *mut PyObject;
 
-/// `PyMethodDef`, as CPython publishes it.
+/// `PyMethodDef`, as `CPython` publishes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Definition {
@@ -222,9 +222,9 @@ unsafe fn computed(
     };
     // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
     let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
-        .map(|names| names.cast_into())
+        .map(Bound::cast_into)
         .transpose()?;
-    let named = names.as_ref().map_or(0, |names| names.len());
+    let named = names.as_ref().map_or(0, PyTupleMethods::len);
     let mut asked = known.always;
     for i in 0..positional + named {
         asked = asked || meets(&item(i))?;

@@ -5,4 +5,4 @@ mod rewrite;
 mod simplify;
 
 pub use lower::{has_composites, inline_rules, lower};
-pub use simplify::{Passes, optimize};
+pub use simplify::{Passes, optimize, without_barriers};

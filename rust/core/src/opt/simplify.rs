@@ -21,8 +21,6 @@ pub struct Passes {
     pub rewrite: bool,
     /// Equations that no output needs are dropped.
     pub dce: bool,
-    /// What barriers keep apart stays apart.
-    pub barriers: bool,
 }
 
 impl Passes {
@@ -31,7 +29,6 @@ impl Passes {
         cse: true,
         rewrite: true,
         dce: true,
-        barriers: true,
     };
 
     /// One of them, by its name.
@@ -40,7 +37,6 @@ impl Passes {
             cse: name == "cse",
             rewrite: name == "rewrite",
             dce: name == "dce",
-            barriers: true,
         };
         Passes::NAMES.contains(&name).then_some(passes)
     }
@@ -51,6 +47,15 @@ impl Passes {
 
 /// Runs passes over a program.
 pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
+    rewritten(program, passes, true)
+}
+
+/// Takes the barriers away, and runs all passes: what they kept apart is put together.
+pub fn without_barriers(program: &Program) -> Result<Program> {
+    rewritten(program, Passes::ALL, false)
+}
+
+fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Program> {
     let needed = if passes.dce {
         program.needed(&vec![true; program.outs.len()])
     } else {
@@ -78,7 +83,7 @@ pub fn optimize(program: &Program, passes: Passes) -> Result<Program> {
             map[var as usize] = builder.complex_literal(dtype, value);
             continue;
         }
-        if prim == ops::BARRIER && !passes.barriers {
+        if prim == ops::BARRIER && !barriers {
             map[var as usize] = args[0];
             continue;
         }

@@ -16,11 +16,7 @@ impl Plan {
         if !has_barriers || plan.calls_back {
             return Ok(plan);
         }
-        let passes = opt::Passes {
-            barriers: false,
-            ..opt::Passes::ALL
-        };
-        let open = Plan::as_written(&opt::optimize(program, passes)?)?;
+        let open = Plan::as_written(&opt::without_barriers(program)?)?;
         Ok(if open.peak() <= plan.peak() {
             open
         } else {
