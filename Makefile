@@ -36,7 +36,7 @@ demo: $(VENV)/.module $(VENV)/.extra-examples
 test: test-rust test-python
 
 test-rust:
-	cargo test --all-features
+	cargo test --workspace --all-features
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples
 	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan

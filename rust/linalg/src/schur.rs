@@ -51,6 +51,10 @@ fn schur(n: usize, a: &[C]) -> Result<(Vec<C>, Vec<C>), Failure> {
         };
         sweep(n, &mut t, &mut z, start, end, shift);
     }
+    // What rotations have left below the diagonal is their rounding.
+    for j in 0..n {
+        t[j * n + j + 1..(j + 1) * n].fill(C::new(0.0, 0.0));
+    }
     Ok((t, z))
 }
 
