@@ -24,6 +24,9 @@ ENVIRONMENT = {
             "RAYON_NUM_THREADS",
         )
     },
+    # Threads of OpenBLAS wait for work in a loop for half a second, which the next one in turn, in
+    # another process, would pay for: its second core is taken meanwhile. 2**20 loops are some ms.
+    "OPENBLAS_THREAD_TIMEOUT": "20",
     "JAX_PLATFORMS": "cpu",
     "JAX_ENABLE_X64": "1",
     "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}",
