@@ -93,10 +93,14 @@ fn state(py: Python<'_>) -> MutexGuard<'static, State> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many modules of programs are looked at before each gradient.
+const NEWEST: usize = 16;
+
 impl State {
-    /// Whether a module of a program is gone, or another one has its name.
+    /// Whether a module of a program is gone, or another one has its name. Of many modules the newest are
+    /// looked at: this is paid for with every gradient.
     fn has_other_programs(&self, modules: &Bound<'_, PyDict>) -> PyResult<bool> {
-        for (name, module) in &self.programs {
+        for (name, module) in self.programs.iter().rev().take(NEWEST) {
             match modules.get_item(name)? {
                 Some(found) if found.is(module) => {}
                 _ => return Ok(true),
