@@ -145,24 +145,26 @@ impl Node {
         inputs: Inputs,
         site: Site,
     ) -> Arc<Node> {
-        let edges = if tag == 0 {
-            Edges::Until(Mutex::new(inputs))
-        } else {
-            Edges::Kept(inputs)
+        // Two places that make a node, so that the inputs are moved once, to where they stay.
+        let made = |edges: Edges| {
+            Arc::new(Node {
+                id: next_id(),
+                op,
+                params,
+                aval,
+                tag,
+                depth,
+                cut,
+                site,
+                edges,
+                value: OnceLock::new(),
+            })
         };
-        let value = OnceLock::new();
-        Arc::new(Node {
-            id: next_id(),
-            op,
-            params,
-            aval,
-            tag,
-            depth,
-            cut,
-            site,
-            edges,
-            value,
-        })
+        if tag == 0 {
+            made(Edges::Until(Mutex::new(inputs)))
+        } else {
+            made(Edges::Kept(inputs))
+        }
     }
 
     pub fn known(value: Value) -> Arc<Node> {
