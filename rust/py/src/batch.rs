@@ -42,7 +42,11 @@ impl Drop for Mapping {
 /// value.
 #[pyfunction]
 pub fn is_mapped(x: &Bound<'_, PyArray>) -> PyResult<bool> {
-    Ok(MAPPING.get() > 0 && x.get().read()?.value().is_none() && x.get().read()?.tag() != 0)
+    if MAPPING.get() == 0 {
+        return Ok(false);
+    }
+    let array = x.get().read()?;
+    Ok(array.value().is_none() && array.tag() != 0)
 }
 
 /// An argument, taken apart if it is a batch.

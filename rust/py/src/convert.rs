@@ -1,5 +1,6 @@
 //! Between NumPy's memory and ours: the `unsafe` code that reads the memory of an ndarray, and hands ours
-//! to a new one. (The other one of the bindings is in `ufunc_call`.)
+//! to a new one. (The others of the bindings are in `ufunc_call` and
+//! `method_call`.)
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};

@@ -374,3 +374,45 @@ pub fn updated<'py>(
     }
     Ok(Some(wrap(py, op.write(&array, &value)?, Rank::Array)?))
 }
+
+/// `x` with `x[key]` replaced by `value`, as a new array.
+#[pyfunction]
+pub fn index_update<'py>(
+    x: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(out) = updated(x, key, value, false)? {
+        return Ok(out);
+    }
+    x.py()
+        .import("cotan._index")?
+        .call_method1("updated", (x, key, value, false))
+}
+
+/// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
+#[pyfunction]
+pub fn index_add<'py>(
+    x: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(out) = updated(x, key, value, true)? {
+        return Ok(out);
+    }
+    x.py()
+        .import("cotan._index")?
+        .call_method1("updated", (x, key, value, true))
+}
+
+/// A value brought to a dtype and shape, as NumPy does in an assignment.
+#[pyfunction]
+#[pyo3(name = "fit")]
+pub fn fitted<'py>(
+    value: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    shape: Vec<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let target = Operand::expect("assignment", target)?;
+    wrap(value.py(), fit(value, target.dtype(), &shape)?, Rank::Array)
+}

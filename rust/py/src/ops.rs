@@ -4,10 +4,9 @@
 use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, normalize_axis, tuple};
 use cotan::prim::{Params, Prim};
 use cotan::{Array, DType, ops};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyTuple};
+use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
 use crate::convert::dtype_from;
@@ -638,129 +637,4 @@ pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         }
         Err(_) => value(x),
     }
-}
-
-/// Notes that a plain array was read by code outside of this module.
-#[pyfunction]
-pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    if let Ok(array) = x.cast::<PyUntypedArray>()
-        && crate::session::is_on()
-        && crate::convert::dtype_of(&array.dtype()).is_ok()
-    {
-        let value = crate::convert::from_ndarray(array, crate::convert::Borrow::Copy)?;
-        crate::session::met(array, &value)?;
-    }
-    Ok(())
-}
-
-/// Whether a function is being prepared in this thread.
-#[pyfunction]
-pub fn is_preparing() -> bool {
-    crate::session::is_on()
-}
-
-/// `x` with `x[key]` replaced by `value`, as a new array.
-#[pyfunction]
-pub fn index_update<'py>(
-    x: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyAny>,
-    value: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(out) = crate::index::updated(x, key, value, false)? {
-        return Ok(out);
-    }
-    x.py()
-        .import("cotan._index")?
-        .call_method1("updated", (x, key, value, false))
-}
-
-/// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
-#[pyfunction]
-pub fn index_add<'py>(
-    x: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyAny>,
-    value: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(out) = crate::index::updated(x, key, value, true)? {
-        return Ok(out);
-    }
-    x.py()
-        .import("cotan._index")?
-        .call_method1("updated", (x, key, value, true))
-}
-
-/// A value brought to a dtype and shape, as NumPy does in an assignment.
-#[pyfunction]
-pub fn fit<'py>(
-    value: &Bound<'py, PyAny>,
-    target: &Bound<'py, PyAny>,
-    shape: Vec<usize>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let target = operand("assignment", target)?;
-    wrap(
-        value.py(),
-        crate::index::fit(value, target.dtype(), &shape)?,
-        Rank::Array,
-    )
-}
-
-/// Names of NumPy's ufuncs and of the primitives that they are.
-#[pyfunction]
-pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let out = PyDict::new(py);
-    for prim in ops::table() {
-        if matches!(prim.0.class, cotan::prim::Class::Elementwise { .. })
-            && let Some(name) = prim
-                .0
-                .numpy
-                .strip_prefix("np.")
-                .and_then(|t| t.split('(').next())
-        {
-            out.set_item(name, prim.name())?;
-        }
-    }
-    Ok(out)
-}
-
-/// One dictionary for each entry of the primitive table: what documentation and tests are made from.
-#[pyfunction]
-pub fn table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    ops::table()
-        .iter()
-        .map(|&prim| crate::table::entry(py, prim))
-        .collect()
-}
-
-/// Applies any primitive of the table to arrays; parameters as they are printed.
-#[pyfunction]
-#[pyo3(signature = (name, *args, **params))]
-pub fn apply<'py>(
-    py: Python<'py>,
-    name: &str,
-    args: &Bound<'py, PyTuple>,
-    params: Option<&Bound<'py, PyDict>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let prim = ops::by_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("there is no primitive named {name}")))?;
-    let mut attributes = Vec::new();
-    for (key, value) in params.into_iter().flat_map(PyDictMethods::iter) {
-        let text = value.str()?.to_string();
-        let text = if value.is_instance_of::<pyo3::types::PyBool>() {
-            text.to_lowercase()
-        } else {
-            text
-        };
-        attributes.push((key.extract::<String>()?, text));
-    }
-    if attributes.is_empty() && matches!(prim.0.class, cotan::prim::Class::Elementwise { .. }) {
-        let arguments: Vec<Bound<'py, PyAny>> = args.iter().collect();
-        return apply_elementwise(py, prim, &arguments.iter().collect::<Vec<_>>());
-    }
-    let params = Params::from_attributes(&attributes).or_raise()?;
-    let arrays: Vec<Array> = args
-        .iter()
-        .map(|a| operand(name, &a))
-        .collect::<PyResult<_>>()?;
-    let inputs: Vec<&Array> = arrays.iter().collect();
-    wrap_result(py, Array::apply(prim, params, &inputs).or_raise()?)
 }

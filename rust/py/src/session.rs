@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use cotan::aval::Kind;
 use cotan::kernels::Value;
 use cotan::{Array, Recording, array};
-use numpy::PyUntypedArray;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::PyArray;
-use crate::convert::{references, same_elements};
+use crate::convert::{Borrow, dtype_of, from_ndarray, references, same_elements};
 use crate::handle::compute;
 
 /// What was noted.
@@ -223,4 +223,23 @@ pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
     if is_on() && array.tag() == 0 {
         note(|noted| noted.handles.push((object.clone().unbind(), array.id())));
     }
+}
+
+/// Whether a function is being prepared in this thread.
+#[pyfunction]
+pub fn is_preparing() -> bool {
+    is_on()
+}
+
+/// Notes that a plain array was read by code outside of this module.
+#[pyfunction]
+pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(array) = x.cast::<PyUntypedArray>()
+        && is_on()
+        && dtype_of(&array.dtype()).is_ok()
+    {
+        let value = from_ndarray(array, Borrow::Copy)?;
+        met(array, &value)?;
+    }
+    Ok(())
 }

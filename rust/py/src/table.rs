@@ -1,8 +1,15 @@
 //! The primitive table as Python data, from which reference pages, stubs and tests are generated.
 
 use cotan::prim::{Class, Cost, Onnx, Params, Prim, Samples, Types, Wgsl};
+use cotan::{Array, ops};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
+
+use crate::array::wrap_result;
+use crate::error::OrRaise;
+use crate::operators::apply_elementwise;
+use crate::scalar::Operand;
 
 /// One entry.
 pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
@@ -113,4 +120,62 @@ fn type_name(types: Types) -> &'static str {
         Types::WholeNumber => "whole number",
         Types::Complex => "complex",
     }
+}
+
+/// Names of NumPy's ufuncs and of the primitives that they are.
+#[pyfunction]
+pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let out = PyDict::new(py);
+    for prim in ops::table() {
+        if matches!(prim.0.class, Class::Elementwise { .. })
+            && let Some(name) = prim
+                .0
+                .numpy
+                .strip_prefix("np.")
+                .and_then(|t| t.split('(').next())
+        {
+            out.set_item(name, prim.name())?;
+        }
+    }
+    Ok(out)
+}
+
+/// One dictionary for each entry of the primitive table: what documentation and tests are made from.
+#[pyfunction]
+pub fn table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    ops::table().iter().map(|&prim| entry(py, prim)).collect()
+}
+
+/// Applies any primitive of the table to arrays; parameters as they are printed.
+#[pyfunction]
+#[pyo3(signature = (name, *args, **params))]
+pub fn apply<'py>(
+    py: Python<'py>,
+    name: &str,
+    args: &Bound<'py, PyTuple>,
+    params: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let prim = ops::by_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no primitive named {name}")))?;
+    let mut attributes = Vec::new();
+    for (key, value) in params.into_iter().flat_map(PyDictMethods::iter) {
+        let text = value.str()?.to_string();
+        let text = if value.is_instance_of::<PyBool>() {
+            text.to_lowercase()
+        } else {
+            text
+        };
+        attributes.push((key.extract::<String>()?, text));
+    }
+    if attributes.is_empty() && matches!(prim.0.class, Class::Elementwise { .. }) {
+        let arguments: Vec<Bound<'py, PyAny>> = args.iter().collect();
+        return apply_elementwise(py, prim, &arguments.iter().collect::<Vec<_>>());
+    }
+    let params = Params::from_attributes(&attributes).or_raise()?;
+    let arrays: Vec<Array> = args
+        .iter()
+        .map(|a| Operand::expect(name, &a)?.array())
+        .collect::<PyResult<_>>()?;
+    let inputs: Vec<&Array> = arrays.iter().collect();
+    wrap_result(py, Array::apply(prim, params, &inputs).or_raise()?)
 }

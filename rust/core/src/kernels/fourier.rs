@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex;
@@ -75,49 +76,46 @@ trait Real: FftNum + Element {
 
     fn complex(len: usize, inverse: bool) -> Result<Arc<dyn Fft<Self>>> {
         Self::plan(len, |plans| {
-            let known = plans.complex.contains_key(&(len, inverse));
-            if !known {
-                room_for_plan::<Self>(len)?;
-            }
-            let plan = plans.complex.entry((len, inverse)).or_insert_with(|| {
+            planned::<Self, _, _>(&mut plans.complex, (len, inverse), len, || {
                 let mut planner = FftPlanner::new();
                 if inverse {
                     planner.plan_fft_inverse(len)
                 } else {
                     planner.plan_fft_forward(len)
                 }
-            });
-            Ok((Arc::clone(plan), !known))
+            })
         })
     }
 
     fn forward(len: usize) -> Result<Arc<dyn RealToComplex<Self>>> {
         Self::plan(len, |plans| {
-            let known = plans.forward.contains_key(&len);
-            if !known {
-                room_for_plan::<Self>(len)?;
-            }
-            let plan = plans
-                .forward
-                .entry(len)
-                .or_insert_with(|| RealFftPlanner::new().plan_fft_forward(len));
-            Ok((Arc::clone(plan), !known))
+            let make = || RealFftPlanner::new().plan_fft_forward(len);
+            planned::<Self, _, _>(&mut plans.forward, len, len, make)
         })
     }
 
     fn inverse(len: usize) -> Result<Arc<dyn ComplexToReal<Self>>> {
         Self::plan(len, |plans| {
-            let known = plans.inverse.contains_key(&len);
-            if !known {
-                room_for_plan::<Self>(len)?;
-            }
-            let plan = plans
-                .inverse
-                .entry(len)
-                .or_insert_with(|| RealFftPlanner::new().plan_fft_inverse(len));
-            Ok((Arc::clone(plan), !known))
+            let make = || RealFftPlanner::new().plan_fft_inverse(len);
+            planned::<Self, _, _>(&mut plans.inverse, len, len, make)
         })
     }
+}
+
+/// A plan for transforms of this length that is there, or a new one; and whether it is new.
+fn planned<T: Real, K: Eq + Hash, P: ?Sized>(
+    plans: &mut HashMap<K, Arc<P>>,
+    key: K,
+    len: usize,
+    make: impl FnOnce() -> Arc<P>,
+) -> Result<(Arc<P>, bool)> {
+    if let Some(plan) = plans.get(&key) {
+        return Ok((Arc::clone(plan), false));
+    }
+    room_for_plan::<T>(len)?;
+    let plan = make();
+    plans.insert(key, Arc::clone(&plan));
+    Ok((plan, true))
 }
 
 /// Sees that there is memory to plan in: a few factors for each element, of up to four times as many

@@ -65,6 +65,17 @@ struct Node {
     row: bool,
 }
 
+impl Node {
+    /// The operation and its operands, where it is a single one on two elements of the space.
+    fn two(&self) -> Option<(LaneOp, [u32; 2])> {
+        let [x, y, NONE] = self.args else {
+            return None;
+        };
+        let op = self.op.filter(|_| !self.row && x != NONE && y != NONE)?;
+        Some((op, [x, y]))
+    }
+}
+
 /// What an instruction does.
 #[derive(Debug, Clone, Copy)]
 enum Work {

@@ -93,30 +93,18 @@ pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) {
         }
     }
     for j in 0..nodes.len() {
-        let Node {
-            op: Some(second),
-            dtype,
-            row: false,
-            args: [x, y, NONE],
-            ..
-        } = nodes[j]
-        else {
+        let Some((second, [x, y])) = nodes[j].two() else {
             continue;
         };
-        if stored[j] || y == NONE {
+        let dtype = nodes[j].dtype;
+        if stored[j] {
             continue;
         }
         for (inner, other, left) in [(x, y, true), (y, x, false)] {
-            let Node {
-                op: Some(first),
-                args: [a, b, _],
-                row: false,
-                ..
-            } = nodes[inner as usize]
-            else {
+            let Some((first, [a, b])) = nodes[inner as usize].two() else {
                 continue;
             };
-            if b == NONE || reads[inner as usize] != 1 {
+            if reads[inner as usize] != 1 {
                 continue;
             }
             if let Some(lane) = lane(first, second, left, dtype) {

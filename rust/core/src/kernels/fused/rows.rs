@@ -104,16 +104,10 @@ pub(super) fn read_rows(nodes: &mut [Node], length: usize) {
         return;
     }
     for j in 0..nodes.len() {
-        let Node {
-            op: Some(op),
-            dtype,
-            row: false,
-            args: [x, y, NONE],
-            ..
-        } = nodes[j]
-        else {
+        let Some((op, [x, y])) = nodes[j].two() else {
             continue;
         };
+        let dtype = nodes[j].dtype;
         for (tile, repeated, turned) in [(x, y, false), (y, x, true)] {
             let Some(Work::Expand(_)) = nodes.get(repeated as usize).and_then(|n| n.work) else {
                 continue;
