@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._decompositions import are_real, constant
+from cotan._decompositions import are_real, constant, real_part
 from cotan._numpy_core import is_array, plain
 
 # Matrices with longer sides keep what our own decomposition chooses: to ask costs as much as that.
@@ -204,7 +204,7 @@ def eigvals(a: Any, w: Any, original: Callable[[Any], Any], always_complex: bool
     else:
         is_real = chosen.dtype.kind != "c"
         w = reordered(w, order(w, chosen))
-    return w.real if is_real else w
+    return real_part(w, w) if is_real else w
 
 
 def eig(
@@ -214,7 +214,8 @@ def eig(
     chosen = asked(original, a)
     if chosen is None:
         is_real = a.dtype.kind != "c" and are_real(w)
-        return w.real if is_real and not always_complex else w, v.real if is_real else v
+        v = real_part(v, w) if is_real else v
+        return real_part(w, w) if is_real and not always_complex else w, v
     by = order(w, chosen[0])
     w, v = reordered(w, by), reordered(v, by, -2)
     v = v if chosen[1].dtype.kind == "c" else v.real

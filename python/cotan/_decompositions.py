@@ -255,6 +255,16 @@ def are_real(w: Any) -> bool:
     return not bool(np.any(np.imag(constant(w)) != 0))
 
 
+def real_part(x: Any, w: Any) -> Any:
+    """Give the real part of what is real, as these eigenvalues are.
+
+    A traced program keeps the dtype, and gives NaN when it meets a matrix that has others.
+    """
+    if not _core.is_tracing():
+        return x.real
+    return _core.where(np.any(np.imag(constant(w)) != 0), np.nan, x.real)
+
+
 def pinv(a: Any, cutoff: Any) -> Any:
     """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero."""
     u, s, vh = (constant(x) for x in svd(constant(a)))

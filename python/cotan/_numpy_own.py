@@ -286,11 +286,24 @@ def _unsigned_subtract(a: Any, b: Any) -> Any:
     return np.float64(width) if np.ndim(width) == 0 and width.dtype.kind == "u" else width
 
 
-# What is written in C, or takes for granted that a result is an ndarray.
+def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
+    """Give NaN as the median of what holds NaN, which sorting has put last."""
+    if data.size == 0:
+        return result
+    last = np.take(data, -1, axis=axis)
+    missing = np.isnan(last)
+    if not _core.is_tracing() and not missing.any():
+        return result
+    return _core.where(missing, last, result)
+
+
+# What is written in C, asks for values that a traced program does not have, or takes for granted
+# that a result is an ndarray.
 INTERNAL |= {
     "_array_converter": Converter,
     "_divide_by_count": _divide_by_count,
     "_lerp": _lerp,
+    "_median_nancheck": _median_nancheck,
     "_unsigned_subtract": _unsigned_subtract,
 }
 

@@ -196,7 +196,7 @@ class Namespace:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = ours(_attribute(self._module, name))
+        value = INTERNAL.get(name) or ours(_attribute(self._module, name))
         setattr(self, name, value)
         return value
 

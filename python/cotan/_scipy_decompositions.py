@@ -234,7 +234,7 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
     if right:
         results.append(v)
     if a.dtype.kind != "c" and dec.are_real(w):
-        results[1:] = [x.real for x in results[1:]]
+        results[1:] = [dec.real_part(x, w) for x in results[1:]]
     return tuple(results)
 
 

@@ -95,6 +95,19 @@ def test_what_is_chosen_by_values_is_refused(f):
     ct.trace(lambda a: f(module, a), ct.const(A))
 
 
+def test_what_numpy_decides_by_values_is_decided_when_the_program_runs():
+    median = ct.trace(lambda x: np.median(x, axis=1), np.ones((2, 3)))
+    x = np.array([[1.0, np.nan, 2.0], [5.0, 3.0, 4.0]])
+    np.testing.assert_array_equal(median(x), [np.nan, 4])
+    values = ct.trace(np.linalg.eigvals, np.diag([1.0, 2.0]))
+    pairs = ct.trace(np.linalg.eig, np.diag([1.0, 2.0]))
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    for found in (values(turn), *pairs(turn)):
+        assert found.dtype == float
+        assert np.isnan(found).all()
+    np.testing.assert_allclose(sorted(values(np.diag([5.0, 3.0]))), [3, 5])
+
+
 def test_functions_of_numpy_that_look_at_values_are_refused():
     for f, x in ((np.unique, XP), (np.bincount, np.array([0, 2, 2])), (np.roots, XP)):
         with pytest.raises(TypeError, match="trace: .* looks at the values"):
