@@ -361,8 +361,8 @@ def lift_module(*modules: ModuleType) -> None:
     r"""Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
 
     They stand for the same functions as before; while something is recorded they know our arrays.
-    Numbers that these modules make of traced scalars (`float(x)`, `np.float64(x)`), which are
-    refused elsewhere, stay traced.
+    Numbers that these modules make of traced scalars (`float(x)`, `np.float64(x)`) stay traced, as
+    they do in imported modules that do not know of cotan; elsewhere they are refused.
 
     Raises `TypeError` for what is no module.
 

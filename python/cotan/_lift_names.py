@@ -3,16 +3,20 @@
 While something is recorded they stand for what knows our arrays, in the modules of `sys.modules`
 that are no library's; afterwards they are what they were. Each costs some time with every
 gradient, so of modules that import all names of another one only those count that their code uses.
+
+In modules that do not know of cotan so do `float`, `complex` and `type`, which nobody imports:
+there `float(x)` can mean nothing but `x` as a number. Afterwards the builtin stands under the name.
 """
 
+import builtins
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from cotan import _core
-from cotan._lift_numbers import codes
+from cotan._lift_numbers import classes_of, codes, unaware
 
 # More names than these are not imported one by one.
 _MANY = 24
@@ -29,6 +33,8 @@ class ImportedName(NamedTuple):
 
 # What was found in modules, by their names; with the module, which may be another one meanwhile.
 _found: dict[str, tuple[ModuleType, list[ImportedName]]] = {}
+# The modules of programs that do not know of cotan, by their names in `sys.modules`.
+_unaware: dict[str, ModuleType] = {}
 
 
 def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
@@ -37,6 +43,7 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
     gone = [n for n, (m, _) in _found.items() if modules.get(n) is not m]
     for name in gone:
         del _found[name]
+        _unaware.pop(name, None)
     new = [n for n in modules if n == "__main__" or n not in _found]
     if not new and not gone:
         return
@@ -51,6 +58,9 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
     for name in new:
         module = modules[name]
         _found[name] = module, _imported(module, stand_in) if name in own else []
+        if name in own:
+            _found[name][1].extend(_classes(name, module, stand_in))
+    unaware(_unaware)
     imported = [entry for _, names in _found.values() for entry in names]
     _core.set_imported(imported, [(n, m) for n, m in own.items() if not _is_installed(m)])
 
@@ -59,6 +69,31 @@ def _is_installed(module: ModuleType) -> bool:
     """Say whether a module is a package's: another one will not come in its place."""
     file = getattr(module, "__file__", None)
     return isinstance(file, str) and bool({"site-packages", "dist-packages"} & {*Path(file).parts})
+
+
+def _classes(
+    name: str, module: ModuleType, stand_in: Callable[[Any], Any]
+) -> Iterator[ImportedName]:
+    """Give the classes of numbers that a module calls which does not know of cotan."""
+    _unaware.pop(name, None)
+    names = vars(module)
+    # Of packages there are many that compute nothing.
+    if _is_installed(module) and not any(_computes(v, stand_in) for v in list(names.values())):
+        return
+    found = classes_of(module)
+    if found is None:
+        return
+    _unaware[name] = module
+    for own, other in found.items():
+        builtin = vars(builtins)[own]
+        if names.setdefault(own, builtin) is builtin:
+            yield ImportedName(names, own, builtin, other)
+
+
+def _computes(value: Any, stand_in: Callable[[Any], Any]) -> bool:
+    if isinstance(value, ModuleType):
+        return vars(value).get("__name__") in ("math", "numpy")
+    return callable(value) and stand_in(value) is not None
 
 
 def _imported(module: ModuleType, stand_in: Callable[[Any], Any]) -> list[ImportedName]:

@@ -1,14 +1,16 @@
 """Classes that make numbers: `float(x)`, `complex(x)`, `np.float64(x)`; and `type(x)`.
 
-Called, they give plain numbers, which nothing follows, so a traced argument is refused. In a module
-that was handed to `ct.lift_module` they give the traced scalar instead, and `type(x)` the class
-that NumPy would have handed out. What is no call (`dtype=np.float64`, `isinstance(x, float)`) means
-the class itself in every case.
+Called, they give plain numbers, which nothing follows, so a traced argument is refused in code that
+knows of cotan. In other modules, and in those that were handed to `ct.lift_module`, they give the
+traced scalar instead, and `type(x)` the class that NumPy would have handed out. What is no call
+(`dtype=np.float64`, `isinstance(x, float)`) means the class itself in every case.
 """
 
+import builtins
 import dis
 import itertools
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Iterable
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,10 @@ from cotan._lifted import NUMBERS
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import asarray
 
-# Names of modules whose calls give traced scalars.
+# Names of modules whose calls give traced scalars: those that were asked for, and those of programs
+# that do not know of cotan.
 _followed: set[str] = set()
+_unaware: set[str] = set()
 
 
 def _of_numpy(name: str) -> None:
@@ -63,6 +67,14 @@ def _type(*args: Any, **kwargs: Any) -> Any:
     return x.__class__ if is_array(x) else type(*args, **kwargs)
 
 
+def _said(original: Any, args: tuple[Any, ...]) -> Any:
+    """Give what an object of the program's says that it is as a number: it may be traced."""
+    if len(args) != 1 or original is type:
+        return None
+    method = getattr(type(args[0]), f"__{original.__name__}__", None)
+    return method(args[0]) if isinstance(method, FunctionType) else None
+
+
 def _class(original: Any, rule: Any) -> Any:
     """Make a class that is the original in all but a call with a traced argument."""
 
@@ -70,8 +82,11 @@ def _class(original: Any, rule: Any) -> Any:
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             if cls is not made:
                 return super().__call__(*args, **kwargs)  # a class that was derived from it
-            if _core.is_lifting() and _core.involves(args, kwargs):
-                return rule(*args, **kwargs)
+            if _core.is_lifting():
+                if _core.involves(args, kwargs):
+                    return rule(*args, **kwargs)
+                if is_array(said := _said(original, args)):
+                    return rule(said)
             return original(*args, **kwargs)
 
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -107,15 +122,45 @@ _CLASSES = {
 def let_follow(module: ModuleType) -> None:
     """Let the calls in a module that make numbers give traced scalars."""
     _followed.add(module.__name__)
-    used = set().union(*map(_calls, codes(module)))
-    for name, stand_in in _CLASSES.items():
-        if name in used and name not in vars(module):
-            setattr(module, name, stand_in)
+    for name in _used(codes(module)):
+        if vars(module).get(name, vars(builtins)[name]) is vars(builtins)[name]:
+            setattr(module, name, _CLASSES[name])
+
+
+def unaware(modules: dict[str, ModuleType]) -> None:
+    """Say which modules of programs do not know of cotan."""
+    _unaware.clear()
+    _unaware.update(str(vars(m).get("__name__")) for m in modules.values())
+
+
+def classes_of(module: ModuleType) -> dict[str, Any] | None:
+    """Give what stands in for the classes that a module calls, by their names.
+
+    None for a module that knows of cotan, where what would drop a gradient is refused.
+    """
+    names = vars(module)
+    if any(_is_ours(value) for value in list(names.values())):
+        return None
+    own = codes(module)
+    if any("cotan" in code.co_names for code in own):
+        return None
+    return {name: _CLASSES[name] for name in _used(own)}
+
+
+def _is_ours(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        home = vars(value).get("__name__")
+    elif isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        home = value.__module__
+    else:
+        return False
+    return isinstance(home, str) and home.partition(".")[0] == "cotan"
 
 
 def is_followed_call(frame: Any) -> bool:
     """Say whether a frame looks a name up for a call that may give a traced scalar."""
-    return frame.f_globals.get("__name__") in _followed and _is_called(frame)
+    name = frame.f_globals.get("__name__")
+    return (name in _followed or name in _unaware) and _is_called(frame)
 
 
 def _is_called(frame: Any) -> bool:
@@ -154,8 +199,13 @@ def codes(module: ModuleType) -> list[CodeType]:
     return found
 
 
-def _calls(code: CodeType) -> set[str]:
-    """Name the classes of numbers that code uses, and whose identity it does not ask for."""
-    steps = itertools.pairwise(dis.get_instructions(code))
-    asked = {before.argval for before, step in steps if step.opname == "IS_OP"}
-    return (set(_CLASSES) & set(code.co_names)) - asked
+def _used(own: Iterable[CodeType]) -> set[str]:
+    """Name the classes that some code uses, and whose identity it does not ask for."""
+    used: set[str] = set()
+    asked: set[str] = set()
+    for code in own:
+        if names := _CLASSES.keys() & set(code.co_names):
+            used |= names
+            steps = itertools.pairwise(dis.get_instructions(code))
+            asked |= {before.argval for before, step in steps if step.opname == "IS_OP"}
+    return used - asked

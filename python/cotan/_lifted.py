@@ -27,7 +27,7 @@ REPLACED: dict[str, dict[str, Callable[..., Any]]] = {}
 METHODS: dict[str, dict[str, Callable[..., Any]]] = {}
 
 # Classes that make numbers (`np.float64(x)`), and the rule for a call of one. A call gives a plain
-# number unless `ct.lift_module` was asked to let the calling module's numbers be followed.
+# number where the calling module knows of cotan, unless `ct.lift_module` was asked for that module.
 NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
 
 # What enters the functions of a module, imported when that module has been.

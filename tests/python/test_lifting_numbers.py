@@ -104,7 +104,7 @@ def l(x): return x * np.int64(x)
 
 @pytest.mark.parametrize("name", "fghijkl")
 def test_numbers_stay_traced_where_it_was_asked_for(name):
-    module = module_of(NUMBERS)
+    module = module_of("import cotan\n" + NUMBERS)
     sys.modules["simulation"] = module
     try:
         if name in "fgk":
@@ -118,8 +118,49 @@ def test_numbers_stay_traced_where_it_was_asked_for(name):
         del sys.modules["simulation"]
 
 
+@pytest.mark.parametrize("name", "fghijkl")
+def test_numbers_stay_traced_in_a_program_that_does_not_know_of_cotan(name):
+    module = module_of(NUMBERS)
+    sys.modules["simulation"] = module
+    try:
+        slope_is_right(getattr(module, name), tolerance=1e-6 if name != "i" else np.inf)
+        assert module.float is float and type(module.f(1)) is float
+        exec("def f(x):\n    import cotan\n    return float(x)", vars(module))
+        sys.modules["simulation"] = other = module_of("")
+        vars(other).update(vars(module))
+        with pytest.raises(TypeError, match="dropgrad"):
+            ct.gradient(other.f, 1.0)
+    finally:
+        del sys.modules["simulation"]
+
+
+CLASSES = """
+import numpy as np
+class Angle:
+    def __init__(self, x): self.x = float(x)
+    def __float__(self): return float(self.x)
+def f(x): return float(Angle(x)) ** 2 + (1.0 if type(x) == float else 5.0 * x)
+def g(x): return np.sum(x) if type(x) is np.ndarray else 0.0
+class Wrong:
+    def __float__(self): return "1"
+def h(x): return x * float(Wrong())
+"""
+
+
+def test_the_class_of_a_traced_value_is_what_numpy_has():
+    module = module_of(CLASSES)
+    sys.modules["simulation"] = module
+    try:
+        assert ct.gradient(module.f, 3.0) == (6.0,)
+        np.testing.assert_array_equal(ct.gradient(module.g, np.ones(2))[0], np.ones(2))
+        with pytest.raises(TypeError, match="returned non-float"):
+            ct.gradient(module.h, 3.0)
+    finally:
+        del sys.modules["simulation"]
+
+
 def test_a_module_that_asks_for_the_class_itself_keeps_it():
-    module = module_of("def f(x): return float(x) if type(x) is float else 0.0")
+    module = module_of("def f(x): return type(x) is float\ndef g(x): return float(x)")
     ct.lift_module(module)
     assert not hasattr(module, "float")
 
