@@ -1,5 +1,6 @@
 """What NumPy does not dispatch: making arrays of numbers and shapes, and converting to them."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -133,6 +134,12 @@ def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
     return np.nditer(plain(op), *args, **kwargs)
 
 
+def _elements(value: Any) -> Any:
+    """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
+    followed = _core.involves((value,), {})
+    return _asarray(value) if followed else np.asarray(plain(value), object)
+
+
 def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
     if kwargs or self.excluded:
@@ -146,19 +153,21 @@ def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 @lifts_method("numpy.vectorize", "__call__", always=True)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a function for every element, and put its results together."""
-    if not _core.involves(args, kwargs):
-        try:
-            return inspect.unwrap(type(self).__call__)(self, *args, **kwargs)
-        except TypeError as error:
-            # Traced values may come from what the function closes over.
-            if "would drop the gradient" not in str(error):
-                raise
+    """Call a function for every element, and put its results together.
+
+    They may be traced whatever the arguments are, by what the function closes over.
+    """
+    by_numpy = inspect.unwrap(type(self).__call__)
+    if self.pyfunc is np._NoValue:
+        return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
     if self.signature is not None:
+        if not _core.involves(args, kwargs):
+            with contextlib.suppress(TypeError, ValueError):
+                return by_numpy(self, *args, **kwargs)
         return _with_signature(self, args, kwargs)
     fixed = set(self.excluded or ())
     named: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-    arrays = {key: _asarray(value) for key, value in named.items() if key not in fixed}
+    arrays = {key: _elements(value) for key, value in named.items() if key not in fixed}
     shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
     if 0 in shape and not self.otypes:
         raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
@@ -173,7 +182,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     columns = [list(c) for c in zip(*results, strict=True)] if several else [results]
     dtypes = list(self.otypes or ()) or [None] * len(columns)
     joined = [
-        _array(c, d).reshape(shape)[()] if c else np.zeros(shape, d)
+        _array(c, d).reshape(shape) if c else np.zeros(shape, d)
         for c, d in zip(columns, dtypes, strict=True)
     ]
     return tuple(joined) if several else joined[0]

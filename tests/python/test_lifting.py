@@ -486,6 +486,29 @@ def test_a_vectorized_function_of_what_it_closes_over():
     assert counts == (2.0,)
 
 
+def test_a_vectorized_function_is_called_as_numpy_calls_it():
+    class Step:
+        def __init__(self, height):
+            self.height, self.called = height, 0
+
+        def at(self, t):
+            self.called += 1
+            return self.height if t > 1.0 else 0.0
+
+    def f(x, t):
+        step = Step(x)
+        y = np.vectorize(Step.at, otypes=[float])(step, t)
+        assert step.called == np.size(t) and isinstance(y, np.ndarray) and y.shape == np.shape(t)
+        return np.sum(y)
+
+    assert ct.gradient(lambda x: f(x, 1.5), 3.0) == (1.0,)
+    assert ct.gradient(lambda x: f(x, [0.5, 1.5, 2.0]), 3.0) == (2.0,)
+    kinds = lambda x: np.vectorize(lambda a, b: b * (type(a) is int) * (type(b) is float))
+    assert ct.gradient(lambda x: x * kinds(x)([1, 2], 1.5).sum(), 3.0) == (3.0,)
+    with pytest.raises(ZeroDivisionError):
+        ct.gradient(lambda x: x * np.vectorize(lambda a: 1.0 / a)([0.0]).sum(), 3.0)
+
+
 def test_iterators_over_memory():
     made = []
 
