@@ -46,7 +46,9 @@ PROVIDERS = {
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
-    "scipy.interpolate": ["cotan._scipy_interpolate", "cotan._scipy_splines"],
+    "scipy.interpolate": [
+        *("cotan._scipy_interpolate", "cotan._scipy_splines", "cotan._scipy_surfaces"),
+    ],
     "scipy.linalg": [
         *("cotan._scipy_linalg", "cotan._scipy_bands", "cotan._scipy_decompositions"),
         *("cotan._scipy_equations", "cotan._scipy_forms", "cotan._scipy_matfuncs"),

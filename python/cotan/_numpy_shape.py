@@ -315,6 +315,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **_: 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     del order, subok
+    if not is_array(a):
+        return _core.array(a)  # a list, with arrays of ours in it
     # Of a scalar, too, an array.
     return a.copy() if a._rank == "array" else a[...]
 

@@ -18,6 +18,10 @@ def made(x):
     return np.outer(x, T) + np.diag(x + 1)
 
 
+PLACES = np.array([0.2, 1.3, 3.6])
+SURFACE = interpolate.RectBivariateSpline(T, T / 2, made(X), s=0.5)
+ROUGH = interpolate.bisplrep(*np.meshgrid(T, T, indexing="ij"), made(X), s=1.0)
+
 CASES = {
     "cosm": lambda x: linalg.cosm(made(x) * 0.3),
     "sinm": lambda x: linalg.sinm(made(x) * 0.3),
@@ -50,6 +54,20 @@ CASES = {
     "its derivative": lambda x: interpolate.UnivariateSpline(T, x, s=0).derivative()(2.2),
     "splrep": lambda x: interpolate.splev(np.array([1.1, 3.2]), interpolate.splrep(T, x)),
     "its slope": lambda x: interpolate.splev(1.1, interpolate.splrep(T, x), der=1),
+    "RectBivariateSpline": lambda x: interpolate.RectBivariateSpline(T, T, made(x))(PLACES, 1.3),
+    "of other degrees": lambda x: interpolate.RectBivariateSpline(T, T, made(x), kx=1, ky=2).ev(
+        PLACES, PLACES[::-1]
+    ),
+    "over places that move": lambda x: interpolate.RectBivariateSpline(T + 0.1 * x, T, made(X))(
+        PLACES, PLACES
+    ),
+    "a surface at points that move": lambda x: SURFACE(x, x[::-1], grid=False),
+    "on a grid that moves": lambda x: SURFACE(np.sort(x), T / 2 + x[0]),
+    "its slopes": lambda x: SURFACE.ev(x, x[::-1], dx=1, dy=1),
+    "at one point": lambda x: SURFACE(x[0], x[1])[0, 0],
+    "beyond its ends": lambda x: SURFACE(x - 2.0, x[::-1] + 2.0, grid=False),
+    "bisplev": lambda x: interpolate.bisplev(np.sort(x), x[2], ROUGH, dy=1),
+    "bisplev at one point": lambda x: interpolate.bisplev(x[1], x[2], ROUGH),
     "tree of points that move": lambda x: spatial.KDTree(np.outer(x, T)).query(x, k=2)[0],
     "compiled tree": lambda x: spatial.cKDTree(np.outer(x, T)).query([[0.1] * 5, [2.0] * 5])[0],
     "asked about points that move": lambda x: spatial.cKDTree(made(X)).query(made(x) + 0.1)[0],
@@ -89,7 +107,8 @@ def test_values_and_gradients(name):
         (lambda x: linalg.eig_banded(np.vstack([x, x]), lower=True), r"np\.linalg\.eigh"),
         (lambda x: interpolate.UnivariateSpline(T, x), "s=0"),
         (lambda x: interpolate.splrep(T, x, s=1.0), "s=0"),
-        (lambda x: interpolate.RectBivariateSpline(T, T, made(x)), "RegularGridInterpolator"),
+        (lambda x: interpolate.RectBivariateSpline(T, T, made(x), s=1.0), "s=0"),
+        (lambda x: interpolate.SmoothBivariateSpline(x, T, T), "RegularGridInterpolator"),
         (lambda x: spatial.ConvexHull(made(x)[:, :2]), "points themselves"),
         (lambda x: spatial.Delaunay(made(x)[:, :2]), "points themselves"),
     ],
