@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_names import follow
 from cotan._lift_numbers import is_followed_call, let_follow
@@ -113,21 +114,7 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
     if owner.__flags__ & _IMMUTABLE:
         return  # compiled in this version
     for name, rule in methods.items():
-        original = inspect.getattr_static(owner, name)
-        if getattr(original, "__globals__", None) is not globals():
-            setattr(owner, name, _method(original, rule))
-
-
-def _method(original: Any, rule: Callable[..., Any]) -> Any:
-    always = rule in ALWAYS
-
-    @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if _core.is_lifting() and (always or _core.involves(args, kwargs)):
-            return rule(*args, **kwargs)
-        return original(*args, **kwargs)
-
-    return method
+        lead(owner, name, inspect.getattr_static(owner, name), rule, rule in ALWAYS)
 
 
 def _missing(module: Any, name: str) -> Any:

@@ -22,6 +22,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cotan import _core
+from cotan._led import unlifted
 from cotan._lifted import ALWAYS, LIFTED, lifts, lifts_method
 from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, plain
 from cotan._subclass import expect_unmasked
@@ -242,6 +243,7 @@ _OWN_CLASSES: set[type] = set()
 
 def bound(function: FunctionType) -> Callable[..., Any]:
     """Give a function of a library's with our names in place of its own."""
+    function = unlifted(function)
     if id(function) not in _BOUND:
         names = function.__globals__
         cells = [CellType() for _ in function.__closure__ or ()]
@@ -364,12 +366,6 @@ class Adopted:
         raise TypeError(
             f"{type(self._instance).__name__}: {name} is set by code that is being differentiated"
         )
-
-
-def unlifted(method: Any) -> Any:
-    """Give a method of a class as the library has it."""
-    made_here = getattr(method, "__globals__", {}).get("__name__") == "cotan._lift"
-    return method.__wrapped__ if made_here else method
 
 
 def adopts(*names: str) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import inverse
+from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
-from cotan._own import found, refuses, runs, unlifted
+from cotan._own import found, refuses, runs
 
 _HERE = "scipy.spatial.distance"
 

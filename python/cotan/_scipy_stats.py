@@ -14,10 +14,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import hosted, inverse
+from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_followed, plain
 from cotan._numpy_own import asarray
-from cotan._own import Adopted, found, runs, stands_for, unlifted
+from cotan._own import Adopted, found, runs, stands_for
 
 _HERE = "scipy.stats"
 

@@ -2,16 +2,24 @@
 
 import array
 import collections
+import functools
+import inspect
 import json
 import sys
 import threading
 
 import numpy as np
 import pytest
+from scipy import interpolate, stats
 
 import cotan as ct
 
 TABLE = np.array([[1.0, 2.0], [3.0, 5.0]])
+SHIFTED = functools.partial(stats.norm.logpdf, loc=0.2)
+# Bound before anything is recorded, as programs do.
+N = stats.norm.cdf
+DENSITY = stats.norm(0.1, 2.0).pdf
+CUBIC = interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 2.0]).__call__
 GENERATOR = np.random.default_rng(0)
 
 
@@ -136,3 +144,24 @@ def test_what_needs_plain_numbers_says_what_to_write():
         ct.gradient(lambda x: x * len(json.dumps({"a": x})), 1.0)
     with pytest.raises(TypeError, match="asarray"):
         ct.gradient(lambda x: x * memoryview(np.zeros(2)).nbytes, 1.0)
+
+
+class Pricer:
+    n = stats.norm.pdf
+
+    def __init__(self):
+        self.N = stats.norm.cdf
+
+
+def test_methods_that_a_program_bound_before():
+    signature = inspect.signature(N)
+
+    def price(x, law=stats.t.cdf):
+        return N(x) + Pricer.n(x) + Pricer().N(2 * x) + law(x, 4.0) + SHIFTED(x)
+
+    slope_is_right(price)
+    slope_is_right(lambda x: DENSITY(x) + sum(map(N, [x, 2 * x])))
+    slope_is_right(lambda x: CUBIC(x))
+    assert inspect.signature(N) == signature
+    assert N(x=0.3, loc=1.0) == stats.norm.cdf(-0.7)
+    assert type(stats.norm).cdf.__name__ == "cdf"

@@ -1,0 +1,61 @@
+"""Methods of libraries' classes that lead to a rule of ours, wherever a program has bound them.
+
+`N = norm.cdf` keeps the function that the class has then, not its name; so this very function gets
+other code while its identity stays, and what it was lives on as a copy.
+"""
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from cotan import _core
+
+_PLACE = "where the method is"
+
+
+def _led(*args: Any, **kwargs: Any) -> Any:
+    method: Any = "where the method is"
+    return method(*args, **kwargs)
+
+
+def leads(original: Any, rule: Callable[..., Any], always: bool) -> Any:
+    """Make a method that calls a rule while something is recorded, and the original otherwise."""
+
+    @functools.wraps(original)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if _core.is_lifting() and (always or _core.involves(args, kwargs)):
+            return rule(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return method
+
+
+def lead(owner: type, name: str, original: Any, rule: Callable[..., Any], always: bool) -> None:
+    """Let a class have a method that leads to a rule."""
+    if is_led(original):
+        return
+    own = name in vars(owner) and type(original) is FunctionType
+    if not own or original.__closure__ is not None:
+        setattr(owner, name, leads(original, rule, always))
+        return
+    copy = FunctionType(original.__code__, original.__globals__, original.__name__)
+    copy.__defaults__, copy.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
+    functools.update_wrapper(copy, original)
+    del copy.__wrapped__
+    method = leads(copy, rule, always)
+    code = _led.__code__
+    constants = tuple(method if c == _PLACE else c for c in code.co_consts)
+    # For `inspect.signature`, too, which would see arguments of any kind.
+    original.__wrapped__ = copy  # type: ignore[attr-defined]
+    original.__code__ = code.replace(co_consts=constants, co_name=original.__name__)
+
+
+def is_led(method: Any) -> bool:
+    code = getattr(method, "__code__", None)
+    return code is not None and code.co_filename == __file__
+
+
+def unlifted(method: Any) -> Any:
+    """Give a method of a class as the library has it."""
+    return method.__wrapped__ if is_led(method) else method
