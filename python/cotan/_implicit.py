@@ -21,13 +21,26 @@ class Watched:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._at: Any = None
         self.seen = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        at = args[0] if args else None
+        # Solvers change their vectors in place.
+        self._at = at.copy() if type(at) is np.ndarray else at
         y = self._function(*args, **kwargs)
         if any_active(y):
             self.seen = True
         return plain_items(y)
+
+    def leave(self, found: Any, args: tuple[Any, ...] = ()) -> None:
+        """Call the function a last time, where the solver did so, with what it depends on followed.
+
+        What it keeps, such as the curve that it is to make agree with a price, has the derivatives
+        of the solution then.
+        """
+        if np.shape(self._at) == np.shape(found):
+            self._function(valued(self._at, found), *args)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)

@@ -59,10 +59,12 @@ def _slope(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # Equations in one variable
 
 
-def _scalar(name: str, function: Any, args: Any, root: Any) -> Any:
+def _scalar(name: str, function: Any, args: Any, root: Any, watch: Watched) -> Any:
     more = _more(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
-    return solution(f"{_HERE}.{name}", equation, np.array([float(root)]))[0]
+    y = solution(f"{_HERE}.{name}", equation, np.array([float(root)]))[0]
+    watch.leave(y, more)
+    return y
 
 
 def _bracketed(name: str) -> None:
@@ -77,9 +79,9 @@ def _bracketed(name: str) -> None:
             return result
         if isinstance(result, tuple):
             root, report = result
-            report.root = _scalar(name, f, args, root)
+            report.root = _scalar(name, f, args, root, function)
             return report.root, report
-        return _scalar(name, f, args, result)
+        return _scalar(name, f, args, result, function)
 
 
 def plain_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -104,10 +106,10 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
         return result
     root, *report = result if isinstance(result, tuple) else (result,)
     if np.ndim(root) == 0:
-        y = _scalar("newton", func, args, root)
+        y = _scalar("newton", func, args, root, function)
     else:
         # Many equations in one variable each.
-        y = solution(f"{_HERE}.newton", _with(func, args), root)
+        y = _root("newton", func, args, root, function)
     return (y, *report) if report else y
 
 
@@ -121,7 +123,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     if function.seen or any_active(args):
         # A function may give its derivatives, too.
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
-        result.root = _scalar("root_scalar", value, args, result.root)
+        result.root = _scalar("root_scalar", value, args, result.root, function)
     return result
 
 
@@ -140,7 +142,9 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
         return (v - stacked(func(v, *_more(args)))).reshape(-1)
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
-    return _core.reshape(flat, shape)
+    y = _core.reshape(flat, shape)
+    function.leave(y, _more(args))
+    return y
 
 
 # --------------------------------------------------------------------------------------------------
@@ -157,12 +161,14 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     )  # fmt: skip
     if function.seen or any_active(args):
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
-        result.x = _root("root", value, args, result.x)
+        result.x = _root("root", value, args, result.x, function)
     return result
 
 
-def _root(name: str, fun: Any, args: Any, x: Any) -> Any:
-    return solution(f"{_HERE}.{name}", _with(fun, args), x)
+def _root(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
+    y = solution(f"{_HERE}.{name}", _with(fun, args), x)
+    watch.leave(y, _more(args))
+    return y
 
 
 @lifts(f"{_HERE}.fsolve", always=True)
@@ -176,8 +182,8 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
     if not function.seen and not any_active(args):
         return result
     if full_output:
-        return (_root("fsolve", func, args, result[0]), *result[1:])
-    return _root("fsolve", func, args, result)
+        return (_root("fsolve", func, args, result[0], function), *result[1:])
+    return _root("fsolve", func, args, result, function)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -290,6 +296,7 @@ def _fmin(name: str) -> None:
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         y = _minimum(name, _with(f, more), x)
+        function.leave(y, _more(more))
         return (y, *report) if report else y
 
 
@@ -336,7 +343,9 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         return result
     call = _with(func, args)
     cost = lambda x: 0.5 * _core.sum(_core.square(stacked(call(x)).reshape(-1)))  # noqa: E731
-    return (_minimum("leastsq", cost, result[0]), *result[1:])
+    x = _minimum("leastsq", cost, result[0])
+    function.leave(x, _more(args))
+    return (x, *result[1:])
 
 
 @lifts(f"{_HERE}.curve_fit", always=True)

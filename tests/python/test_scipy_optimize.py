@@ -202,3 +202,34 @@ def test_what_is_no_solution_is_refused():
         return np.sum(optimize.minimize(loss, np.zeros(2), tol=1e-12).x)
 
     np.testing.assert_allclose(ct.gradient(late, np.array([1.0, 2.0]))[0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda f: optimize.brentq(f, 0.3, 4.0, args=(1.5,)),
+        lambda f: optimize.newton(f, 1.3, args=(1.5,)),
+        lambda f: optimize.root_scalar(f, args=(1.5,), x0=1.3),
+        lambda f: optimize.fsolve(f, [1.3], args=(1.5,)),
+        lambda f: optimize.root(f, [1.3], args=(1.5,)),
+        lambda f: optimize.fixed_point(lambda q: q - 0.2 * f(q, 1.5), 1.3),
+        lambda f: optimize.leastsq(lambda q: f(q, 1.5), [1.3]),
+    ],
+)
+def test_what_an_equation_keeps_follows_the_solution(solve):
+    class Curve:
+        def __init__(self):
+            self.factors = np.ones(3)
+
+    def f(price):
+        curve = Curve()
+
+        def residual(q, spread):
+            # The solver's result is not used: the curve has it.
+            curve.factors[1] = curve.last = q if np.ndim(q) == 0 else q[0]
+            return q**2 - price * spread
+
+        solve(residual)
+        return np.sum(curve.factors * np.array([1.0, 2.0, 3.0])) + curve.last
+
+    check(f, 2.0, value_rtol=0, **{k: v for k, v in CLOSE.items() if k != "value_rtol"})
