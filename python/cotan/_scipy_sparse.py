@@ -13,10 +13,11 @@ import numpy as np
 from cotan import _core
 from cotan._hosted import conj, hosted, linear
 from cotan._implicit import plain_items
+from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
-from cotan._own import found, refuses, unlifted
+from cotan._own import found, refuses
 
 _HERE = "scipy.sparse"
 _BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
@@ -182,9 +183,6 @@ def _added(matrix: Any, places: Any, values: Any) -> Any:
 
 for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
     _lift_init(f"{_HERE}.{_base}")
-
-refuses("make the elements with coo_array((values, (rows, columns)))", f"{_HERE}.block_array",
-        f"{_HERE}.bmat", f"{_HERE}.hstack", f"{_HERE}.vstack")  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
 # Equations

@@ -53,6 +53,63 @@ def _changed(matrix: Any, change: Callable[[Any], Any]) -> Any:
     return result
 
 
+def _stacking(name: str) -> None:
+    """Stack matrices as SciPy stacks numbers in the place of their values."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        original = found(f"{_HERE}.{name}")
+        if not _any_followed(blocks):
+            return original(blocks, *args, dtype=dtype, **kwargs)
+        values: list[Any] = [np.zeros(1)]
+        result = original(_numbered(blocks, values), *args, **kwargs)
+        values = [asarray(v) for v in values]
+        kind = np.result_type(*values[1:]) if dtype is None else dtype
+        joined = np.concatenate([_core.asarray(v, kind) for v in values])
+        result.data = joined[np.asarray(result.data).astype(np.int64)]
+        return result
+
+
+def _is_nest(blocks: Any) -> bool:
+    is_table = isinstance(blocks, np.ndarray) and blocks.dtype.kind == "O"
+    return is_table or isinstance(blocks, (list, tuple))
+
+
+def _any_followed(blocks: Any) -> bool:
+    if _is_nest(blocks):
+        return any(map(_any_followed, blocks))
+    return is_array(blocks) or is_followed_inside(blocks)
+
+
+def _holds_matrices(block: Any) -> bool:
+    return _is_nest(block) and any(
+        b is None or hasattr(b, "tocoo") or _holds_matrices(b) for b in block
+    )
+
+
+def _numbered(block: Any, values: list[Any]) -> Any:
+    """Give blocks whose elements are the positions of their values in a list that goes on."""
+    if block is None:
+        return None
+    if _holds_matrices(block):
+        return [_numbered(b, values) for b in block]
+    if not hasattr(block, "tocoo"):
+        dense = asarray(block)
+        dense = dense.reshape((1,) * (2 - dense.ndim) + dense.shape)
+        row, column = (i.reshape(-1) for i in np.indices(dense.shape))
+        block = found(f"{_HERE}.coo_array")((np.ones(row.size), (row, column)), shape=dense.shape)
+        own = dense.reshape(-1)
+    else:
+        row, column, own = _summed(block)
+    start = sum(v.size for v in values)
+    values.append(own)
+    return _coo(block, np.arange(start, start + row.size, dtype=float), (row, column), block.shape)
+
+
+for _name in ("block_array", "block_diag", "bmat", "hstack", "vstack"):
+    _stacking(_name)
+
+
 def _when_followed(rule: Callable[..., Any], *names: str) -> None:
     """Enter what methods do when one of the matrices is followed."""
     for name in names:

@@ -117,3 +117,19 @@ def test_writes_name_a_remedy(make):
         return x * a.sum()
 
     assert ct.gradient(g, 2.0) == (1.0,)
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+def test_stacked(kind):
+    other = OTHER if kind == "array" else sparse.csr_matrix(OTHER)
+    a = lambda v: made(v, kind, "csr")
+    for f in (
+        lambda v: sparse.hstack([a(v), other, a(2 * v)]),
+        lambda v: sparse.vstack([sparse.hstack([a(v), other]), other[:, [0] * 8]], "csr"),
+        lambda v: sparse.bmat([[a(v), None], [other.T, 3 * a(v)]], format="csc"),
+        lambda v: sparse.block_diag((a(v), other, [[1.0, v[0]]])),
+        lambda v: sparse.block_diag([np.diag(v), other]),
+    ):
+        check(lambda v, f=f: f(v).toarray(), V, second=True)
+    system = lambda v: sparse.bmat([[a(v) + other, other.T], [other, -a(v)]], format="csc")
+    check(lambda v: linalg.spsolve(system(v), np.arange(8.0)), V)
