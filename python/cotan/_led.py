@@ -42,12 +42,12 @@ def lead(owner: type, name: str, original: Any, rule: Callable[..., Any], always
     copy = FunctionType(original.__code__, original.__globals__, original.__name__)
     copy.__defaults__, copy.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
     functools.update_wrapper(copy, original)
-    del copy.__wrapped__
+    copy.__dict__.pop("__wrapped__")
     method = leads(copy, rule, always)
     code = _led.__code__
     constants = tuple(method if c == _PLACE else c for c in code.co_consts)
     # For `inspect.signature`, too, which would see arguments of any kind.
-    original.__wrapped__ = copy  # type: ignore[attr-defined]
+    original.__wrapped__ = copy
     original.__code__ = code.replace(co_consts=constants, co_name=original.__name__)
 
 
