@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._implicit import valued
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
+from cotan._numpy_own import asarray
+from cotan._own import found
 from cotan._scipy_interpolate import make_interp_spline
 
 _HERE = "scipy.interpolate"
@@ -38,11 +41,70 @@ def InterpolatedUnivariateSpline(
 def UnivariateSpline(x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3,
                      s: Any = None, ext: Any = 0, check_finite: bool = False) -> Any:  # fmt: skip
     _expect_through("UnivariateSpline", w, s, bbox)
-    if any(side is not None for side in bbox) or ext not in {0, "extrapolate"}:
-        raise TypeError(
-            "UnivariateSpline: bbox= and ext= are not known to cotan; use make_interp_spline"
-        )
-    return make_interp_spline(x, y, k)
+    if any(side is not None for side in bbox):
+        raise TypeError("UnivariateSpline: bbox= is not known to cotan; use make_interp_spline")
+    return _Fitted(make_interp_spline(x, y, k), _EXTENSIONS[ext])
+
+
+_EXTENSIONS = {name: i for i, name in enumerate(("extrapolate", "zeros", "raise", "const"))}
+_EXTENSIONS |= {i: i for i in range(4)}  # type: ignore[misc]
+
+
+class _Fitted:
+    """What `UnivariateSpline` gives: a spline, and what it is outside of its interval."""
+
+    def __init__(self, spline: Any, ext: int) -> None:
+        self._spline, self.ext = spline, ext
+
+    def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
+        mode = self.ext if ext is None else _EXTENSIONS[ext]
+        x = asarray(x)
+        low, high = self._ends()
+        outside = (plain(x) < low) | (plain(x) > high)
+        if mode == 0 or not np.any(outside):
+            return self._spline(x, nu)
+        if mode == 2:
+            raise ValueError(f"UnivariateSpline: x is not between {low:.6g} and {high:.6g}")
+        value = self._spline(np.clip(x, low, high), nu)
+        return value if mode == 3 else np.where(outside, 0.0, value)
+
+    def _ends(self) -> tuple[float, float]:
+        k = self._spline.k
+        knots = plain(self._spline.t)
+        return float(knots[k]), float(knots[-k - 1])
+
+    def derivative(self, n: int = 1) -> Any:
+        return _Fitted(self._spline.derivative(n), 1 if self.ext == 3 else self.ext)
+
+    def antiderivative(self, n: int = 1) -> Any:
+        return _Fitted(self._spline.antiderivative(n), self.ext)
+
+    def derivatives(self, x: Any) -> Any:
+        return np.stack([self(x, nu) for nu in range(self._spline.k + 1)])
+
+    def integral(self, a: Any, b: Any) -> Any:
+        """Integrate; the spline is zero outside of its interval."""
+        whole = self._spline.antiderivative()
+        low, high = self._ends()
+        return (whole(np.clip(b, low, high)) - whole(np.clip(a, low, high)))[()]
+
+    def roots(self) -> Any:
+        constant = self._spline
+        tck = plain(constant.t), np.append(plain(constant.c), np.zeros(constant.k + 1)), constant.k
+        # What SciPy says of other degrees than three it says here.
+        at = found(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
+        slope = _core.dropgrad(self._spline(at, 1))
+        return valued(at, at - self._spline(at) / slope)
+
+    def get_coeffs(self) -> Any:
+        return self._spline.c
+
+    def get_knots(self) -> Any:
+        k = self._spline.k
+        return self._spline.t[k : self._spline.t.shape[0] - k]
+
+    def get_residual(self) -> float:
+        return 0.0
 
 
 @lifts(f"{_HERE}.splrep")

@@ -134,6 +134,25 @@ def test_more_of_b_splines():
         )
 
 
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_what_splines_of_fitpack_offer(k):
+    make = lambda y, **options: interpolate.InterpolatedUnivariateSpline(X, y, k=k, **options)
+    for ext in (0, 1, 3, "const", "zeros"):
+        check(lambda y, ext=ext: make(y, ext=ext)(BEYOND), Y)
+        check(lambda y, at, ext=ext: make(y)(at, ext=ext), Y, BEYOND)
+        check(lambda y, ext=ext: make(y, ext=ext).derivative()(BEYOND), Y)
+    with pytest.raises(ValueError, match="not between"):
+        ct.gradient(lambda y: np.sum(make(y, ext=2)(BEYOND)), Y)
+    check(lambda y: make(y).derivative(n=1)(AT), Y)
+    check(lambda y: make(y).derivatives(1.3), Y)
+    check(lambda y, a: make(y).integral(a, 3.3) + make(y).integral(9.0, a), Y, 0.4)
+    check(lambda y: make(y).antiderivative()(AT), Y)
+    check(lambda y: make(y).get_coeffs() + make(y).get_residual(), Y)
+    check(lambda y: make(y).get_knots() * make(y)(0.3), Y)
+    if k == 3:
+        check(lambda y: make(y).roots(), Y)
+
+
 @pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "cubic", "pchip"])
 def test_grids(method):
     grid = (np.linspace(0, 1, 5), np.array([0.0, 0.4, 1.0, 1.3, 2.0]))
