@@ -143,3 +143,26 @@ def test_states_and_even_windows(f):
 
 
 SECTIONS = signal.butter(4, 0.3, output="sos")
+
+
+WAVES = np.sin(0.4 * np.arange(40)) * np.linspace(1, 2, 40) + 0.2 * RNG.normal(size=40)
+
+
+def test_peaks():
+    def measured(x):
+        peaks, found = signal.find_peaks(
+            x, height=0.2, threshold=0.0, distance=3, prominence=0.1, width=0.2, rel_height=0.6
+        )
+        assert type(peaks) is np.ndarray
+        assert peaks.size > 2
+        return [found[name] for name in sorted(found) if not name.endswith("bases")]
+
+    def widths(x):
+        peaks, _ = signal.find_peaks(x, prominence=0.3)
+        prominences = signal.peak_prominences(x, peaks)
+        return [signal.peak_widths(x, peaks, 0.4), signal.peak_widths(x, peaks, 0.9, prominences)]
+
+    check(lambda x: np.concatenate(measured(x)), WAVES)
+    check(lambda x: np.stack([np.stack(w) for w in widths(x)]), WAVES)
+    check(lambda x: x[signal.argrelextrema(x, np.greater)], WAVES)
+    check(lambda x: x[signal.argrelmax(x, order=2)] + x[signal.find_peaks_cwt(x, [3])[0]], WAVES)
