@@ -162,12 +162,8 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 @lifts("numpy.lib.stride_tricks.as_strided")
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
                writeable: bool = True, **options: Any) -> Any:  # fmt: skip
-    """Show the elements at places in memory, which are known of an array without gaps."""
+    """Show the elements at places in memory, as NumPy would have laid them out."""
     x = host_asarray(x)
-    if not x._contiguous:
-        raise TypeError(
-            "as_strided: an Array with gaps between its elements has no memory; make a copy first"
-        )
     shape = x.shape if shape is None else tuple(np.atleast_1d(plain(shape)).tolist())
     steps = x.strides if strides is None else tuple(np.atleast_1d(plain(strides)).tolist())
     if len(shape) != len(steps) or any(s % x.itemsize for s in steps):
@@ -175,16 +171,30 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
             f"as_strided: strides {steps} do not fit the shape {shape} and elements of "
             f"{x.itemsize} bytes"
         )
-    positions = np.zeros(shape, np.int64)
-    for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
-        along = np.arange(n) * (step // x.itemsize)
-        positions += along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    if positions.size and not 0 <= positions.min() <= positions.max() < x.size:
+    steps = [s // x.itemsize for s in steps]
+    own = _places(x.shape, [s // x.itemsize for s in x.strides]).reshape(-1)
+    asked = _places(shape, steps)
+    # Which element is at which place; there is none in the gaps of a view.
+    first = own.min(initial=0)
+    at = np.full(own.max(initial=-1) - first + 1, -1, np.int64)
+    at[own - first] = np.arange(own.size)
+    is_inside = (asked >= first) & (asked < first + at.size)
+    positions = at[np.where(is_inside, asked - first, 0)] if at.size else asked
+    if asked.size and not (np.all(is_inside) and positions.min() >= 0):
         raise ValueError(
-            f"as_strided: shape {shape} with strides {steps} goes beyond an array of shape "
-            f"{x.shape}"
+            f"as_strided: shape {shape} with strides {tuple(s * x.itemsize for s in steps)} goes "
+            f"beyond the elements of an array of shape {x.shape} with strides {x.strides}"
         )
-    return view_at(x, positions, writeable, [s // x.itemsize for s in steps])
+    return view_at(x, positions, writeable, steps)
+
+
+def _places(shape: Any, steps: Any) -> Any:
+    """Give where the elements of an array are in memory, in elements from its first."""
+    places = np.zeros(shape, np.int64)
+    for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
+        along = np.arange(n) * step
+        places += along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return places
 
 
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}

@@ -51,9 +51,17 @@ def strided_writes_of_every_other(x):
     return np.sum(y * np.arange(6.0))
 
 
+def windows_of_what_runs_backwards(x):
+    signal = np.ascontiguousarray(np.flip(x))[::-1]
+    windows = as_strided(signal, (4, 3), signal.strides * 2)
+    rows = np.outer(x, x).T[::2]
+    return np.sum(windows[1] * windows[2]) + as_strided(rows, (3,), (sum(rows.strides),))[1]
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        windows_of_what_runs_backwards,
         windows_see_later_writes,
         windows_of_a_part,
         diagonal_by_strides,

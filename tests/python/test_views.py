@@ -218,8 +218,8 @@ def test_random_views_and_writes(seed):
     [
         (((3, 3), (8, 4)), "strides .* do not fit"),
         (((3,), (8, 8)), "strides .* do not fit"),
-        (((4, 3), (8, 16)), "shape .* goes beyond an array of shape"),
-        (((2,), (-8,)), "shape .* goes beyond an array of shape"),
+        (((4, 3), (8, 16)), "shape .* goes beyond the elements of"),
+        (((2,), (-8,)), "shape .* goes beyond the elements of"),
     ],
 )
 def test_strides_that_do_not_fit(arguments, message):
@@ -230,7 +230,7 @@ def test_strides_that_do_not_fit(arguments, message):
 
 
 def test_strides_of_what_has_gaps():
-    with pytest.raises(TypeError, match="as_strided: .* make a copy"):
+    with pytest.raises(ValueError, match="as_strided: .* goes beyond the elements"):
         ct.gradient(
             lambda x: np.sum(np.lib.stride_tricks.as_strided(x[::2], (2,), (8,))), np.arange(5.0)
         )
