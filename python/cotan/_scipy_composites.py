@@ -13,7 +13,7 @@ from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._own import refuses, runs
 from cotan._scipy_forms import toeplitz
-from cotan._scipy_linalg import checked, matrix, scipy_linalg
+from cotan._scipy_linalg import checked, matrix, result, scipy_linalg, system
 from cotan._scipy_matfuncs import expm, logm
 
 # --------------------------------------------------------------------------------------------------
@@ -71,9 +71,12 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = matrix("fractional_matrix_power", A)
     if not any_active(t) and float(plain(t)).is_integer():
         return np.linalg.matrix_power(a, int(plain(t)))
+    dtype = scipy_linalg().fractional_matrix_power(_value(a), plain(t)).dtype
+    if dtype.char in "dD" and a.dtype.char in "fF":
+        a = _core.asarray(a, np.float64 if a.dtype.kind == "f" else np.complex128)
     power = expm(t * logm(a))
-    is_real = not np.iscomplexobj(scipy_linalg().fractional_matrix_power(_value(a), plain(t)))
-    return power.real if is_real and power.dtype.kind == "c" else power
+    is_real = dtype.kind != "c" and power.dtype.kind == "c"
+    return _core.asarray(power.real if is_real else power, dtype)
 
 
 def _value(x: Any) -> Any:
@@ -83,10 +86,14 @@ def _value(x: Any) -> Any:
 @lifts("scipy.linalg.solve_toeplitz")
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
-    return np.linalg.solve(toeplitz(c, r), checked(b, check_finite))
+    a, b, vector = system("solve_toeplitz", toeplitz(c, r), b, check_finite)
+    # SciPy computes in double precision only.
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return result(np.linalg.solve(_core.asarray(a, wide), _core.asarray(b, wide)), vector)
 
 
-runs("scipy.linalg.companion scipy.linalg.solve_circulant scipy.spatial.procrustes")
+runs("scipy.linalg.companion scipy.linalg.fiedler_companion scipy.linalg.convolution_matrix")
+runs("!scipy.linalg.leslie scipy.linalg.solve_circulant scipy.spatial.procrustes")
 
 # --------------------------------------------------------------------------------------------------
 # Polar forms, whose derivatives have no need of gaps between singular values
@@ -94,6 +101,8 @@ runs("scipy.linalg.companion scipy.linalg.solve_circulant scipy.spatial.procrust
 
 def _unitary(a: Any) -> Any:
     """Give the unitary factor of a matrix with no more columns than rows."""
+    if 0 in a.shape[-2:]:
+        return a
     _, s, vh = (_value(part) for part in dec.svd(dec.constant(a)))
     if np.any(s[..., -1] <= 1e-10 * s[..., 0]):
         # It is not the only one: the one that SciPy's vectors give.

@@ -85,7 +85,8 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     a = matrix("pinv", a, check_finite, square=False)
     s = dec.svdvals(dec.constant(a))
     cutoff = _cutoff(s, a.shape[-2:], rtol, atol)
-    inverse = dec.pinv(a, cutoff) if a.size else np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]))
+    empty = (*a.shape[:-2], a.shape[-1], a.shape[-2])
+    inverse = dec.pinv(a, cutoff) if a.size else np.zeros(empty, a.dtype)
     if not return_rank:
         return inverse
     rank = np.sum(s > dec.constant(cutoff)[..., None], -1)
@@ -118,7 +119,7 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     rank = np.sum(dec.constant(s) > cutoff)
     x = _core.matmul(dec.pinv(a, cutoff), b)
     rest: Any = np.asarray([], dtype=x.dtype)
-    if m > n and rank == n:
+    if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)
         rest = np.sum(np.abs(left) ** 2, axis=0)
     rank = rank if _core.is_tracing() else int(rank)

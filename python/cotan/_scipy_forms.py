@@ -1,14 +1,17 @@
 """Matrices of a given form, as `scipy.linalg` has them."""
 
+import functools
+import importlib
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan import _decompositions as dec
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain, refuse
 from cotan._numpy_own import asarray as host_asarray
-from cotan._scipy_linalg import scipy_linalg
+from cotan._own import found
 
 
 def _vector(x: Any) -> Any:
@@ -16,33 +19,46 @@ def _vector(x: Any) -> Any:
     return _core.reshape(_core.asarray(x), -1)
 
 
-def _both(c: Any, r: Any) -> tuple[Any, Any]:
-    x, y = _vector(c), _vector(r)
-    dtype = np.result_type(x.dtype, y.dtype)
-    return _core.asarray(x, dtype), _core.asarray(y, dtype)
+def _row(x: Any) -> Any:
+    """Give a vector, or a batch of them; older versions took that for one vector."""
+    x = _core.asarray(np.atleast_1d(host_asarray(x)))
+    return x if x.ndim == 1 or _batches() else _core.reshape(x, -1)
+
+
+@functools.cache
+def _batches() -> bool:
+    version = importlib.import_module("scipy").__version__
+    return tuple(map(int, version.split(".")[:2])) >= (1, 17)
+
+
+def _joined(c: Any, r: Any) -> Any:
+    """Give vectors, one after the other, but for the first element of the second."""
+    batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    dtype = np.result_type(c.dtype, r.dtype)
+    parts = [np.broadcast_to(x, batch + x.shape[-1:]) for x in (c, r[..., 1:])]
+    return _core.concatenate([_core.asarray(x, dtype) for x in parts], -1)
 
 
 @lifts("scipy.linalg.toeplitz")
 def toeplitz(c: Any, r: Any = None) -> Any:
-    c = _vector(c)
-    first = (c.conj() if c.dtype.kind == "c" else c) if r is None else r
-    c, r = _both(c, first)
-    values = _core.concatenate([_core.flip(c), r[1:]])
-    m, n = c.shape[0], r.shape[0]
-    return values[(m - 1) - np.arange(m)[:, None] + np.arange(n)]
+    c = _row(c)
+    r = (c.conj() if c.dtype.kind == "c" else c) if r is None else _row(r)
+    m, n = c.shape[-1], r.shape[-1]
+    values = _joined(_core.flip(c, -1), r)
+    return values[..., (m - 1) - np.arange(m)[:, None] + np.arange(n)]
 
 
 @lifts("scipy.linalg.hankel")
 def hankel(c: Any, r: Any = None) -> Any:
     c = _vector(c)
-    c, r = _both(c, np.zeros(c.shape, c.dtype) if r is None else r)
-    values = _core.concatenate([c, r[1:]])
+    r = np.zeros(c.shape, c.dtype) if r is None else _vector(r)
+    values = _joined(c, r)
     return values[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
 
 
 @lifts("scipy.linalg.circulant")
 def circulant(c: Any) -> Any:
-    c = host_asarray(c)
+    c = np.atleast_1d(host_asarray(c))
     n = c.shape[-1]
     return _core.asarray(c)[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
@@ -50,16 +66,16 @@ def circulant(c: Any) -> Any:
 @lifts("scipy.linalg.block_diag")
 def block_diag(*arrs: Any) -> Any:
     blocks = [np.atleast_2d(host_asarray(a)) for a in (arrs or ([],))]
-    if any(b.ndim > 2 for b in blocks):
-        raise refuse("scipy.linalg.block_diag of batches")
+    batch = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
     dtype = np.result_type(*(b.dtype for b in blocks))
-    width, start, rows = sum(b.shape[1] for b in blocks), 0, []
+    width, start, rows = sum(b.shape[-1] for b in blocks), 0, []
     for block in blocks:
-        m, n = block.shape
-        before, after = np.zeros((m, start), dtype), np.zeros((m, width - start - n), dtype)
-        rows.append(_core.concatenate([before, _core.asarray(block, dtype), after], 1))
+        m, n = block.shape[-2:]
+        before, after = (np.zeros((*batch, m, k), dtype) for k in (start, width - start - n))
+        own = _core.asarray(np.broadcast_to(block, (*batch, m, n)), dtype)
+        rows.append(_core.concatenate([before, own, after], -1))
         start += n
-    return _core.concatenate(rows, 0)
+    return _core.concatenate(rows, -2)
 
 
 def _of_values(name: str) -> None:
@@ -67,12 +83,25 @@ def _of_values(name: str) -> None:
 
     @lifts(f"scipy.linalg.{name}")
     def basis(*args: Any, **kwargs: Any) -> Any:
-        if any_active(args):
+        if any_active(args) or any_active(kwargs):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
-        scipy = scipy_linalg()
-
-        return getattr(scipy, name)(*map(plain, args), **kwargs)
+        own = {key: plain(value) for key, value in kwargs.items()}
+        return found(f"scipy.linalg.{name}")(*map(plain, args), **own)
 
 
 _of_values("orth")
 _of_values("null_space")
+
+
+def _asks(name: str) -> None:
+    """Let a function that says what form a matrix has look at the values."""
+
+    @lifts(f"scipy.linalg.{name}")
+    def form(a: Any, *args: Any, **kwargs: Any) -> Any:
+        value = np.asarray(plain(dec.constant(host_asarray(a))))
+        return found(f"scipy.linalg.{name}")(value, *args, **kwargs)
+
+
+_asks("bandwidth")
+_asks("issymmetric")
+_asks("ishermitian")

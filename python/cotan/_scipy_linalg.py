@@ -118,8 +118,11 @@ def as_assumed(a: Any, assume_a: Any, lower: bool) -> Any:
         return _core.where(np.tri(n, k=1, dtype=bool) & np.tri(n, k=1, dtype=bool).T, a, 0.0)
     if assume_a in {"sym", "symmetric", "her", "hermitian"}:
         half = triangle(a, lower, True)
-        other = dec.adjoint(half) if assume_a.startswith("her") else dec.swap(half)
-        return half + other + _core.where(np.eye(a.shape[-1], dtype=bool), a, 0.0)
+        hermitian = assume_a.startswith("her")
+        other = dec.adjoint(half) if hermitian else dec.swap(half)
+        # What is imaginary in the diagonal of a Hermitian matrix is not read.
+        middle = _core.asarray(a.real, a.dtype) if hermitian and a.dtype.kind == "c" else a
+        return half + other + _core.where(np.eye(a.shape[-1], dtype=bool), middle, 0.0)
     raise ValueError(f"{assume_a} is not a recognized matrix structure")
 
 
@@ -133,7 +136,9 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_
 @lifts("scipy.linalg.det")
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     a = matrix("det", a, check_finite)
-    return dec.part("det", a, dec.packed("lu", a))
+    # SciPy goes on in double precision.
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return _core.asarray(dec.part("det", a, dec.packed("lu", a)), wide)
 
 
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}

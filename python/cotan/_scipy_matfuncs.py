@@ -159,6 +159,6 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     x = a - one
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
     total = 0.0
-    for t, weight in zip((points + 1) / 2, weights / 2, strict=True):
+    for t, weight in zip(((points + 1) / 2).tolist(), (weights / 2).tolist(), strict=True):
         total = total + weight * dec.solve(one + t * x, x)
     return 2.0**roots * total

@@ -46,6 +46,15 @@ CASES = {
     "solve pos": (lambda m, x: m.solve(definite(x), B, assume_a="pos"), (4, 4)),
     "solve sym": (lambda m, x: m.solve(x + x.T, B, assume_a="sym", lower=True), (4, 4)),
     "solve her": (lambda m, x: m.solve(hermitian(x), B, assume_a="her"), (4, 4)),
+    "solve her, one triangle": (lambda m, x: m.solve(x, B, assume_a="her"), (4, 4)),
+    "pinvh, one triangle": (lambda m, x: m.pinvh(x, lower=False), (4, 4)),
+    "solveh_banded, real diagonal": (
+        lambda m, x: m.solveh_banded(bands(x + 4 * np.eye(4), 0, 1)[:2], B),
+        (4, 4),
+    ),
+    "toeplitz of a batch": (lambda m, x: m.toeplitz(x, x[:, ::-1]), (2, 3)),
+    "block_diag of batches": (lambda m, x: m.block_diag(x, x[0]), (2, 2, 3)),
+    "circulant of a number": (lambda m, x: m.circulant(x[0, 0]), (1, 1)),
     "solve upper": (lambda m, x: m.solve(x, B, assume_a="upper triangular"), (4, 4)),
     "solve diagonal": (lambda m, x: m.solve(x, B, assume_a="diagonal"), (4, 4)),
     "solve tridiagonal": (
@@ -280,3 +289,28 @@ def test_constants_are_held():
     a = definite(random(3, 3))
     (g,) = ct.gradient(lambda b: np.sum(L.solve(a, b)), np.ones(3))
     close(g, np.linalg.solve(a.T, np.ones(3)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_dtypes_are_those_of_scipy(dtype):
+    a = (random(4, 4, seed=3) + 4 * np.eye(4)).astype(dtype)
+    for name, *rest in (("det",), ("fractional_matrix_power", 0.3), ("solve_toeplitz", a[0])):
+        (arg,) = [a[0]] if name == "solve_toeplitz" else [a]
+        value = ct.pullback(lambda x, n=name, r=rest: getattr(sla, n)(x, *r), arg)[0]
+        wanted = getattr(sla, name)(arg, *rest)
+        assert value.dtype == wanted.dtype, name
+        np.testing.assert_allclose(value, wanted, rtol=2e-3, atol=2e-3)
+    assert ct.pullback(lambda x: sla.pinv(x), np.zeros((0, 3), dtype))[0].dtype == dtype
+    assert ct.pullback(lambda x: sla.polar(x)[0], np.zeros((0, 0), dtype))[0].shape == (0, 0)
+    rest = ct.pullback(lambda x: sla.lstsq(x, B, lapack_driver="gelsy")[1], a[:, :2])[0]
+    assert rest.shape == (0,)
+
+
+def test_the_form_of_a_matrix_is_constant():
+    def f(x):
+        form = [sla.issymmetric(x), sla.ishermitian(x + x.T), sla.bandwidth(np.triu(x))]
+        assert form == [False, True, (0, 2)]
+        return np.sum(x) * sla.null_space(A=np.ones((1, 2)))[0, 0]
+
+    (slope,) = ct.gradient(f, np.arange(1.0, 10.0).reshape(3, 3))
+    np.testing.assert_allclose(np.abs(slope), np.sqrt(0.5))
