@@ -26,6 +26,7 @@ from cotan._numpy_core import (
 )
 from cotan._numpy_own import array as host_array
 from cotan._numpy_own import asarray as host_asarray
+from cotan._own import own
 
 from . import _numpy_fft as _fft  # noqa: F401
 from . import _numpy_index as _index  # noqa: F401
@@ -78,6 +79,19 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
     return written("fix", out, _core.trunc(x))
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    if x.dtype.kind != "f":
+        if x.dtype.kind == "c":
+            raise TypeError("i0 not supported for complex values")
+        x = _core.asarray(x, np.float64)
+    # NumPy takes the absolute value, which hides how even functions bend at 0.
+    near = _core.lt(_core.abs(x), 0.01)
+    t = _core.square(_core.where(near, x, 0)) / 4
+    series = 1 + t * (1 + t / 4 * (1 + t / 9 * (1 + t / 16)))
+    return _core.where(near, series, own(np.i0)(_core.where(near, 1, x)))
 
 
 @implements(np.sinc)

@@ -314,7 +314,7 @@ _FUNCTIONS = """
     angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d average block column_stack corrcoef diag_indices_from diagflat diff dsplit
     dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
-    fliplr flipud geomspace histogram2d histogramdd hsplit hstack i0 imag insert
+    fliplr flipud geomspace histogram2d histogramdd hsplit hstack imag insert
     intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
     lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot

@@ -177,14 +177,25 @@ def _at(zero: Any, value: Any, function: Callable[[Any], Any], x: Any, harmless:
     return _core.where(zero, value, function(_core.where(zero, harmless, x)))
 
 
+def _has_log(y: Any, least: float) -> Any:
+    """Say where the logarithm of what is more than `least` is finite."""
+    if _core.asarray(y).dtype.kind == "c":
+        return _core.logical_and(_core.ne(y, least), _core.isfinite(y))
+    return _core.logical_and(_core.gt(y, least), _core.lt(y, math.inf))
+
+
+def _edge(x: Any, y: Any, least: float) -> Any:
+    """Say where 0 times a logarithm is 0 though the logarithm is not finite."""
+    edge = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
+    return _core.logical_and(edge, _core.logical_not(_has_log(y, least)))
+
+
 def _xlogy(x: Any, y: Any) -> Any:
-    zero = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
-    return _core.where(zero, _float(x), _core.mul(x, _core.log(_core.where(zero, 1, y))))
+    return _core.mul(x, _core.log(_core.where(_edge(x, y, 0.0), 1, y)))
 
 
 def _xlog1py(x: Any, y: Any) -> Any:
-    zero = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
-    return _core.where(zero, _float(x), _core.mul(x, _core.log1p(_core.where(zero, 0, y))))
+    return _core.mul(x, _core.log1p(_core.where(_edge(x, y, -1.0), 0, y)))
 
 
 def _entr(x: Any) -> Any:

@@ -287,12 +287,25 @@ def _rd_z(x: Any, y: Any, z: Any) -> Any:
     return -(1.5 * f.elliprd(x, y, z) + rest) / z
 
 
+# What stands before the powers of `x / y - 1` in the series of `sqrt(y) * elliprc(x, y)`.
+_RC_SERIES = [math.comb(2 * k, k) / (-4) ** k / (2 * k + 1) for k in range(14)]
+
+
 def _rc_x(x: Any, y: Any) -> Any:
-    return (f.elliprc(x, y) - 1 / np.sqrt(x)) / (2 * (y - x))
+    near = abs(x - y) < 0.05 * abs(y)
+    s = where(near, x, 1) / where(near, y, 1) - 1
+    series = 0.0
+    for k in range(len(_RC_SERIES) - 1, 0, -1):
+        series = series * s + k * _RC_SERIES[k]
+    a, b = where(near, 1, x), where(near, 2, y)
+    apart = (f.elliprc(a, b) - 1 / np.sqrt(a)) / (2 * (b - a))
+    return where(near, series * where(near, y, 1) ** -1.5, apart)
 
 
 def _rc_y(x: Any, y: Any) -> Any:
-    return -(f.elliprc(x, y) / 2 + x * _rc_x(x, y)) / y
+    zero = x == 0
+    rest = where(zero, 0.0, x * _rc_x(where(zero, 1, x), y))
+    return -(f.elliprc(x, y) / 2 + rest) / y
 
 
 def _agm(a: Any, b: Any) -> Any:

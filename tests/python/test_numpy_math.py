@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy_cases import check, flattened, wrote
 
+import cotan as ct
 from cotan._numpy_core import in_numpy
 
 ELEMENTWISE = {
@@ -403,3 +404,10 @@ CASES = {**ELEMENTWISE, **LINEAR, **WRITING}
 )
 def test_function(case):
     check(case)
+
+
+def test_i0_bends_at_0():
+    for x in (0.0, 0.004, -0.004):
+        assert abs(ct.grad(np.i0)(x) - x / 2) < 1e-8
+        assert abs(ct.grad(ct.grad(lambda x: np.i0(x)))(x) - 0.5) < 1e-5
+    assert ct.pullback(lambda x: np.i0(x), np.ones(2, np.float32))[0].dtype == np.float32

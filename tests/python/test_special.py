@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special as sp
+from scipy import stats
 from scipy.special import _ufuncs
 
 import cotan as ct
@@ -468,6 +469,32 @@ def test_kinks_and_poles():
     assert slope("boxcox", 0.0, 2.0) == pytest.approx(0.25)
     assert np.isinf(slope("erfinv", 1.0))
     assert np.isnan(slope("gamma", -1.0))
+
+
+def test_slopes_where_formulas_meet():
+    # Zero times a logarithm is 0; its slope is the logarithm.
+    y = np.array([0.2, 1.0, 5.0])
+    (slope,) = ct.gradient(lambda x: np.sum(sp.xlogy(x, y)), np.zeros(3))
+    np.testing.assert_allclose(slope, np.log(y))
+    (slope,) = ct.gradient(lambda x: np.sum(sp.xlog1py(x - 1, y)), np.ones(3))
+    np.testing.assert_allclose(slope, np.log1p(y))
+    for edge in (0.0, np.inf):
+        value, slopes = ct.value_and_gradient(lambda x, y: sp.xlogy(x, y), 0.0, edge)
+        assert (value, *slopes) == (0.0, 0.0, 0.0)
+    assert np.isnan(sp.xlogy(ct.array(0.0), np.nan))
+    (slope,) = ct.gradient(lambda a: stats.dirichlet.logpdf([0.2, 0.8], a), np.ones(2))
+    np.testing.assert_allclose(slope, np.log([0.2, 0.8]) + 1)
+    # R_C where its arguments are equal, and near to that.
+    for x in (1.0, 1.001, 1.06):
+        dx, dy = ct.gradient(lambda x, y: sp.elliprc(x, y), x, 1.0)
+        step = 1e-5
+        near = (sp.elliprc(x + step, 1.0) - sp.elliprc(x - step, 1.0)) / (2 * step)
+        assert abs(dx - near) < 1e-9
+        near = (sp.elliprc(x, 1.0 + step) - sp.elliprc(x, 1.0 - step)) / (2 * step)
+        assert abs(dy - near) < 1e-9
+    bend = ct.grad(ct.grad(lambda x: sp.elliprc(x, 1.0)))(1.0)
+    assert abs(bend - 0.15) < 1e-12
+    assert abs(ct.gradient(lambda y: sp.elliprc(0.0, y), 1.0)[0] + np.pi / 4) < 1e-12
 
 
 @pytest.mark.filterwarnings("ignore:floating point number truncated")
