@@ -63,7 +63,10 @@ PROVIDERS = {
     "scipy.spatial.distance": ["cotan._scipy_spatial"],
     "scipy.spatial.transform": ["cotan._scipy_rotation"],
     "scipy.special": ["cotan._scipy_special"],
-    "scipy.stats": ["cotan._scipy_stats", "cotan._scipy_kde", "cotan._scipy_correlation"],
+    "scipy.stats": [
+        *("cotan._scipy_stats", "cotan._scipy_samples", "cotan._scipy_kde"),
+        "cotan._scipy_correlation",
+    ],
 }
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from cotan import _core
 from cotan._led import unlifted
 from cotan._lifted import ALWAYS, LIFTED, lifts, lifts_method
-from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, plain
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, assigned, plain
 from cotan._subclass import expect_unmasked
 
 # Objects of NumPy's by identity, and what stands for them.
@@ -401,7 +401,46 @@ def refuses(instead: str, *names: str) -> None:
                     f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
                     "constant with ct.dropgrad"
                 )
-            return found(_name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+            return of_values(_name, args, kwargs)
+
+
+# What SciPy's functions call the arrays that they write to.
+_TARGETS = ("output", "out", "distances", "indices")
+
+
+def of_values(name: str, args: Any, kwargs: Any) -> Any:
+    """Run a function on values. What it writes to an array of ours gets there afterwards."""
+    function = found(name)
+    given = inspect.signature(function).bind(*args, **kwargs)
+    names = given.arguments
+    targets = {n: names[n] for n in _TARGETS if isinstance(names.get(n), _core.Array)}
+    written = {n: _core.value(x).copy() for n, x in targets.items()}
+    given.arguments.update(written)
+    values = {key: value(v) for key, v in given.kwargs.items()}
+    result = function(*map(value, given.args), **values)
+    for n, x in targets.items():
+        assigned(name, x, written[n])
+
+    def handed(x: Any) -> Any:
+        return next((targets[n] for n in targets if x is written[n]), x)
+
+    return tuple(map(handed, result)) if type(result) is tuple else handed(result)
+
+
+def value(x: Any) -> Any:
+    """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
+    if isinstance(x, (list, tuple)) and holds_array(x):
+        return type(x)(map(value, x))
+    return plain(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
+
+
+def piecewise_constant(*names: str) -> None:
+    """Let functions whose results have no derivative run on values."""
+    for name in names:
+
+        @lifts(name)
+        def constant(*args: Any, _name: str = name, **kwargs: Any) -> Any:
+            return of_values(_name, args, kwargs)
 
 
 def runs(names: str, always: bool = False) -> None:

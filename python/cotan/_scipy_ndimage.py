@@ -17,7 +17,15 @@ from cotan._lifted import lifts
 from cotan._numpy_core import assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
-from cotan._own import found, refuses, runs, stands_for
+from cotan._own import (
+    found,
+    own_of,
+    piecewise_constant,
+    refuses,
+    runs,
+    stands_for,
+    value,
+)
 from cotan._scipy_signal import WINDOWS, overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
@@ -41,7 +49,7 @@ def _index(at: Any, n: int, mode: int) -> Any:
 def _continued(x: Any, axis: int, before: int, after: int, mode: int, cval: Any) -> Any:
     """Go on with an array outside of itself along an axis."""
     n = x.shape[axis]
-    if mode in {_CONSTANT, _GRID_CONSTANT}:
+    if mode in {_CONSTANT, _GRID_CONSTANT} or n == 0:
         shape, start = list(x.shape), [0] * x.ndim
         shape[axis], start[axis] = n + before + after, before
         wide = _core.pad(x, shape, start, [1] * x.ndim)
@@ -124,6 +132,8 @@ def _uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, 
 @stands_for("scipy.ndimage._nd_image.correlate")
 def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
     x, weights = _floating(input), _core.asarray(weights, np.float64)
+    if not x.size:
+        return
     for axis, (size, origin) in enumerate(zip(weights.shape, origins, strict=True)):
         before = size // 2 + origin
         x = _continued(x, axis, before, size - 1 - before, mode, cval)
@@ -141,12 +151,92 @@ def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: in
     _put(output, (_core.min if minimum else _core.max)(windows, axis + 1))
 
 
+def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
+    """Give for each place in a footprint the array as it is seen from there, one after the other."""
+    for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
+        before = size // 2 + origin
+        x = _continued(x, axis, before, size - 1 - before, mode, cval)
+    shape = [n - size + 1 for n, size in zip(x.shape, footprint.shape, strict=True)]
+    return _core.stack(
+        [
+            x[tuple(slice(k, k + n) for k, n in zip(at, shape, strict=True))]
+            for at in np.argwhere(footprint).tolist()
+        ]
+    )
+
+
+@stands_for("scipy.ndimage._nd_image.min_or_max_filter")
+def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, mode: int,
+                       cval: Any, origins: Any, minimum: int) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    if structure is not None:
+        heights = structure[footprint].reshape(-1, *[1] * (seen.ndim - 1))
+        seen = seen - heights if minimum else seen + heights
+    _put(output, (_core.min if minimum else _core.max)(seen, 0))
+
+
+@stands_for("scipy.ndimage._nd_image.rank_filter")
+def _rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any,
+                 origins: Any) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    _put(output, np.sort(seen, axis=0)[rank])
+
+
+@stands_for("scipy.ndimage._rank_filter_1d.rank_filter")
+def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any,
+                    origin: int) -> None:  # fmt: skip
+    _rank_filter(input, rank, np.ones(size, bool), output, mode, cval, [origin])
+
+
+@stands_for("scipy.ndimage._nd_image.generic_filter")
+def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any,
+                    origins: Any, extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    rows = np.moveaxis(seen, 0, -1).reshape(-1, seen.shape[0])
+    found = [function(row, *extra_arguments, **extra_keywords) for row in rows]
+    _put(output, np.reshape(_core.stack([_core.asarray(x) for x in found]), seen.shape[1:]))
+
+
+# --------------------------------------------------------------------------------------------------
+# Measurements of regions
+
+
+def _measures(name: str, measure: Any) -> None:
+    @lifts(f"scipy.ndimage.{name}")
+    def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
+        x = asarray(input)
+        if labels is None:
+            return measure(x)
+        x, places = np.broadcast_arrays(x, value(asarray(labels)))
+        if index is None:
+            return measure(x[places > 0])
+        asked = np.asarray(value(index))
+        inside = [places == label for label in asked.ravel()]
+        found = [measure(x[own]) if own.any() else np.zeros((), x.dtype) for own in inside]
+        return np.reshape(_core.stack([_core.asarray(m) for m in found]), asked.shape)[()]
+
+
+_measures("maximum", np.max)
+_measures("minimum", np.min)
+_measures("median", np.median)
+
+
+@lifts("scipy.ndimage.standard_deviation")
+def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
+    # 0 where all elements of a region are equal, as that of np.std.
+    return safe_sqrt(own_of("scipy.ndimage.variance")(input, labels, index))
+
+
+# --------------------------------------------------------------------------------------------------
+# Transformations
+
+
 @lifts("scipy.ndimage.generic_gradient_magnitude")
 def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
                                mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
                                extra_keywords: Any = None, *, axes: Any = None) -> Any:  # fmt: skip
     x = asarray(input)
-    along = range(x.ndim) if axes is None else axes
+    along = range(x.ndim) if axes is None else np.atleast_1d(value(axes)).tolist()
     modes = [mode] * len(along) if isinstance(mode, str) else mode
     keywords = extra_keywords or {}
     parts = [
@@ -356,9 +446,27 @@ runs("""
     scipy.ndimage.rotate scipy.ndimage.shift scipy.ndimage.sobel scipy.ndimage.spline_filter
     scipy.ndimage.spline_filter1d scipy.ndimage.uniform_filter scipy.ndimage.uniform_filter1d
     scipy.ndimage.zoom
+    scipy.ndimage.maximum_filter scipy.ndimage.minimum_filter scipy.ndimage.median_filter
+    scipy.ndimage.rank_filter scipy.ndimage.percentile_filter scipy.ndimage.generic_filter
+    scipy.ndimage.grey_closing scipy.ndimage.grey_dilation scipy.ndimage.grey_erosion
+    scipy.ndimage.grey_opening scipy.ndimage.morphological_gradient
+    scipy.ndimage.morphological_laplace scipy.ndimage.white_tophat scipy.ndimage.black_tophat
 """)
 
+# Which elements differ from zero, and where the largest one is.
+piecewise_constant(
+    *(
+        f"scipy.ndimage.{name}"
+        for name in (
+            *("binary_closing", "binary_dilation", "binary_erosion", "binary_fill_holes"),
+            *("binary_hit_or_miss", "binary_opening", "binary_propagation"),
+            *("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
+            *("find_objects", "label", "maximum_position", "minimum_position", "watershed_ift"),
+        )
+    )
+)
 refuses(
     WINDOWS,
-    *(f"scipy.ndimage.{name}" for name in ("median_filter", "rank_filter", "percentile_filter")),
+    *(f"scipy.ndimage.{name}" for name in ("generic_filter1d", "fourier_ellipsoid")),
+    *(f"scipy.ndimage.{name}" for name in ("fourier_shift", "fourier_uniform")),
 )

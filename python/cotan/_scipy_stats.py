@@ -18,7 +18,7 @@ from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_followed, plain
 from cotan._numpy_own import asarray
-from cotan._own import Adopted, found, runs, stands_for
+from cotan._own import Adopted, found, stands_for
 
 _HERE = "scipy.stats"
 
@@ -169,8 +169,8 @@ def _density(log: bool) -> Callable[..., Any]:
                 "has no derivative here; write its formula, or hold it constant with ct.dropgrad"
             )
         y = call.standard()
-        a, b = map(plain, call.support())
-        inside = (a <= plain(y)) & (plain(y) <= b)
+        # Where a density is infinite at an end of its support, that is not in it.
+        inside = np.asarray(self._support_mask(plain(y), *call.values)) != 0
         if log:
             value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
         else:
@@ -306,6 +306,78 @@ for _name in _SLOPES:
     lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
 
 
+# --------------------------------------------------------------------------------------------------
+# Moments
+
+_GENERIC = f"{_HERE}._distn_infrastructure.rv_generic"
+
+
+def _is_discrete(dist: Any) -> bool:
+    return isinstance(dist, found("scipy.stats.rv_discrete"))
+
+
+def _of_parameters(name: str) -> Callable[[_Method], None]:
+    """Enter what a method gives while one of its arguments is followed."""
+
+    def enter(rule: _Method) -> None:
+        @lifts_method(_GENERIC, name)
+        def method(self: Any, *args: Any, **kwds: Any) -> Any:
+            if any_active(args) or any_active(kwds):
+                return rule(self, *args, **kwds)
+            values = {key: plain(v) for key, v in kwds.items()}
+            return unlifted(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)
+
+    return enter
+
+
+def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
+    shapes, loc, scale, asked = self._parse_args_stats(*args, **kwds)
+    given = {"loc": loc} if _is_discrete(self) else {"loc": loc, "scale": scale}
+    call = _Call(self, 0.0, shapes, given, _is_discrete(self))
+    options = {"moments": asked} if self._stats_has_moments else {}
+    mean, variance, skewness, excess = call.own._stats(*call.shapes, **options)
+    known = {
+        "m": None if mean is None else call.loc + call.scale * mean,
+        "v": None if variance is None else call.scale**2 * variance,
+        "s": skewness,
+        "k": excess,
+    }
+    results = []
+    for name in (n for n in "mvsk" if n in asked):
+        if known[name] is None:
+            raise TypeError(
+                f"scipy.stats.{self.name}: SciPy has no formula for this moment, so it has no "
+                "derivative here; write it as an integral over the density"
+            )
+        results.append(call.chosen(_core.asarray(known[name], np.float64)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _moment(asked: str) -> _Method:
+    def method(self: Any, *args: Any, **kwds: Any) -> Any:
+        return _stats(self, *args, **{**kwds, "moments": asked})
+
+    return method
+
+
+_of_parameters("stats")(_stats)
+_of_parameters("mean")(_moment("m"))
+_of_parameters("var")(_moment("v"))
+_of_parameters("std")(lambda *args, **kwds: np.sqrt(_moment("v")(*args, **kwds)))
+
+
+@_of_parameters("entropy")
+def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
+    base = found(f"{_HERE}.rv_continuous")
+    if _is_discrete(self) or type(self)._entropy is base._entropy:
+        raise TypeError(
+            f"scipy.stats.{self.name}: SciPy has no formula for the entropy, so it has no "
+            "derivative here; write it as a sum over the density"
+        )
+    call = _Call(self, 0.0, args, kwds)
+    return call.chosen(call.own._entropy(*call.shapes) + np.log(_safe(call.scale)))
+
+
 @lifts_method(f"{_HERE}._distn_infrastructure.rv_frozen", "__init__")
 def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
     self.args, self.kwds = args, kwds
@@ -415,15 +487,3 @@ def _frozen(name: str) -> None:
 
 _frozen("logpdf")
 _frozen("pdf")
-
-# --------------------------------------------------------------------------------------------------
-# Statistics of samples
-
-runs("""
-    scipy.stats.boxcox_llf !scipy.stats.entropy !scipy.stats.expectile !scipy.stats.gmean
-    !scipy.stats.gstd !scipy.stats.gzscore !scipy.stats.hmean !scipy.stats.iqr !scipy.stats.kurtosis
-    scipy.stats.linregress !scipy.stats.moment !scipy.stats.pmean !scipy.stats.sem !scipy.stats.skew
-    !scipy.stats.tmean !scipy.stats.tstd !scipy.stats.tvar !scipy.stats.variation
-    !scipy.stats.zmap !scipy.stats.zscore !scipy.stats.wasserstein_distance
-    !scipy.stats.energy_distance
-""")

@@ -41,6 +41,69 @@ def test_filters(mode):
     check(lambda x: ndimage.minimum_filter1d(x, 4, mode=mode), X)
 
 
+FOOTPRINT = np.array([[1, 0, 1], [0, 1, 1]], bool)
+LABELS = np.array([[0, 1, 1, 2, 2, 0], [1, 1, 3, 2, 0, 0]] * 2 + [[3, 3, 0, 0, 1, 2]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ranks(mode):
+    for name in ("maximum_filter", "minimum_filter", "median_filter"):
+        for options in ({"size": 3}, {"size": (1, 2), "origin": (0, -1)}, {"footprint": FOOTPRINT}):
+            check(lambda x: getattr(ndimage, name)(x, mode=mode, cval=0.3, **options), IMAGE)
+        check(lambda x: getattr(ndimage, name)(x, 3, mode=mode), X)
+    check(lambda x: ndimage.rank_filter(x, 1, 4, mode=mode, origin=1), X)
+    check(lambda x: ndimage.percentile_filter(x, 30, (2, 3), mode=mode), IMAGE)
+    check(lambda x: ndimage.generic_filter(x, lambda w: np.sum(w**2) - w[0], 3, mode=mode), IMAGE)
+
+
+def test_morphology():
+    for name in ("grey_closing", "grey_dilation", "grey_erosion", "grey_opening", "white_tophat",
+                 "black_tophat", "morphological_gradient", "morphological_laplace"):  # fmt: skip
+        check(lambda x: getattr(ndimage, name)(x, size=3), IMAGE)
+        check(lambda x: getattr(ndimage, name)(x, structure=KERNEL, footprint=KERNEL > -2), IMAGE)
+    check(lambda x: np.where(ndimage.binary_dilation(x > 0.6), x, 0.0), IMAGE)
+    check(lambda x: ndimage.distance_transform_edt(x > 0.3) * x, IMAGE)
+
+
+def test_regions():
+    for name in ("maximum", "minimum", "median", "mean", "variance", "standard_deviation"):
+        function = getattr(ndimage, name)
+        assert function(IMAGE, LABELS, [1, 2]).shape == (2,)
+        for rest in ((), (LABELS,), (LABELS, 2), (LABELS, [3, 1]), (LABELS, np.array([[1], [3]]))):
+            check(lambda x: getattr(ndimage, name)(x, *rest), IMAGE)
+    check(lambda x: ndimage.maximum(x, LABELS, [1, 9]), IMAGE)
+    check(lambda x: x[ndimage.maximum_position(x)], IMAGE)
+
+    def largest(x):
+        labels, count = ndimage.label(x > 0.1)
+        return np.stack([np.sum(x[labels == k + 1]) for k in range(count)])
+
+    check(largest, IMAGE)
+    (slope,) = ct.gradient(lambda x: ndimage.standard_deviation(x, LABELS, 2), np.ones((5, 6)))
+    np.testing.assert_array_equal(slope, np.zeros((5, 6)))
+
+
+def test_output_of_constants():
+    """What compiled code writes to an array that was made here gets there."""
+
+    def f(x):
+        out, mask = np.zeros((5, 6)), np.zeros((5, 6), bool)
+        labels, distances = np.zeros((5, 6), np.int32), np.zeros((5, 6))
+        assert ndimage.median_filter(IMAGE, 3, output=out) is out
+        ndimage.binary_dilation(x > 0.6, output=mask)
+        ndimage.label(x > 0.1, output=labels)
+        ndimage.distance_transform_edt(x > 0.1, distances=distances)
+        own = np.empty((5, 6))
+        ndimage.median_filter(x, 3, output=own)
+        ndimage.generic_filter1d(IMAGE, lambda line, to: np.copyto(to, line[1:-1]), 3, output=out)
+        return x * out + mask * x + labels * x + distances * x + own
+
+    check(f, IMAGE)
+    check(lambda x: ndimage.gaussian_gradient_magnitude(x, sigma=1.0, axes=1), IMAGE)
+    for name in ("convolve", "correlate", "correlate1d"):
+        assert ct.pullback(lambda x: getattr(ndimage, name)(x, [1.0, 1]), X[:0])[0].shape == (0,)
+
+
 def test_the_width_of_a_gaussian():
     check(lambda x, s: ndimage.gaussian_filter1d(x, s), X, 1.3)
     check(lambda x, s: ndimage.gaussian_filter(x, s), IMAGE, 0.9)
