@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._hosted import hosted, linear
 from cotan._lifted import lifts
-from cotan._numpy_core import assigned, is_array, plain
+from cotan._numpy_core import any_active, assigned, is_array, plain, refuse
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
 from cotan._own import (
@@ -26,7 +26,7 @@ from cotan._own import (
     stands_for,
     value,
 )
-from cotan._scipy_signal import WINDOWS, overlaps
+from cotan._scipy_signal import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
 
@@ -152,7 +152,7 @@ def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: in
 
 
 def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
-    """Give for each place in a footprint the array as it is seen from there, one after the other."""
+    """Give for each place in a footprint the array as it is seen from there."""
     for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
         before = size // 2 + origin
         x = _continued(x, axis, before, size - 1 - before, mode, cval)
@@ -437,7 +437,6 @@ def _zoom_shift(filtered: Any, zoom: Any, shift: Any, output: Any, order: int, m
 runs("""
     scipy.ndimage.affine_transform scipy.ndimage.center_of_mass scipy.ndimage.convolve
     scipy.ndimage.convolve1d scipy.ndimage.correlate scipy.ndimage.correlate1d
-    scipy.ndimage.fourier_gaussian
     scipy.ndimage.gaussian_filter scipy.ndimage.gaussian_filter1d
     scipy.ndimage.gaussian_gradient_magnitude scipy.ndimage.gaussian_laplace
     scipy.ndimage.generic_laplace
@@ -466,7 +465,26 @@ piecewise_constant(
     )
 )
 refuses(
-    WINDOWS,
-    *(f"scipy.ndimage.{name}" for name in ("generic_filter1d", "fourier_ellipsoid")),
-    *(f"scipy.ndimage.{name}" for name in ("fourier_shift", "fourier_uniform")),
+    "use scipy.ndimage.generic_filter, or a function of np.lib.stride_tricks.sliding_window_view",
+    "scipy.ndimage.generic_filter1d",
 )
+
+
+def _multiplies(name: str) -> None:
+    """Enter a filter that multiplies a spectrum by what it makes of ones."""
+
+    @lifts(f"scipy.ndimage.{name}")
+    def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+        if any_active(width):
+            raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
+        function, x, width = found(f"scipy.ndimage.{name}"), asarray(input), value(width)
+        factors = function(np.ones(x.shape, np.complex128), width, n, axis)
+        wanted = function(value(x), width, n, axis, None if is_array(output) else output).dtype
+        result = x * (factors if wanted.kind == "c" else factors.real)
+        if is_array(output):
+            return assigned(name, output, result)
+        return _core.asarray(result, wanted)
+
+
+for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
+    _multiplies(_name)

@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
@@ -406,8 +407,11 @@ def test_a_function_with_a_signature():
 @pytest.mark.parametrize(
     ("f", "remedy"),
     [
-        (lambda x: scipy.ndimage.median_filter(x * MATRIX, 3), "sliding_window_view"),
-        (lambda x: scipy.signal.medfilt(x * PLAIN), "sliding_window_view"),
+        (
+            lambda x: scipy.ndimage.generic_filter1d(x * MATRIX, lambda a, b: None, 3),
+            "sliding_window_view",
+        ),
+        (lambda x: scipy.interpolate.splprep([x * PLAIN, x * PLAIN]), "CubicSpline"),
         (lambda x: np.nditer(x * PLAIN), r"x\.flat"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import signal
+from scipy import ndimage, signal
 from scipy_cases import check
 
 import cotan as ct
@@ -166,3 +166,38 @@ def test_peaks():
     check(lambda x: np.stack([np.stack(w) for w in widths(x)]), WAVES)
     check(lambda x: x[signal.argrelextrema(x, np.greater)], WAVES)
     check(lambda x: x[signal.argrelmax(x, order=2)] + x[signal.find_peaks_cwt(x, [3])[0]], WAVES)
+def test_ranks_and_waves():
+    check(lambda x: signal.medfilt(x, 5), X)
+    check(lambda x: signal.medfilt2d(x, (3, 5)), IMAGE)
+    check(lambda x: signal.order_filter(x, np.ones((3, 3)), 2), IMAGE)
+    for method in ("linear", "quadratic", "logarithmic", "hyperbolic"):
+        check(lambda t, f, g: signal.chirp(t, f, 2.0, g, method), X, 1.3, 3.4)
+    check(lambda t: signal.sawtooth(t, 0.3) + signal.square(t), X)
+    check(lambda t, p: signal.sweep_poly(t, p), X, A)
+    check(lambda t, f: signal.gausspulse(t, f), X, 2.0)
+
+
+def test_states_and_quotients():
+    check(lambda x, d: signal.deconvolve(x, d)[0], LONG, A)
+    check(lambda x: signal.deconvolve(x, [2, 1])[1], X)
+    check(lambda b, a, y: signal.lfiltic(b, a, y), B, A, X[:3])
+    check(lambda x: signal.czt(x, 7, a=np.exp(0.3j)), X)
+    check(lambda x: signal.zoom_fft(x, [0.1, 0.5], 5, axis=0), IMAGE)
+
+
+def test_peaks():
+    options = {"height": -9.0, "threshold": 0.0, "prominence": 0.0, "width": 0.0}
+    check(lambda x: x[signal.find_peaks(x)[0]], LONG)
+    check(lambda x: list(signal.find_peaks(x, **options)[1].values()), LONG)
+    check(lambda x: signal.peak_prominences(x, signal.find_peaks(x)[0])[0], LONG)
+    check(lambda x: signal.peak_widths(x, signal.find_peaks(x)[0], 0.4), LONG)
+    assert signal.find_peaks(LONG)[0].size > 5
+
+
+def test_spectra_are_filtered():
+    for name, width in (("gaussian", 1.5), ("uniform", 2), ("shift", (0.5, 1.2)), ("ellipsoid", 2)):
+        own = f"fourier_{name}"
+        check(lambda x: np.fft.ifft2(getattr(ndimage, own)(np.fft.fft2(x), width)), IMAGE)
+        check(lambda x: getattr(ndimage, own)(np.fft.rfft2(x), width, 6), IMAGE)
+    with pytest.raises(TypeError, match="second argument"):
+        ct.gradient(lambda w: np.sum(ndimage.fourier_gaussian(IMAGE, w)), 1.5)
