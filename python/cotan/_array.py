@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import looked_at
+from cotan._numpy_core import laid_out, looked_at
 
 
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
@@ -148,14 +148,14 @@ def astype(
     copy: bool = True,
 ) -> Any:
     """Give the same numbers in another dtype."""
-    del order, subok
+    del subok
     target = np.dtype(dtype)
     if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
         raise TypeError(
             f"astype: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
         )
     if target == self.dtype:
-        return self.copy() if copy else self
+        return self.copy() if copy else laid_out(self, order)
     if target.name not in _DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
         # There are no arrays of ours of such a dtype, and values of it carry no gradient.
         return _core.value(self).astype(target)

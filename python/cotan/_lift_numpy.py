@@ -30,7 +30,7 @@ creates(
 lifts("numpy.array")(_array)
 
 
-@lifts("numpy.asarray", "numpy.asanyarray", "numpy.asfortranarray", "numpy.asarray_chkfinite")
+@lifts("numpy.asarray", "numpy.asanyarray", "numpy.asarray_chkfinite")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)
     return _asarray(a, dtype, order, **options)
@@ -39,7 +39,14 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
 @lifts("numpy.ascontiguousarray")
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     del like
-    x = _asarray(a, dtype)
+    x = _asarray(a, dtype, "C")
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+@lifts("numpy.asfortranarray")
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    del like
+    x = _asarray(a, dtype, "F")
     return x.reshape(1) if x.ndim == 0 else x
 
 
@@ -47,7 +54,13 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     del like
     wanted = {str(r).upper() for r in requirements or ()}
-    return _array(a, dtype) if wanted & {"O", "OWNDATA"} else _asarray(a, dtype)
+    order = None
+    if wanted & {"C", "C_CONTIGUOUS", "CONTIGUOUS"}:
+        order = "C"
+    elif wanted & {"F", "F_CONTIGUOUS", "FORTRAN"}:
+        order = "F"
+    x = _asarray(a, dtype, order)
+    return x.copy() if wanted & {"O", "OWNDATA"} and not x.flags.owndata else x
 
 
 @lifts("numpy.full")

@@ -72,6 +72,24 @@ def looked_at(x: Any) -> Any:
     return plain(x)
 
 
+def laid_out(x: Any, order: Any) -> Any:
+    """Give an array as it is where its elements lie in this order, else a copy, as NumPy does.
+
+    Writes to the copy leave the array as it is.
+    """
+    if order in {"C", "c"}:
+        return x if x.flags.c_contiguous else x.copy()
+    if order in {"F", "f"}:
+        return x if x.flags.f_contiguous else x.T.copy().T
+    return x
+
+
+def kept(taken: Any) -> Any:
+    """Give what was taken from an array as an array of its own; a scalar is one already."""
+    # An element that is constant is a scalar of NumPy's.
+    return taken.copy() if is_array(taken) and taken._rank == "array" else taken
+
+
 def given(value: Any) -> bool:
     """Say whether an argument was given, where None means something of its own."""
     return value is not np._NoValue

@@ -21,6 +21,7 @@ from cotan._numpy_core import (
     in_numpy,
     is_array,
     is_followed,
+    kept,
     plain,
     written,
 )
@@ -48,7 +49,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = np.clip(index, 0, n - 1)
     taken = x[(slice(None),) * at + (index.astype(np.intp),)]
     # A single index gives a view; what is taken is a copy.
-    return written("take", out, taken.copy() if taken._rank == "array" else taken)
+    return written("take", out, kept(taken))
 
 
 @implements(np.compress)
@@ -366,6 +367,8 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
     mask = kwargs.get("where", True)
     if mask is not True:
         result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
+    if out is not None and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+        result = _core.broadcast_to(result, out.shape)
     return written("clip", out, result)
 
 

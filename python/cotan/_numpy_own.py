@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, plain
+from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, kept, laid_out, plain
 from cotan._own import INTERNAL, SUBSTITUTES, holds_array, own
 
 
@@ -35,8 +35,7 @@ class Flat:
         return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
 
     def __getitem__(self, key: Any) -> Any:
-        taken = self.base.reshape(-1)[key]
-        return taken.copy() if taken._rank == "array" else taken
+        return kept(self.base.reshape(-1)[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         values = _core.asarray(value)
@@ -116,7 +115,13 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
         a = a.copy()
     if is_array(a):
         a = a if a._rank == "array" else a[...]
-        return a if dtype is None else a.astype(dtype, copy=bool(options.get("copy")))
+        copy = options.get("copy")
+        result = a if dtype is None else a.astype(dtype, copy=False)
+        if order is not None:
+            result = laid_out(result, order)
+        if copy is False and result is not a:
+            raise ValueError("asarray: unable to avoid a copy; leave out copy=")
+        return result.copy() if copy and result is a else result
     if isinstance(a, (list, tuple)) and holds_array(a):
         return _core.array(a, dtype)
     return np.asarray(a, dtype, order, **options)

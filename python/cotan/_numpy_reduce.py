@@ -273,6 +273,7 @@ def _cumulative(name: str, ufunc: Any) -> None:
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Any:  # fmt: skip
         x = _core.asarray(x)
+        x = _core.reshape(x, 1) if x.ndim == 0 else x
         if axis is None and x.ndim != 1:
             raise ValueError(f"For arrays which have more than one dimension ``axis`` of {name} "
                              "argument is required.")  # fmt: skip

@@ -246,7 +246,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     ]
     if sparse:
         return tuple(g.copy() for g in grids) if copy else tuple(grids)
-    return broadcast_arrays(*grids)
+    full = broadcast_arrays(*grids)
+    return tuple(g.copy() for g in full) if copy else full
 
 
 # --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from cotan._lift_matrix import ufunc_with_matrices
 from cotan._numpy_core import assigned, check_cast, is_followed, plain, refuse
 from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
-from cotan._ufunc_loop import computed, loop, name_of_ufunc, needed, rule
+from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
 
 
 def _known(operand: Any) -> bool:
@@ -195,7 +195,10 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
         check_cast(name, dtypes[-1], x.dtype)
     if ufunc.__name__ in {"add", "subtract"}:
         (value,) = values
-        x._assign(_core.index_add(x, key, value if ufunc.__name__ == "add" else _core.neg(value)))
+        if ufunc.__name__ == "subtract":
+            # As numbers of the array: those without a sign have no negative.
+            value = _core.neg(fitted(operands[0], x.dtype))
+        x._assign(_core.index_add(x, key, value))
         return
     key = tuple(map(plain, key)) if isinstance(key, tuple) else plain(key)
     positions = np.arange(x.size).reshape(x.shape)[key]

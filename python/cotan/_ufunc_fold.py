@@ -100,7 +100,7 @@ def reduced(
     if empty:
         result = _core.broadcast_to(start, kept)
     elif not axes:
-        result = _step(ufunc, "reduce", target)(start, x) if given else x
+        result = _step(ufunc, "reduce", target)(start, x) if given else x.copy()
     elif name in _ASSOCIATIVE:
         if where is not True:
             filling = start if neutral is None or name in _IDEMPOTENT else neutral

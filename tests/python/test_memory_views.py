@@ -77,6 +77,66 @@ def test_views_follow_their_memory(f):
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-8)
 
 
+SAME_OR_COPY = {
+    "ascontiguousarray": lambda v: np.ascontiguousarray(v),
+    "asfortranarray": lambda v: np.asfortranarray(v),
+    "asarray": lambda v: np.asarray(v),
+    "asarray C": lambda v: np.asarray(v, order="C"),
+    "asarray F": lambda v: np.asarray(v, order="F"),
+    "asarray copy": lambda v: np.asarray(v, copy=True),
+    "array F": lambda v: np.array(v, copy=None, order="F"),
+    "astype F": lambda v: v.astype(float, order="F", copy=False),
+    "require C": lambda v: np.require(v, requirements="C"),
+    "require F": lambda v: np.require(v, None, ["F", "W"]),
+    "require O": lambda v: np.require(v, requirements=["OWNDATA"]),
+    "meshgrid": lambda v: np.meshgrid(v, v)[0],
+    "meshgrid of rows": lambda v: np.meshgrid(v[0], v[-1], indexing="ij")[1],
+    "sparse meshgrid": lambda v: np.meshgrid(v[0], v[-1], sparse=True)[1],
+    "sum over no axes": lambda v: np.add.reduce(v, axis=()),
+    "flat": lambda v: v.flat[:],
+    "take": lambda v: np.take(v, [-1, 0, -1], axis=0),
+}
+PARTS = {
+    "all": lambda v: v,
+    "transposed": lambda v: v.T,
+    "reversed": lambda v: v[::-1],
+    "columns": lambda v: v[:, 1:],
+    "row": lambda v: v[1:2],
+}
+
+
+@pytest.mark.parametrize("make", SAME_OR_COPY.values(), ids=SAME_OR_COPY)
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("constant", [False, True], ids=["traced", "constant"])
+def test_what_is_a_copy_in_numpy(make, part, constant):
+    """Writes on either side are seen on the other where NumPy shares memory, and nowhere else."""
+
+    def f(x):
+        base = np.array(np.arange(12.0) if constant else x).reshape(3, 4).copy()
+        made = make(part(base))
+        base[1] *= 2.0
+        seen = made.sum() - made[0].sum()
+        made[...] = made * 3.0 + x[0]
+        return seen + np.sum(base * np.arange(12.0).reshape(3, 4)) * x[1]
+
+    x = np.linspace(0.5, 2.0, 12)
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    h = 1e-6
+    slopes = [(f(x + step) - f(x - step)) / (2 * h) for step in h * np.eye(12)]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ascontiguousarray", "asfortranarray"])
+def test_numbers_in_an_order_are_arrays_of_one(name):
+    def f(x):
+        made = getattr(np, name)(x[0])
+        assert made.shape == getattr(np, name)(X[0]).shape == (1,)
+        return made[0] * 2
+
+    assert ct.gradient(f, X)[0][0] == 2.0
+
+
 def test_what_cannot_be_written_to():
     x = ct.array(X)
     overlapping = sliding_window_view(x, 2, writeable=True)

@@ -190,6 +190,8 @@ b = m * 1.0; b[0] += m[1]; b[:, 1] **= 2; b
 b = x * 1.0; np.add.at(b, i, 1.0); b
 b = x * 1.0; np.add.at(b, i, y[:4]); b
 b = x * 1.0; np.subtract.at(b, [0, 0, 1], v); b
+b = x * 1.0; np.subtract.at(b, [0, 0, 1], np.uint8(3)); b
+b = x * 1.0; np.subtract.at(b, [0, 0, 1], np.array([True, False, True])); b
 b = x * 1.0; np.multiply.at(b, [0, 0, 1], v); b
 b = m * 1.0; np.maximum.at(b, ([0, 1, 1], [2, 2, 2]), v); b
 b = m * 1.0; np.add.at(b, (slice(None), [1, 1]), v[:, None]); b
