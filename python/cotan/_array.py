@@ -133,7 +133,7 @@ def squeeze(self: Any, axis: Any = None) -> Any:
     return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
 
 
-_DTYPES = {
+DTYPES = {
     *("bool", "uint8", "int32", "int64", "float16", "bfloat16"),
     *("float32", "float64", "complex64", "complex128"),
 }
@@ -156,7 +156,7 @@ def astype(
         )
     if target == self.dtype:
         return self.copy() if copy else laid_out(self, order)
-    if target.name not in _DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
+    if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
         # There are no arrays of ours of such a dtype, and values of it carry no gradient.
         return _core.value(self).astype(target)
     if target.kind not in "fc" and self.dtype.kind in "fc":

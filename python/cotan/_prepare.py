@@ -1,28 +1,20 @@
 """Prepared functions: recorded once, replayed without Python."""
 
 import functools
-import inspect
-import pickle
-import random
 import sys
-from array import array
-from collections import deque
-from collections.abc import Callable, Iterator
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
+from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
-from cotan import _core
+from cotan import _core, _surroundings
 from cotan._api import hvp
 
+# The compiled module asks for them here.
+surroundings, functions_in = _surroundings.surroundings, _surroundings.functions_in
+
+_SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
 
 
@@ -108,237 +100,6 @@ def prepared(
     return prepare(f, transform=transform, wrt=wrt)
 
 
-# --------------------------------------------------------------------------------------------------
-# What the code of a function depends on besides its arguments
-
-_LIBRARIES = {"cotan", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
-_WITHOUT_PARTS = (
-    *(float, int, str, bool, complex, bytes, type(None), np.generic),
-    *(type, BuiltinFunctionType),
-)
-_CONTAINERS = (set, frozenset, deque, array, bytearray)
-# So many items of containers are watched.
-_MANY = 1000
-_UNBOUND = object()
-
-
-def _is_library(name: Any) -> bool:
-    return str(name or "").partition(".")[0] in _LIBRARIES
-
-
-class _Search:
-    """Names, variables, attributes and lists that code refers to, and what they hold."""
-
-    def __init__(self, function: Any) -> None:
-        # What holds it, its name there, the value, and the function whose code refers to it.
-        self.found: list[tuple[Any, Any, Any, int]] = []
-        self.generators: list[Any] = []
-        self._seen: set[int] = set()
-        self._keep: list[Any] = []
-        self._work: list[tuple[Any, frozenset[str], int]] = [(function, frozenset(), 0)]
-        while self._work and len(self.found) < _MANY:
-            value, names, self._of = self._work.pop()
-            self._visit(value, names)
-        arguments = [] if isinstance(function, tuple) else [np.random, random]
-        self._states = [(g, _state(g)) for g in (*arguments, *self.generators)]
-
-    def _note(self, owner: Any, name: str, value: Any) -> None:
-        self.found.append((owner, name, value, self._of))
-
-    def _add(self, value: Any, names: frozenset[str]) -> None:
-        self._work.append((value, names, self._of))
-
-    def _new(self, value: Any) -> bool:
-        if id(value) in self._seen:
-            return False
-        self._seen.add(id(value))
-        self._keep.append(value)
-        return True
-
-    def _visit(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, _WITHOUT_PARTS) or not self._new(value):
-            return
-        if type(value) in (np.ndarray, _core.Array):
-            self._note(value, "", None)
-        elif isinstance(value, (functools.partial, MethodType, FunctionType)):
-            self._called(value, names)
-        elif isinstance(value, (list, tuple, dict)):
-            self._items(value, names)
-        elif isinstance(value, _CONTAINERS):
-            self._note(value, "", list(value))
-        elif isinstance(value, Iterator):
-            raise TypeError(
-                "prepare: the function uses an iterator from outside, which a replay would not "
-                "move on; take from it outside and pass what it gives as an argument"
-            )
-        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            self.generators.append(value)
-        elif not isinstance(value, ModuleType):
-            call = inspect.getattr_static(type(value), "__call__", None)
-            if isinstance(call, FunctionType):
-                self._add(call, names)
-                names |= _names(call.__code__)
-            names = _with_methods(type(value), names)
-            self._attributes(getattr(value, "__dict__", None), names)
-            self._class(value, names)
-        elif not _is_library(value.__name__):
-            self._attributes(vars(value), names)
-
-    def _called(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, functools.partial):
-            for part in (value.func, *value.args, *value.keywords.values()):
-                self._add(part, names)
-        elif isinstance(value, MethodType):
-            self._add(value.__func__, names)
-            self._add(value.__self__, names | _names(getattr(value.__func__, "__code__", None)))
-        else:
-            self._function(value)
-
-    def _items(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, list):
-            self._note(value, "", list(value))
-        if isinstance(value, dict):
-            self._note(value.keys(), "", list(value))
-            self._note(value.values(), "", list(value.values()))
-        items = list(value.values()) if isinstance(value, dict) else value
-        for item in items[:_MANY]:
-            self._add(item, names)
-
-    def _attributes(self, members: Any, names: frozenset[str]) -> None:
-        if type(members) is dict:
-            for name in sorted(names & members.keys()):
-                self._note(members, name, members[name])
-                self._add(members[name], names)
-            for name in sorted(names - members.keys()):
-                self._note(members, name, None)
-
-    def _class(self, value: Any, names: frozenset[str]) -> None:
-        """Note what code finds on the classes of an object."""
-        cls = type(value)
-        for name in sorted(names):
-            found = (vars(c) for c in cls.__mro__ if name in vars(c))
-            members = next(found, None)
-            if members is None or _is_library(members.get("__module__")):
-                continue
-            member = members[name]
-            if isinstance(member, MemberDescriptorType):
-                if hasattr(value, name):
-                    self._note(value, name, getattr(value, name))
-                    self._add(getattr(value, name), names)
-                continue
-            self._note(cls, name, member)
-            self._add(_function_of(member), names)
-
-    def _function(self, function: Any) -> None:
-        self._of = id(function)
-        if _is_library(function.__globals__.get("__name__")):
-            # A wrapper: what it wraps is the user's.
-            for cell in function.__closure__ or ():
-                if callable(value := _content(cell)):
-                    self._add(value, frozenset())
-            return
-        names = _names(function.__code__)
-        for cell in function.__closure__ or ():
-            value = _content(cell)
-            if value is not _UNBOUND:
-                self._note(cell, "", value)
-                self._add(value, names)
-        members = function.__globals__
-        for name in sorted(names & members.keys()):
-            value = members[name]
-            if not (isinstance(value, ModuleType) and _is_library(value.__name__)):
-                self._note(members, name, value)
-            self._add(value, names)
-        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._add(value, names)
-        self._note(function, "__defaults__", function.__defaults__)
-        # Attributes of the function itself, which it finds by its name.
-        self._attributes(function.__dict__, names & function.__dict__.keys())
-
-    def expect_same_random(self) -> None:
-        """Refuse a function that has drawn random numbers."""
-        for generator, before in self._states:
-            if _state(generator) != before:
-                name = getattr(generator, "__name__", type(generator).__name__)
-                raise TypeError(
-                    f"prepare: the function draws random numbers ({name}), which a replay would "
-                    "repeat; draw them outside and pass them as an argument"
-                )
-
-
-def _function_of(member: Any) -> Any:
-    """Give the function behind a member of a class, if it is a method or a property."""
-    if isinstance(member, property):
-        return member.fget
-    return getattr(member, "__func__", member)
-
-
-def _with_methods(owner: type, names: frozenset[str]) -> frozenset[str]:
-    """Add the names in the methods with these names, and in the methods that those name."""
-    classes = [vars(c) for c in owner.__mro__ if not _is_library(c.__module__)]
-    work, done = set(names), set[str]()
-    while work:
-        name = work.pop()
-        done.add(name)
-        for members in classes:
-            code = getattr(_function_of(members.get(name)), "__code__", None)
-            work |= _names(code) - done
-    return frozenset(done)
-
-
-def _content(cell: Any) -> Any:
-    """Give what a variable of an enclosing function holds."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _UNBOUND
-
-
-def functions_in(functions: list[Any]) -> list[int]:
-    """Give the identities of functions, and of those that they wrap."""
-    found: dict[int, Any] = {}
-    work = list(functions)
-    while work:
-        function = work.pop()
-        if isinstance(function, functools.partial):
-            work.append(function.func)
-        elif isinstance(function, MethodType):
-            work.append(function.__func__)
-        elif isinstance(function, FunctionType) and id(function) not in found:
-            found[id(function)] = function
-            if _is_library(function.__globals__.get("__name__")):
-                work += [_content(cell) for cell in function.__closure__ or ()]
-    return list(found)
-
-
-def _names(code: Any) -> frozenset[str]:
-    """Give the names of globals and attributes in a piece of code and those inside it."""
-    if not isinstance(code, CodeType):
-        return frozenset()
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        names |= _names(constant)
-        # `getattr(x, "w")`, `vars(x)["w"]`.
-        if isinstance(constant, str) and constant.isidentifier():
-            names.add(constant)
-    return frozenset(names)
-
-
-def surroundings(function: Any, args: tuple[Any, ...]) -> _Search:
-    """Find what to watch around a function, and the random numbers that it may draw."""
-    search = _Search(function)
-    search._states += _Search(args)._states
-    return search
-
-
-def _state(generator: Any) -> bytes:
-    if generator is random or isinstance(generator, random.Random):
-        return pickle.dumps(generator.getstate())
-    if isinstance(generator, np.random.Generator):
-        return pickle.dumps(generator.bit_generator.state)
-    return pickle.dumps(generator.get_state())
-
-
 def place() -> str:
     """Give the line of the user's code that is running, as the beginning of a message."""
     frame: Any = sys._getframe(1)
@@ -367,7 +128,7 @@ def pairs(template: Any, out: Any, path: str = "out") -> list[tuple[int, Any, st
         return []
     if isinstance(template, Result):
         return [(template.index, out, path)]
-    if template is None or isinstance(template, _WITHOUT_PARTS):
+    if template is None or isinstance(template, _SINGLE):
         raise ValueError(f"prepared: {path} has no array to hold ({template!r}); put None there")
     if isinstance(template, dict):
         if not isinstance(out, dict) or out.keys() != template.keys():

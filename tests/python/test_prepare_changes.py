@@ -1,6 +1,14 @@
 """Prepared functions: changes around them are noticed, and rows are where they were."""
 
-from collections import deque
+import ctypes
+import functools
+import operator
+import os
+import sys
+import types
+import weakref
+from collections import UserDict, deque
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
@@ -64,6 +72,193 @@ def changes():
         "set": (lambda x: x * len(group), lambda: group.update((2, 3, 4, 5))),
         "deque": (lambda x: x * queue[0], lambda: queue.__setitem__(0, 5.0)),
     }
+
+
+class Thing:
+    """What is called by operators and loops, and finds attributes in its own way."""
+
+    def __init__(self):
+        self.inner = {"factor": 1.0}
+        self.items = [1.0]
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.inner[name]
+
+    def __iter__(self):
+        return iter(self.items)
+
+    def __mul__(self, other):
+        return self.items[0] * other
+
+
+class Found:
+    def __get__(self, thing, cls=None):
+        return thing.inner["factor"]
+
+
+class Described(Thing):
+    found = Found()
+
+
+class Plain:
+    factor = 1.0
+
+
+FACTOR = [1.0]
+
+
+class Calls:
+    def outer(self):
+        return self.inner()
+
+    def inner(self):
+        return FACTOR[0]
+
+
+@functools.cache
+def looked_up():
+    return FACTOR
+
+
+@functools.singledispatch
+def by_class(x):
+    return x * FACTOR[0]
+
+
+def with_keyword(x, *, factor=1.0):
+    return x * factor
+
+
+def replaced(x):
+    return x
+
+
+def imports(x):
+    import cotan_settings
+
+    return x * cotan_settings.factor
+
+
+calls = Calls()
+setting = ContextVar("setting", default=1.0)
+by_name = operator.attrgetter("factor")
+
+
+def more_changes(tmp_path, monkeypatch):
+    """As `changes`, for what is reached in less plain ways."""
+    thing, described, cls = Thing(), Described(), type("Own", (Plain,), {})
+    objects = [Plain() for _ in range(3000)]
+    inside, user = {"a": 1.0}, UserDict(a=1.0)
+    words = types.MappingProxyType(inside)
+    number, memory, keeps = ctypes.c_double(1.0), bytearray(b"\1"), Plain()
+    view, ref, queue, group = memoryview(memory), weakref.ref(keeps), deque([Plain()]), {Plain()}
+    named, listed = type("Named", (dict,), {})(), type("Listed", (list,), {})([Plain()])
+    named.extra = 1.0
+    strings, boxes = np.array(["1"]), np.array([1.0, None], object)
+    small, record = np.array([1], np.int16), np.rec.array([(1.0,)], dtype=[("a", float)])
+    mapped = np.memmap(tmp_path / "m", float, "w+", shape=(1,))
+    mapped[:] = record.a[:] = 1.0
+    module = types.ModuleType("cotan_settings")
+    module.factor = FACTOR[0] = with_keyword.__kwdefaults__["factor"] = 1.0
+    monkeypatch.setitem(sys.modules, "cotan_settings", module)
+    monkeypatch.setenv("COTAN_FACTOR", "1")
+    replaced.__code__ = (lambda x: x).__code__
+    setting.set(1.0)
+    long = [[float(i)] for i in range(3000)]
+    long[2500][0] = 1.0
+
+    def put(container, key=0, value=5.0):
+        return lambda: container.__setitem__(key, value)
+
+    def five(owner, name="factor"):
+        return lambda: setattr(owner, name, 5.0)
+
+    return {
+        "class": (lambda x: x * cls.factor, five(cls)),
+        "class that it is made of": (lambda x: x * cls.factor, five(Plain)),
+        "object made inside": (lambda x: x * Calls().outer(), put(FACTOR)),
+        "method that a method calls": (lambda x: x * calls.outer(), put(FACTOR)),
+        "__getattr__": (lambda x: x * thing.factor, put(thing.inner, "factor")),
+        "__iter__": (lambda x: x * sum(thing), put(thing.items)),
+        "__mul__": (lambda x: thing * x, put(thing.items)),
+        "descriptor": (lambda x: x * described.found, put(described.inner, "factor")),
+        "computed name": (lambda x: x * getattr(keeps, "FACTOR".lower()), five(keeps)),
+        "attrgetter": (lambda x: x * by_name(keeps), five(keeps)),
+        "values of vars": (lambda x: x * next(iter(vars(named).values())), five(named, "extra")),
+        "attribute of a dict": (lambda x: x * named.extra, five(named, "extra")),
+        "object in a kind of list": (lambda x: x * listed[0].factor, five(listed[0])),
+        "object in a deque": (lambda x: x * queue[0].factor, five(queue[0])),
+        "object in a set": (lambda x: x * next(iter(group)).factor, five(next(iter(group)))),
+        "the last of many": (lambda x: x * objects[2999].factor, five(objects[2999])),
+        "the last of many lists": (lambda x: x * long[2500][0], put(long[2500])),
+        "mapping proxy": (lambda x: x * words["a"], put(inside, "a")),
+        "UserDict": (lambda x: x * user["a"], put(user, "a")),
+        "weak reference": (lambda x: x * ref().factor, five(keeps)),
+        "number of C": (lambda x: x * number.value, five(number, "value")),
+        "memoryview": (lambda x: x * view[0], put(memory, 0, 5)),
+        "ContextVar": (lambda x: x * setting.get(), lambda: setting.set(5.0)),
+        "environment": (
+            lambda x: x * float(os.environ["COTAN_FACTOR"]),
+            put(os.environ, "COTAN_FACTOR", "5"),
+        ),
+        "environment by getenv": (
+            lambda x: x * float(os.getenv("COTAN_FACTOR", "")),
+            put(os.environ, "COTAN_FACTOR", "5"),
+        ),
+        "module that is imported inside": (imports, five(module)),
+        "cached function": (lambda x: x * looked_up()[0], put(FACTOR)),
+        "function by class": (lambda x: by_class(x), put(FACTOR)),
+        "another function by class": (
+            lambda x: by_class(x),
+            lambda: by_class.register(object, lambda x: 5 * x),
+        ),
+        "default of a keyword": (
+            lambda x: with_keyword(x),
+            put(with_keyword.__kwdefaults__, "factor"),
+        ),
+        "code that is reloaded": (
+            lambda x: replaced(x),
+            lambda: setattr(replaced, "__code__", (lambda x: 5 * x).__code__),
+        ),
+        "memmap": (lambda x: x * mapped[0], put(mapped)),
+        "records": (lambda x: x * record.a[0], put(record.a)),
+        "strings": (lambda x: x * float(strings[0]), put(strings, 0, "5")),
+        "objects": (lambda x: x * boxes[0], put(boxes)),
+        "small integers": (lambda x: x * int(small[0]), put(small, 0, 5)),
+    }
+
+
+MORE = """class; class that it is made of; object made inside; method that a method calls;
+__getattr__; __iter__; __mul__; descriptor; computed name; attrgetter; values of vars;
+attribute of a dict; object in a kind of list; object in a deque; object in a set; the last of many;
+the last of many lists; mapping proxy; UserDict; weak reference; number of C; memoryview;
+ContextVar; environment; environment by getenv; module that is imported inside; cached function;
+function by class; another function by class; default of a keyword; code that is reloaded; memmap;
+records; strings; objects; small integers"""
+
+
+@pytest.mark.parametrize("name", [name.strip() for name in MORE.split(";")])
+def test_changes_in_less_plain_places_are_noticed(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(Plain, "factor", 1.0)
+    f, change = more_changes(tmp_path, monkeypatch)[name]
+    by_class.register(object, lambda x: x * FACTOR[0])
+    g = ct.prepare(f, 1.0)
+    assert g(2.0) == g(3.0) == (1.0,)
+    change()
+    assert g(2.0) == (5.0,)
+    assert ct.gradient(f, 2.0) == (5.0,)
+
+
+def test_each_of_them_is_tested(tmp_path, monkeypatch):
+    assert list(more_changes(tmp_path, monkeypatch)) == [name.strip() for name in MORE.split(";")]
+
+
+def test_more_than_can_be_watched_is_refused():
+    lists = [[i] for i in range(100_001)]
+    with pytest.raises(TypeError, match="more than 100,000 objects"):
+        ct.prepare(lambda x: x * lists[0][0], 1.0)
 
 
 @pytest.mark.parametrize("name", changes())

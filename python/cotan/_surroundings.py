@@ -1,0 +1,407 @@
+"""What the code of a function depends on besides its arguments: what a replay has to watch."""
+
+import functools
+import operator
+import pickle
+import random
+import sys
+import weakref
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._array import DTYPES
+
+_LIBRARIES = {"cotan", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
+# Libraries whose objects keep arrays, lists and dictionaries for their callers.
+_KEEPERS = {"collections", "numpy", "scipy"}
+_WITHOUT_PARTS = (
+    *(float, int, str, bool, complex, bytes, type(None), np.generic),
+    BuiltinFunctionType,
+)
+_CONTAINERS = (set, frozenset, deque, array, bytearray)
+# By these, code reaches attributes whose names it does not say.
+_BY_ANY_NAME = {
+    *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "fields"),
+    *("getattr", "getmembers", "replace", "vars"),
+}
+# More than this is not watched: it would take longer than to call the function.
+_MANY = 100_000
+_UNBOUND = object()
+# What runs when an object is made.
+_OF_MAKING = frozenset(["__init__", "__new__", "__post_init__"])
+# Members of every class, and methods that code does not call while it computes.
+_OF_NO_CALL = {
+    *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
+    *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
+    *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
+    *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__"),
+    *("__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"),
+}
+
+
+def _is_library(name: Any) -> bool:
+    return str(name or "").partition(".")[0] in _LIBRARIES
+
+
+@functools.cache
+def _is_installed(name: str) -> bool:
+    """Say whether a module is of an installed package, whose own state is its own affair."""
+    top = sys.modules.get(name.partition(".")[0])
+    places = [getattr(top, "__file__", None) or "", *map(str, getattr(top, "__path__", ()))]
+    return _is_library(name) or any(
+        f"{kind}-packages" in p for p in places for kind in ("site", "dist")
+    )
+
+
+class _Seen:
+    """Something whose present value is read by a function: all attributes are that value."""
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        return self._read()
+
+
+class _Search:
+    """Names, variables, attributes and lists that code refers to, and what they hold."""
+
+    def __init__(self, function: Any) -> None:
+        # What holds it, its name there, the value, and the function whose code refers to it.
+        self.found: list[tuple[Any, Any, Any, int]] = []
+        self.generators: list[Any] = []
+        self._seen: set[int] = set()
+        self._noted: set[tuple[int, str]] = set()
+        self._keep: list[Any] = []
+        self._work: list[tuple[Any, frozenset[str], int]] = [(function, frozenset(), 0)]
+        while self._work:
+            value, names, self._of = self._work.pop()
+            self._visit(value, names)
+            if len(self.found) > _MANY:
+                raise TypeError(
+                    f"prepare: the code of the function can reach more than {_MANY:,} objects that "
+                    "may change between calls; pass what it needs of them as arguments"
+                )
+        arguments = [] if isinstance(function, tuple) else [np.random, random]
+        self._states = [(g, _state(g)) for g in (*arguments, *self.generators)]
+
+    def _note(self, owner: Any, name: str, value: Any) -> None:
+        # Owners are kept, so that their addresses are theirs alone.
+        if (id(owner), name) not in self._noted:
+            self._noted.add((id(owner), name))
+            self.found.append((owner, name, value, self._of))
+
+    def _note_value(self, name: str, read: Callable[[], Any]) -> None:
+        self._note(_Seen(read), name, read())
+
+    def _add(self, value: Any, names: frozenset[str]) -> None:
+        if not isinstance(value, _WITHOUT_PARTS):
+            self._work.append((value, names, self._of))
+
+    def _new(self, value: Any) -> bool:
+        if id(value) in self._seen:
+            return False
+        self._seen.add(id(value))
+        self._keep.append(value)
+        return True
+
+    def _visit(self, value: Any, names: frozenset[str]) -> None:
+        if isinstance(value, _WITHOUT_PARTS) or not self._new(value):
+            return
+        if type(value) is _core.Array:
+            self._note(value, "", None)
+        elif isinstance(value, np.ndarray):
+            self._array(value, names)
+        elif isinstance(value, (functools.partial, MethodType, FunctionType)):
+            self._called(value, names)
+        elif isinstance(value, (list, tuple, dict, MappingProxyType)):
+            self._items(value, names)
+        elif isinstance(value, _CONTAINERS):
+            self._note(value, "", list(value))
+            for item in value:
+                self._add(item, names)
+        elif isinstance(value, type):
+            if not _is_installed(value.__module__):
+                self._members(value, _with_methods(value, names | _OF_MAKING))
+        elif not self._reference(value, names):
+            self._object(value, names)
+
+    def _reference(self, value: Any, names: frozenset[str]) -> bool:
+        """Note what has a state of its own, or stands for something else."""
+        if isinstance(value, ModuleType):
+            if not _is_library(value.__name__):
+                self._attributes(vars(value), names - _BY_ANY_NAME)
+        elif isinstance(value, ContextVar):
+            self._note_value(f"the ContextVar {value.name}", lambda: value.get(None))
+            self._add(value.get(None), names)
+        elif isinstance(value, weakref.ref):
+            self._add(value(), names)
+        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+            self.generators.append(value)
+        elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
+            raise TypeError(
+                "prepare: the function uses an iterator from outside, which a replay would not "
+                "move on; take from it outside and pass what it gives as an argument"
+            )
+        else:
+            return False
+        return True
+
+    def _array(self, value: Any, names: frozenset[str]) -> None:
+        if value.dtype == object:
+            self._note_value("an array of objects", lambda: tuple(value.ravel().tolist()))
+            self._add(value.tolist(), names)
+        elif value.dtype.name in DTYPES:
+            # The watch is on the memory, whatever the class says of it.
+            self._note(value if type(value) is np.ndarray else value.view(np.ndarray), "", None)
+        else:
+            self._note_value(f"an array of dtype {value.dtype}", value.tobytes)
+        if type(value) is not np.ndarray:
+            self._object(value, names)
+
+    def _object(self, value: Any, names: frozenset[str]) -> None:
+        """Note the attributes that code asks an object for, and what its methods ask for."""
+        cls = type(value)
+        names = _with_methods(cls, names)
+        members = getattr(value, "__dict__", None)
+        self._attributes(members, names)
+        self._members(value, names)
+        wrapped = getattr(value, "__wrapped__", None)
+        if isinstance(wrapped, FunctionType):
+            self._add(wrapped, names)
+        if not _is_library(cls.__module__):
+            return
+        if str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
+            # Its methods are the library's, and so their names are not looked at.
+            kept = (np.ndarray, list, dict)
+            self._attributes(members, frozenset(k for k in members if isinstance(members[k], kept)))
+        elif isinstance(value, memoryview) or cls.__module__.partition(".")[0] == "ctypes":
+            self._note_value(f"a {cls.__name__}", lambda: bytes(memoryview(value)))
+
+    def _called(self, value: Any, names: frozenset[str]) -> None:
+        if isinstance(value, functools.partial):
+            for part in (value.func, *value.args, *value.keywords.values()):
+                self._add(part, names)
+        elif isinstance(value, MethodType):
+            self._add(value.__func__, names)
+            self._add(value.__self__, names | _names(getattr(value.__func__, "__code__", None)))
+        else:
+            self._function(value)
+
+    def _items(self, value: Any, names: frozenset[str]) -> None:
+        if isinstance(value, list):
+            self._note(value, "", list(value))
+        if isinstance(value, (dict, MappingProxyType)):
+            self._note(value.keys(), "", list(value))
+            self._note(value.values(), "", list(value.values()))
+            value_of: Iterable[Any] = value.values()
+        else:
+            value_of = value
+        for item in value_of:
+            self._add(item, names)
+        if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
+            self._object(value, names)
+
+    def _attributes(self, members: Any, names: frozenset[str]) -> None:
+        if type(members) is dict:
+            known = names & members.keys()
+            if names & _BY_ANY_NAME:
+                known = frozenset(k for k in members if isinstance(k, str))
+                self._note(members.keys(), "", list(members))
+            for name in sorted(known):
+                self._note(members, name, members[name])
+                self._add(members[name], names)
+            for name in sorted(names - members.keys()):
+                self._note(members, name, None)
+
+    def _members(self, value: Any, names: frozenset[str]) -> None:
+        """Note what code finds on a class and its bases, or on those of an object."""
+        cls = value if isinstance(value, type) else type(value)
+        if names & _BY_ANY_NAME:
+            own = (vars(c) for c in cls.__mro__ if not _is_installed(c.__module__))
+            names |= {name for members in own for name in members if name[:2] != "__"}
+        for name in sorted(names):
+            found = (vars(c) for c in cls.__mro__ if name in vars(c))
+            members = next(found, None)
+            if members is None or _is_library(members.get("__module__")):
+                continue
+            member = members[name]
+            if isinstance(member, MemberDescriptorType):
+                if cls is not value and hasattr(value, name):
+                    self._note(value, name, getattr(value, name))
+                    self._add(getattr(value, name), names)
+                continue
+            self._note(cls, name, member)
+            self._add(_function_of(member), names)
+
+    def _function(self, function: Any) -> None:
+        self._of = id(function)
+        if _is_library(function.__globals__.get("__name__")):
+            # A wrapper: what it wraps is the user's.
+            for cell in function.__closure__ or ():
+                if callable(value := _content(cell)):
+                    self._add(value, frozenset())
+            registry = getattr(function, "registry", None)
+            if isinstance(registry, MappingProxyType):
+                self._add(registry, frozenset())
+            return
+        members = function.__globals__
+        cells = [(c, _content(c)) for c in function.__closure__ or ()]
+        names = _names_of(function, [value for _, value in cells])
+        for cell, value in cells:
+            if value is not _UNBOUND:
+                self._note(cell, "", value)
+                self._add(value, names)
+        for name in sorted(names & members.keys()):
+            value = members[name]
+            if not (isinstance(value, ModuleType) and _is_library(value.__name__)):
+                self._note(members, name, value)
+            self._add(value, names)
+        if not _is_installed(str(members.get("__name__"))):
+            self._imports(function, names)
+        for value in function.__defaults__ or ():
+            self._add(value, names)
+        self._note(function, "__defaults__", function.__defaults__)
+        self._add(function.__kwdefaults__, names)
+        # Reloaded code is put into the functions that are there.
+        self._note(function, "__code__", function.__code__)
+        # Attributes of the function itself, which it finds by its name.
+        self._attributes(function.__dict__, names & function.__dict__.keys())
+
+    def _imports(self, function: Any, names: frozenset[str]) -> None:
+        """Note the modules that code imports when it runs, and the environment."""
+        package = function.__globals__.get("__package__")
+        for name in sorted(names):
+            for full in (name, f"{package}.{name}") if package else (name,):
+                module = sys.modules.get(full)
+                if isinstance(module, ModuleType) and not _is_installed(full):
+                    self._note(sys.modules, full, module)
+                    self._add(module, names)
+        if names & {"environ", "getenv"} and (os := sys.modules.get("os")):
+            self._note_value("os.environ", lambda: tuple(os.environ.values()))
+
+    def expect_same_random(self) -> None:
+        """Refuse a function that has drawn random numbers."""
+        for generator, before in self._states:
+            if _state(generator) != before:
+                name = getattr(generator, "__name__", type(generator).__name__)
+                raise TypeError(
+                    f"prepare: the function draws random numbers ({name}), which a replay would "
+                    "repeat; draw them outside and pass them as an argument"
+                )
+
+
+def _function_of(member: Any) -> Any:
+    """Give the function behind a member of a class, if it is a method or a property."""
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, functools.cached_property):
+        return member.func
+    get = getattr(type(member), "__get__", None)
+    if isinstance(get, FunctionType):
+        return get
+    return getattr(member, "__func__", member)
+
+
+def _names_of(function: FunctionType, variables: list[Any]) -> frozenset[str]:
+    """Give the names in the code of a function, and in what gets attributes for it."""
+    members = function.__globals__
+    # Others are those of tools that rewrite code.
+    names = frozenset(n for n in _names(function.__code__) if n[:1] != "@")
+    for value in (*variables, *(members[n] for n in names & members.keys())):
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            names |= frozenset(_parts_of(value.__reduce__()))
+    return names
+
+
+def _parts_of(reduced: Any) -> list[str]:
+    """Give the names in what an `attrgetter` or a `methodcaller` is made of."""
+    if isinstance(reduced, str):
+        return reduced.split(".")
+    return [n for item in reduced for n in _parts_of(item)] if type(reduced) is tuple else []
+
+
+def _with_methods(owner: type, names: frozenset[str]) -> frozenset[str]:
+    """Add the names in the methods with these names, and in the methods that those name.
+
+    Methods between double underscores are called by operators, loops and the like.
+    """
+    classes = [vars(c) for c in owner.__mro__ if not _is_library(c.__module__)]
+    own = [vars(c) for c in owner.__mro__ if not _is_installed(c.__module__)]
+    unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
+    work, done = set(names) | (unnamed - _OF_NO_CALL - _OF_MAKING), set[str]()
+    while work:
+        name = work.pop()
+        done.add(name)
+        for members in classes:
+            code = getattr(_function_of(members.get(name)), "__code__", None)
+            work |= _names(code) - done
+    return frozenset(done)
+
+
+def _content(cell: Any) -> Any:
+    """Give what a variable of an enclosing function holds."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _UNBOUND
+
+
+def functions_in(functions: list[Any]) -> list[int]:
+    """Give the identities of functions, and of those that they wrap."""
+    found: dict[int, Any] = {}
+    work = list(functions)
+    while work:
+        function = work.pop()
+        if isinstance(function, functools.partial):
+            work.append(function.func)
+        elif isinstance(function, MethodType):
+            work.append(function.__func__)
+        elif isinstance(function, FunctionType) and id(function) not in found:
+            found[id(function)] = function
+            if _is_library(function.__globals__.get("__name__")):
+                work += [_content(cell) for cell in function.__closure__ or ()]
+    return list(found)
+
+
+def _names(code: Any) -> frozenset[str]:
+    """Give the names of globals and attributes in a piece of code and those inside it."""
+    if not isinstance(code, CodeType):
+        return frozenset()
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        names |= _names(constant)
+        # `getattr(x, "w")`, `vars(x)["w"]`.
+        if isinstance(constant, str) and constant.isidentifier():
+            names.add(constant)
+    return frozenset(names)
+
+
+def surroundings(function: Any, args: tuple[Any, ...]) -> _Search:
+    """Find what to watch around a function, and the random numbers that it may draw."""
+    search = _Search(function)
+    search._states += _Search(args)._states
+    return search
+
+
+def _state(generator: Any) -> bytes:
+    if generator is random or isinstance(generator, random.Random):
+        return pickle.dumps(generator.getstate())
+    if isinstance(generator, np.random.Generator):
+        return pickle.dumps(generator.bit_generator.state)
+    return pickle.dumps(generator.get_state())
