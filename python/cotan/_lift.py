@@ -102,7 +102,9 @@ def _prepare(name: str, module: Any) -> None:
     lifted = _core.add_lifted(module, lifted)
     _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
-        _replace_methods(getattr(module, owner.rpartition(".")[2]), METHODS[owner])
+        cls = getattr(module, owner.rpartition(".")[2], None)
+        if cls is not None:  # versions differ in their private classes
+            _replace_methods(cls, METHODS[owner])
     _prepared[name] = lifted
 
 

@@ -100,8 +100,9 @@ class _Table:
                 if value is not None and not isinstance(value, type):
                     found[id(value)] = value, _dispatched(value, entry)
             for attribute in _CLASSES.get(name, ()):
-                value = module[attribute]
-                found[id(value)] = value, None
+                if attribute in module:
+                    value = module[attribute]
+                    found[id(value)] = value, None
             for attribute, rule in _RULES.get(name, {}).items():
                 if attribute in module:
                     value = module[attribute]
@@ -356,7 +357,8 @@ class Adopted:
         value = getattr(instance, name)
         if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
             return bound(unlifted(value))
-        return value
+        # Some keep the namespace of their arrays.
+        return ours(value) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not holds_array((value,)):

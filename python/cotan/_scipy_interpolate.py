@@ -5,6 +5,7 @@ polynomials, B-splines, banded systems and cells of grids. With respect to the p
 asks, and with respect to the data.
 """
 
+import inspect
 import itertools
 from typing import Any
 
@@ -16,7 +17,17 @@ from cotan._hosted import conj, hosted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
-from cotan._own import adopts, found, own_class, refuses, runs, runs_methods, stands_for
+from cotan._own import (
+    adopts,
+    bound,
+    found,
+    own_class,
+    refuses,
+    runs,
+    runs_class,
+    runs_methods,
+    stands_for,
+)
 
 _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
@@ -26,13 +37,34 @@ _CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
 
 adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
 runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
-runs_methods(f"{_HERE}._interpolate.PPoly", "integrate")
+runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate")
 runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")
 runs_methods(f"{_HERE}._polyint._Interpolator1D", "__call__")
 runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
+runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
 runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
 runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate")
+
+# Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
+_PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")
+
+runs_class(*(f"{_HERE}.{name}" for name in _PASSED_ON))
+
+
+def _choice(name: str) -> None:
+    @stands_for(f"{_HERE}.{name}")
+    def choose(xp: Any) -> Any:
+        # It is cached, and would be SciPy's own.
+        return bound(inspect.unwrap(found(f"{_HERE}.{name}")))(xp)
+
+
+for _name in (
+    "_interpolate._get_xp_ppoly_cls",
+    "_interpolate._get_xp_bpoly_cls",
+    "_bsplines._get_xp_bspline_cls",
+):
+    _choice(_name)
 
 # --------------------------------------------------------------------------------------------------
 # Piecewise polynomials
