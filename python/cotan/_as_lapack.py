@@ -196,11 +196,23 @@ def qr(a: Any, q: Any, r: Any, original: Callable[[Any], Any]) -> tuple[Any, Any
     return left, _with_first(r, r[..., :k, :] * turn[..., None], -2)
 
 
-def eigvals(a: Any, w: Any, original: Callable[[Any], Any], always_complex: bool = False) -> Any:
+def _always_complex(library: Callable[[Any], Any]) -> list[bool]:
+    """Say of what a library gives for real matrices whether it is complex whatever its value.
+
+    That differs between libraries, and between their versions.
+    """
+    found = library(np.eye(1))
+    return [x.dtype.kind == "c" for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def eigvals(
+    a: Any, w: Any, original: Callable[[Any], Any], library: Callable[[Any], Any] | None = None
+) -> Any:
     """Give eigenvalues in the order in which the original gives them, and real if those are."""
     chosen = asked(original, a)
     if chosen is None:
-        is_real = not always_complex and a.dtype.kind != "c" and are_real(w)
+        is_real = a.dtype.kind != "c" and not _always_complex(library or original)[0]
+        is_real = is_real and are_real(w)
     else:
         is_real = chosen.dtype.kind != "c"
         w = reordered(w, order(w, chosen))
@@ -208,14 +220,18 @@ def eigvals(a: Any, w: Any, original: Callable[[Any], Any], always_complex: bool
 
 
 def eig(
-    a: Any, w: Any, v: Any, original: Callable[[Any], Any], always_complex: bool = False
-) -> tuple[Any, Any]:
+    a: Any, w: Any, v: Any, original: Callable[[Any], Any],
+    library: Callable[[Any], Any] | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Give eigenvalues and vectors as the original orders and turns them, and real if those are."""
     chosen = asked(original, a)
     if chosen is None:
-        is_real = a.dtype.kind != "c" and are_real(w)
-        v = real_part(v, w) if is_real else v
-        return real_part(w, w) if is_real and not always_complex else w, v
+        if a.dtype.kind == "c":
+            return w, v
+        values, vectors = _always_complex(library or original)
+        if (values and vectors) or not are_real(w):
+            return w, v
+        return w if values else real_part(w, w), v if vectors else real_part(v, w)
     by = order(w, chosen[0])
     w, v = reordered(w, by), reordered(v, by, -2)
     v = v if chosen[1].dtype.kind == "c" else v.real

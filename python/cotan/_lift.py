@@ -103,7 +103,7 @@ def _prepare(name: str, module: Any) -> None:
     _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
         cls = getattr(module, owner.rpartition(".")[2], None)
-        if cls is not None:  # versions differ in their private classes
+        if cls is not None:  # private classes, and their methods, are not in every version
             _replace_methods(cls, METHODS[owner])
     _prepared[name] = lifted
 
@@ -116,7 +116,9 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
     if owner.__flags__ & _IMMUTABLE:
         return  # compiled in this version
     for name, rule in methods.items():
-        lead(owner, name, inspect.getattr_static(owner, name), rule, rule in ALWAYS)
+        original = inspect.getattr_static(owner, name, None)
+        if original is not None:
+            lead(owner, name, original, rule, rule in ALWAYS)
 
 
 def _missing(module: Any, name: str) -> Any:

@@ -121,6 +121,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
                 "incompatible dimensions for cross product\n"
                 f"(dimension must be 2 or 3), got {x.shape} and {y.shape}"
             )
+    if x.shape[-1] == 2 or y.shape[-1] == 2:
+        # NumPy 2.0 warns of vectors of two components, and NumPy 2.5 refuses them.
+        np.cross(np.zeros(x.shape[-1]), np.zeros(y.shape[-1]))
     u = [x[..., i] for i in range(x.shape[-1])]
     v = [y[..., i] for i in range(y.shape[-1])]
     if len(u) == len(v) == 2:

@@ -225,8 +225,9 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
         return scipy_linalg().eig(*(plain(dec.constant(x)) for x in pair), check_finite=False)
 
     if not (left or right):
-        return lapack.eigvals(a, dec.eigvals(a), lambda x: original(x)[0], True)
-    w, v = lapack.eig(a, *dec.eig(a), original, True)
+        library = scipy_linalg().eigvals
+        return lapack.eigvals(a, dec.eigvals(a), lambda x: original(x)[0], library)
+    w, v = lapack.eig(a, *dec.eig(a), original, scipy_linalg().eig)
     results = [w]
     if left:
         other = dec.adjoint(dec.solve(v, dec.eye(v.shape[-1], v)))

@@ -1,5 +1,7 @@
 """Corners of NumPy's functions that the suites of other libraries ask for."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -93,10 +95,37 @@ def test_moments_in_a_complex_dtype(name):
 
 
 def test_a_cross_product_of_whole_numbers():
-    a, b = np.arange(4).reshape(2, 2), np.arange(6).reshape(2, 3)
+    a, b = np.arange(6).reshape(2, 3)[::-1], np.arange(6).reshape(2, 3)
     result = np.cross(ct.array(a), ct.array(b))
     assert result.dtype == np.int64
-    np.testing.assert_array_equal(np.asarray(result), np.cross(np.c_[a, [0, 0]], b))
+    np.testing.assert_array_equal(np.asarray(result), np.cross(a, b))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2), (2, 2)])
+def test_a_cross_product_of_two_components_is_what_it_is_in_numpy(sizes):
+    a, b = (np.arange(2.0 * n).reshape(2, n) ** 2 for n in sizes)
+
+    def loss(a, b):
+        return np.sum(np.cross(a, b) * 3)
+
+    # Newer versions warn of it, and the newest ones refuse it.
+    try:
+        np.cross(a, b)
+    except (DeprecationWarning, ValueError) as error:
+        with pytest.raises(type(error), match="dimension"):
+            ct.gradient(loss, a, b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            value = loss(a, b)
+        except ValueError:
+            return
+        found, gradients = ct.value_and_gradient(loss, a, b)
+        assert found == value
+        whole = [np.c_[x, [0, 0]] if x.shape[1] == 2 else x for x in (a, b)]
+        _, wanted = ct.value_and_gradient(loss, *whole)
+        for g, w in zip(gradients, wanted, strict=True):
+            np.testing.assert_allclose(g, w[:, : g.shape[1]])
 
 
 def test_bounds_that_no_whole_number_reaches():

@@ -212,7 +212,6 @@ LINEAR = {
         lambda q: np.cross(q, q[::-1]),
         lambda a, q: np.cross(a, q, axis=0) if False else np.cross(a, q),
         lambda q, m: np.cross(q, m[:, :3].T, axisb=0, axisc=0),
-        lambda q: np.cross(q[:, :2], q[::-1]),
     ],
     "linalg.cross": [
         lambda q: np.linalg.cross(q, q[::-1]),
