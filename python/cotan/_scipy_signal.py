@@ -4,7 +4,6 @@ Filters and convolutions are linear in the signal and in their coefficients, wit
 derivatives, so that compiled code computes all of them. The rest is SciPy's own Python code.
 """
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from cotan._hosted import conj, fitted, hosted, linear
 from cotan._lifted import lifts
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import array, asarray
-from cotan._own import found, own_of, runs, runs_class, runs_methods, stands_for, value
+from cotan._own import found, own_of, runs, runs_class, runs_methods, stands_for
 
 # --------------------------------------------------------------------------------------------------
 # Convolution
@@ -401,64 +400,3 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
 @stands_for("scipy.signal._waveforms.float")
 def _float(x: Any) -> Any:
     return x if is_array(x) else float(x)
-
-
-# --------------------------------------------------------------------------------------------------
-# Peaks: which elements they are is constant
-
-
-def _prominences(x: Any, peaks: Any, left: Any, right: Any) -> Any:
-    return x[peaks] - np.maximum(x[left], x[right])
-
-
-def _crossing(x: Any, height: Any, at: Any, step: int) -> Any:
-    """Give where lines between elements cross heights, given where that is in values."""
-    near = np.floor(at) if step > 0 else np.ceil(at)
-    moved = near != at
-    i = near.astype(np.int64)
-    j = np.where(moved, i + step, i)
-    rise = _core.where(moved, x[j] - x[i], 1.0)
-    return _core.where(moved, i + step * (height - x[i]) / rise, at)
-
-
-def _widths(x: Any, height: Any, left: Any, right: Any) -> tuple[Any, Any, Any, Any]:
-    left, right = _crossing(x, height, left, 1), _crossing(x, height, right, -1)
-    return right - left, height, left, right
-
-
-@lifts("scipy.signal.find_peaks")
-def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
-    x, found_peaks = asarray(x, np.float64), found("scipy.signal.find_peaks")
-    given = inspect.signature(found_peaks).bind(x, *args, **kwargs).arguments
-    peaks, known = found_peaks(**{name: value(v) for name, v in given.items()})
-    if "peak_heights" in known:
-        known["peak_heights"] = x[peaks]
-    if "left_thresholds" in known:
-        known["left_thresholds"] = x[peaks] - x[peaks - 1]
-        known["right_thresholds"] = x[peaks] - x[peaks + 1]
-    if "prominences" in known:
-        bases = known["left_bases"], known["right_bases"]
-        known["prominences"] = _prominences(x, peaks, *bases)
-    if "widths" in known:
-        height = x[peaks] - known["prominences"] * given.get("rel_height", 0.5)
-        names = "widths", "width_heights", "left_ips", "right_ips"
-        widths = _widths(x, height, *(known[n] for n in names[2:]))
-        known.update(zip(names, widths, strict=True))
-    return peaks, known
-
-
-@lifts("scipy.signal.peak_prominences")
-def peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
-    x, peaks = asarray(x, np.float64), np.asarray(value(peaks), np.int64)
-    result = found("scipy.signal.peak_prominences")(value(x), peaks, value(wlen))
-    return _prominences(x, peaks, *result[1:]), *result[1:]
-
-
-@lifts("scipy.signal.peak_widths")
-def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any = None,
-                wlen: Any = None) -> Any:  # fmt: skip
-    x, peaks = asarray(x, np.float64), np.asarray(value(peaks), np.int64)
-    own = peak_prominences(x, peaks, wlen) if prominence_data is None else prominence_data
-    values = tuple(np.asarray(value(p)) for p in own)
-    result = found("scipy.signal.peak_widths")(value(x), peaks, value(rel_height), values)
-    return _widths(x, x[peaks] - own[0] * rel_height, *result[2:])

@@ -166,6 +166,8 @@ def test_peaks():
     check(lambda x: np.stack([np.stack(w) for w in widths(x)]), WAVES)
     check(lambda x: x[signal.argrelextrema(x, np.greater)], WAVES)
     check(lambda x: x[signal.argrelmax(x, order=2)] + x[signal.find_peaks_cwt(x, [3])[0]], WAVES)
+
+
 def test_ranks_and_waves():
     check(lambda x: signal.medfilt(x, 5), X)
     check(lambda x: signal.medfilt2d(x, (3, 5)), IMAGE)
@@ -185,7 +187,7 @@ def test_states_and_quotients():
     check(lambda x: signal.zoom_fft(x, [0.1, 0.5], 5, axis=0), IMAGE)
 
 
-def test_peaks():
+def test_peaks_of_every_height():
     options = {"height": -9.0, "threshold": 0.0, "prominence": 0.0, "width": 0.0}
     check(lambda x: x[signal.find_peaks(x)[0]], LONG)
     check(lambda x: list(signal.find_peaks(x, **options)[1].values()), LONG)
