@@ -121,7 +121,10 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     rest: Any = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)
-        rest = np.sum(np.abs(left) ** 2, axis=0)
+        one = np.ones((2, 1), a.dtype)
+        # Complex in newer versions if the matrix is.
+        kind = scipy_linalg().lstsq(one, one, lapack_driver=lapack_driver)[1].dtype
+        rest = _core.asarray(np.sum(np.abs(left) ** 2, axis=0), kind)
     rank = rank if _core.is_tracing() else int(rank)
     return x, rest, rank, None if lapack_driver == "gelsy" else s
 

@@ -229,10 +229,11 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
     theta, phi = _number(theta), _number(phi)
     if "c" in {theta.dtype.kind, phi.dtype.kind}:
         raise TypeError("sph_harm_y: the angles must be real")
-    # As SciPy has it: the degree is an int64, which makes everything double precision.
     n, m = _core.cast(n, np.int64), _core.cast(m, np.int64)
-    theta, phi = _core.cast(theta, np.float64), _core.cast(phi, np.float64)
-    return apply("sph_harm_y", (n, m, theta, phi), (np.dtype(np.complex128),))
+    # Before SciPy 1.18 the degree, an int64, made everything double precision.
+    kind = _original("sph_harm_y")(0, 0, *(np.zeros((), x.dtype) for x in (theta, phi))).dtype
+    angles = (_core.cast(x, np.zeros((), kind).real.dtype) for x in (theta, phi))
+    return apply("sph_harm_y", (n, m, *angles), (kind,))
 
 
 def _sph_values(n: Any, m: Any, theta: Any, phi: Any) -> Any:

@@ -95,6 +95,10 @@ CASES = {
     "pinvh": (lambda m, x: m.pinvh(hermitian(x)), (3, 3)),
     "lstsq": (lambda m, x: m.lstsq(x, random(5, 2))[0], (5, 3)),
     "lstsq vector": (lambda m, x: m.lstsq(x, x[:, 0] ** 2)[:2], (5, 3)),
+    "lstsq without residues": (
+        lambda m, x: m.lstsq(x, x[:, 0] ** 2, lapack_driver="gelsy")[:2],
+        (5, 3),
+    ),
     "norm": (lambda m, x: m.norm(x, 2), (3, 3)),
     "eigvalsh": (lambda m, x: m.eigvalsh(hermitian(x)), (4, 4)),
     "eigvalsh upper": (lambda m, x: m.eigvalsh(hermitian(x), lower=False), (4, 4)),
