@@ -15,6 +15,7 @@ from cotan._lifted import lifts
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import array, asarray
 from cotan._own import found, own_of, runs, runs_class, runs_methods, stands_for
+from cotan._scipy_bands import cholesky_banded, solveh_banded
 
 # --------------------------------------------------------------------------------------------------
 # Convolution
@@ -366,10 +367,14 @@ runs("""
     scipy.signal.periodogram scipy.signal.resample scipy.signal.resample_poly
     scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
     scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
+<<<<<<< HEAD
     scipy.signal.welch scipy.signal.zoom_fft scipy.signal.czt
     scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse scipy.signal.lfiltic
     scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
     scipy.signal.sweep_poly
+=======
+    scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
+>>>>>>> 302fe7f (scipy: smoothing by Whittaker and Henderson; tests of what is new in NumPy 2.5)
 """)
 
 
@@ -400,3 +405,15 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
 @stands_for("scipy.signal._waveforms.float")
 def _float(x: Any) -> Any:
     return x if is_array(x) else float(x)
+
+
+@stands_for("scipy.signal._whittaker._solveh_banded")
+def _solve_penalised(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
+    """Solve as `whittaker_henderson` does, which asks for the determinant, too."""
+    try:
+        x = solveh_banded(ab, b, lower=True)
+    except np.linalg.LinAlgError:
+        return b, 0.0, 1
+    if not calc_logdet:
+        return x, 0.0, 0
+    return x, 2 * np.sum(np.log(cholesky_banded(ab, lower=True)[0])), 0

@@ -341,6 +341,10 @@ LINEAR = {
     "polymul": [lambda a, v: np.polymul(a, v)],
     "polydiv": [lambda v, a: np.polydiv(v, a)],
     "polyder": [lambda v: np.polyder(v), lambda v: np.polyder(v, 2)],
+    "polynomial.polynomial.polyvalnd": [
+        lambda v, w, m: np.polynomial.polynomial.polyvalnd((v, w), m),
+        lambda q, m: np.polynomial.polynomial.polyvalnd(q.T, m),
+    ],
     "polynomial.polynomial.polyval2d": [
         lambda v, w, m: np.polynomial.polynomial.polyval2d(v, w, m),
     ],

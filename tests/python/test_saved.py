@@ -838,9 +838,15 @@ def test_what_is_nested_too_deeply_says_so(tmp_path):
         return np.sum(x)
 
     _, back = ct.pullback(inner, deep)
-    with pytest.raises(pickle.PicklingError, match="nested too deeply for a file"):
+    # Interpreters differ in how deep their own code goes.
+    try:
         back.save(tmp_path / "deep.cotan")
-    assert not (tmp_path / "deep.cotan").exists()
+    except pickle.PicklingError as error:
+        assert "nested too deeply for a file" in str(error)
+        assert not (tmp_path / "deep.cotan").exists()
+    else:
+        (tangent,) = ct.load(tmp_path / "deep.cotan")(1.0)
+        assert inner(tangent) == 2
 
 
 def test_subclasses_of_dict_are_dictionaries_in_a_file(tmp_path):

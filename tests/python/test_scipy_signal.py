@@ -203,6 +203,8 @@ def test_spectra_are_filtered():
         check(lambda x: getattr(ndimage, own)(np.fft.rfft2(x), width, 6), IMAGE)
     with pytest.raises(TypeError, match="second argument"):
         ct.gradient(lambda w: np.sum(ndimage.fourier_gaussian(IMAGE, w)), 1.5)
+
+
 def test_leading_zeros_of_a_denominator():
     # Newer versions of SciPy refuse them.
     def state(x, a):
@@ -212,3 +214,24 @@ def test_leading_zeros_of_a_denominator():
     wanted, (its_slope,) = ct.value_and_gradient(lambda x: state(x, [2.0, -0.5 * x]), 0.8)
     assert (value, slope) == pytest.approx((wanted, its_slope), rel=1e-12)
     assert wanted == pytest.approx(state(0.8, [2.0, -0.4]), rel=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(signal, "whittaker_henderson"), reason="newer than this SciPy")
+@pytest.mark.parametrize("order", [1, 2])
+def test_smoothing_with_a_penalty(order):
+    rng = np.random.default_rng(5)
+    y, weights = np.arange(12) + rng.normal(size=12), rng.uniform(0.5, 1.5, size=12)
+
+    def smooth(y, lamb, weights=None):
+        return signal.whittaker_henderson(y, lamb=lamb, order=order, weights=weights).x
+
+    check(smooth, y, 1.3)
+    check(lambda y, w: smooth(y, 0.3, w), y, weights)
+    # The polynomial that it tends to.
+    check(lambda y: smooth(y, 1e18), y)
+
+
+@pytest.mark.skipif(not hasattr(signal, "whittaker_henderson"), reason="newer than this SciPy")
+def test_smoothing_with_the_penalty_that_is_likely():
+    y = np.arange(12) + np.sin(np.arange(12) * 1.3)
+    check(lambda y: signal.whittaker_henderson(y, order=1).x, y, rtol=1e-4)
