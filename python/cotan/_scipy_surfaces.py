@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
-from cotan._own import found, holds_array, unlifted
+from cotan._own import found, holds_array
 from cotan._scipy_interpolate import make_interp_spline
 
 _HERE = "scipy.interpolate"
