@@ -210,6 +210,34 @@ def test_names_that_somebody_replaced_stay_replaced():
     assert is_as_before()
 
 
+def test_a_class_that_somebody_gave_a_module_stays():
+    class Own(types.ModuleType):
+        pass
+
+    def give(x):
+        math.__class__ = Own
+        return 2 * x
+
+    try:
+        assert ct.gradient(give, 3.0) == (2.0,)
+        assert type(math) is Own
+        assert ct.gradient(lambda x: 2 * x, 3.0) == (2.0,)
+        assert type(math) is Own
+    finally:
+        math.__class__ = types.ModuleType
+    assert ct.gradient(math.sin, 0.0) == (1.0,)
+
+
+def test_classes_of_modules_are_counted_as_the_interpreter_counts_them():
+    lifted: list[type] = []
+    ct.gradient(lambda x: (lifted.append(type(math)), x)[1], 1.0)
+    before = sys.getrefcount(lifted[0]), sys.getrefcount(types.ModuleType)
+    for _ in range(100):
+        ct.gradient(math.sin, 1.0)
+    assert lifted[0] is not types.ModuleType
+    assert (sys.getrefcount(lifted[0]), sys.getrefcount(types.ModuleType)) == before
+
+
 def test_modules_look_as_they_are():
     def f(x):
         assert isinstance(np, types.ModuleType) and inspect.ismodule(math)

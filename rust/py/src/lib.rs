@@ -34,6 +34,7 @@ mod layout;
 mod lift;
 mod make;
 mod method_call;
+mod module_class;
 mod natural;
 mod opaque;
 mod operators;

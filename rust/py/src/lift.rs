@@ -23,6 +23,7 @@ use pyo3::types::{
 use crate::array::PyArray;
 use crate::exit;
 use crate::method_call::Methods;
+use crate::module_class::Module;
 use crate::ufunc_call::Ufuncs;
 
 thread_local! {
@@ -66,13 +67,6 @@ impl ImportedName {
     }
 }
 
-struct Module {
-    object: Py<PyAny>,
-    /// Its class while something is recorded, and otherwise.
-    lifted: Py<PyAny>,
-    plain: Py<PyAny>,
-}
-
 static STATE: Mutex<State> = Mutex::new(State {
     recordings: 0,
     modules: Vec::new(),
@@ -111,8 +105,7 @@ impl State {
 
     fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
         for m in &self.modules {
-            let class = if lifted { &m.lifted } else { &m.plain };
-            m.object.setattr(py, intern!(py, "__class__"), class)?;
+            m.set(py, lifted);
         }
         for name in &self.imported {
             name.set(py, lifted)?;
@@ -196,30 +189,19 @@ pub fn after_fork_in_child(py: Python<'_>) {
 pub fn add_lifted(
     py: Python<'_>,
     module: Bound<'_, PyAny>,
-    lifted: Bound<'_, PyAny>,
-) -> PyResult<Py<PyAny>> {
-    let known = state(py)
-        .modules
-        .iter()
-        .find(|m| m.object.is(&module))
-        .map(|m| m.lifted.clone_ref(py));
+    lifted: Bound<'_, PyType>,
+) -> PyResult<Py<PyType>> {
+    let known = (state(py).modules.iter().find(|m| m.is(&module))).map(|m| m.lifted(py));
     if let Some(known) = known {
         return Ok(known);
     }
-    let plain = module.getattr("__class__")?;
-    // To see now that it can be done.
-    module.setattr("__class__", &lifted)?;
-    module.setattr("__class__", &plain)?;
+    let new = Module::new(&module, lifted)?;
+    let class = new.lifted(py);
     let mut state = state(py);
     if state.recordings > 0 {
-        module.setattr("__class__", &lifted)?;
+        new.set(py, true);
     }
-    let class = lifted.unbind();
-    state.modules.push(Module {
-        object: module.unbind(),
-        lifted: class.clone_ref(py),
-        plain: plain.unbind(),
-    });
+    state.modules.push(new);
     Ok(class)
 }
 

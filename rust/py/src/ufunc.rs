@@ -4,9 +4,11 @@ use cotan::prim::{Class, Prim};
 use cotan::program::FastMap;
 use cotan::{DType, ops};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
+use smallvec::SmallVec;
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{dtype_from, dtype_of, is_numpy_scalar, original};
@@ -54,6 +56,29 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     })
 }
 
+/// `ufunc(*inputs)` where that is a primitive, and its operands are arrays of ours and what needs no promotion
+/// beside them: what NumPy would come back with.
+pub fn direct<'py>(
+    py: Python<'py>,
+    ufunc: *mut PyObject,
+    inputs: &[Bound<'py, PyAny>],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc as usize)) else {
+        return Ok(None);
+    };
+    let Class::Elementwise { types, .. } = prim.0.class else {
+        return Ok(None);
+    };
+    // One more would be where to write the result.
+    if inputs.len() != prim.0.args.len()
+        || !uniform(inputs)?.is_some_and(|dtype| types.accept(dtype))
+    {
+        return Ok(None);
+    }
+    let inputs: SmallVec<[&Bound<'_, PyAny>; 2]> = inputs.iter().collect();
+    apply_elementwise(py, prim, &inputs).map(Some)
+}
+
 /// `np.ufunc(*inputs, **kwargs)` with an `Array` among the arguments.
 pub fn array_ufunc(
     py: Python<'_>,
@@ -63,15 +88,10 @@ pub fn array_ufunc(
     kwargs: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
     exit::rest(py);
-    if kwargs.is_none_or(PyDictMethods::is_empty)
-        && let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc.as_ptr() as usize))
-        && let Class::Elementwise { types, .. } = prim.0.class
-        && method.to_str()? == "__call__"
-    {
-        let given: smallvec::SmallVec<[Bound<'_, PyAny>; 2]> = inputs.iter().collect();
-        if uniform(&given)?.is_some_and(|dtype| types.accept(dtype)) {
-            let given: smallvec::SmallVec<[&Bound<'_, PyAny>; 2]> = given.iter().collect();
-            return Ok(apply_elementwise(py, prim, &given)?.unbind());
+    if kwargs.is_none_or(PyDictMethods::is_empty) && method.to_str()? == "__call__" {
+        let given: SmallVec<[Bound<'_, PyAny>; 2]> = inputs.iter().collect();
+        if let Some(out) = direct(py, ufunc.as_ptr(), &given)? {
+            return Ok(out.unbind());
         }
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);

@@ -1,10 +1,11 @@
-//! Ufuncs of lists that hold traced values: `np.log([x, y])`, `table * [x, y]`.
+//! Ufuncs while something is recorded: `np.log([x, y])`, `table * [x, y]`, and a shorter way for `np.sin(x)`.
 //!
 //! NumPy asks arrays among the arguments of a ufunc what to do, not those in lists. A ufunc cannot be
 //! replaced on its module, since `activation is np.tanh` would be false then. So while something is
 //! recorded, the entry by which the interpreter calls it leads here, in a thread that records: lists
-//! that hold arrays of ours become one array, and NumPy's own entry goes on. That entry is a field of
-//! the structure which NumPy publishes (`PyUFuncObject.vectorcall`).
+//! that hold arrays of ours become one array, and NumPy's own entry goes on. Where the arguments are arrays of
+//! ours themselves, the primitive is recorded at once, since asking takes NumPy longer than that.
+//! The entry is a field of the structure which NumPy publishes (`PyUFuncObject.vectorcall`).
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -19,7 +20,12 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use smallvec::SmallVec;
+
+use crate::array::PyArray;
+use crate::exit;
 use crate::lift::{involves, is_lifting};
+use crate::ufunc::direct;
 
 type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,
@@ -107,57 +113,81 @@ unsafe extern "C" fn call(
     let Some(own) = ENTRY.get() else {
         return ptr::null_mut(); // Not reached: it is set before this function is put in place.
     };
-    let positional = count & !OFFSET;
-    // SAFETY: the interpreter calls this with that many arguments, attached.
-    let is_list = |i| unsafe {
-        let arg = *args.add(i);
-        ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0
-    };
-    if !is_lifting() || !(0..positional).any(is_list) {
-        // SAFETY: as we were called ourselves.
-        return unsafe { own(ufunc, args, count, names) };
+    // SAFETY: as we were called ourselves.
+    let numpys = || unsafe { own(ufunc, args, count, names) };
+    if !is_lifting() {
+        return numpys();
     }
+    let positional = count & !OFFSET;
+    // SAFETY: the interpreter called us, so this thread is attached.
+    let py = unsafe { Python::assume_attached() };
+    let class = py.get_type::<PyArray>().as_type_ptr();
+    let (mut has_array, mut has_list) = (false, false);
+    for i in 0..positional {
+        // SAFETY: the interpreter calls this with that many arguments.
+        unsafe {
+            let arg = *args.add(i);
+            has_array |= ffi::Py_TYPE(arg) == class;
+            has_list |= ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0;
+        }
+    }
+    if !has_list && (!has_array || !names.is_null()) {
+        return numpys();
+    }
+    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
+    let named = if names.is_null() {
+        0
+    } else {
+        unsafe { ffi::PyTuple_Size(names) }
+    };
+    let all = positional + usize::try_from(named).unwrap_or(0);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the interpreter called us, so this thread is attached.
-        let py = unsafe { Python::assume_attached() };
-        // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
-        let named = if names.is_null() {
-            0
-        } else {
-            unsafe { ffi::PyTuple_Size(names) }
-        };
-        let all = positional + usize::try_from(named).unwrap_or(0);
-        let given: Vec<Bound<'_, PyAny>> = (0..all)
+        let given: Given<'_> = (0..all)
             // SAFETY: each is alive for the call, and a reference of ours is taken.
             .map(|i| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })
             .collect();
-        together(&given, positional)
+        if has_list {
+            return together(&given, positional).map(Called::With);
+        }
+        // NumPy would look for who answers, and come to the same by way of our arrays.
+        exit::rest(py);
+        Ok(direct(py, ufunc, &given)?.map_or(Called::NotHere, Called::Done))
     }));
-    let given = match outcome {
-        Ok(Ok(given)) => given,
-        Ok(Err(error)) => {
-            // SAFETY: as above.
-            error.restore(unsafe { Python::assume_attached() });
-            return ptr::null_mut();
+    let outcome = outcome.unwrap_or_else(|_| {
+        Err(PyRuntimeError::new_err(
+            "a ufunc failed in cotan; please report it",
+        ))
+    });
+    match outcome {
+        Ok(Called::Done(result)) => result.into_ptr(),
+        Ok(Called::NotHere) => numpys(),
+        Ok(Called::With(given)) => {
+            let pointers: Vec<*mut PyObject> = given.iter().map(Bound::as_ptr).collect();
+            // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
+            unsafe { own(ufunc, pointers.as_ptr(), positional, names) }
         }
-        Err(_) => {
-            // SAFETY: as above.
-            let py = unsafe { Python::assume_attached() };
-            PyRuntimeError::new_err("a ufunc of lists failed in cotan; please report it")
-                .restore(py);
-            return ptr::null_mut();
+        Err(error) => {
+            error.restore(py);
+            ptr::null_mut()
         }
-    };
-    let pointers: Vec<*mut PyObject> = given.iter().map(Bound::as_ptr).collect();
-    // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
-    unsafe { own(ufunc, pointers.as_ptr(), positional, names) }
+    }
+}
+
+/// The arguments of a ufunc.
+type Given<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;
+
+/// What became of a call.
+enum Called<'py> {
+    /// Its result.
+    Done(Bound<'py, PyAny>),
+    /// It is NumPy's.
+    NotHere,
+    /// It is NumPy's, with these arguments.
+    With(Given<'py>),
 }
 
 /// The arguments, where each list that holds arrays of ours is one array.
-fn together<'py>(
-    given: &[Bound<'py, PyAny>],
-    positional: usize,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
+fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Given<'py>> {
     let convert = |(i, item): (usize, &Bound<'py, PyAny>)| {
         let py = item.py();
         let is_list = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();

@@ -30,6 +30,9 @@ pub struct Closed {
     pub(super) computed: Vec<(Arc<Marks>, usize)>,
 }
 
+/// Room for what there is of most things, so that the common case is one allocation.
+const FEW: usize = 16;
+
 /// Values on the way to what is asked for are kept up to this many bytes.
 const SMALL: usize = 64 << 10;
 
@@ -155,14 +158,9 @@ enum Role {
 /// not; what belongs to outer recordings only becomes inputs.
 pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
     let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
-    let builder = Builder::new();
-    let mut inputs: Vec<Array> = Vec::new();
     let mut seen: FastMap<u64, ()> = FastMap::default();
-    for leaf in leaves {
-        seen.insert(leaf.id(), ());
-        builder.input("", leaf.aval());
-        inputs.push(leaf.clone());
-    }
+    seen.reserve(leaves.len() + FEW);
+    seen.extend(leaves.iter().map(|leaf| (leaf.id(), ())));
 
     let role = |a: &Array| match a.0.op {
         Op::Known | Op::Number(_) => Role::Input,
@@ -176,8 +174,8 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         _ => Role::Input,
     };
     // What is reachable, in order of creation: that is a topological order.
-    let mut reached: Vec<Reached<'_>> = Vec::new();
-    let mut work: Vec<Held<'_>> = Vec::new();
+    let mut reached: Vec<Reached<'_>> = Vec::with_capacity(FEW);
+    let mut work: Vec<Held<'_>> = Vec::with_capacity(FEW);
     let mut is_new = |a: &Array| seen.insert(a.id(), ()).is_none();
     for &output in outputs {
         if is_new(output) {
@@ -206,7 +204,11 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     reached.reverse();
     reached.sort_by_key(|(a, _)| a.id());
     let mut vars = Vars::new(&reached);
+    let builder = Builder::with_capacity(leaves.len() + FEW, reached.len());
+    let mut inputs: Vec<Array> = Vec::with_capacity(leaves.len() + FEW);
     for (i, leaf) in leaves.iter().enumerate() {
+        builder.input("", leaf.aval());
+        inputs.push(leaf.clone());
         vars.insert(leaf.id(), i as Var);
     }
 

@@ -268,7 +268,8 @@ fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) ->
     closed.note_computed();
     let derived = Derived::of(&closed, leaves.len())?;
     note(|counts| counts.add_skipped(&derived.skipped));
-    let mut inputs: Vec<Array> = leaves.iter().map(Array::source).collect();
+    let mut inputs: Vec<Array> = Vec::with_capacity(closed.inputs.len() + closed.known.len());
+    inputs.extend(leaves.iter().map(Array::source));
     inputs.extend_from_slice(&closed.inputs[leaves.len()..]);
     // A known value is of this recording, hence constant here; outside it is what it was made of.
     let nested = inputs.iter().any(Array::is_active);

@@ -13,12 +13,16 @@ use crate::kernels::result_dtype;
 use crate::ops;
 use crate::prim::{Class, Emit, Params, Prim, Site, V, Var};
 
+/// So many avals are compared one by one, which is faster than a table for them.
+const FEW: usize = 8;
+
 /// A program under construction. Rules write to it through [`V`] handles, several of which are
 /// alive at once; that is why it can be written to through a shared reference.
 #[derive(Debug, Default)]
 pub struct Builder {
     pub(super) program: RefCell<Program>,
-    /// Which of the program's avals is which; the last one found answers most questions.
+    /// Which of the program's avals is which, once they are more than a few; the last one found answers most
+    /// questions.
     avals: RefCell<FastMap<Aval, u32>>,
     last: Cell<u32>,
     literals: RefCell<FastMap<(DType, u64, u64), Var>>,
@@ -31,11 +35,23 @@ impl Builder {
         Builder::default()
     }
 
+    /// An empty program, with room for so many inputs and equations.
+    pub fn with_capacity(inputs: usize, eqns: usize) -> Builder {
+        let builder = Builder::default();
+        {
+            let mut program = builder.program.borrow_mut();
+            program.inputs.reserve(inputs);
+            program.eqns.reserve(eqns);
+            program.args.reserve(2 * eqns);
+            program.var_avals.reserve(inputs + eqns);
+        }
+        builder
+    }
+
     /// Continues a program: its equations stay, its outputs are forgotten.
     pub fn extend(mut program: Program) -> Builder {
         program.outs.clear();
         program.outputs.clear();
-        let avals = program.avals.iter().cloned().zip(0..).collect();
         let mut literals = FastMap::default();
         for k in 0..program.eqns.len() {
             let var = program.result(k);
@@ -45,7 +61,7 @@ impl Builder {
         }
         Builder {
             program: RefCell::new(program),
-            avals: RefCell::new(avals),
+            avals: RefCell::default(),
             last: Cell::new(0),
             literals: RefCell::new(literals),
             error: RefCell::new(None),
@@ -238,9 +254,25 @@ impl Builder {
             return last;
         }
         let mut avals = self.avals.borrow_mut();
-        let index = *avals.entry(aval.clone()).or_insert_with(|| {
+        let found = if program.avals.len() <= FEW {
+            program
+                .avals
+                .iter()
+                .position(|a| a == aval)
+                .map(|i| i as u32)
+        } else {
+            if avals.is_empty() {
+                avals.extend(program.avals.iter().cloned().zip(0..));
+            }
+            avals.get(aval).copied()
+        };
+        let index = found.unwrap_or_else(|| {
+            let new = program.avals.len() as u32;
             program.avals.push(aval.clone());
-            (program.avals.len() - 1) as u32
+            if !avals.is_empty() {
+                avals.insert(aval.clone(), new);
+            }
+            new
         });
         self.last.set(index);
         index

@@ -60,6 +60,8 @@ pub struct Program {
 impl Program {
     /// A program without inputs, equations and outputs.
     pub fn new() -> Program {
+        let mut params = Vec::with_capacity(4);
+        params.push(Params::None);
         Program {
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -67,7 +69,7 @@ impl Program {
             var_avals: Vec::new(),
             eqns: Vec::new(),
             args: Vec::new(),
-            params: vec![Params::None],
+            params,
             outs: Vec::new(),
             sites: Sites::default(),
         }

@@ -55,13 +55,25 @@ pub(super) fn run_to(
     loop {
         state = advance(plan, state, interrupted)?;
         let Some(step) = plan.steps.get(state.next) else {
-            let outs = plan.outs.iter().map(|&s| get(&state.slots, s).clone());
-            return Ok(outs.collect());
+            return Ok(results(plan, state.slots));
         };
         // Nothing is held here and no thread of the pool waits: what is called may run programs too.
         call_back(step, &mut state.slots)?;
         state.next += 1;
     }
+}
+
+/// What the slots of the outputs hold; one that is an output twice is there twice.
+fn results(plan: &Plan, mut slots: Vec<Option<Value>>) -> Vec<Value> {
+    let mut outs: Vec<Value> = Vec::with_capacity(plan.outs.len());
+    for slot in &plan.outs {
+        let out = slots[*slot as usize].take().unwrap_or_else(|| {
+            let first = plan.outs.iter().position(|s| s == slot);
+            outs[first.expect("a slot is taken for an output")].clone()
+        });
+        outs.push(out);
+    }
+    outs
 }
 
 /// A run between two steps.
