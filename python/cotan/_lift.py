@@ -21,7 +21,7 @@ import numpy as np
 from cotan import _core
 from cotan._led import lead
 from cotan._lift_imports import watch
-from cotan._lift_names import follow
+from cotan._lift_names import follow, is_initializing
 from cotan._lift_numbers import is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
@@ -63,8 +63,8 @@ def prepare(loaded: str | None = None) -> bool:
         while waiting := [n for n in _modules() if n not in _prepared and _is_whole(n, loaded)]:
             for name in waiting:
                 _prepare(name, sys.modules[name])
-        follow(FOREIGN, _known)
-        return all(n in _prepared or sys.modules.get(n) is None for n in _modules())
+        followed = follow(FOREIGN, _known)
+        return followed and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
 
@@ -74,7 +74,7 @@ def _is_whole(name: str, loaded: str | None) -> bool:
     module = sys.modules.get(name)
     if module is None or name == loaded:
         return module is not None
-    return not getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return not is_initializing(module)
 
 
 def _known(value: Any) -> Any:
@@ -201,7 +201,8 @@ def who_asks(frame: Any) -> str:
     own = type(frame.f_globals) is dict and package not in FOREIGN
     if own and _called(frame, {"getattr"}) is not None:
         return "own"
-    if frame.f_code.co_code[frame.f_lasti] not in _ASKING:
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] not in _ASKING and (code[at], code[at + 1]) != _ALL_NAMES:
         return "compiled"
     if not own:
         return "library"
@@ -220,6 +221,13 @@ def calls_itself(frame: Any, name: str) -> bool:
 _ASKING = {
     dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap
 }
+# The instruction that looks all of them up, which is one of many uses of an instruction in some
+# interpreters.
+_ALL_NAMES = next(
+    (step.opcode, step.arg or 0)
+    for step in dis.get_instructions(compile("from m import *", "", "exec"))
+    if "IMPORT_STAR" in step.opname + step.argrepr
+)
 
 
 def running(frame: Any, at: int | None = None) -> dis.Instruction:

@@ -37,16 +37,30 @@ _found: dict[str, tuple[ModuleType, list[ImportedName]]] = {}
 _unaware: dict[str, ModuleType] = {}
 
 
-def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
-    """Look for names in modules that are new, and let them take part in lifting."""
+def is_initializing(module: Any) -> bool:
+    """Say whether a module is being loaded, and some of its names are missing still."""
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+# Modules that were being loaded when they were looked at, so that they get more names.
+_growing: set[str] = set()
+
+
+def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> bool:
+    """Look for names in modules that are new, and let them take part in lifting.
+
+    Says whether that is all: what another thread is loading has to be looked at again.
+    """
     modules = {n: m for n, m in list(sys.modules.items()) if type(m) is ModuleType}
     gone = [n for n, (m, _) in _found.items() if modules.get(n) is not m]
     for name in gone:
         del _found[name]
         _unaware.pop(name, None)
-    new = [n for n in modules if n == "__main__" or n not in _found]
+    new = [n for n in modules if n == "__main__" or n not in _found or n in _growing]
     if not new and not gone:
-        return
+        return True
+    _growing.clear()
+    _growing.update(n for n in new if n != "__main__" and is_initializing(modules[n]))
     apart = {*libraries, *sys.stdlib_module_names} - {"__main__"}
 
     def is_own(name: str, module: ModuleType) -> bool:
@@ -57,12 +71,25 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> None:
     own = {n: m for n, m in modules.items() if is_own(n, m)}
     for name in new:
         module = modules[name]
-        _found[name] = module, _imported(module, stand_in) if name in own else []
+        before = {e.name: e for e in _found[name][1]} if name in _found else {}
+        _found[name] = module, _imported(module, stand_in, before) if name in own else []
         if name in own:
             _found[name][1].extend(_classes(name, module, stand_in))
     unaware(_unaware)
     imported = [entry for _, names in _found.values() for entry in names]
     _core.set_imported(imported, [(n, m) for n, m in own.items() if not _is_installed(m)])
+    elsewhere = [n for n in _growing if n in own and not _runs_here(modules[n])]
+    return not elsewhere
+
+
+def _runs_here(module: ModuleType) -> bool:
+    """Say whether this thread is loading a module: a program may run while it is imported."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_globals is vars(module):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_installed(module: ModuleType) -> bool:
@@ -96,10 +123,17 @@ def _computes(value: Any, stand_in: Callable[[Any], Any]) -> bool:
     return callable(value) and stand_in(value) is not None
 
 
-def _imported(module: ModuleType, stand_in: Callable[[Any], Any]) -> list[ImportedName]:
+def _imported(
+    module: ModuleType, stand_in: Callable[[Any], Any], before: dict[str, ImportedName]
+) -> list[ImportedName]:
     names = vars(module)
     found = []
     for name, value in list(names.items()):
+        known = before.get(name)
+        if known is not None and value is known.stand_in:
+            # It is lifted now, by a recording that goes on.
+            found.append(known)
+            continue
         other = stand_in(value) if callable(value) else None
         if other is not None:
             found.append(ImportedName(names, name, value, other))

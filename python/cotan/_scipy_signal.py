@@ -367,14 +367,10 @@ runs("""
     scipy.signal.periodogram scipy.signal.resample scipy.signal.resample_poly
     scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
     scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
-<<<<<<< HEAD
-    scipy.signal.welch scipy.signal.zoom_fft scipy.signal.czt
+    scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
     scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse scipy.signal.lfiltic
     scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
     scipy.signal.sweep_poly
-=======
-    scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
->>>>>>> 302fe7f (scipy: smoothing by Whittaker and Henderson; tests of what is new in NumPy 2.5)
 """)
 
 

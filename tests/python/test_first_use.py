@@ -125,6 +125,85 @@ def test_a_module_that_is_imported_while_recording_counts_at_once():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
+@pytest.mark.parametrize("names", ["*", "zeros, sum, array"])
+def test_names_of_a_module_that_is_imported_while_recording(names, tmp_path):
+    (tmp_path / "late.py").write_text(
+        f"from numpy import {names}\nfrom math import exp\n"
+        "def f(x):\n    z = zeros(3)\n    z[0] = exp(x[0])\n"
+        "    return sum(z * array([x[1], 1, 1]))\n"
+    )
+    run(
+        """
+    sys.path.insert(0, sys.argv[1])
+
+    def g(x):
+        import late
+        return late.f(x)
+
+    for _ in range(3):
+        (slope,) = ct.gradient(g, np.array([0.3, 2.0]))
+        np.testing.assert_allclose(slope, [2 * np.exp(0.3), np.exp(0.3)])
+    check_nothing_is_lifted()
+    """,
+        str(tmp_path),
+    )
+
+
+def test_names_that_are_lifted_stay_so_when_another_recording_finds_new_modules():
+    run("""
+    from math import sin
+    from numpy import zeros
+
+    def square(x):
+        z = zeros(2)
+        z[0] = sin(x)
+        return z[0] * z[0]
+
+    def f(x):
+        import colorsys
+        slope = ct.grad(square)(x[0])
+        z = zeros(2)
+        z[1] = sin(x[1])
+        return slope + z[1]
+
+    for _ in range(2):
+        (slope,) = ct.gradient(f, np.array([0.1, 0.4]))
+        np.testing.assert_allclose(slope, [2 * np.cos(0.2), np.cos(0.4)])
+        assert sin is math.sin
+        assert zeros is np.zeros
+    """)
+
+
+def test_names_of_a_program_that_runs_while_it_is_imported(tmp_path):
+    (tmp_path / "whole.py").write_text(
+        textwrap.dedent("""
+    import numpy as np
+    import cotan as ct
+    from numpy import zeros
+
+    def f(x):
+        z = zeros(2)
+        z[0] = sin(x)
+        return z[0] * z[0]
+
+    from math import sin
+    SLOPES = [ct.grad(f)(0.3)]
+    from math import cos as sin
+    import colorsys
+    SLOPES.append(ct.grad(f)(0.3))
+    """)
+    )
+    run(
+        """
+    sys.path.insert(0, sys.argv[1])
+    import whole
+    np.testing.assert_allclose(whole.SLOPES, [np.sin(0.6), -np.sin(0.6)])
+    assert whole.sin is math.cos
+    """,
+        str(tmp_path),
+    )
+
+
 def test_ever_larger_arrays_leave_no_holes():
     # The plan that is kept between two arrays would keep their space from being used again.
     out = run("""
