@@ -433,6 +433,10 @@ _COMPLAINTS = {TypeError, ValueError, AttributeError, NotImplementedError, Runti
 
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
+    "expected numpy.ndarray, got cotan.Array": (
+        "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
+        "of ct.dropgrad(x), has"
+    ),
     "not JSON serializable": (
         "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
     ),

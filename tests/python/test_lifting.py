@@ -537,6 +537,12 @@ def test_a_vectorized_function_is_called_as_numpy_calls_it():
         ct.gradient(lambda x: x * np.vectorize(lambda a: 1.0 / a)([0.0]).sum(), 3.0)
 
 
+def test_compiled_code_that_takes_memory_is_told_what_has_it():
+    vq = pytest.importorskip("scipy.cluster.vq")
+    with pytest.raises(TypeError, match=r"got cotan\.Array.*np\.asarray\(x\).*ct\.dropgrad\(x\)"):
+        ct.gradient(lambda x: np.sum(vq.kmeans(x, 2)[0]), np.arange(5.0)[:, None])
+
+
 def test_iterators_over_memory():
     made = []
 
