@@ -292,9 +292,14 @@ impl PyArray {
         binary(slf, other, ops::GE, false)
     }
 
-    /// By identity: `g[a.a1]` in a mapping of gradients, and because arrays are rebound in place.
-    fn __hash__(slf: &Bound<'_, Self>) -> usize {
-        slf.as_ptr() as usize >> 4
+    /// By identity: `g[a.a1]` in a mapping of gradients, and because arrays are rebound in place. By
+    /// value for whole numbers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
+    fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+        let this = slf.get();
+        if this.rank == Rank::Array || this.cell().array.dtype().is_inexact() {
+            return Ok((slf.as_ptr() as usize >> 4).cast_signed());
+        }
+        item(slf.py(), &this.read()?)?.hash()
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -425,12 +430,15 @@ impl PyArray {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(
-            py,
-            &array,
-            "numpy.asarray(x), or storing x in a plain ndarray,",
-            "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
-        )?;
+        // Without elements there is no gradient to drop.
+        if array.aval().size() > 0 {
+            PyArray::refuse_active(
+                py,
+                &array,
+                "numpy.asarray(x), or storing x in a plain ndarray,",
+                "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
+            )?;
+        }
         if copy == Some(false) {
             return Err(PyValueError::new_err(
                 "an Array is always copied to become an ndarray",
