@@ -56,7 +56,10 @@ PROVIDERS = {
     ],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
     "scipy.optimize": ["cotan._scipy_optimize"],
-    "scipy.signal": ["cotan._scipy_signal", "cotan._scipy_peaks"],
+    "scipy.signal": [
+        *("cotan._scipy_signal", "cotan._scipy_filters", "cotan._scipy_systems"),
+        "cotan._scipy_peaks",
+    ],
     "scipy.sparse": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
     "scipy.sparse.linalg": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
     "scipy.spatial": ["cotan._scipy_spatial"],
