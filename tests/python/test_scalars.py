@@ -129,3 +129,32 @@ def test_what_scalars_have_while_they_are_followed():
     assert ct.gradient(lambda x: x if x.is_integer() else 2 * x, 1.5) == (2.0,)
     with pytest.raises(TypeError, match="x.as_integer_ratio would drop the gradient; .*dropgrad"):
         ct.gradient(lambda x: x.as_integer_ratio()[0] * x, 1.5)
+
+
+def test_whole_numbers_are_keys():
+    def f(x):
+        groups = {0: [], 1: [], 2: []}
+        for i, row in enumerate(x):
+            groups[np.argmax(row)].append(i)
+        assert {np.argmin(row) for row in x} <= {0, 1, 2}
+        assert np.argmax(x[0]) in groups
+        assert np.bool_(True) in {x[0, 0] == x[0, 0]}
+        return sum(k * np.sum(x[rows] ** 2) for k, rows in groups.items())
+
+    x = np.array([[1.0, 2.0, 0.5], [3.0, 0.1, 0.2], [0.4, 0.3, 1.5], [0.1, 0.2, 0.9]])
+    (g,) = ct.gradient(f, x)
+    np.testing.assert_allclose(g, 2 * x * np.array([[1.0], [0.0], [2.0], [2.0]]))
+
+
+def test_nothing_is_stored_anywhere():
+    table = np.zeros(3)
+
+    def f(x):
+        nowhere = x > 9
+        made = np.zeros(0)
+        made[nowhere[:0]] = x[nowhere]
+        table[[]] = x[nowhere]
+        assert np.asarray(x[nowhere]).shape == (0,)
+        return np.sum(x**2) + np.sum(made)
+
+    np.testing.assert_allclose(ct.gradient(f, np.arange(3.0))[0], [0.0, 2.0, 4.0])
