@@ -36,6 +36,9 @@ _RULES: dict[str, dict[str, Any]] = {}
 # Classes of SciPy's whose methods run on our arrays, by module and name.
 _CLASSES: dict[str, set[str]] = {}
 
+# Members of these, by their dotted names.
+_MEMBERS: dict[str, Any] = {}
+
 _LIBRARIES = ("numpy", "scipy")
 
 
@@ -46,6 +49,16 @@ def stands_for(*names: str) -> Callable[[Any], Any]:
         for name in names:
             module, _, attribute = name.rpartition(".")
             _RULES.setdefault(module, {})[attribute] = value
+        return value
+
+    return enter
+
+
+def stands_for_member(name: str) -> Callable[[Any], Any]:
+    """Enter what stands for a member of a class of SciPy's that is run here, by its dotted name."""
+
+    def enter(value: Any) -> Any:
+        _MEMBERS[name] = value
         return value
 
     return enter
@@ -290,7 +303,8 @@ def own_class(cls: type) -> type:
     bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
     members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
     for name, value in vars(cls).items():
-        member = _member(unlifted(value))
+        instead = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+        member = instead or _member(unlifted(value))
         if member is not None:
             members[name] = member
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)

@@ -27,6 +27,7 @@ from cotan._own import (
     runs_class,
     runs_methods,
     stands_for,
+    stands_for_member,
 )
 
 _HERE = "scipy.interpolate"
@@ -45,6 +46,29 @@ runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
 runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
 runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate")
+
+
+def _monotone(x: Any, y: Any, **options: Any) -> Any:
+    """Give the slopes of a monotone curve; none is divided by one that is zero."""
+    shape = y.shape
+    if y.ndim == 1:
+        x, y = x[:, None], y[:, None]
+    h = x[1:] - x[:-1]
+    m = (y[1:] - y[:-1]) / h
+    if m.shape[0] == 1:
+        return np.concatenate([m, m]).reshape(shape)
+    sign = np.sign(plain(m))
+    flat = (sign[1:] != sign[:-1]) | (sign[1:] == 0) | (sign[:-1] == 0)
+    before, after = (np.where(flat, 1.0, part) for part in (m[:-1], m[1:]))
+    w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    inner = np.where(flat, 0.0, 1.0 / ((w1 / before + w2 / after) / (w1 + w2)))
+    end = bound(vars(found(f"{_HERE}.PchipInterpolator"))["_edge_case"].__func__)
+    first = end(h[0], h[1], m[0], m[1], **options)
+    last = end(h[-1], h[-2], m[-1], m[-2], **options)
+    return np.concatenate([first[None], inner, last[None]]).reshape(shape)
+
+
+stands_for_member(f"{_HERE}._cubic.PchipInterpolator._find_derivatives")(staticmethod(_monotone))
 
 # Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
 _PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")

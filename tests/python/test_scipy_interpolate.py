@@ -134,6 +134,16 @@ def test_more_of_b_splines():
         )
 
 
+def test_monotone_curves_with_flat_parts():
+    flat = np.array([0.0, 0.0, 1.0, 1.7, 1.7, 1.2, 0.4])
+    made = lambda y: interpolate.PchipInterpolator(X, y)
+    (g,) = ct.gradient(lambda y: np.sum(made(y)(AT) ** 2), flat)
+    assert np.all(np.isfinite(g))
+    # Between the points whose slopes are not at a kink.
+    check(lambda y: made(np.append(flat[:4], y))(3.6), flat[4:])
+    check(lambda y: interpolate.PchipInterpolator(X[:2], y)(0.4), flat[3:5])
+
+
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_what_splines_of_fitpack_offer(k):
     make = lambda y, **options: interpolate.InterpolatedUnivariateSpline(X, y, k=k, **options)
