@@ -134,7 +134,7 @@ def _imported(
             # It is lifted now, by a recording that goes on.
             found.append(known)
             continue
-        other = stand_in(value) if callable(value) else None
+        other = stand_in(value)
         if other is not None:
             found.append(ImportedName(names, name, value, other))
     if len(found) > _MANY:

@@ -796,14 +796,15 @@ def _module(name: str, code: str) -> types.ModuleType:
 
 BY_NAME = """
 from math import sin
-from numpy import zeros, ones
+from numpy import zeros, ones, r_, c_
 from numpy.linalg import norm
 def f(x):
     out = zeros(3)
     out[0], out[1] = sin(x), x * x
     table = ones((2, 3))
     table[0] = out
-    return norm([x, 2.0]) + table.sum()
+    joined = r_[x, 2.0:4.0] * c_[[x], [1.0], [2.0]][0]
+    return norm([x, 2.0]) + table.sum() + joined.sum()
 """
 
 
@@ -813,7 +814,7 @@ def test_names_that_modules_imported_before(monkeypatch):
         ct.gradient(module.f, 0.5)  # not among the modules
     monkeypatch.setitem(sys.modules, "imported_by_name", module)
     before = dict(vars(module))
-    slope = math.cos(0.5) + 1.0 + 0.5 / math.hypot(0.5, 2.0)
+    slope = math.cos(0.5) + 1.0 + 0.5 / math.hypot(0.5, 2.0) + 2 * 0.5
     assert ct.gradient(module.f, 0.5) == (pytest.approx(slope),)
     assert all(vars(module)[name] is value for name, value in before.items())
     assert module.zeros is np.zeros
