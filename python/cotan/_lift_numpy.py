@@ -13,7 +13,7 @@ from cotan._lifted import creates, lifts, lifts_method, replaces
 from cotan._numpy_core import FUNCTIONS, any_active, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
-from cotan._own import bound
+from cotan._own import SUBSTITUTES, bound
 
 creates(
     "numpy",
@@ -135,6 +135,8 @@ class _Joined:
 
 
 replaces("numpy.r_", "numpy.c_")(_Joined)
+# In code of SciPy's that runs on our arrays, too.
+SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
 
 
 @lifts("numpy.nditer")

@@ -403,6 +403,9 @@ def runs_methods(cls: str, *names: str) -> None:
 
         @lifts_method(cls, name)
         def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
+            if isinstance(self, Adopted):
+                # A method of a derived class goes on to that of its base.
+                return bound(unlifted(vars(found(cls))[_name]))(self, *args, **kwargs)
             return getattr(Adopted(self), _name)(*args, **kwargs)
 
 

@@ -34,7 +34,7 @@ _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
               "Akima1DInterpolator")  # fmt: skip
 _CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
-            "BarycentricInterpolator")  # fmt: skip
+            "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
 
 adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
 runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
@@ -45,7 +45,8 @@ runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
 runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
-runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate")
+runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
+     f"{_HERE}.krogh_interpolate")  # fmt: skip
 
 
 def _monotone(x: Any, y: Any, **options: Any) -> Any:
@@ -469,8 +470,8 @@ def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, ou
 
 refuses("use interp1d, CubicSpline or make_interp_spline",
         f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
-        f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde", f"{_HERE}.sproot",
-        f"{_HERE}.krogh_interpolate")  # fmt: skip
+        f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde",
+        f"{_HERE}.sproot")  # fmt: skip
 refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
         f"{_HERE}.LinearNDInterpolator", f"{_HERE}.NearestNDInterpolator",
         f"{_HERE}.CloughTocher2DInterpolator", f"{_HERE}.RBFInterpolator",

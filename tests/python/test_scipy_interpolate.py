@@ -222,3 +222,34 @@ def test_splines_through_places_that_are_differentiated():
 
 
 V = np.array([1.0, 0.5, -0.3, 2.0, 1.2, 0.1])
+
+
+def test_one_polynomial():
+    at = np.array([0.3, 1.4, 3.9])
+    for name in ("BarycentricInterpolator", "KroghInterpolator"):
+        check(lambda y: getattr(interpolate, name)(X, y)(at), Y)
+        check(lambda at: getattr(interpolate, name)(X, Y)(at), at)
+        check(lambda y: getattr(interpolate, name)(X, y).derivative(1.3), Y)
+    check(lambda x: interpolate.KroghInterpolator(x, Y)(at), X, rtol=1e-4)
+    check(lambda at: interpolate.barycentric_interpolate(X, Y, at), at)
+    check(lambda y, at: interpolate.krogh_interpolate(X, y, at), Y, at)
+
+
+@pytest.mark.parametrize("ext", [0, 1, 3, "const"])
+def test_splines_of_fitpack_beyond_their_ends(ext):
+    check(lambda y, at: interpolate.InterpolatedUnivariateSpline(X, y, ext=ext)(at), Y, BEYOND)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y)(BEYOND, ext=ext), Y)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y, ext=ext).derivative()(BEYOND), Y)
+
+
+def test_methods_of_splines_of_fitpack():
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y)(AT, 1), Y)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y).integral(0.3, 9.0), Y)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y).derivatives(1.2), Y)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y).antiderivative()(AT), Y)
+    check(lambda y: interpolate.InterpolatedUnivariateSpline(X, y).get_coeffs(), Y)
+    check(lambda y: interpolate.make_interp_spline(X, y).integrate(0.3, 3.7), Y)
+    with pytest.raises(ValueError, match="ext=2"):
+        ct.gradient(
+            lambda y: np.sum(interpolate.InterpolatedUnivariateSpline(X, y, ext=2)(BEYOND)), Y
+        )
