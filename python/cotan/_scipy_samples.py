@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._lifted import lifts
-from cotan._numpy_own import asarray
-from cotan._own import bound, found, runs, value
+from cotan._lifted import lifts, lifts_method
+from cotan._numpy_own import array, asarray
+from cotan._own import bound, found, runs, unlifted, value
 
 
 def _reduces(name: str, *samples: str) -> None:
@@ -96,6 +96,17 @@ for _name in ("gstd", "kurtosis", "moment", "sem", "skew", "tmean", "tstd", "tva
 for _name in ("gmean", "hmean", "pmean"):
     _reduces(_name, "a", "weights")
 _reduces("entropy", "pk", "qk")
+
+_AT = "scipy._lib.array_api_extra._lib._at.at"
+
+
+@lifts_method(_AT, "_op", always=True)
+def _write(self: Any, *args: Any, **options: Any) -> Any:
+    """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
+    if isinstance(self._x, _core.Array) and self._x.ndim == 0:
+        self._x = array(self._x)
+    return unlifted(vars(found(_AT))["_op"])(self, *args, **options)
+
 
 runs("""
     scipy.stats.boxcox_llf !scipy.stats.expectile !scipy.stats.gzscore scipy.stats.linregress

@@ -49,6 +49,11 @@ def _largest(x: Any, axes: tuple[int, ...]) -> Any:
     return where(_core.isfinite(largest), largest, 0)
 
 
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Give the axes that are meant; as in NumPy a number has one."""
+    return () if ndim == 0 and axis in (0, -1, (0,), (-1,)) else axes_of(axis, ndim)
+
+
 @lifts("scipy.special.logsumexp")
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
@@ -92,7 +97,7 @@ def logsumexp(
 @lifts("scipy.special.softmax")
 def softmax(x: Any, axis: Any = None) -> Any:
     x = _number(x)
-    axes = axes_of(axis, x.ndim)
+    axes = _axes(axis, x.ndim)
     terms = _core.exp(x - _core.max(_core.dropgrad(x), axes, True))
     return terms / _core.sum(terms, axes, True)
 
@@ -100,8 +105,14 @@ def softmax(x: Any, axis: Any = None) -> Any:
 @lifts("scipy.special.log_softmax")
 def log_softmax(x: Any, axis: Any = None) -> Any:
     x = _number(x)
-    axes = axes_of(axis, x.ndim)
-    shifted = x - _largest(x, axes)
+    axes = _axes(axis, x.ndim)
+    if x.dtype.kind == "c":
+        # The largest as NumPy orders them: it says on which branch the logarithm is.
+        largest = np.max(plain(_core.dropgrad(x)), axes, keepdims=True)
+        largest = np.where(np.isfinite(largest), largest, 0)
+    else:
+        largest = _largest(x, axes)
+    shifted = x - largest
     return shifted - _core.log(_core.sum(_core.exp(shifted), axes, True))
 
 

@@ -83,3 +83,9 @@ def test_ends_that_are_not_in_the_support(dist, shapes):
         value, back = ct.pullback(lambda x: getattr(dist, name)(x, *shapes), x)
         np.testing.assert_allclose(value, getattr(dist, name)(x, *shapes))
         assert np.all(np.isfinite(back(np.ones(3))[0]))
+
+
+def test_tests_that_mark_what_is_constant():
+    check(lambda x: stats.f_oneway(x[0], x[1]).statistic, X)
+    check(lambda x: stats.f_oneway(x[:2], x[1:], axis=1).statistic, X)
+    check(lambda x: stats.pointbiserialr(np.array([1, 0, 1, 0]), x)[0], X[0])

@@ -471,6 +471,16 @@ def test_kinks_and_poles():
     assert np.isnan(slope("gamma", -1.0))
 
 
+def test_softmax_of_numbers_and_of_complex_numbers():
+    z = np.array([0.3 + 9j, 1.2 - 14j, 0.7 + 30j])
+    value = ct.pullback(lambda z: sp.log_softmax(z), z)[0]
+    np.testing.assert_allclose(value, sp.log_softmax(z))
+    for name in ("softmax", "log_softmax"):
+        value, (slope,) = ct.value_and_gradient(lambda x, n=name: getattr(sp, n)(x, axis=0), 1.5)
+        assert value == getattr(sp, name)(1.5, axis=0)
+        assert slope == 0
+
+
 def test_slopes_where_formulas_meet():
     # Zero times a logarithm is 0; its slope is the logarithm.
     y = np.array([0.2, 1.0, 5.0])
