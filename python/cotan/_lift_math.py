@@ -8,6 +8,7 @@ import cmath
 import functools
 import importlib.util
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -100,7 +101,7 @@ _MATH: dict[str, Callable[..., Any]] = {
     "radians": lambda x: x * (math.pi / 180),
     "hypot": _hypot,
     "nextafter": np.nextafter,
-    "ldexp": lambda x, i: x * 2.0 ** int(i),
+    "ldexp": lambda x, i: np.ldexp(x, operator.index(i)),
     "fma": lambda x, y, z: x * y + z,
 }
 for _name, _compute in _MATH.items():

@@ -40,15 +40,20 @@ def _modf(x: Any) -> tuple[Any, Any]:
 def _frexp(x: Any) -> tuple[Any, Any]:
     exponent = np.asarray(np.frexp(plain(x))[1])
     x = _float(x)
-    # In two steps, since 2 to the power of a large exponent is infinite.
-    half = exponent // 2
-    mantissa = _ldexp(_ldexp(x, -half), half - exponent)
-    return mantissa, _core.asarray(exponent)[()]
+    return _ldexp(x, -exponent), _core.asarray(exponent)[()]
 
 
 def _ldexp(x: Any, n: Any) -> Any:
     x = _float(x)
-    return _core.mul(x, _core.exp2(_core.cast(n, x.dtype)))
+    n = _core.cast(n, x.dtype)
+    # In three steps, since 2 to the power of a large exponent is infinite. Beyond the largest
+    # exponent less the smallest one, every number is 0 or infinite.
+    info = np.finfo(x.dtype)
+    most = float(info.maxexp - info.minexp + info.nmant + 2)
+    n = _core.minimum(_core.maximum(n, -most), most)
+    third = _core.floor(_core.div(n, 3.0))
+    step, rest = _core.exp2(third), _core.exp2(_core.sub(n, _core.mul(third, 2.0)))
+    return _core.mul(_core.mul(_core.mul(x, step), step), rest)
 
 
 def _heaviside(x: Any, at_zero: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import operator
 
 import numpy as np
@@ -251,3 +252,17 @@ def test_integer_powers_that_are_not_computed_cannot_fail():
     compare(lambda x, y: np.power(x, y, where=y > 0, out=np.full_like(x, 7)), x, y)
     with pytest.raises(ValueError, match="negative integer powers"):
         np.power(ct.array(x), y, where=[True, True], out=ct.array(x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_exponents_beyond_those_of_the_dtype(dtype):
+    info = np.finfo(dtype)
+    x = np.array([0, -0.0, 1.5, info.max, info.tiny, info.smallest_subnormal, np.inf], dtype)
+    n = np.array([0, 9, -9, 24, -25, 140, -149, 270, 1020, -1074, 2090, -2100, 2**31 - 1, -(2**31)])
+    with np.errstate(over="ignore"):
+        expected = np.ldexp(x[:, None], n)
+    got = np.asarray(np.ldexp(ct.array(x)[:, None], n))
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+    slope = ct.gradient(lambda x: np.ldexp(x * 1e-300, 1020) + math.ldexp(x * 1e-300, 1020), 1.0)[0]
+    assert slope == pytest.approx(2 * math.ldexp(1e-300, 1020))
