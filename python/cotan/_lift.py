@@ -21,7 +21,7 @@ import numpy as np
 from cotan import _core
 from cotan._led import lead
 from cotan._lift_imports import watch
-from cotan._lift_names import follow, is_initializing
+from cotan._lift_names import adopt, follow, is_initializing
 from cotan._lift_numbers import is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
@@ -67,6 +67,15 @@ def prepare(loaded: str | None = None) -> bool:
         return followed and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
+
+
+def reach(function: Any) -> bool:
+    """Let names take part in namespaces that a function reaches and that no module has.
+
+    Says whether there are such. It is called while something is recorded.
+    """
+    with _preparing[0]:
+        return adopt(function, FOREIGN, _known)
 
 
 def _is_whole(name: str, loaded: str | None) -> bool:
@@ -360,8 +369,10 @@ def lift_module(*modules: ModuleType) -> None:
     r"""Let the names that modules imported before (`from numpy import zeros`) take part in lifting.
 
     They stand for the same functions as before; while something is recorded they know our arrays.
-    Numbers that these modules make of traced scalars (`float(x)`, `np.float64(x)`) stay traced, as
-    they do in imported modules that do not know of cotan; elsewhere they are refused.
+    Numbers that these modules make of traced scalars (`float(x)`, `np.float64(x)`) stay traced. In
+    programs that do not know of cotan both happens unasked, wherever the function that is
+    differentiated leads to them; this is for those that are out of its reach, and for modules that
+    import cotan.
 
     Raises `TypeError` for what is no module.
 

@@ -1,8 +1,9 @@
 """Names that modules imported before anything was recorded: `from numpy import zeros`.
 
 While something is recorded they stand for what knows our arrays, in the modules of `sys.modules`
-that are no library's; afterwards they are what they were. Each costs some time with every
-gradient, so of modules that import all names of another one only those count that their code uses.
+that are no library's, and in namespaces that a function reaches otherwise (`_lift_reach`);
+afterwards they are what they were. Each costs some time with every gradient, so of modules that
+import all names of another one only those count that their code uses.
 
 In modules that do not know of cotan so do `float`, `complex` and `type`, which nobody imports:
 there `float(x)` can mean nothing but `x` as a number. Afterwards the builtin stands under the name.
@@ -17,9 +18,12 @@ from typing import Any, NamedTuple
 
 from cotan import _core
 from cotan._lift_numbers import classes_of, codes, unaware
+from cotan._lift_reach import Namespace, apart
 
 # More names than these are not imported one by one.
 _MANY = 24
+# So many namespaces that no module has are followed.
+_MOST = 16
 
 
 class ImportedName(NamedTuple):
@@ -33,8 +37,12 @@ class ImportedName(NamedTuple):
 
 # What was found in modules, by their names; with the module, which may be another one meanwhile.
 _found: dict[str, tuple[ModuleType, list[ImportedName]]] = {}
-# The modules of programs that do not know of cotan, by their names in `sys.modules`.
-_unaware: dict[str, ModuleType] = {}
+# The same for namespaces that no module has, by identity, with how many names they had; the newest.
+_adopted: dict[int, tuple[Namespace, int, list[ImportedName]]] = {}
+# The modules and namespaces of programs that do not know of cotan, by name or identity.
+_unaware: dict[str | int, Any] = {}
+# The modules of programs, with their names in `sys.modules`: others may come in their places.
+_programs: list[tuple[str, ModuleType]] = []
 
 
 def is_initializing(module: Any) -> bool:
@@ -75,11 +83,39 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> bool:
         _found[name] = module, _imported(module, stand_in, before) if name in own else []
         if name in own:
             _found[name][1].extend(_classes(name, module, stand_in))
-    unaware(_unaware)
-    imported = [entry for _, names in _found.values() for entry in names]
-    _core.set_imported(imported, [(n, m) for n, m in own.items() if not _is_installed(m)])
+    _programs[:] = [(n, m) for n, m in own.items() if not _is_installed(m)]
+    _tell()
     elsewhere = [n for n in _growing if n in own and not _runs_here(modules[n])]
     return not elsewhere
+
+
+def adopt(function: Any, libraries: Collection[str], stand_in: Callable[[Any], Any]) -> bool:
+    """Let names take part in namespaces that a function reaches and that no module has.
+
+    Says whether there are such: the next function of the same code may reach others.
+    """
+    found = apart(function, {*libraries, *sys.stdlib_module_names} - {"__main__"}, _adopted)
+    new = [names for names in found if _adopted.get(id(names), (None, 0))[1] != len(names)]
+    for names in new:
+        namespace = Namespace(names)
+        _, _, entries = _adopted.pop(id(names), (None, 0, []))
+        entries = _imported(namespace, stand_in, {e.name: e for e in entries})
+        entries.extend(_classes(id(names), namespace, stand_in))
+        _adopted[id(names)] = namespace, len(names), entries
+    for key in list(_adopted)[:-_MOST]:
+        del _adopted[key]
+        _unaware.pop(key, None)
+    if new:
+        _tell()
+    return bool(found)
+
+
+def _tell() -> None:
+    """Say which names are lifted from now on."""
+    unaware(_unaware.values())
+    imported = [entry for _, entries in _found.values() for entry in entries]
+    imported += [entry for _, _, entries in _adopted.values() for entry in entries]
+    _core.set_imported(imported, _programs)
 
 
 def _runs_here(module: ModuleType) -> bool:
@@ -92,14 +128,14 @@ def _runs_here(module: ModuleType) -> bool:
     return False
 
 
-def _is_installed(module: ModuleType) -> bool:
+def _is_installed(module: Any) -> bool:
     """Say whether a module is a package's: another one will not come in its place."""
     file = getattr(module, "__file__", None)
     return isinstance(file, str) and bool({"site-packages", "dist-packages"} & {*Path(file).parts})
 
 
 def _classes(
-    name: str, module: ModuleType, stand_in: Callable[[Any], Any]
+    name: str | int, module: Any, stand_in: Callable[[Any], Any]
 ) -> Iterator[ImportedName]:
     """Give the classes of numbers that a module calls which does not know of cotan."""
     _unaware.pop(name, None)
@@ -113,7 +149,8 @@ def _classes(
     _unaware[name] = module
     for own, other in found.items():
         builtin = vars(builtins)[own]
-        if names.setdefault(own, builtin) is builtin:
+        value = names.setdefault(own, builtin)
+        if value is builtin or value is other:
             yield ImportedName(names, own, builtin, other)
 
 
@@ -124,7 +161,7 @@ def _computes(value: Any, stand_in: Callable[[Any], Any]) -> bool:
 
 
 def _imported(
-    module: ModuleType, stand_in: Callable[[Any], Any], before: dict[str, ImportedName]
+    module: Any, stand_in: Callable[[Any], Any], before: dict[str, ImportedName]
 ) -> list[ImportedName]:
     names = vars(module)
     found = []

@@ -20,10 +20,10 @@ from cotan._lifted import NUMBERS
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import asarray
 
-# Names of modules whose calls give traced scalars: those that were asked for, and those of programs
-# that do not know of cotan.
+# Names of modules whose calls give traced scalars because that was asked for.
 _followed: set[str] = set()
-_unaware: set[str] = set()
+# Namespaces of programs that do not know of cotan, by identity.
+_unaware: set[int] = set()
 
 
 def _of_numpy(name: str) -> None:
@@ -127,13 +127,13 @@ def let_follow(module: ModuleType) -> None:
             setattr(module, name, _CLASSES[name])
 
 
-def unaware(modules: dict[str, ModuleType]) -> None:
+def unaware(modules: Iterable[Any]) -> None:
     """Say which modules of programs do not know of cotan."""
     _unaware.clear()
-    _unaware.update(str(vars(m).get("__name__")) for m in modules.values())
+    _unaware.update(id(vars(m)) for m in modules)
 
 
-def classes_of(module: ModuleType) -> dict[str, Any] | None:
+def classes_of(module: Any) -> dict[str, Any] | None:
     """Give what stands in for the classes that a module calls, by their names.
 
     None for a module that knows of cotan, where what would drop a gradient is refused.
@@ -159,8 +159,9 @@ def _is_ours(value: Any) -> bool:
 
 def is_followed_call(frame: Any) -> bool:
     """Say whether a frame looks a name up for a call that may give a traced scalar."""
-    name = frame.f_globals.get("__name__")
-    return (name in _followed or name in _unaware) and _is_called(frame)
+    names = frame.f_globals
+    is_ours = id(names) in _unaware or names.get("__name__") in _followed
+    return is_ours and _is_called(frame)
 
 
 def _is_called(frame: Any) -> bool:
@@ -176,9 +177,10 @@ def _is_called(frame: Any) -> bool:
     )
 
 
-def codes(module: ModuleType) -> list[CodeType]:
+def codes(module: Any) -> list[CodeType]:
     """Give the code of a module's own functions, and of the methods of its classes."""
     found, seen = [], set()
+    home = vars(module).get("__name__")
     waiting: list[Any] = list(vars(module).values())
     while waiting:
         value = waiting.pop()
@@ -188,13 +190,13 @@ def codes(module: ModuleType) -> list[CodeType]:
         if isinstance(value, CodeType):
             found.append(value)
             waiting += value.co_consts
-        elif isinstance(value, FunctionType) and value.__module__ == module.__name__:
+        elif isinstance(value, FunctionType) and value.__module__ == home:
             waiting += [value.__code__, getattr(value, "__wrapped__", None)]
         elif isinstance(value, (staticmethod, classmethod)):
             waiting.append(value.__func__)
         elif isinstance(value, property):
             waiting += [value.fget, value.fset]
-        elif isinstance(value, type) and value.__module__ == module.__name__:
+        elif isinstance(value, type) and value.__module__ == home:
             waiting += vars(value).values()
     return found
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_own import array, asarray
-from cotan._own import bound, found, runs, unlifted, value
+from cotan._own import bound, found, runs, value
 
 
 def _reduces(name: str, *samples: str) -> None:

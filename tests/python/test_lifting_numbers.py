@@ -209,13 +209,13 @@ def test_remainders_are_no_texts():
     assert ct.gradient(lambda x: x % 2.0, 2.5) == (1.0,)
 
 
-def test_libraries_say_that_a_function_was_imported_by_name():
+def test_libraries_say_that_a_function_was_imported_by_name(out_of_reach):
     module = module_of(
         "from scipy.linalg import expm\nfrom scipy.signal import lfilter\nimport numpy as np\n"
         "def f(x): return np.sum(lfilter([1 - x], [1, -x], [1.0, 2.0]))"
     )
     with pytest.raises((TypeError, ValueError), match=r"lfilter: .*ct\.lift_module\(simulation\)"):
-        ct.gradient(module.f, 0.5)
+        ct.gradient(out_of_reach(module.f), 0.5)
     ct.lift_module(module)
     slope_is_right(module.f)
 

@@ -118,7 +118,7 @@ pub fn call_vmap<'py>(
         })
         .collect::<PyResult<_>>()?;
     let (tree, found) = {
-        let _recording = Nested::enter(py, false)?;
+        let _recording = Nested::enter(f, false)?;
         // Indices are variables too.
         let _marks = (Tracing::enter(), Mapping::enter());
         let y = f

@@ -257,7 +257,7 @@ impl Inputs {
         f: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _nested = Nested::enter(f.py(), self.counts)?;
+        let _nested = Nested::enter(f, self.counts)?;
         let _frame = Frame::enter();
         let stand_in;
         let f = if f.is_exact_instance_of::<PyCFunction>() {

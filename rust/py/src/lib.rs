@@ -46,6 +46,7 @@ mod profile;
 mod program;
 mod pullback;
 mod quick;
+mod reach;
 mod recorded;
 mod report;
 mod rules;

@@ -19,6 +19,7 @@ use crate::inputs::Inputs;
 use crate::natural::Scope;
 use crate::program::PyProgram;
 use crate::pullback::PyPullback;
+use crate::reach::reach;
 use crate::scalar::Operand;
 use crate::tree::{Flattener, Kind, Position, present};
 
@@ -85,11 +86,14 @@ pub fn expect_no_variable(array: &Array) -> PyResult<()> {
 pub struct Nested<'py>(Python<'py>, bool);
 
 impl<'py> Nested<'py> {
-    /// Counts one more, if it is one that differentiates.
-    pub fn enter(py: Python<'py>, derives: bool) -> PyResult<Nested<'py>> {
+    /// Counts one more, of this function, if it is one that differentiates.
+    pub fn enter(f: &Bound<'py, PyAny>, derives: bool) -> PyResult<Nested<'py>> {
+        let py = f.py();
         crate::lift::enter(py)?;
         LEVEL.set(LEVEL.get() + usize::from(derives));
-        Ok(Nested(py, derives))
+        let nested = Nested(py, derives);
+        reach(f)?;
+        Ok(nested)
     }
 }
 

@@ -1,0 +1,106 @@
+"""Programs that are no imported modules: files that were run, modules that were made by hand."""
+
+import functools
+import importlib.util
+import runpy
+import types
+
+import pytest
+
+import cotan as ct
+
+PROGRAM = """
+from numpy import zeros
+from math import sqrt
+
+def f(x):
+    b = zeros(2)
+    b[0] = sqrt(x)
+    b[1] = float(x) ** 2
+    return b.sum()
+
+class Model:
+    def run(self, x):
+        return f(x)
+
+    __call__ = run
+"""
+
+
+def made_by_hand():
+    module = types.ModuleType("made_by_hand")
+    exec(PROGRAM, vars(module))
+    return module
+
+
+def executed():
+    names: dict = {}
+    exec(PROGRAM, names)
+    return types.SimpleNamespace(**names)
+
+
+def run(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return types.SimpleNamespace(**runpy.run_path(str(path)))
+
+
+def loaded(tmp_path):
+    path = tmp_path / "loaded.py"
+    path.write_text(PROGRAM)
+    spec = importlib.util.spec_from_file_location("loaded", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def of_model(model):
+    return lambda x: model.run(x)
+
+
+def of_list(functions):
+    return lambda x: functions[0](x)
+
+
+WAYS = {
+    "itself": lambda p: p.f,
+    "a method": lambda p: p.Model().run,
+    "an object": lambda p: p.Model(),
+    "a partial function": lambda p: functools.partial(p.f),
+    "closed over": lambda p: lambda x: p.f(x),
+    "a default": lambda p: lambda x, f=p.f: f(x),
+    "in an object that is closed over": lambda p: of_model(p.Model()),
+    "in a list": lambda p: of_list([p.f]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("make", [made_by_hand, executed, run, loaded])
+def test_programs_that_are_no_imported_modules(make, way, tmp_path):
+    program = make(tmp_path) if make in (run, loaded) else make()
+    names = program.f.__globals__
+    before = {name: names[name] for name in ("zeros", "sqrt")}
+    f = WAYS[way](program)
+    for _ in range(2):
+        value, (slope,) = ct.value_and_gradient(f, 4.0)
+        assert value == pytest.approx(18.0)
+        assert slope == pytest.approx(0.25 + 8)
+    assert {name: names[name] for name in before} == before
+    assert names.get("float", float) is float
+
+
+def test_another_program_in_the_place_of_one():
+    def differentiate(program):
+        return ct.gradient(lambda x: program.f(x), 4.0)[0]
+
+    assert [differentiate(executed()) for _ in range(20)] == [8.25] * 20
+
+
+def test_names_that_come_later():
+    names: dict = {}
+    exec("def f(x): return later(x)", names)
+    exec("from math import sin as later", names)
+    assert ct.gradient(names["f"], 0.0) == (1.0,)
+    exec("from numpy import ones as more", names)
+    exec("def f(x): y = more(1); y[0] = x; return y.sum() + later(x)", names)
+    assert ct.gradient(names["f"], 0.0) == (2.0,)
