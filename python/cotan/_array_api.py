@@ -76,7 +76,9 @@ _FFT = """
 
 def _ours(result: Any) -> Any:
     """Give results as arrays of ours, be they constants."""
-    if isinstance(result, (np.ndarray, np.generic)) and not is_array(result):
+    # Older versions count in Python numbers.
+    known = isinstance(result, (np.ndarray, np.generic)) or type(result) is int
+    if known and not is_array(result):
         return _core.array(np.asarray(result))
     if isinstance(result, tuple):
         items = map(_ours, result)

@@ -190,6 +190,7 @@ OTHER_ATTRIBUTES = {
     *_methods._REFUSED,
     *("base", "ctypes", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim"),
     *("shape", "size", "strides", "itemset", "newbyteorder", "ptp", "resize", "tobytes", "tofile"),
+    "tostring",
 }
 
 

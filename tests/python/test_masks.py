@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import math
 import re
 from typing import NamedTuple
@@ -256,7 +257,11 @@ def test_names_come_from_the_function():
         assert ct.gradient(call, 3.0, wrt="x") == (2.0,)
         assert [float(c) for c in ct.pullback(call, 3.0)[1].wrt("x")(1.0)] == [2.0]
     assert ct.gradient(ct.sin, 0.0, wrt="**") == (1.0,)
-    assert [float(c) for c in ct.pullback(np.sin, 0.0)[1].wrt(["x"])(1.0)] == [1.0]
+    try:
+        name = next(iter(inspect.signature(np.sin).parameters))
+    except ValueError:  # older versions of NumPy do not tell
+        name = "arg0"
+    assert [float(c) for c in ct.pullback(np.sin, 0.0)[1].wrt([name])(1.0)] == [1.0]
 
 
 def test_a_predicate_sees_the_leaves_of_the_caller():

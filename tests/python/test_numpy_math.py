@@ -112,6 +112,7 @@ ELEMENTWISE = {
         lambda v, s: np.gradient(v, s, edge_order=2),
         lambda i: np.gradient(i),
     ],
+    "trapz": [lambda v: np.trapz(v)],  # noqa: NPY201 - while there are versions that have it
     "trapezoid": [
         lambda v: np.trapezoid(v),
         lambda m: np.trapezoid(m, dx=0.5, axis=0),

@@ -307,7 +307,7 @@ def test_what_does_not_follow_from_a_size_is_refused(tmp_path):
     with pytest.raises(ValueError, match="depends on batch|follow from batch"):
         ct.to_onnx(lambda x: x * math.sin(len(x)), batch(6), path=path, dynamic=BATCH)
     with pytest.raises(ValueError, match="there are x") as info:
-        ct.to_onnx(np.sin, batch(6), path=path, dynamic={"z": {0: "n"}})
+        ct.to_onnx(lambda x: np.sin(x), batch(6), path=path, dynamic={"z": {0: "n"}})
     with pytest.raises(ValueError, match=r"shape \(6, 4\)") as info:
         ct.to_onnx(lambda x: x, batch(6), path=path, dynamic={"x": {2: "n"}})
     c = np.ones((6, 4))
