@@ -7,6 +7,9 @@ import cotan as ct
 
 transform = pytest.importorskip("scipy.spatial.transform")
 R = transform.Rotation
+pytestmark = pytest.mark.skipif(
+    bool(R.__flags__ & 1 << 8), reason="compiled in this SciPy: refused by name"
+)
 
 ANGLES = np.array([0.3, -0.4, 1.2])
 VECTORS = np.array([[1.0, 2.0, 3.0], [-1.0, 0.5, 0.2]])
