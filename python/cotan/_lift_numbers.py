@@ -19,6 +19,7 @@ from cotan import _core
 from cotan._lifted import NUMBERS
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import asarray
+from cotan._own import BUILTINS
 
 # Names of modules whose calls give traced scalars because that was asked for.
 _followed: set[str] = set()
@@ -117,6 +118,10 @@ _CLASSES = {
     "complex": _class(complex, _complex),
     "type": _class(type, _type),
 }
+
+
+# SciPy's code, run on our arrays, makes numbers of its arguments, too.
+BUILTINS["float"] = _CLASSES["float"]
 
 
 def let_follow(module: ModuleType) -> None:

@@ -13,7 +13,7 @@ from cotan._lifted import creates, lifts, lifts_method, replaces
 from cotan._numpy_core import FUNCTIONS, any_active, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
-from cotan._own import SUBSTITUTES, bound
+from cotan._own import SUBSTITUTES, adopts, bound
 
 creates(
     "numpy",
@@ -28,6 +28,7 @@ creates(
 )
 
 lifts("numpy.array")(_array)
+adopts("numpy.poly1d")
 
 
 @lifts("numpy.asarray", "numpy.asanyarray", "numpy.asarray_chkfinite")

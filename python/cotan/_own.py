@@ -228,7 +228,7 @@ class _Globals(dict[str, Any]):
     """The names of a library's module, as that code sees them; filled as they are used."""
 
     def __init__(self, names: dict[str, Any]) -> None:
-        super().__init__(__builtins__=_BUILTINS, __name__=names.get("__name__", ""))
+        super().__init__(__builtins__=BUILTINS, __name__=names.get("__name__", ""))
         self._names = names
 
     def __missing__(self, name: str) -> Any:
@@ -245,7 +245,7 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
     return namespace(module) if _is_library(module.__name__) else module
 
 
-_BUILTINS = {**vars(builtins), "__import__": _import}
+BUILTINS = {**vars(builtins), "__import__": _import}
 
 # --------------------------------------------------------------------------------------------------
 # Functions and classes with our names in place of their own

@@ -71,3 +71,21 @@ def test_masked_arrays_are_refused_by_name():
     with pytest.raises(TypeError, match="masked_where"):
         ct.gradient(lambda x: np.ma.masked_where(mask, x).sum(), C)
     assert ct.gradient(lambda x: x * np.ma.masked_array(C, mask).sum(), 2.0) == (2.0,)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.poly1d([x, 2.0, 1.0])(x) + np.poly1d([2.0, x]).deriv()(1.0),
+        lambda x: (np.poly1d([x, 2.0, 1.0]) * np.poly1d([1.0, x]))(0.5),
+        lambda x: (np.poly1d([x, 1.0]) + 2 * np.poly1d([1.0, 0.0, 3.0]) ** 2).integ()(x),
+        lambda x: np.sum(np.real(np.poly1d([1.0, -3 * x, 2.0]).roots * [1.0, 2.0])),
+        lambda x: np.polyval(np.poly1d([x, 1.0, 2.0]), np.array([1.0, x])).sum(),
+        lambda x: np.poly1d([x, 2.0], r=True)(0.5),
+    ],
+)
+def test_poly1d_of_a_list_with_followed_numbers(f):
+    x, h = 1.5, 1e-6
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x))
+    assert gradient == pytest.approx((f(x + h) - f(x - h)) / (2 * h), rel=1e-6)
