@@ -160,6 +160,15 @@ def test_the_class_of_a_traced_value_is_what_numpy_has():
         del sys.modules["simulation"]
 
 
+def test_a_comparison_is_of_the_class_that_python_or_numpy_gives():
+    def f(x, v):
+        assert isinstance(x > 1.0, bool) and not isinstance(x > 1.0, float)
+        assert isinstance(v[0] > x, np.bool_) and isinstance(x, float)
+        return x * v[0]
+
+    ct.gradient(f, 2.0, np.ones(2))
+
+
 def test_a_module_that_asks_for_the_class_itself_keeps_it():
     module = module_of("def f(x): return type(x) is float\ndef g(x): return float(x)")
     ct.lift_module(module)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotan::aval::row_major;
+use cotan::aval::{Kind, row_major};
 use cotan::{Array, ops};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
@@ -380,7 +380,7 @@ impl PyArray {
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        let is_whole = matches!(array.dtype().kind(), cotan::aval::Kind::Integer);
+        let is_whole = matches!(array.dtype().kind(), Kind::Integer);
         if !is_whole || !array.shape().is_empty() {
             let mut message =
                 "only integer scalar arrays can be converted to a scalar index".to_string();
@@ -481,9 +481,13 @@ impl PyArray {
             Rank::Array => py.import("numpy")?.getattr("ndarray"),
             Rank::Scalar => slf.getattr("dtype")?.getattr("type"),
             Rank::Number => {
-                let complex = slf.get().cell().array.dtype().is_complex();
-                py.import("builtins")?
-                    .getattr(if complex { "complex" } else { "float" })
+                let name = match slf.get().cell().array.dtype().kind() {
+                    Kind::Bool => "bool",
+                    Kind::Integer => "int",
+                    Kind::Float => "float",
+                    Kind::Complex => "complex",
+                };
+                py.import("builtins")?.getattr(name)
             }
         }
     }
@@ -712,7 +716,7 @@ fn whole<'py>(
     array: &Array,
     round: cotan::prim::Prim,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let is_float = array.dtype().kind() == cotan::aval::Kind::Float;
+    let is_float = array.dtype().kind() == Kind::Float;
     if !session::is_held(array) || !is_float || array.aval().size() != 1 {
         return item(py, array);
     }
