@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lifted import lifts
-from cotan._numpy_core import is_array, refuse
+from cotan._numpy_core import any_active, is_array, refuse
 
 
 def _number(x: Any, dtype: Any, name: str) -> Any:
@@ -140,6 +141,13 @@ def modf(x: Any) -> Any:
 
 @lifts("math.frexp")
 def frexp(x: Any) -> Any:
+    caller = sys._getframe(1).f_globals.get("__name__", "")
+    if str(caller).partition(".")[0] == "mpmath" and any_active((x,)):
+        # SymPy's numbers, too, are made of the digits: whole numbers, which nothing follows.
+        raise TypeError(
+            "a number of mpmath or SymPy that is made of x would drop the gradient; compute with x "
+            "itself, as lambdify's functions do, or ct.dropgrad(x) to drop it on purpose"
+        )
     x = _number(x, np.float64, "math.frexp")
     exponent = math.frexp(_value(x))[1]
     return x * 2.0**-exponent, exponent

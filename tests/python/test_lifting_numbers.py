@@ -4,6 +4,7 @@
 
 import fractions
 import logging
+import math
 import sys
 import types
 
@@ -167,6 +168,16 @@ def test_a_comparison_is_of_the_class_that_python_or_numpy_gives():
         return x * v[0]
 
     ct.gradient(f, 2.0, np.ones(2))
+
+
+def test_digits_of_a_number_drop_the_gradient():
+    """SymPy makes its numbers of them."""
+    digits = types.ModuleType("mpmath.libmp")
+    exec("import math\ndef whole(x): return int(math.frexp(x)[0] * 2**53)", vars(digits))
+    assert ct.gradient(lambda x: x * digits.whole(ct.dropgrad(x)) / 2**53, 3.0) == (0.75,)
+    with pytest.raises(TypeError, match="lambdify"):
+        ct.gradient(lambda x: x * digits.whole(x), 3.0)
+    assert ct.gradient(lambda x: math.frexp(x)[0], 3.0) == (0.25,)
 
 
 def test_a_module_that_asks_for_the_class_itself_keeps_it():
