@@ -401,6 +401,31 @@ def lift_module(*modules: ModuleType) -> None:
     _core.forget_places()
 
 
+# What matplotlib computes numbers by that it gives back.
+_COUNTING = frozenset(
+    {
+        *("acorr", "angle_spectrum", "boxplot", "boxplot_stats", "cohere", "csd", "ecdf", "hexbin"),
+        *("hist", "hist2d", "magnitude_spectrum", "phase_spectrum", "psd", "specgram", "xcorr"),
+    }
+)
+
+
+def is_drawing() -> bool:
+    """Say whether a value is read to be drawn: that is looking at it, as printing is."""
+    frame: Any = sys._getframe(1)
+    drawn = False
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in {"matplotlib", "mpl_toolkits"}:
+            if frame.f_code.co_name in _COUNTING:
+                return False
+            drawn = True
+        elif drawn or package not in {"cotan", "numpy"}:
+            return drawn
+        frame = frame.f_back
+    return drawn
+
+
 def hint() -> str:
     """Say, for an error, why the running code does not see a traced value, if that can be told."""
     if not _core.is_lifting():

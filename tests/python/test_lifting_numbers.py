@@ -180,6 +180,31 @@ def test_digits_of_a_number_drop_the_gradient():
     assert ct.gradient(lambda x: math.frexp(x)[0], 3.0) == (0.25,)
 
 
+LIBRARY = """
+import numpy as np
+def plot(x): return float(x)
+def hist(x): return counted(x)
+def counted(x): return float(x)
+def call(f, x): return f(x)
+"""
+
+
+def test_what_is_drawn_is_looked_at():
+    library = types.ModuleType("matplotlib.axes")
+    exec(LIBRARY, vars(library))
+    seen = []
+
+    def f(x):
+        seen.append(library.plot(x))
+        return x * x
+
+    assert ct.gradient(f, 3.0) == (6.0,)
+    assert seen[0] == 3.0 and type(seen[0]) is float
+    for drops in (library.hist, lambda x: library.call(lambda y: float(y), x)):
+        with pytest.raises(TypeError, match="dropgrad"):
+            ct.gradient(lambda x, drops=drops: x * np.sum(drops(x)), 3.0)
+
+
 def test_a_module_that_asks_for_the_class_itself_keeps_it():
     module = module_of("def f(x): return type(x) is float\ndef g(x): return float(x)")
     ct.lift_module(module)

@@ -488,7 +488,11 @@ impl PyArray {
             return Err(session::left(py, what));
         }
         if session::is_followed(array) {
-            let hint: String = py.import("cotan._lift")?.call_method0("hint")?.extract()?;
+            let lift = py.import("cotan._lift")?;
+            if lift.call_method0("is_drawing")?.is_truthy()? {
+                return Ok(());
+            }
+            let hint: String = lift.call_method0("hint")?.extract()?;
             return Err(PyTypeError::new_err(format!(
                 "{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"
             )));
