@@ -63,6 +63,7 @@ METHOD_CASES = {
         lambda m: np.concatenate([m.T.flat, m.flat]),
         lambda m: sum(a * b for a, b in zip(m.flat, m.T.flat, strict=True)),
         lambda m: m.flat > 0.3,
+        lambda m: np.asarray(m.T.flat) * np.array(m.flat, dtype=float),
         lambda m: next(walked(m.T.flat, 2)),
         lambda m: sum(m[0, 0] * a for a in np.arange(3.0).flat),
         lambda m: m[0] * np.take(np.arange(3.0), 1),

@@ -170,6 +170,33 @@ def test_a_comparison_is_of_the_class_that_python_or_numpy_gives():
     ct.gradient(f, 2.0, np.ones(2))
 
 
+class Quaternion:
+    """An object that NumPy asks for its array, with some operators of its own."""
+
+    def __init__(self, w, x):
+        self.parts = np.array([w, x])
+
+    def __mul__(self, other):
+        return Quaternion(self.parts[0] * other, self.parts[1] * other)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.parts if dtype is None else self.parts.astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum((Quaternion(x, x * x) - np.array([x, 2.0])) ** 2),
+        lambda x: np.sum((np.array([x, 2.0]) + Quaternion(1.0, 3.0)) ** 2),
+        lambda x: np.linalg.norm(Quaternion(x, x * x)),
+        lambda x: np.sum(np.array(Quaternion(x, 1.0) * x) ** 2 + np.asarray(Quaternion(x, x))),
+        lambda x: np.dot(Quaternion(x, 1.0), [x, x]) + np.mean(Quaternion(x, 2.0) * 2.0),
+    ],
+)
+def test_objects_that_give_themselves_out_as_arrays(f):
+    slope_is_right(f, tolerance=1e-6)
+
+
 def test_digits_of_a_number_drop_the_gradient():
     """SymPy makes its numbers of them."""
     digits = types.ModuleType("mpmath.libmp")

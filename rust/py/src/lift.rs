@@ -24,6 +24,7 @@ use crate::array::PyArray;
 use crate::exit;
 use crate::method_call::Methods;
 use crate::module_class::Module;
+use crate::scalar::as_array;
 use crate::ufunc_call::Ufuncs;
 
 thread_local! {
@@ -318,6 +319,8 @@ fn in_items<'py>(
             in_items(list.iter(), test, depth + 1)?
         } else if let Ok(tuple) = item.cast::<PyTuple>() {
             in_items(tuple.iter(), test, depth + 1)?
+        } else if let Some(base) = elements_of(&item)? {
+            test(base.cast::<PyArray>()?.get())?
         } else {
             false
         };
@@ -326,6 +329,41 @@ fn in_items<'py>(
         }
     }
     Ok(false)
+}
+
+/// The arguments, with arrays of ours in the place of objects that give themselves out as such, where NumPy
+/// complained of that.
+fn given_out<'py>(
+    error: &PyErr,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    let py = args.py();
+    let said = "__array__ method not producing an array";
+    if !error.is_instance_of::<PyValueError>(py) || !error.value(py).str()?.to_str()?.contains(said)
+    {
+        return Ok(None);
+    }
+    let mut found = false;
+    let mut given = Vec::with_capacity(args.len());
+    for arg in args.iter() {
+        let array = as_array(&arg)?.filter(|array| array.is_instance_of::<PyArray>());
+        found = found || array.is_some();
+        given.push(array.unwrap_or(arg));
+    }
+    found.then(|| PyTuple::new(py, given)).transpose()
+}
+
+/// The array that an object gives the elements of: `x.flat`.
+fn elements_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static FLAT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    if !object
+        .get_type()
+        .is(FLAT.import(py, "cotan._numpy_own", "Flat")?)
+    {
+        return Ok(None);
+    }
+    object.getattr(intern!(py, "base")).map(Some)
 }
 
 /// A function that stands in for another one, which it is like in all but what it does with our
@@ -405,7 +443,16 @@ impl StandIn {
                 return crate::ufunc::array_function(py, original, &types, args, kwargs);
             }
         }
-        let result = self.original.bind(py).call(args, kwargs)?;
+        let result = match self.original.bind(py).call(args, kwargs) {
+            Err(error) if is_on => {
+                // An object among the arguments gives itself out as an array of ours.
+                return match given_out(&error, args)? {
+                    Some(args) => self.__call__(&args, kwargs),
+                    None => Err(error),
+                };
+            }
+            result => result?,
+        };
         if self.creates && is_on && recordings() > 0 {
             return crate::make::buffer(&result, args);
         }

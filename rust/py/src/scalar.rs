@@ -7,6 +7,7 @@ use cotan::{Array, Number, ops};
 use num_complex::Complex;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
@@ -31,6 +32,28 @@ fn is_sequence(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     object.is_instance(DEQUE.import(object.py(), "collections", "deque")?)
+}
+
+/// The array that an object of a program's gives itself out as, if it has no arithmetic with arrays of its own.
+pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    let kind = object.get_type();
+    if object.is_instance_of::<PyArray>()
+        || object.is_instance_of::<PyUntypedArray>()
+        || object.is_instance_of::<PyType>()
+        || kind.getattr_opt(intern!(py, "__array__"))?.is_none()
+        || kind.getattr_opt(intern!(py, "__array_ufunc__"))?.is_some()
+    {
+        return Ok(None);
+    }
+    if let Some(priority) = kind.getattr_opt(intern!(py, "__array_priority__"))?
+        && priority.extract::<f64>().unwrap_or(0.0) > 0.0
+    {
+        return Ok(None);
+    }
+    let array = object.call_method0(intern!(py, "__array__"))?;
+    let is_one = array.is_instance_of::<PyArray>() || array.is_instance_of::<PyUntypedArray>();
+    Ok(is_one.then_some(array))
 }
 
 /// An operand as it was given.
@@ -108,7 +131,7 @@ impl Operand {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             return Operand::of(&array);
         }
-        Ok(None)
+        as_array(object)?.map_or(Ok(None), |array| Operand::of(&array))
     }
 
     /// Like [`Operand::of`], but an error that names the operation when it is nothing we know.
