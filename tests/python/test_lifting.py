@@ -481,6 +481,7 @@ def test_arrays_made_while_recording_go_to_c_code():
         lambda x: np.block([[np.eye(2) * x, np.zeros((2, 1))]]),
         lambda x: np.concatenate(([x], [1.0, x])),
         lambda x: np.array([np.float32(1.0), x]),
+        lambda x: np.copy([x, 2 * x]),
         lambda x: np.full(np.broadcast(x, np.zeros((2, 3))).shape, x),
     ],
 )
