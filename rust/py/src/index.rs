@@ -146,9 +146,14 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
             && !crate::batch::is_mapped(handle)?;
         return Ok(integer.then(|| handle.get().rank() == Rank::Array));
     }
-    // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`.
+    // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`; NumPy's bools had
+    // it once, without being integers.
     if item.hasattr("__index__")? && !item.hasattr("__len__")? {
-        return Ok(Some(false));
+        let is_bool = match item.getattr_opt("dtype")? {
+            Some(dtype) => dtype.getattr("kind")?.eq("b")?,
+            None => false,
+        };
+        return Ok((!is_bool).then_some(false));
     }
     if item.hasattr("__index__")?
         && item.hasattr("dtype")?
