@@ -209,7 +209,7 @@ def who_asks(frame: Any) -> str:
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     own = type(frame.f_globals) is dict and package not in FOREIGN
     if own and _called(frame, {"getattr"}) is not None:
-        return "own"
+        return "by name"
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] not in _ASKING and (code[at], code[at + 1]) != _ALL_NAMES:
         return "compiled"

@@ -19,7 +19,9 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.interpolate
+import scipy.linalg
 import scipy.optimize
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -897,6 +899,29 @@ def test_names_that_are_asked_for_by_getattr():
     assert ct.gradient(f, 0.5) == (pytest.approx(math.exp(0.5) + 1.0),)
     g = ct.gradient(lambda x: xp.sum(xp.asarray([1.0, x]) * xp.array([3.0, 2.0])), 0.5)
     assert g == (2.0,)
+
+
+def test_classes_of_numbers_that_are_asked_for_by_getattr():
+    """They are dtypes more often than calls."""
+
+    def f(x, *names):
+        kinds = [getattr(np, name, None) for name in names]
+        assert kinds[0] is np.float64
+        total = np.zeros(2, dtype=kinds[0])
+        total[0] = x[0]
+        return np.cumsum(x, dtype=kinds[0])[-1] + np.sum(total) + x.astype(kinds[1])[1]
+
+    (slope,) = ct.gradient(lambda x: f(x, "float64", "float32"), np.ones(3))
+    np.testing.assert_array_equal(slope, [2.0, 2.0, 1.0])
+
+
+def test_functions_of_scipy_that_are_differentiated_themselves():
+    a = np.array([[2.0, 1.0], [0.5, 3.0]])
+    for module, name in ((scipy.linalg, "det"), (scipy.special, "logsumexp")):
+        f = getattr(module, name)
+        expected = ct.gradient(lambda a, m=module, n=name: getattr(m, n)(a), a)
+        np.testing.assert_array_equal(ct.gradient(f, a)[0], expected[0])
+        np.testing.assert_allclose(ct.pullback(f, a)[0], f(a))
 
 
 def test_numpy_random_is_loaded_inside():

@@ -260,7 +260,7 @@ impl Inputs {
         let _nested = Nested::enter(f, self.counts)?;
         let _frame = Frame::enter();
         let stand_in;
-        let f = if f.is_exact_instance_of::<PyCFunction>() {
+        let f = if f.is_exact_instance_of::<PyCFunction>() || is_of_scipy(f) {
             stand_in = f
                 .py()
                 .import("cotan._lift")?
@@ -449,6 +449,15 @@ pub fn selected(
         .iter()
         .map(|entry| entry.as_ref().map_or(Ok(false), Bound::is_truthy))
         .collect()
+}
+
+/// Whether a function is SciPy's own: it may have a stand-in, which only who asks for the name gets.
+fn is_of_scipy(f: &Bound<'_, PyAny>) -> bool {
+    let module = intern!(f.py(), "__module__");
+    f.is_exact_instance_of::<PyFunction>()
+        && f.getattr(module)
+            .and_then(|name| Ok(name.extract::<String>()?.starts_with("scipy.")))
+            .unwrap_or(false)
 }
 
 /// The rank of what a leaf was.

@@ -623,7 +623,9 @@ impl LiftedName {
             return Ok(this.stand_in.bind(py).clone());
         };
         Ok(match who_asks(py)? {
-            Asking::Own => this.stand_in.bind(py).clone(),
+            // `getattr` does not say whether the class is called next, or handed on as a dtype.
+            Asking::ByName if is_number(this.original.bind(py)) => found,
+            Asking::Own | Asking::ByName => this.stand_in.bind(py).clone(),
             // It takes for granted that what it makes has memory, without another look.
             Asking::Compiled if is_for_memory(this.name.bind(py).to_str()?) => found,
             Asking::Library | Asking::Compiled => foreign.bind(py).clone(),
@@ -644,6 +646,18 @@ fn names<'py>(module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Ok(module.cast::<PyModule>()?.dict())
 }
 
+/// Whether this is a class that makes numbers.
+fn is_number(original: &Bound<'_, PyAny>) -> bool {
+    original.py().import("numpy").is_ok_and(|numpy| {
+        let generic = numpy.getattr("generic");
+        generic.is_ok_and(|g| {
+            original
+                .cast::<PyType>()
+                .is_ok_and(|class| class.is_subclass(&g).unwrap_or(false))
+        })
+    })
+}
+
 /// Whether a function lays elements out in memory, for somebody who goes through that.
 fn is_for_memory(name: &str) -> bool {
     matches!(name, "ascontiguousarray" | "asfortranarray" | "require")
@@ -654,6 +668,8 @@ fn is_for_memory(name: &str) -> bool {
 enum Asking {
     /// Python code that is no library's.
     Own,
+    /// Such code, by `getattr`.
+    ByName,
     /// Python code of a library that hands memory to C.
     Library,
     /// Compiled code.
@@ -686,6 +702,7 @@ fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     let asks = ASKS.import(py, "cotan._lift", "who_asks")?;
     let who = match asks.call1((frame,))?.extract()? {
         "own" => Asking::Own,
+        "by name" => Asking::ByName,
         "library" => Asking::Library,
         _ => Asking::Compiled,
     };
