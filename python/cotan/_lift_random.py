@@ -196,11 +196,17 @@ for _name in ("random", "standard_normal", "standard_exponential"):
 
 
 def _refused(name: str) -> None:
-    def rule(draws: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if any_active(args) or any_active(kwargs):
             raise refuse(f"numpy.random.{name}")
         values = {key: plain(value) for key, value in kwargs.items()}
-        return getattr(draws, name)(*map(plain, args), **values)
+        if out is None:
+            return getattr(draws, name)(*map(plain, args), **values)
+        # Drawn into memory of NumPy's, in the order in which that is filled.
+        drawn = np.array(plain(out) if not any_active(out) else np.zeros(out.shape, out.dtype))
+        getattr(draws, name)(*map(plain, args), out=drawn, **values)
+        out[...] = drawn
+        return out
 
     _RULES[name] = rule
 

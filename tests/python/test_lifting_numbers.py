@@ -616,3 +616,14 @@ def f(a, x):
     assert value == expected == 7.0
     assert slope == 2.0
     assert module.f(2.5, np.array([1.0, 2.0])) == expected
+
+
+def test_draws_that_are_written_into_an_array_that_was_made():
+    def f(x):
+        rng, drawn, order = np.random.default_rng(3), np.zeros(4), np.zeros(6)
+        assert rng.standard_gamma(2.0, out=drawn) is drawn
+        rng.permuted(np.arange(6.0), out=order)
+        rng.permuted(order, out=order)
+        return x * np.sum(drawn) + x * np.sum(order * np.arange(6.0))
+
+    assert ct.value_and_gradient(f, 2.0) == (pytest.approx(f(2.0)), (pytest.approx(f(1.0)),))
