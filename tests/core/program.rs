@@ -77,6 +77,7 @@ fn errors_of_the_parser_say_where() {
             21,
             "two inputs",
         ),
+        (&TEXT.replace("sin(%x)", "where(%x, %x, %x)"), 2, 16, "bool"),
         (&TEXT.replace("%3: f64[3]", "%9: f64[3]"), 3, 4, "%3"),
         (&TEXT.replace("%3: f64[3]", "%3: f64[4]"), 3, 16, "f64[3]"),
         (&TEXT.replace("axes=(0,)", "axes=(1,)"), 5, 15, "axis 1"),

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{Eqn, FastMap, Program};
 use crate::aval::{Aval, DType, Kind};
 use crate::error::{Error, Result};
-use crate::kernels::result_dtype;
+use crate::kernels::{LaneOp, result_dtype};
 use crate::ops;
 use crate::prim::{Class, Emit, Params, Prim, Site, V, Var};
 
@@ -351,7 +351,9 @@ impl Program {
         let aval = self.var_avals[*first as usize];
         let dtype = self.avals[aval as usize].dtype;
         let same = rest.iter().all(|&a| self.var_avals[a as usize] == aval);
-        let fits = prim.0.args.len() == args.len()
+        // The condition of a selection has a dtype of its own.
+        let fits = *lane != LaneOp::Where
+            && prim.0.args.len() == args.len()
             && dtype.is_inexact()
             && types.accept(dtype)
             && result_dtype(*lane, dtype) == dtype;
