@@ -482,6 +482,40 @@ def test_no_memory_is_a_memory_error(expression):
 
 
 @LINUX
+@LINUX
+@pytest.mark.parametrize(
+    ("expression", "megabytes"),
+    [("pickle.dumps(back, 4)", 40), ("pickle.dumps(x, 4)", 40), ("np.argsort(x).tolist()", 120)],
+    ids=["pullback", "array", "sort"],
+)
+def test_no_memory_for_what_is_needed_besides(expression, megabytes):
+    """Of 80 MB each: a copy for the pickle, what is sorted."""
+    body = f"""
+    import pickle
+    import resource
+
+    check()
+    x = ct.array(np.linspace(0, 1, 10_000_000))
+    x.force()
+    y, back = ct.pullback(np.sin, x)
+    back(y)[0].force()
+    np.sort(x[:1_000_000]).force()
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
+    for _ in range(3):
+        try:
+            {expression}
+        except MemoryError:
+            pass
+        else:
+            sys.exit("there was memory")
+        check(10)
+    """
+    run(body)
+
+
 def test_new_shapes_keep_the_memory_flat():
     """20,000 shapes, no two alike: the caches of plans are bounded."""
     body = """

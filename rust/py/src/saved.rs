@@ -69,11 +69,19 @@ fn refuse_calls(py: Python<'_>, what: &str, program: &Program) -> PyResult<()> {
 // --------------------------------------------------------------------------------------------------
 // Memory
 
+/// A copy as an object of Python; there may be no memory for it.
+fn as_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |target| {
+        target.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
 /// The memory of a value that is dense, for a pickle: a buffer that is not copied, or bytes.
 fn blob<'py>(py: Python<'py>, value: &Value, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
     let bytes = value.stored().unwrap_or_default();
     if protocol < 5 || bytes.len() < SMALL {
-        return Ok(PyBytes::new(py, bytes).into_any());
+        return Ok(as_bytes(py, bytes)?.into_any());
     }
     let lent = lent_bytes(py, value)?;
     py.import("pickle")?.getattr("PickleBuffer")?.call1((lent,))
@@ -90,7 +98,7 @@ fn parts<'py>(
     for array in &arrays {
         blobs.append(blob(py, array, protocol)?)?;
     }
-    Ok((PyBytes::new(py, &head), blobs))
+    Ok((as_bytes(py, &head)?, blobs))
 }
 
 fn joined(head: &[u8], blobs: Vec<Bound<'_, PyAny>>) -> PyResult<Saved> {
@@ -427,7 +435,7 @@ fn loaded(py: Python<'_>, saved: Saved) -> PyResult<Py<PyAny>> {
     let back = match saved.section(&TREE) {
         Some(json) => {
             let module = py.import("cotan._saved")?;
-            let outline = module.call_method1("outline", (PyBytes::new(py, json),))?;
+            let outline = module.call_method1("outline", (as_bytes(py, json)?,))?;
             pullback_of(&saved, outline.cast::<PyDict>()?)?
         }
         None => of_arrays(py, &saved)?,

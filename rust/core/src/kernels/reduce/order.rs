@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::super::strided::{Shared, contiguous};
-use super::super::{Ctx, Value};
+use super::super::{Ctx, Value, spare};
 use super::{Axis, BLOCK, CHUNK, Number, TASK, fold_block, locate, with_number};
 use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
@@ -353,6 +353,8 @@ unsafe fn lanes<T: Key, P: Packed>(
     // With fewer lines than threads the sort itself is spread; keys differ, so that the order does
     // not depend on how.
     let wide = ctx.threads() > 1 && count < ctx.threads() && len >= TASK;
+    let at_once = if wide { 1 } else { ctx.threads().min(count) };
+    spare(len.saturating_mul(size_of::<P>()).saturating_mul(at_once))?;
     let sort =
         |task: usize| {
             let mut line: Vec<P> = Vec::with_capacity(len);
