@@ -1,5 +1,7 @@
 """Functions of one example over many: the same as a loop."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -225,3 +227,15 @@ def test_indices_that_differ_between_examples(name):
         for k in range(3)
     ]) ** 2))(*args)  # fmt: skip
     np.testing.assert_allclose(slope, one)
+
+
+def test_a_look_at_a_value_cannot_be_caught():
+    def f(x):
+        with contextlib.suppress(ValueError):
+            if np.sum(x) > 0:
+                return np.sum(x)
+        return 2 * np.sum(x)
+
+    with pytest.raises(ValueError, match="vmap: the function looks at a value"):
+        ct.vmap(f)(np.array([[1.0, 2.0], [-1.0, -3.0]]))
+    assert np.asarray(ct.vmap(np.sum)(np.ones((2, 3)))).tolist() == [3.0, 3.0]

@@ -1,6 +1,6 @@
 //! Functions of one example, for many at once.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use cotan::array::{self, UNKNOWN};
 use cotan::transform::vmap;
@@ -20,21 +20,39 @@ use crate::tree::{Flattener, Kind, Position, Tree, present};
 thread_local! {
     /// How many functions are being mapped in this thread.
     static MAPPING: Cell<usize> = const { Cell::new(0) };
+    /// What was said when the innermost of them looked at a value that nobody knows.
+    static LOOKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Counts a function that is being mapped, until it is dropped.
-struct Mapping;
+struct Mapping {
+    /// What was said to the function around it.
+    before: Option<String>,
+}
 
 impl Mapping {
     fn enter() -> Mapping {
         MAPPING.set(MAPPING.get() + 1);
-        Mapping
+        Mapping {
+            before: LOOKED.take(),
+        }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         MAPPING.set(MAPPING.get() - 1);
+        LOOKED.replace(self.before.take());
+    }
+}
+
+/// Remembers an error about a value that nobody knows: code that catches it would go on in a way that is
+/// right for no example.
+pub fn note_unknown(message: &str) {
+    if MAPPING.get() > 0 && message.starts_with(UNKNOWN) {
+        LOOKED.with_borrow_mut(|looked| {
+            looked.get_or_insert_with(|| message.into());
+        });
     }
 }
 
@@ -124,6 +142,9 @@ pub fn call_vmap<'py>(
         let y = f
             .call1(PyTuple::new(py, one)?)
             .map_err(|error| looked_at(py, error))?;
+        if let Some(message) = LOOKED.take() {
+            return Err(looked_at(py, PyValueError::new_err(message)));
+        }
         let mut results = Flattener::new(Borrow::Copy, false, false);
         let tree = results.flatten(&y, Position::Direct, true, "")?;
         let found: Vec<Array> = results.leaves.into_iter().map(|leaf| leaf.array).collect();

@@ -14,6 +14,9 @@ use crate::exit::{self, Inside};
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
+    if matches!(error, Error::Program(_)) {
+        crate::batch::note_unknown(&message);
+    }
     match error {
         Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
         Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
