@@ -5,6 +5,7 @@ import multiprocessing
 import signal
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -98,3 +99,22 @@ def test_recordings_are_bounded():
     g.clear()
     assert g.num_recordings == 0
     expect_same(g(X), (2 * X,))
+
+
+@pytest.mark.parametrize("transform", ["gradient", "value_and_gradient", "value"])
+def test_an_object_that_holds_its_prepared_method_is_let_go(transform):
+    class Model:
+        def __init__(self):
+            self.w = np.ones(3)
+            self.step = ct.prepare(self.loss, X[:3], transform=transform)
+            self.of_itself = ct.prepare(lambda model, x: np.sum(model.w * x) * 2.0)
+            self.of_itself(self, X[:3])
+
+        def loss(self, x):
+            return np.sum(self.w * x)
+
+    models = [Model() for _ in range(3)]
+    gone = [weakref.ref(model) for model in models]
+    del models
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 3

@@ -7,6 +7,7 @@ use cotan::Array;
 use cotan::array::held_by;
 use cotan::kernels::Value;
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
@@ -85,6 +86,23 @@ impl PyPrepared {
             out,
             variants: Mutex::default(),
         })
+    }
+
+    /// What a method of an object prepared in that object holds is the object itself.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.wrt)?;
+        visit.call(&self.out)?;
+        // Whoever has the lock, has a reference, too.
+        if let Ok(variants) = self.variants.try_lock() {
+            variants.iter().try_for_each(|v| v.visit(&visit))?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let variants = std::mem::take(&mut *self.lock());
+        drop(variants);
     }
 
     /// Calls it: arguments and results as for the function that it was made of, unprepared.

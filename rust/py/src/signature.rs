@@ -5,6 +5,7 @@ use cotan::Aval;
 use cotan::kernels::Value;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyAttributeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -246,6 +247,27 @@ impl Watch {
             }
             Watch::Elements(array, value) => same_elements(array.bind(py), value),
             Watch::Handle(handle, id) => Ok(handle.bind(py).get().read()?.id() == *id),
+        }
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Watch::Name(names, _, value) => {
+                visit.call(names)?;
+                visit.call(value)
+            }
+            Watch::Cell(object, value) | Watch::Attribute(object, _, value) => {
+                visit.call(object)?;
+                visit.call(value)
+            }
+            Watch::Absent(names, _) => visit.call(names),
+            Watch::Items(container, items) => {
+                visit.call(container)?;
+                items.iter().try_for_each(|item| visit.call(item))
+            }
+            Watch::Elements(array, _) => visit.call(array),
+            Watch::Handle(handle, _) => visit.call(handle),
         }
     }
 

@@ -2,6 +2,7 @@
 //! cotangents of the leaves. [`crate::flatten`] makes them.
 
 use cotan::Array;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -133,6 +134,26 @@ impl Tree {
             Tree::Object(_, items) => Box::new(items.iter().map(|(_, t)| t)),
             Tree::Other(other) => Box::new(other.items.iter()),
         }
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut work = vec![self];
+        while let Some(tree) = work.pop() {
+            match tree {
+                Tree::Static(object) | Tree::Object(object, _) => visit.call(object)?,
+                Tree::Tuple(class, _) => visit.call(class)?,
+                Tree::Other(other) => {
+                    visit.call(&other.original)?;
+                    if let Form::Registered(rest) = &other.form {
+                        visit.call(rest)?;
+                    }
+                }
+                Tree::Leaf(_) | Tree::List(_) | Tree::Dict(_) | Tree::Back(_) => {}
+            }
+            work.extend(tree.children());
+        }
+        Ok(())
     }
 
     /// The structure with these leaves in it.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cotan::array::Constants;
 use cotan::kernels::Value;
 use cotan::{Array, Error, Prepared};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -123,6 +124,13 @@ impl Variant {
             }
         }
         Ok(true)
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.watches.iter().try_for_each(|w| w.visit(visit))?;
+        self.trees.iter().try_for_each(|t| t.visit(visit))?;
+        (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
     }
 
     /// The values of the program's inputs: those that are held constant, and the others.
