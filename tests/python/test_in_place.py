@@ -191,3 +191,48 @@ def of_what_was_met(x):
     y = TABLE * 1
     y += x * y
     return np.sum(y)
+
+
+def writes_to_first(x, y):
+    x -= 1.0
+    return np.sum(x * y)
+
+
+SHARED = {
+    "the same": lambda a: (a, a),
+    "reversed": lambda a: (a, a[::-1]),
+    "overlapping": lambda a: (a[:-1], a[1:]),
+    "constant": lambda a: (a, ct.const(a)),
+    "in a structure": lambda a: ([a], [a]),
+    "an Array": lambda a: (a, a),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_arguments_that_share_memory_are_told_apart_only_while_nobody_writes(name):
+    a = ct.array(X) if name == "an Array" else X.copy()
+    args = SHARED[name](a)
+
+    def f(x, y):
+        x, y = (v[0] if isinstance(v, list) else v for v in (x, y))
+        return writes_to_first(x, y)
+
+    for call in (ct.value_and_gradient, ct.pullback, ct.gradient):
+        with pytest.raises(ValueError, match="shares memory with another argument"):
+            call(f, *args)
+    with pytest.raises(ValueError, match="shares memory with another argument"):
+        ct.prepare(f)(*args)
+    np.testing.assert_array_equal(np.asarray(a), X)
+
+
+def test_a_replay_looks_at_the_memory_of_its_arguments_too():
+    a = np.concatenate([X, X])
+    g = ct.prepare(writes_to_first, transform="value_and_gradient")
+    for x, y in ((X, 2 * X), (a[::2], a[1::2]), (X + 1, X)):
+        value, (dx, dy) = g(x, y)
+        assert value == pytest.approx(np.sum((x - 1.0) * y))
+        np.testing.assert_allclose(dx, y)
+        np.testing.assert_allclose(dy, x - 1.0)
+        with pytest.raises(ValueError, match="shares memory with another argument"):
+            g(x, x)
+    np.testing.assert_array_equal(a, np.concatenate([X, X]))

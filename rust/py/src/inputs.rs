@@ -1,6 +1,8 @@
 //! What a function is differentiated with respect to: its arguments, taken apart, or arrays that it
 //! uses.
 
+use std::cell::RefCell;
+
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -34,6 +36,8 @@ pub struct Inputs {
     pub names: Names,
     /// The arrays that stand in place of arguments.
     pub arrays: Option<Vec<Py<PyArray>>>,
+    /// The leaves that the function wrote to when it was called.
+    pub written: RefCell<Vec<usize>>,
 }
 
 /// Names of arguments. They are looked up only when somebody asks: a signature costs more than a small
@@ -152,6 +156,7 @@ impl Inputs {
             borrowed,
             names,
             arrays: None,
+            written: RefCell::default(),
         })
     }
 
@@ -167,6 +172,7 @@ impl Inputs {
             borrowed: self.borrowed.clone(),
             names: self.names.clone_ref(py),
             arrays: arrays.map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
+            written: RefCell::default(),
         }
     }
 
@@ -208,6 +214,7 @@ impl Inputs {
             borrowed: Vec::new(),
             names: Names::Known(Vec::new()),
             arrays: Some(arrays.into_iter().map(Bound::unbind).collect()),
+            written: RefCell::default(),
         })
     }
 
@@ -248,7 +255,26 @@ impl Inputs {
                 )));
             }
         }
+        let written = self.written_to(&objects)?;
+        refuse_shared(py, &self.leaves, &written)?;
+        *self.written.borrow_mut() = written;
         Ok(result)
+    }
+
+    /// The leaves that the function wrote to through the objects that stood for them.
+    fn written_to(&self, objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
+        let mut active = self.active.iter().peekable();
+        let mut written = Vec::new();
+        for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
+            let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
+            if rank_of(leaf.kind) == Rank::Array
+                && let Ok(handle) = object.cast_exact::<PyArray>()
+                && handle.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
+            {
+                written.push(i);
+            }
+        }
+        Ok(written)
     }
 
     /// Calls the function, and again what a checkpoint has to run again.
@@ -336,6 +362,41 @@ impl Inputs {
             Names::Known(argument_names(f, self.trees.len())?)
         };
         Ok(())
+    }
+}
+
+/// Refuses arguments that share memory with one that the function writes to: they are told apart while
+/// it runs.
+pub fn refuse_shared(py: Python<'_>, leaves: &[Leaf], written: &[usize]) -> PyResult<()> {
+    for &i in written {
+        for (j, other) in leaves.iter().enumerate() {
+            let leaf = &leaves[i];
+            if i != j
+                && rank_of(other.kind) == Rank::Array
+                && shares_memory(py, &leaf.object, &other.object)?
+            {
+                return Err(PyValueError::new_err(format!(
+                    "the function writes to an argument of shape {}, which shares memory with another argument, \
+                     of shape {}; pass a copy of one of them (x.copy()), or write to a copy",
+                    cotan::aval::tuple(leaf.array.shape()),
+                    cotan::aval::tuple(other.array.shape())
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two arrays have elements in common, as far as that can be found out quickly.
+fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool> {
+    if a.is(b) {
+        return Ok(true);
+    }
+    // Work that is bounded; NumPy raises an error where it is not enough.
+    let args = (a, b, 10_000);
+    match py.import("numpy")?.call_method1("shares_memory", args) {
+        Ok(shares) => shares.extract(),
+        Err(_) => Ok(true),
     }
 }
 

@@ -130,6 +130,7 @@ impl PyPrepared {
         let decisions: Vec<Value> = (guards.iter())
             .map(|(_, value)| own(value.clone()))
             .collect::<PyResult<_>>()?;
+        let written = inputs.written.take();
         drop(inputs);
         let (program, others) = enter(py, |interrupted| {
             let mut outs: Vec<&Array> = results.iter().collect();
@@ -148,6 +149,7 @@ impl PyPrepared {
             }
         }
         let is_plain = taken.arrays.is_none()
+            && written.is_empty()
             && !program.calls_back()
             && !matches!(outputs, Outputs::Pullback(..));
         let quick = if is_plain {
@@ -160,6 +162,7 @@ impl PyPrepared {
             specs,
             slots,
             watches,
+            written,
             program,
             others,
             results: count,

@@ -60,6 +60,8 @@ pub struct Variant {
     pub current: Mutex<Option<Arc<Current>>>,
     /// The way for plain arrays and numbers as arguments.
     pub quick: Option<Quick>,
+    /// The leaves that the function writes to.
+    pub written: Vec<usize>,
     /// The argument that each leaf belongs to.
     pub owners: Vec<usize>,
     pub buffers: Mutex<Option<Arc<Buffers>>>,
@@ -123,6 +125,7 @@ impl Variant {
                 return Ok(false);
             }
         }
+        crate::inputs::refuse_shared(py, &taken.leaves, &self.written)?;
         Ok(true)
     }
 
