@@ -346,7 +346,7 @@ fn given_out<'py>(
     let mut found = false;
     let mut given = Vec::with_capacity(args.len());
     for arg in args.iter() {
-        let array = as_array(&arg)?.filter(|array| array.is_instance_of::<PyArray>());
+        let array = as_array(&arg)?.filter(PyAnyMethods::is_instance_of::<PyArray>);
         found = found || array.is_some();
         given.push(array.unwrap_or(arg));
     }
