@@ -159,3 +159,12 @@ def test_an_array_of_one_number_is_no_index():
     with pytest.raises(TypeError, match="only integer scalar arrays"):
         [1, 2, 3][order]
     assert [1, 2, 3, 4][order[0]] == 3
+
+
+def test_memory_beside_a_view_is_not_given_out():
+    x = ct.array([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"as_strided: reads memory beside a view.*np|numpy.asarray"):
+        linalg.circulant(x)
+    np.testing.assert_array_equal(as_strided(x, (2, 2), (8, 8)), [[1, 2], [2, 3]])
+    value, _ = ct.value_and_gradient(lambda x: np.sum(linalg.circulant(x)), np.ones(3))
+    assert value == 9.0

@@ -430,6 +430,12 @@ impl PyArray {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
+        if self.is_view() && crate::asking::is_asked_by(py, "as_strided", "stride_tricks")? {
+            return Err(PyTypeError::new_err(
+                "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
+                 numpy.asarray(base) before the view is made, or call it inside ct.gradient",
+            ));
+        }
         // Without elements there is no gradient to drop.
         if array.aval().size() > 0 {
             PyArray::refuse_active(

@@ -10,6 +10,7 @@
 mod advanced;
 mod align;
 mod array;
+mod asking;
 mod batch;
 mod bound;
 mod buffers;
@@ -163,7 +164,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::add_lifted,
         lift::add_method,
         lift::add_ufuncs,
-        lift::forget_places,
+        asking::forget_places,
         lift::set_imported,
         lift::switch_lifting,
         lift::is_lifting,

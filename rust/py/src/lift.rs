@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cotan::program::FastMap;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::intern;
@@ -21,6 +20,7 @@ use pyo3::types::{
 };
 
 use crate::array::PyArray;
+use crate::asking::{Asking, who_asks};
 use crate::exit;
 use crate::method_call::Methods;
 use crate::module_class::Module;
@@ -232,14 +232,6 @@ pub fn set_imported(
     drop(state);
     drop(before);
     Ok(())
-}
-
-/// Forgets what is known of the places in Python code that asked for names.
-#[pyfunction]
-pub fn forget_places(py: Python<'_>) {
-    *PLACES
-        .lock_py_attached(py)
-        .unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Lets ufuncs take lists of our arrays while something is recorded.
@@ -661,56 +653,4 @@ fn is_number(original: &Bound<'_, PyAny>) -> bool {
 /// Whether a function lays elements out in memory, for somebody who goes through that.
 fn is_for_memory(name: &str) -> bool {
     matches!(name, "ascontiguousarray" | "asfortranarray" | "require")
-}
-
-/// Who asks for a name.
-#[derive(Clone, Copy)]
-enum Asking {
-    /// Python code that is no library's.
-    Own,
-    /// Such code, by `getattr`.
-    ByName,
-    /// Python code of a library that hands memory to C.
-    Library,
-    /// Compiled code.
-    Compiled,
-}
-
-/// What is known of the places in Python code that asked for names; the code is kept alive.
-static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, Asking)>>> = Mutex::new(None);
-
-/// At most so many places are remembered.
-const MAX_PLACES: usize = 1 << 14;
-
-/// Who asks for a name. Compiled code has no frame of its own: it is known by the running instruction of
-/// its caller's, which is a call and no attribute.
-fn who_asks(py: Python<'_>) -> PyResult<Asking> {
-    static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static ASKS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let frame = FRAME.import(py, "sys", "_getframe")?.call0()?;
-    let code = frame.getattr(intern!(py, "f_code"))?;
-    let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
-    let place = (code.as_ptr() as usize, at);
-    let places = || {
-        PLACES
-            .lock_py_attached(py)
-            .unwrap_or_else(PoisonError::into_inner)
-    };
-    if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
-        return Ok(*known);
-    }
-    let asks = ASKS.import(py, "cotan._lift", "who_asks")?;
-    let who = match asks.call1((frame,))?.extract()? {
-        "own" => Asking::Own,
-        "by name" => Asking::ByName,
-        "library" => Asking::Library,
-        _ => Asking::Compiled,
-    };
-    let mut places = places();
-    let places = places.get_or_insert_with(FastMap::default);
-    if places.len() >= MAX_PLACES {
-        places.clear();
-    }
-    places.insert(place, (code.unbind(), who));
-    Ok(who)
 }

@@ -97,8 +97,12 @@ pub(super) fn exp(z: C) -> C {
     } else {
         1.0
     };
-    if r == 0.0 {
+    // As C99 has it: an infinite real part decides, whatever the angle is.
+    if r == 0.0 && (z.im.is_finite() || z.re.is_infinite()) {
         return c(0.0, 0.0);
+    }
+    if z.re == f64::INFINITY && !z.im.is_finite() {
+        return c(f64::INFINITY, f64::NAN);
     }
     let im = if z.im == 0.0 {
         z.im
