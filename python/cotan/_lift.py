@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._drawn import is_drawing, package_of
 from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_names import adopt, follow, is_initializing
@@ -166,8 +167,18 @@ def _lifted_name(module: Any, name: str) -> Any:
         # What C code writes to, or takes for a class.
         rule = LIFTED.get(module.__name__, {}).get(name)
         is_rule = rule is not None and not isinstance(original, type)
-        foreign = StandIn(original, rule, False, False, "followed") if is_rule else original
+        foreign = original
+        if is_rule:
+            foreign = StandIn(original, _unless_drawn(original, rule), False, False, "followed")
     return _core.LiftedName(name, original, known[1], foreign)
+
+
+def _unless_drawn(original: Any, rule: Any) -> Any:
+    @functools.wraps(rule)
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if is_drawing() else rule(*args, **kwargs)
+
+    return convert
 
 
 class StandIn(_core.StandIn):
@@ -206,7 +217,7 @@ def _always(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
 
 def who_asks(frame: Any) -> str:
     """Say who asks for a name: a frame's code, or compiled code that it calls."""
-    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    package = package_of(frame)
     own = type(frame.f_globals) is dict and package not in FOREIGN
     if own and _called(frame, {"getattr"}) is not None:
         return "by name"
@@ -221,7 +232,7 @@ def who_asks(frame: Any) -> str:
 
 def calls_itself(frame: Any, name: str) -> bool:
     """Say whether the running code of a program, and no library's, calls a method of this name."""
-    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    package = package_of(frame)
     own = type(frame.f_globals) is dict and package not in FOREIGN
     return own and _called(frame, {name}) is not None
 
@@ -399,31 +410,6 @@ def lift_module(*modules: ModuleType) -> None:
         let_follow(module)
     # Before, some places in their code may have got what the modules have.
     _core.forget_places()
-
-
-# What matplotlib computes numbers by that it gives back.
-_COUNTING = frozenset(
-    {
-        *("acorr", "angle_spectrum", "boxplot", "boxplot_stats", "cohere", "csd", "ecdf", "hexbin"),
-        *("hist", "hist2d", "magnitude_spectrum", "phase_spectrum", "psd", "specgram", "xcorr"),
-    }
-)
-
-
-def is_drawing() -> bool:
-    """Say whether a value is read to be drawn: that is looking at it, as printing is."""
-    frame: Any = sys._getframe(1)
-    drawn = False
-    while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in {"matplotlib", "mpl_toolkits"}:
-            if frame.f_code.co_name in _COUNTING:
-                return False
-            drawn = True
-        elif drawn or package not in {"cotan", "numpy"}:
-            return drawn
-        frame = frame.f_back
-    return drawn
 
 
 def hint() -> str:

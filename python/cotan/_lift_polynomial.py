@@ -17,6 +17,7 @@ from numpy.polynomial import (
     polyutils,
 )
 
+from cotan._drawn import is_drawing
 from cotan._lifted import lifts
 from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, implements, plain
 from cotan._own import adopts, found, own, own_class, runs
@@ -74,7 +75,7 @@ for _name in _CLASSES:
 def _unmasked(name: str) -> None:
     @lifts(f"numpy.ma.{name}")
     def masked(*args: Any, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if (any_active(args) or any_active(kwargs)) and not is_drawing():
             raise TypeError(
                 f"numpy.ma.{name}: a masked array cannot be differentiated; keep the mask beside "
                 "the array: np.where(mask, 0, x), x[~mask], or np.sum(x, where=~mask)"

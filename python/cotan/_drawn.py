@@ -1,0 +1,33 @@
+"""Values that matplotlib draws: nothing is computed from them, so that no gradient is dropped."""
+
+import sys
+from typing import Any
+
+# What matplotlib computes numbers by that it gives back.
+_COUNTING = frozenset(
+    {
+        *("acorr", "angle_spectrum", "boxplot", "boxplot_stats", "cohere", "csd", "ecdf", "hexbin"),
+        *("hist", "hist2d", "magnitude_spectrum", "phase_spectrum", "psd", "specgram", "xcorr"),
+    }
+)
+
+
+def is_drawing() -> bool:
+    """Say whether a value is read to be drawn: that is looking at it, as printing is."""
+    frame: Any = sys._getframe(1)
+    drawn = False
+    while frame is not None:
+        package = package_of(frame)
+        if package in {"matplotlib", "mpl_toolkits"}:
+            if frame.f_code.co_name in _COUNTING:
+                return False
+            drawn = True
+        elif drawn or package not in {"cotan", "numpy"}:
+            return drawn
+        frame = frame.f_back
+    return drawn
+
+
+def package_of(frame: Any) -> str:
+    """Give the package that a frame's code belongs to."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -1,0 +1,54 @@
+"""Programs that draw what they compute, by matplotlib, inside of what is differentiated."""
+
+import io
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda axes, t, x: axes.plot(t, t * x[1], label=f"{x[0]:.2f}"),
+        lambda axes, t, x: axes.plot([x[0], x[1]], [1.0, x[2]], "o"),
+        lambda axes, t, x: axes.axhline(x[0]),
+        lambda axes, t, x: axes.set_xlim(0, x[0]),
+        lambda axes, t, x: axes.text(x[0], x[1], "here"),
+        lambda axes, t, x: axes.scatter(t, t * x[1], c=t),
+        lambda axes, t, x: axes.fill_between(t, t * x[1], 0),
+        lambda axes, t, x: axes.errorbar(t, t, yerr=0.1 * t),
+        lambda axes, t, x: axes.quiver(x[0], x[1], 0.1, 0.2),
+        lambda axes, t, x: axes.imshow(np.outer(t, t), vmin=0, vmax=x[0], extent=[0, x[0], 0, 1]),
+        lambda axes, t, x: axes.contourf(t, t, np.outer(t, t), 8),
+        lambda axes, t, x: axes.pcolormesh(np.outer(t, t)),
+        lambda axes, t, x: axes.add_patch(plt.Circle((x[0], x[1]), x[2])),
+    ],
+)
+def test_what_is_drawn_is_not_followed(draw):
+    def f(x):
+        t = np.linspace(0, 1, 5) * x[0]
+        figure, axes = plt.subplots()
+        draw(axes, t, x)
+        figure.savefig(io.BytesIO())
+        plt.close(figure)
+        return np.sum(t**2) * x[1]
+
+    (g,) = ct.gradient(f, X)
+    np.testing.assert_allclose(g, [2 * 1.875 * 2.0, 1.875, 0.0])
+
+
+def test_what_is_computed_on_the_way_is_refused():
+    def f(x):
+        power, _ = plt.psd(x, NFFT=4)
+        return np.sum(power)
+
+    with pytest.raises(TypeError, match="would drop the gradient"):
+        ct.gradient(f, np.arange(8.0))
