@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from scipy import linalg
 
 import cotan as ct
 
@@ -163,7 +164,7 @@ def test_an_array_of_one_number_is_no_index():
 
 def test_memory_beside_a_view_is_not_given_out():
     x = ct.array([1.0, 2.0, 3.0])
-    with pytest.raises(TypeError, match=r"as_strided: reads memory beside a view.*np|numpy.asarray"):
+    with pytest.raises(TypeError, match="as_strided: reads memory beside a view"):
         linalg.circulant(x)
     np.testing.assert_array_equal(as_strided(x, (2, 2), (8, 8)), [[1, 2], [2, 3]])
     value, _ = ct.value_and_gradient(lambda x: np.sum(linalg.circulant(x)), np.ones(3))
