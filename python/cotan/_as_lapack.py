@@ -25,10 +25,12 @@ def asked(original: Callable[[Any], Any], a: Any) -> Any:
     """Give what the original makes of the values of an array; None where it is not asked."""
     if max(a.shape[-2:], default=0) > LARGEST or not a.size or _core.is_preparing():
         return None
+    if _core.is_traced(a):
+        return None
     try:
         values = plain(constant(a))
     except (TypeError, ValueError):
-        # There are no values where a rule is traced, or a function mapped over examples.
+        # There are no values where a rule is traced.
         return None
     found = original(values)
     return None if any(map(is_array, found if isinstance(found, tuple) else (found,))) else found
