@@ -95,6 +95,12 @@ def adopt(function: Any, libraries: Collection[str], stand_in: Callable[[Any], A
     Says whether there are such: the next function of the same code may reach others.
     """
     found = apart(function, {*libraries, *sys.stdlib_module_names} - {"__main__"}, _adopted)
+    # The methods of named tuples, say, have namespaces of their own, too.
+    found = [
+        names
+        for names in found
+        if id(names) in _adopted or any(_computes(v, stand_in) for v in list(names.values()))
+    ]
     new = [names for names in found if _adopted.get(id(names), (None, 0))[1] != len(names)]
     for names in new:
         namespace = Namespace(names)

@@ -4,10 +4,12 @@ import functools
 import importlib.util
 import runpy
 import types
+from typing import NamedTuple
 
 import pytest
 
 import cotan as ct
+from cotan._lift import reach
 
 PROGRAM = """
 from numpy import zeros
@@ -104,3 +106,12 @@ def test_names_that_come_later():
     exec("from numpy import ones as more", names)
     exec("def f(x): y = more(1); y[0] = x; return y.sum() + later(x)", names)
     assert ct.gradient(names["f"], 0.0) == (2.0,)
+
+
+def test_named_tuples_are_no_programs():
+    class Pair(NamedTuple):
+        a: float
+        b: float
+
+    assert not reach(lambda x: Pair(x, x))
+    assert reach(executed().f)
