@@ -13,7 +13,7 @@ import builtins
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from cotan import _core
@@ -95,12 +95,7 @@ def adopt(function: Any, libraries: Collection[str], stand_in: Callable[[Any], A
     Says whether there are such: the next function of the same code may reach others.
     """
     found = apart(function, {*libraries, *sys.stdlib_module_names} - {"__main__"}, _adopted)
-    # The methods of named tuples, say, have namespaces of their own, too.
-    found = [
-        names
-        for names in found
-        if id(names) in _adopted or any(_computes(v, stand_in) for v in list(names.values()))
-    ]
+    found = [names for names in found if id(names) in _adopted or _is_program(names, stand_in)]
     new = [names for names in found if _adopted.get(id(names), (None, 0))[1] != len(names)]
     for names in new:
         namespace = Namespace(names)
@@ -114,6 +109,19 @@ def adopt(function: Any, libraries: Collection[str], stand_in: Callable[[Any], A
     if new:
         _tell()
     return bool(found)
+
+
+def _is_program(names: dict[str, Any], stand_in: Callable[[Any], Any]) -> bool:
+    """Say whether a namespace is that of a file which computes.
+
+    Text that somebody executes is his own business, and so he has to say that it takes part. The
+    methods of named tuples, say, have namespaces of their own, too.
+    """
+    values = list(names.values())
+    if not any(_computes(v, stand_in) for v in values):
+        return False
+    own = (v for v in values if isinstance(v, FunctionType) and v.__globals__ is names)
+    return "__file__" in names or any(Path(v.__code__.co_filename).is_file() for v in own)
 
 
 def _tell() -> None:

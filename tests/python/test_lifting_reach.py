@@ -29,27 +29,30 @@ class Model:
 """
 
 
-def made_by_hand():
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def made_by_hand(path):
     module = types.ModuleType("made_by_hand")
-    exec(PROGRAM, vars(module))
+    exec(compile(path.read_text(), path, "exec"), vars(module))
     return module
 
 
-def executed():
+def executed(path):
     names: dict = {}
-    exec(PROGRAM, names)
+    exec(compile(path.read_text(), path, "exec"), names)
     return types.SimpleNamespace(**names)
 
 
-def run(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
+def run(path):
     return types.SimpleNamespace(**runpy.run_path(str(path)))
 
 
-def loaded(tmp_path):
-    path = tmp_path / "loaded.py"
-    path.write_text(PROGRAM)
+def loaded(path):
     spec = importlib.util.spec_from_file_location("loaded", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -78,8 +81,8 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("make", [made_by_hand, executed, run, loaded])
-def test_programs_that_are_no_imported_modules(make, way, tmp_path):
-    program = make(tmp_path) if make in (run, loaded) else make()
+def test_programs_that_are_no_imported_modules(make, way, path):
+    program = make(path)
     names = program.f.__globals__
     before = {name: names[name] for name in ("zeros", "sqrt")}
     f = WAYS[way](program)
@@ -91,27 +94,37 @@ def test_programs_that_are_no_imported_modules(make, way, tmp_path):
     assert names.get("float", float) is float
 
 
-def test_another_program_in_the_place_of_one():
+def test_another_program_in_the_place_of_one(path):
     def differentiate(program):
         return ct.gradient(lambda x: program.f(x), 4.0)[0]
 
-    assert [differentiate(executed()) for _ in range(20)] == [8.25] * 20
+    assert [differentiate(executed(path)) for _ in range(20)] == [8.25] * 20
 
 
-def test_names_that_come_later():
+def test_names_that_come_later(path):
+    def run(text, names):
+        exec(compile(text, path, "exec"), names)
+
     names: dict = {}
-    exec("def f(x): return later(x)", names)
-    exec("from math import sin as later", names)
+    run("import math\ndef f(x): return later(x)", names)
+    run("from math import sin as later", names)
     assert ct.gradient(names["f"], 0.0) == (1.0,)
-    exec("from numpy import ones as more", names)
-    exec("def f(x): y = more(1); y[0] = x; return y.sum() + later(x)", names)
+    run("from numpy import ones as more", names)
+    run("def f(x): y = more(1); y[0] = x; return y.sum() + later(x)", names)
     assert ct.gradient(names["f"], 0.0) == (2.0,)
 
 
-def test_named_tuples_are_no_programs():
+def test_named_tuples_are_no_programs(path):
     class Pair(NamedTuple):
         a: float
         b: float
 
     assert not reach(lambda x: Pair(x, x))
-    assert reach(executed().f)
+    assert reach(executed(path).f)
+
+
+def test_text_that_is_executed_has_to_say_that_it_takes_part():
+    names: dict = {}
+    exec(PROGRAM, names)
+    with pytest.raises(TypeError, match="imported by name"):
+        ct.gradient(names["f"], 4.0)
