@@ -482,7 +482,6 @@ def test_no_memory_is_a_memory_error(expression):
 
 
 @LINUX
-@LINUX
 @pytest.mark.parametrize(
     ("expression", "megabytes"),
     [("pickle.dumps(back, 4)", 40), ("pickle.dumps(x, 4)", 40), ("np.argsort(x).tolist()", 120)],
@@ -516,6 +515,7 @@ def test_no_memory_for_what_is_needed_besides(expression, megabytes):
     run(body)
 
 
+@LINUX
 def test_new_shapes_keep_the_memory_flat():
     """20,000 shapes, no two alike: the caches of plans are bounded."""
     body = """

@@ -124,7 +124,6 @@ def test_a_module_that_is_imported_while_recording_counts_at_once():
     """)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
 @pytest.mark.parametrize("names", ["*", "zeros, sum, array"])
 def test_names_of_a_module_that_is_imported_while_recording(names, tmp_path):
     (tmp_path / "late.py").write_text(
@@ -204,6 +203,7 @@ def test_names_of_a_program_that_runs_while_it_is_imported(tmp_path):
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
 def test_ever_larger_arrays_leave_no_holes():
     # The plan that is kept between two arrays would keep their space from being used again.
     out = run("""
