@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use cotan::aval::{Kind, row_major};
-use cotan::{Array, ops};
+use cotan::ops;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::convert::{original, to_ndarray, to_numpy_scalar};
+use crate::convert::{original, to_ndarray};
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
 use crate::operators::{binary, bits, foreign, unary};
+use crate::plain::{given_out, item, whole};
 use crate::scalar::Operand;
 use crate::session;
 use crate::view::{Gathered, ViewOp, part, set_part, transpose_view};
@@ -429,32 +430,7 @@ impl PyArray {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        if self.is_view() && crate::asking::is_asked_by(py, "as_strided", "stride_tricks")? {
-            return Err(PyTypeError::new_err(
-                "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
-                 numpy.asarray(base) before the view is made, or call it inside ct.gradient",
-            ));
-        }
-        // Without elements there is no gradient to drop.
-        if array.aval().size() > 0 {
-            PyArray::refuse_active(
-                py,
-                &array,
-                "numpy.asarray(x), or storing x in a plain ndarray,",
-                "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
-            )?;
-        }
-        if copy == Some(false) {
-            return Err(PyValueError::new_err(
-                "an Array is always copied to become an ndarray",
-            ));
-        }
-        let plain = to_ndarray(py, force(py, &array)?)?;
-        match dtype.filter(|d| !d.is_none()) {
-            Some(dtype) => plain.call_method1("astype", (dtype, "K", "unsafe", true, false)),
-            None => Ok(plain),
-        }
+        given_out(self, py, dtype.as_ref(), copy)
     }
 
     #[pyo3(signature = (ufunc, method, *inputs, **kwargs))]
@@ -702,30 +678,4 @@ impl PyArray {
         kwargs.set_item("copy", copy)?;
         plain.call_method("__dlpack__", (), Some(&kwargs))
     }
-}
-
-/// The only element as a Python number.
-pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
-    let size = array.aval().size();
-    if size != 1 {
-        return Err(PyTypeError::new_err(format!(
-            "only an array of one element is a number; this one has {size}"
-        )));
-    }
-    to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
-}
-
-/// The only element as a Python number, for code that goes on with it rounded by this primitive. That is
-/// piecewise constant: while a function is prepared, a decision.
-fn whole<'py>(
-    py: Python<'py>,
-    array: &Array,
-    round: cotan::prim::Prim,
-) -> PyResult<Bound<'py, PyAny>> {
-    let is_float = array.dtype().kind() == Kind::Float;
-    if !session::is_held(array) || !is_float || array.aval().size() != 1 {
-        return item(py, array);
-    }
-    let rounded = Array::apply(round, cotan::prim::Params::None, &[array]).or_raise()?;
-    to_numpy_scalar(py, &session::guard(py, &rounded)?)?.call_method0("item")
 }

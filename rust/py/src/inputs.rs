@@ -7,7 +7,7 @@ use cotan::{Array, Recording};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyFunction, PyTuple};
+use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 
 use crate::align::{Align, Reading};
 use crate::array::{PyArray, Rank, wrap};
@@ -515,10 +515,14 @@ pub fn selected(
 /// Whether a function is SciPy's own: it may have a stand-in, which only who asks for the name gets.
 fn is_of_scipy(f: &Bound<'_, PyAny>) -> bool {
     let module = intern!(f.py(), "__module__");
-    f.is_exact_instance_of::<PyFunction>()
-        && f.getattr(module)
-            .and_then(|name| Ok(name.extract::<String>()?.starts_with("scipy.")))
-            .unwrap_or(false)
+    let is_scipys = |home: Bound<'_, PyAny>| {
+        let name = home
+            .cast::<PyString>()
+            .ok()
+            .and_then(|name| name.to_str().ok());
+        name.is_some_and(|name| name.starts_with("scipy."))
+    };
+    f.is_exact_instance_of::<PyFunction>() && f.getattr(module).is_ok_and(is_scipys)
 }
 
 /// The rank of what a leaf was.

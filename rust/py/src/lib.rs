@@ -42,6 +42,7 @@ mod operators;
 mod ops;
 mod outline;
 mod pieces;
+mod plain;
 mod prepared;
 mod profile;
 mod program;

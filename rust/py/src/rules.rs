@@ -6,12 +6,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::{item, wrap};
+use crate::array::wrap;
 use crate::convert::Borrow;
 use crate::error::OrRaise;
 use crate::fill::Fill;
 use crate::inputs::rank_of;
 use crate::opaque;
+use crate::plain::item;
 use crate::transforms::isderiving;
 use crate::tree::{Flattener, Kind, Position, Tree};
 

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::array::{Rank, force, item, wrap};
+use crate::array::{Rank, force, wrap};
 use crate::convert::{instance_dict, set_slot, slot_value, to_ndarray, to_numpy_scalar};
 use crate::error::step;
 use crate::layout::{self, Layout, Sort};
+use crate::plain::item;
 use crate::tangent::{Absent, tangent};
 
 pub use crate::flatten::{Flattener, Position};

@@ -1,0 +1,70 @@
+//! What arrays give out: ndarrays and Python numbers.
+
+use cotan::Array;
+use cotan::aval::Kind;
+use cotan::prim::{Params, Prim};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::array::{PyArray, force};
+use crate::asking::is_asked_by;
+use crate::convert::{to_ndarray, to_numpy_scalar};
+use crate::error::OrRaise;
+use crate::session;
+
+/// What `__array__` gives: a copy as an ndarray, of a dtype if one is asked for.
+pub fn given_out<'py>(
+    handle: &PyArray,
+    py: Python<'py>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
+        return Err(PyTypeError::new_err(
+            "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
+             numpy.asarray(base) before the view is made, or call it inside ct.gradient",
+        ));
+    }
+    // Without elements there is no gradient to drop.
+    if array.aval().size() > 0 {
+        PyArray::refuse_active(
+            py,
+            &array,
+            "numpy.asarray(x), or storing x in a plain ndarray,",
+            "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
+        )?;
+    }
+    if copy == Some(false) {
+        return Err(PyValueError::new_err(
+            "an Array is always copied to become an ndarray",
+        ));
+    }
+    let plain = to_ndarray(py, force(py, &array)?)?;
+    match dtype.filter(|d| !d.is_none()) {
+        Some(dtype) => plain.call_method1("astype", (dtype, "K", "unsafe", true, false)),
+        None => Ok(plain),
+    }
+}
+
+/// The only element as a Python number.
+pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let size = array.aval().size();
+    if size != 1 {
+        return Err(PyTypeError::new_err(format!(
+            "only an array of one element is a number; this one has {size}"
+        )));
+    }
+    to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
+}
+
+/// The only element as a Python number, for code that goes on with it rounded by this primitive. That is
+/// piecewise constant: while a function is prepared, a decision.
+pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound<'py, PyAny>> {
+    let is_float = array.dtype().kind() == Kind::Float;
+    if !session::is_held(array) || !is_float || array.aval().size() != 1 {
+        return item(py, array);
+    }
+    let rounded = Array::apply(round, Params::None, &[array]).or_raise()?;
+    to_numpy_scalar(py, &session::guard(py, &rounded)?)?.call_method0("item")
+}
