@@ -3,8 +3,10 @@
 mod batch;
 mod calls;
 mod cotangent;
+mod cut;
 mod jvp;
 mod partial;
+mod residuals;
 mod vjp;
 
 pub use batch::vmap;

@@ -2,10 +2,11 @@
 //! are the residuals.
 //!
 //! For a pullback the late inputs are the cotangents. Work that needs none of them is done once, when
-//! the pullback is made. What is kept: results of dear equations and the inputs that the late part
-//! reads; what is free (layouts, literals), or cheap and made of what is kept anyway, is computed again.
+//! the pullback is made. What is dear is done once; what is free (layouts, literals) or cheap is computed
+//! again where that costs less than keeping it (`residuals`).
 
-use crate::prim::{Cost, Var};
+use super::residuals::choose;
+use crate::prim::Var;
 use crate::program::Program;
 
 /// A program in two halves.
@@ -64,82 +65,4 @@ pub fn split(program: &Program, is_late: &[bool], wanted: usize) -> Split {
         late,
         early_inputs,
     }
-}
-
-/// Which variables to keep so that all of `reads` can be had again. Sorted.
-fn choose(program: &Program, reads: &[Var]) -> Vec<Var> {
-    let mut kept = vec![false; program.num_vars()];
-    let mut cheap: Vec<Var> = Vec::new();
-    let mut seen = vec![false; program.num_vars()];
-    let mut work = reads.to_vec();
-    while let Some(v) = work.pop() {
-        if std::mem::replace(&mut seen[v as usize], true) {
-            continue;
-        }
-        match program.definition(v) {
-            None => kept[v as usize] = true,
-            // A layout costs nothing and may be smaller where it comes from.
-            Some(eqn) if eqn.prim.0.cost == Cost::Free => {
-                let source: usize = program
-                    .args(eqn)
-                    .iter()
-                    .map(|&a| program.aval(a).size())
-                    .sum();
-                if source <= program.aval(v).size() {
-                    work.extend(program.args(eqn));
-                } else {
-                    kept[v as usize] = true;
-                }
-            }
-            Some(eqn) if eqn.prim.0.cost == Cost::Cheap => cheap.push(v),
-            Some(_) => kept[v as usize] = true,
-        }
-    }
-    // A cheap result is made again when what it is made of, shared with the others that are made of
-    // it, needs no more memory.
-    cheap.sort_unstable();
-    let sources: Vec<Option<Vec<Var>>> =
-        cheap.iter().map(|&v| sources(program, v, &kept)).collect();
-    let mut users = vec![0usize; program.num_vars()];
-    for &source in sources.iter().flatten().flatten() {
-        users[source as usize] += 1;
-    }
-    for (&v, sources) in cheap.iter().zip(&sources) {
-        let fits = |sources: &&Vec<Var>| {
-            let missing = sources.iter().filter(|&&s| !kept[s as usize]);
-            let share = missing.map(|&s| program.aval(s).nbytes() / users[s as usize]);
-            share.sum::<usize>() <= program.aval(v).nbytes()
-        };
-        match sources.as_ref().filter(fits) {
-            Some(sources) => sources.iter().for_each(|&s| kept[s as usize] = true),
-            None => kept[v as usize] = true,
-        }
-    }
-    (0..program.num_vars() as Var)
-        .filter(|&v| kept[v as usize])
-        .collect()
-}
-
-/// What a variable is made of through a few free and cheap equations: kept variables, inputs and the
-/// results of dear ones. `None` when it takes more equations.
-fn sources(program: &Program, v: Var, kept: &[bool]) -> Option<Vec<Var>> {
-    const FEW: usize = 8;
-    let mut sources = Vec::new();
-    let mut work = vec![v];
-    let mut steps = 0;
-    while let Some(v) = work.pop() {
-        match program.definition(v) {
-            Some(eqn) if eqn.prim.0.cost <= Cost::Cheap && !kept[v as usize] => {
-                let args = program.args(eqn);
-                steps += 1;
-                if steps > FEW || args.len() > FEW {
-                    return None;
-                }
-                work.extend(args);
-            }
-            _ if sources.contains(&v) => {}
-            _ => sources.push(v),
-        }
-    }
-    Some(sources)
 }
