@@ -122,11 +122,18 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
     Ok(new)
 }
 
-/// The equations written so far, by hash: open addressing with linear probing. An entry is some bits of
-/// the hash and the variable plus one, so that the table of a huge program is as small as can be.
+/// The equations written so far, by hash, with open addressing. An entry is some bits of the hash and the
+/// variable plus one, so that the table of a huge program is as small as can be.
+///
+/// An equation lies near the place of its latest argument: most are followed by what reads them, so that
+/// the table is gone through in order. What finds no room there, because an argument is read often, lies
+/// wherever its hash says.
 struct Seen {
     table: Vec<(u32, Var)>,
 }
+
+/// So many entries lie near an argument.
+const NEAR: usize = 8;
 
 impl Seen {
     /// A table for at most this many equations; at most half of it is ever taken.
@@ -152,8 +159,11 @@ impl Seen {
         args.hash(&mut hasher);
         let hash = hasher.finish();
         let tag = (hash >> 32) as u32;
-        let mut at = hash as usize & (self.table.len() - 1);
-        loop {
+        let home = 2 * args.iter().max().map_or(0, |&v| v as usize);
+        let near = home..home + NEAR;
+        // No entry is ever taken away: where there is room, nothing equal lies further on.
+        for at in near.chain((hash >> 16) as usize..) {
+            let at = at & (self.table.len() - 1);
             let (found, var) = self.table[at];
             if var == 0 {
                 let var = new(args);
@@ -167,7 +177,7 @@ impl Seen {
             if found == tag && builder.with(equal) {
                 return var - 1;
             }
-            at = (at + 1) & (self.table.len() - 1);
         }
+        unreachable!("half of the table is free")
     }
 }

@@ -35,6 +35,9 @@ impl Plan {
                 sizes[step.outputs[0].0 as usize] = dying;
                 continue;
             }
+            if let Work::Part(part) = &step.work {
+                most = most.max(now.saturating_add(part.peak()));
+            }
             for (slot, aval) in &step.outputs {
                 sizes[*slot as usize] = aval.nbytes();
                 now = now.saturating_add(aval.nbytes());

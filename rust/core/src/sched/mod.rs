@@ -5,9 +5,11 @@
 mod barriers;
 mod cache;
 mod fuse;
+mod parts;
 mod plan;
 mod pool;
 mod profile;
+mod repeat;
 mod replay;
 mod rows;
 mod run;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
+use super::repeat::pieces;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::Steps;
@@ -27,6 +28,8 @@ pub(super) enum Work {
     Fused(Box<Fused>),
     /// A function that is called back, and which of its outputs are used.
     Host(Arc<dyn Host>, SmallVec<[usize; 2]>),
+    /// The steps of a plan that other such steps share: a body of a loop.
+    Part(Arc<Plan>),
 }
 
 impl fmt::Debug for Work {
@@ -36,6 +39,7 @@ impl fmt::Debug for Work {
             Work::Call => "Call",
             Work::Fused(_) => "Fused",
             Work::Host(call, _) => call.name(),
+            Work::Part(_) => "Part",
         })
     }
 }
@@ -94,7 +98,15 @@ impl Plan {
         Plan::of_lowered(program)
     }
 
+    /// Plans a program whose equations are primitives, in parts where it repeats itself.
     pub(super) fn as_written(program: &Program) -> Result<Plan> {
+        match pieces(program) {
+            Some(pieces) => Plan::of_pieces(program, &pieces),
+            None => Plan::as_a_whole(program),
+        }
+    }
+
+    pub(super) fn as_a_whole(program: &Program) -> Result<Plan> {
         let fusion = fuse(program);
         let mut planner = Planner::new(program, &fusion);
         planner.literals()?;
@@ -119,10 +131,12 @@ impl Plan {
 
     /// How many passes over memory a run makes.
     pub fn num_passes(&self) -> usize {
-        self.steps
-            .iter()
-            .filter(|s| !matches!(s.work, Work::View))
-            .count()
+        let passes = |step: &Step| match &step.work {
+            Work::View => 0,
+            Work::Part(part) => part.num_passes(),
+            _ => 1,
+        };
+        self.steps.iter().map(passes).sum()
     }
 }
 
@@ -507,43 +521,58 @@ impl<'p> Planner<'p> {
             .map(|&v| self.slot(v))
             .collect();
         let num_slots = self.next as usize;
-        let mut kept = vec![false; num_slots];
-        for &out in &outs {
-            kept[out as usize] = true;
-        }
-        for (slot, _) in &self.constants {
-            kept[*slot as usize] = true;
-        }
-        for step in self.steps.iter_mut().rev() {
-            for (slot, _) in &step.outputs {
-                if !kept[*slot as usize] {
-                    step.unread.push(*slot);
-                }
-            }
-            for &slot in &step.inputs {
-                if !std::mem::replace(&mut kept[slot as usize], true) {
-                    step.dying.push(slot);
-                }
-            }
-        }
-        let mut counts: Vec<(Prim, u64)> = Vec::new();
-        for eqn in self.program.eqns() {
-            match counts.iter_mut().find(|(p, _)| *p == eqn.prim) {
-                Some((_, n)) => *n += 1,
-                None => counts.push((eqn.prim, 1)),
-            }
-        }
+        note_deaths(&mut self.steps, num_slots, &outs, &self.constants);
         Plan {
             calls_back: self.program.has_host_calls(),
             steps: self.steps,
             num_slots,
             constants: self.constants,
             outs,
-            counts,
+            counts: counts(self.program),
             cost: self.cost,
             weight: self.program.eqns().len() + 16,
         }
     }
+}
+
+/// Notes where buffers are read last.
+pub(super) fn note_deaths(
+    steps: &mut [Step],
+    num_slots: usize,
+    outs: &[Slot],
+    constants: &[(Slot, Value)],
+) {
+    let mut kept = vec![false; num_slots];
+    for &out in outs {
+        kept[out as usize] = true;
+    }
+    for (slot, _) in constants {
+        kept[*slot as usize] = true;
+    }
+    for step in steps.iter_mut().rev() {
+        for (slot, _) in &step.outputs {
+            if !kept[*slot as usize] {
+                step.unread.push(*slot);
+            }
+        }
+        for &slot in &step.inputs {
+            if !std::mem::replace(&mut kept[slot as usize], true) {
+                step.dying.push(slot);
+            }
+        }
+    }
+}
+
+/// How many equations of each primitive there are.
+pub(super) fn counts(program: &Program) -> Vec<(Prim, u64)> {
+    let mut counts: Vec<(Prim, u64)> = Vec::new();
+    for eqn in program.eqns() {
+        match counts.iter_mut().find(|(p, _)| *p == eqn.prim) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((eqn.prim, 1)),
+        }
+    }
+    counts
 }
 
 enum Item {

@@ -11,7 +11,7 @@ use super::pool::{num_threads, pool};
 use super::profile::note;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
-use crate::kernels::{self, Ctx, Value};
+use crate::kernels::{self, Ctx, Fused, Value};
 use crate::prim::Kernel;
 
 /// Work below this many estimated nanoseconds stays on the calling thread: entering the pool costs
@@ -149,36 +149,75 @@ fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> 
 
 /// Takes steps up to the next one that calls back.
 fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
-    let slots = &mut state.slots;
+    let (slots, targets) = (&mut state.slots, &state.targets);
     for step in &plan.steps[state.next..] {
         ctx.check()?;
         match &step.work {
             Work::Host(..) => break,
             Work::View => view(step, slots, ctx)?,
             Work::Call => call(step, slots, ctx)?,
-            Work::Fused(fused) => {
-                let outputs = allocate(step, slots, &state.targets)?;
-                let inputs: SmallVec<[Value; 4]> =
-                    step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
-                for slot in &step.dying {
-                    slots[*slot as usize] = None;
-                }
-                // Nothing to write is nothing to do.
-                if outputs.iter().any(|o| o.aval().size() > 0) {
-                    fused.run(&inputs, &outputs, ctx)?;
-                }
-                drop(inputs);
-                for ((slot, _), value) in step.outputs.iter().zip(outputs) {
-                    slots[*slot as usize] = Some(value);
-                }
-                for slot in &step.unread {
-                    slots[*slot as usize] = None;
-                }
-            }
+            Work::Fused(kernel) => fused(step, kernel, slots, targets, ctx)?,
+            Work::Part(inner) => part(step, inner, slots, targets, ctx)?,
         }
         state.next += 1;
     }
     Ok(state)
+}
+
+/// A pass over memory.
+fn fused(
+    step: &Step,
+    kernel: &Fused,
+    slots: &mut [Option<Value>],
+    targets: &[(u32, Value)],
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    let outputs = allocate(step, slots, targets)?;
+    let inputs: SmallVec<[Value; 4]> = step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    // Nothing to write is nothing to do.
+    if outputs.iter().any(|o| o.aval().size() > 0) {
+        kernel.run(&inputs, &outputs, ctx)?;
+    }
+    drop(inputs);
+    for ((slot, _), value) in step.outputs.iter().zip(outputs) {
+        slots[*slot as usize] = Some(value);
+    }
+    for slot in &step.unread {
+        slots[*slot as usize] = None;
+    }
+    Ok(())
+}
+
+/// The steps of a plan inside of this one. Such a plan has no such steps itself.
+fn part(
+    step: &Step,
+    plan: &Plan,
+    slots: &mut [Option<Value>],
+    targets: &[(u32, Value)],
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    let inputs = (step.inputs.iter()).map(|&s| get(slots, s).clone());
+    let mut state = State::new(plan, inputs.collect());
+    // What dies here may be written to inside.
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    for ((slot, _), &inner) in step.outputs.iter().zip(&plan.outs) {
+        if let Some((_, target)) = targets.iter().find(|(s, _)| s == slot) {
+            state.targets.push((inner, target.clone()));
+        }
+    }
+    let state = execute(plan, state, ctx)?;
+    for ((slot, _), value) in step.outputs.iter().zip(results(plan, state.slots)) {
+        slots[*slot as usize] = Some(value);
+    }
+    for slot in &step.unread {
+        slots[*slot as usize] = None;
+    }
+    Ok(())
 }
 
 /// A step that calls back. What it gives is checked: later steps rely on dtypes and shapes.

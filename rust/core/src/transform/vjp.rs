@@ -10,8 +10,8 @@ use super::calls;
 use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
-use crate::prim::{Class, Prim, Rule, Site, V, Var};
-use crate::program::{Builder, Program};
+use crate::prim::{Class, Params, Prim, Rule, Site, V, Var};
+use crate::program::{Builder, FastMap, Program};
 
 /// A program with its pullback behind it.
 ///
@@ -74,6 +74,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
     let calls = primal.calls();
+    let twins = twins(primal, &active);
     let (has_calls, has_sites) = (primal.has_calls(), primal.has_sites());
     let mut steps = Steps::default();
     for k in (0..primal.eqns.len()).rev() {
@@ -91,6 +92,10 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         }
         let ct = cts.of(out);
         if !active[out as usize] || ct.is_zero() {
+            continue;
+        }
+        if let Some(&twin) = twins.get(&out) {
+            cts.add(twin, cts.unpack(ct), primal.aval(out));
             continue;
         }
         let eqn = &primal.eqns[k];
@@ -161,6 +166,26 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         gradients,
         skipped,
     })
+}
+
+/// Layouts that were made before: `p[0]`, read in every turn of a loop. Their cotangents are added before they
+/// are taken back, so that the whole of `p` is not gone through each time.
+fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
+    let mut first: FastMap<(Prim, &Params, Var), Var> = FastMap::default();
+    let mut twins: FastMap<Var, Var> = FastMap::default();
+    for (k, eqn) in primal.eqns.iter().enumerate() {
+        let out = primal.result(k);
+        let &[arg] = primal.args(eqn) else { continue };
+        if !eqn.prim.is_view() || !active[out as usize] {
+            continue;
+        }
+        let arg = *twins.get(&arg).unwrap_or(&arg);
+        let twin = *(first.entry((eqn.prim, primal.params(eqn), arg))).or_insert(out);
+        if twin != out {
+            twins.insert(out, twin);
+        }
+    }
+    twins
 }
 
 fn count(list: &mut Vec<(Prim, u64)>, prim: Prim) {

@@ -1,0 +1,253 @@
+//! Where a long program repeats itself: the bodies of the loops that were run to record it.
+//!
+//! A body comes again after a constant number of equations, its period. Equations at the same place of it
+//! are alike in everything but what they read, and some, like reading element `i`, in their parameters
+//! too; those are computed before all bodies, or after them.
+
+use std::hash::{Hash, Hasher};
+
+use super::fuse::{Role, role};
+use crate::prim::Var;
+use crate::program::{Eqn, FastHasher, FastMap, Program};
+
+/// Shorter programs are planned as a whole,
+const LONG: usize = 2048;
+/// and so is what is repeated less often than that.
+const OFTEN: usize = 16;
+/// So many equations are planned together at least: they can be in one pass, and a step has its price.
+const TOGETHER: usize = 256;
+/// Two places are compared by so many equations that come before them. More of them tell a body from the
+/// parts of it that are alike.
+const WINDOWS: [usize; 2] = [32, 512];
+/// How often a body is looked through.
+const ROUNDS: usize = 8;
+/// What waits for all bodies to end may need so much memory.
+const WAITING: usize = 64 << 20;
+
+/// Some equations of a program, in its order.
+pub(super) struct Piece {
+    pub eqns: Vec<usize>,
+    /// Whether they are what varies between the bodies of a loop.
+    pub varies: bool,
+}
+
+/// A program in pieces, to be run one after the other, many of which are alike; `None` for one that is best
+/// planned as a whole.
+pub(super) fn pieces(program: &Program) -> Option<Vec<Piece>> {
+    // Where nothing has a kernel of its own, one pass over all bodies is the fastest way there is.
+    let alone = |eqn: &&Eqn| matches!(role(eqn.prim), Role::Alone);
+    let has_kernels = program.eqns().iter().filter(alone).nth(OFTEN).is_some();
+    if program.eqns().len() < LONG || !has_kernels || program.has_calls() {
+        return None;
+    }
+    let kinds = kinds(program);
+    let loops = WINDOWS.iter().map(|&window| loops(program, &kinds, window));
+    let loops = loops.max_by_key(|loops| loops.iter().map(Loop::len).sum::<usize>())?;
+    if loops.iter().map(Loop::len).sum::<usize>() < program.eqns().len() / 2 {
+        return None;
+    }
+    let once = |eqns: std::ops::Range<usize>| Piece {
+        eqns: eqns.collect(),
+        varies: false,
+    };
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut next = 0;
+    for found in loops {
+        pieces.push(once(next..found.first));
+        next = found.first + found.len();
+        found.cut(&mut pieces);
+    }
+    pieces.push(once(next..program.eqns().len()));
+    pieces.retain(|piece| !piece.eqns.is_empty());
+    Some(pieces)
+}
+
+/// For every equation a number that those share which are alike but for parameters and what they read.
+fn kinds(program: &Program) -> Vec<u64> {
+    (program.eqns().iter().enumerate())
+        .map(|(k, eqn)| {
+            let mut hasher = FastHasher::default();
+            eqn.prim.hash(&mut hasher);
+            for &arg in program.args(eqn) {
+                hasher.write_u32(program.var_avals[arg as usize]);
+            }
+            hasher.write_u32(program.var_avals[program.result(k) as usize]);
+            hasher.finish()
+        })
+        .collect()
+}
+
+/// A stretch of a program that is the same body again and again.
+struct Loop {
+    first: usize,
+    period: usize,
+    count: usize,
+    /// What is done with each equation of the body.
+    places: Vec<Place>,
+}
+
+/// When an equation of a body is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before all bodies: it varies, and needs nothing of them.
+    Before,
+    /// With its body.
+    Body,
+    /// After all bodies: it varies, and no body needs it.
+    After,
+}
+
+impl Loop {
+    fn len(&self) -> usize {
+        self.period * self.count
+    }
+
+    fn cut(&self, pieces: &mut Vec<Piece>) {
+        let all = |place: Place| {
+            let is_it = move |k: &usize| self.places[(k - self.first) % self.period] == place;
+            let all = self.first..self.first + self.len();
+            all.filter(is_it).collect::<Vec<usize>>()
+        };
+        let varying = |place: Place| Piece {
+            eqns: all(place),
+            varies: true,
+        };
+        let bodies = all(Place::Body);
+        let body = bodies.len() / self.count;
+        let together = TOGETHER.div_ceil(body) * body;
+        pieces.push(varying(Place::Before));
+        pieces.extend(bodies.chunks(together).map(|eqns| Piece {
+            eqns: eqns.to_vec(),
+            varies: false,
+        }));
+        pieces.push(varying(Place::After));
+    }
+}
+
+/// All loops of a program, in order.
+fn loops(program: &Program, kinds: &[u64], window: usize) -> Vec<Loop> {
+    let mut found: Vec<Loop> = Vec::new();
+    let mut end = 0;
+    for (start, stop, period) in runs(kinds, window) {
+        // Two runs may overlap where a loop is followed by another one.
+        let start = start.max(end);
+        let count = stop.saturating_sub(start) / period;
+        if count < OFTEN || count * period < TOGETHER {
+            continue;
+        }
+        if let Some(places) = places(program, start, period, count) {
+            end = start + period * count;
+            found.push(Loop {
+                first: start,
+                period,
+                count,
+                places,
+            });
+        }
+    }
+    found
+}
+
+/// Stretches in which every equation is like the one a period before it: where they start and end, and the
+/// period.
+fn runs(kinds: &[u64], window: usize) -> Vec<(usize, usize, usize)> {
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    let far = (0..window).fold(1u64, |p, _| p.wrapping_mul(BASE));
+    let mut last: FastMap<u64, usize> = FastMap::default();
+    let mut hash = 0u64;
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for (k, &kind) in kinds.iter().enumerate() {
+        hash = hash.wrapping_mul(BASE).wrapping_add(kind);
+        if let Some(old) = k.checked_sub(window) {
+            hash = hash.wrapping_sub(far.wrapping_mul(kinds[old]));
+        }
+        if k + 1 < window {
+            continue;
+        }
+        let Some(period) = last.insert(hash, k).map(|before| k - before) else {
+            continue;
+        };
+        match runs.last_mut() {
+            Some((_, stop, p)) if *p == period && *stop == k => *stop = k + 1,
+            _ => {
+                // Hashes may collide: what is alike is looked at.
+                let alike = |i: &usize| *i >= period && kinds[*i] == kinds[*i - period];
+                let start = (0..=k).rev().take_while(alike).last();
+                if let Some(start) = start.filter(|_| k + 1 - window >= period) {
+                    runs.push((start - period, k + 1, period));
+                }
+            }
+        }
+    }
+    for (start, stop, period) in &mut runs {
+        let (from, p) = (*start + *period, *period);
+        *stop = (from..*stop)
+            .find(|&k| kinds[k] != kinds[k - p])
+            .unwrap_or(*stop);
+    }
+    runs
+}
+
+/// What is done with each equation of a body; `None` where its parts hang together too much.
+fn places(program: &Program, first: usize, period: usize, count: usize) -> Option<Vec<Place>> {
+    let len = period * count;
+    let params = |k: usize| program.params(&program.eqns()[k]);
+    let varies: Vec<bool> = (first..first + period)
+        .map(|k| (1..count).any(|t| params(k + t * period) != params(k)))
+        .collect();
+    // The equation of the loop that defines a variable.
+    let inside = |v: Var| {
+        let k = (v as usize).checked_sub(program.num_inputs() + first)?;
+        (k < len).then_some(k % period)
+    };
+    let reads = |j: usize, which: &dyn Fn(usize) -> bool| {
+        (0..count).any(|t| {
+            let args = program.args(&program.eqns()[first + j + t * period]);
+            args.iter().filter_map(|&a| inside(a)).any(which)
+        })
+    };
+    // What hangs on what goes through the body from iteration to iteration, so that a few rounds do.
+    let mut before = varies.clone();
+    settle(&mut before, |j, before| {
+        before[j] && !reads(j, &|i| !before[i])
+    })?;
+    let mut after: Vec<bool> = (0..period).map(|j| varies[j] && !before[j]).collect();
+    settle(&mut after, |j, after| after[j] || reads(j, &|i| after[i]))?;
+    if (0..period).any(|j| before[j] && after[j]) {
+        return None;
+    }
+    let places: Vec<Place> = (0..period)
+        .map(|j| match (before[j], after[j]) {
+            (true, _) => Place::Before,
+            (_, true) => Place::After,
+            _ => Place::Body,
+        })
+        .collect();
+    let bodies = (0..period).filter(|&j| places[j] == Place::Body);
+    let alone = |j: &usize| matches!(role(program.eqns()[first + j].prim), Role::Alone);
+    if !bodies.clone().any(|j| alone(&j)) {
+        return None;
+    }
+    let waiting: usize = (0..period)
+        .filter(|&j| after[j])
+        .flat_map(|j| program.args(&program.eqns()[first + j]))
+        .filter(|&&a| inside(a).is_some_and(|i| places[i] == Place::Body))
+        .map(|&a| program.aval(a).nbytes().saturating_mul(count))
+        .fold(0, usize::saturating_add);
+    (waiting <= WAITING).then_some(places)
+}
+
+/// Applies a rule to all marks of a body until none changes; `None` if that takes long.
+fn settle(marks: &mut [bool], rule: impl Fn(usize, &[bool]) -> bool) -> Option<()> {
+    for _ in 0..ROUNDS {
+        let mut changed = false;
+        for j in 0..marks.len() {
+            let new = rule(j, marks);
+            changed |= std::mem::replace(&mut marks[j], new) != new;
+        }
+        if !changed {
+            return Some(());
+        }
+    }
+    None
+}
