@@ -18,4 +18,5 @@ mod prepared;
 mod program;
 mod sched;
 mod sites;
+mod strips;
 mod vjp;

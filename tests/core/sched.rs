@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::opt::same_bits;
 
 /// Tests that change the number of threads take turns.
-static THREADS: Mutex<()> = Mutex::new(());
+pub static THREADS: Mutex<()> = Mutex::new(());
 
 /// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
 pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {

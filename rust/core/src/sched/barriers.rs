@@ -1,5 +1,6 @@
 //! Whether what barriers keep apart has to stay apart.
 
+use super::num_threads;
 use super::plan::{Plan, Work};
 use crate::error::Result;
 use crate::program::Program;
@@ -25,7 +26,7 @@ impl Plan {
     }
 
     /// The most bytes that a run holds at a time beyond its inputs, but for what kernels need for themselves.
-    fn peak(&self) -> usize {
+    pub(super) fn peak(&self) -> usize {
         let mut sizes = vec![0usize; self.num_slots];
         let (mut now, mut most) = (0usize, 0);
         for step in &self.steps {
@@ -35,9 +36,12 @@ impl Plan {
                 sizes[step.outputs[0].0 as usize] = dying;
                 continue;
             }
-            if let Work::Part(part) = &step.work {
-                most = most.max(now.saturating_add(part.peak()));
-            }
+            let inside = match &step.work {
+                Work::Part(part) => part.peak(),
+                Work::Strips(strips) => strips.peak().saturating_mul(num_threads()),
+                _ => 0,
+            };
+            most = most.max(now.saturating_add(inside));
             for (slot, aval) in &step.outputs {
                 sizes[*slot as usize] = aval.nbytes();
                 now = now.saturating_add(aval.nbytes());

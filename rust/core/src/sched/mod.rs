@@ -13,6 +13,7 @@ mod repeat;
 mod replay;
 mod rows;
 mod run;
+mod strips;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
 pub use fuse::groups;

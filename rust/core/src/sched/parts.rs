@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::plan::{Plan, Slot, Step, Work, counts, note_deaths};
 use super::repeat::Piece;
 use crate::error::Result;
+use crate::interrupt::Steps;
 use crate::ops;
 use crate::prim::{Params, Var};
 use crate::program::{Eqn, FastMap, Program};
@@ -26,7 +27,11 @@ impl Plan {
         let mut known: FastMap<u64, Vec<(Program, Arc<Plan>)>> = FastMap::default();
         let mut steps: Vec<Step> = Vec::with_capacity(pieces.len());
         let (mut cost, mut weight) = (0.0, 16);
+        let mut progress = Steps::default();
         for piece in pieces {
+            for _ in &piece.eqns {
+                progress.count()?;
+            }
             let outs = piece.eqns.iter().map(|&k| program.result(k));
             let outs: Vec<Var> = outs.filter(|&v| crossing[v as usize]).collect();
             if outs.is_empty() {
@@ -260,7 +265,7 @@ mod tests {
         for turns in [200, 1000] {
             let program = program(turns);
             program.verify().unwrap();
-            let plan = Plan::of_pieces(&program, &pieces(&program).unwrap()).unwrap();
+            let plan = Plan::of_pieces(&program, &pieces(&program).unwrap().unwrap()).unwrap();
             assert!(plan.steps.len() > turns / 30, "{}", plan.steps.len());
             assert!(distinct_plans(&plan) <= 6, "{}", distinct_plans(&plan));
             let whole = Plan::as_a_whole(&program).unwrap();
@@ -282,7 +287,7 @@ mod tests {
     #[test]
     fn what_repeats_nothing_is_planned_as_a_whole() {
         let short = program(20);
-        assert!(pieces(&short).is_none());
+        assert!(pieces(&short).unwrap().is_none());
         let mut text = String::from("program(%0: f64[2,2]) {\n");
         for k in 1..3000u64 {
             // Now and then another operation, by no rule.
@@ -291,6 +296,6 @@ mod tests {
             writeln!(text, "  %{k}: f64[2,2] = {operation}(%{}, %0)", k - 1).unwrap();
         }
         text.push_str("  return %2999\n}\n");
-        assert!(pieces(&Program::parse(&text).unwrap()).is_none());
+        assert!(pieces(&Program::parse(&text).unwrap()).unwrap().is_none());
     }
 }

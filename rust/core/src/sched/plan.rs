@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
 use super::repeat::pieces;
+use super::strips::{self, Found, Strips};
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::Steps;
@@ -30,6 +31,8 @@ pub(super) enum Work {
     Host(Arc<dyn Host>, SmallVec<[usize; 2]>),
     /// The steps of a plan that other such steps share: a body of a loop.
     Part(Arc<Plan>),
+    /// A matrix product and the group that reads it.
+    Strips(Box<Strips>),
 }
 
 impl fmt::Debug for Work {
@@ -40,6 +43,7 @@ impl fmt::Debug for Work {
             Work::Fused(_) => "Fused",
             Work::Host(call, _) => call.name(),
             Work::Part(_) => "Part",
+            Work::Strips(_) => "Strips",
         })
     }
 }
@@ -100,7 +104,7 @@ impl Plan {
 
     /// Plans a program whose equations are primitives, in parts where it repeats itself.
     pub(super) fn as_written(program: &Program) -> Result<Plan> {
-        match pieces(program) {
+        match pieces(program)? {
             Some(pieces) => Plan::of_pieces(program, &pieces),
             None => Plan::as_a_whole(program),
         }
@@ -218,6 +222,8 @@ impl<'p> Planner<'p> {
     /// All steps, level by level; inside a level in the order of the program.
     fn steps(&mut self) -> Result<()> {
         let read_outside = self.read_outside();
+        let mut strips = strips::find(self.program, self.fusion, &read_outside)?;
+        let behind: Vec<usize> = strips.iter().flatten().map(|found| found.product).collect();
         // (level, position) of each step; a view comes before what else happens at its level.
         let mut order: Vec<(u32, u32, Item)> = Vec::new();
         for (k, place) in self.fusion.places.iter().enumerate() {
@@ -229,6 +235,7 @@ impl<'p> Planner<'p> {
                         order.push((level, k as u32, Item::Eqn(k)));
                     }
                 }
+                Place::Alone(_) if behind.contains(&k) => {}
                 Place::Alone(level) => order.push((level, k as u32, Item::Eqn(k))),
                 Place::Group(_) | Place::Literal => {}
             }
@@ -250,7 +257,10 @@ impl<'p> Planner<'p> {
                     self.progress.count()?;
                     self.single(k);
                 }
-                Item::Group(g) => self.group(g, &read_outside)?,
+                Item::Group(g) => match strips.get_mut(g).and_then(Option::take) {
+                    Some(found) => self.strips(found),
+                    None => self.group(g, &read_outside)?,
+                },
             }
         }
         Ok(())
@@ -384,6 +394,27 @@ impl<'p> Planner<'p> {
             cost += 2.0 * out.size() as f64 * *inner as f64 / 50.0;
         }
         cost
+    }
+
+    /// A group together with the product that it reads.
+    fn strips(&mut self, found: Found) {
+        let program = self.program;
+        let inputs = found.inputs.iter().map(|&v| self.slot(v)).collect();
+        let outputs = (found.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
+        let outputs = outputs.collect();
+        let cost = found.strips.cost();
+        self.cost += cost;
+        self.steps.push(Step {
+            work: Work::Strips(Box::new(found.strips)),
+            prim: ops::MATMUL,
+            params: Params::None,
+            inputs,
+            outputs,
+            dying: SmallVec::new(),
+            unread: SmallVec::new(),
+            in_place: false,
+            cost,
+        });
     }
 
     fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {

@@ -7,6 +7,8 @@
 use std::hash::{Hash, Hasher};
 
 use super::fuse::{Role, role};
+use crate::error::Result;
+use crate::interrupt::Steps;
 use crate::prim::Var;
 use crate::program::{Eqn, FastHasher, FastMap, Program};
 
@@ -33,18 +35,24 @@ pub(super) struct Piece {
 
 /// A program in pieces, to be run one after the other, many of which are alike; `None` for one that is best
 /// planned as a whole.
-pub(super) fn pieces(program: &Program) -> Option<Vec<Piece>> {
+pub(super) fn pieces(program: &Program) -> Result<Option<Vec<Piece>>> {
     // Where nothing has a kernel of its own, one pass over all bodies is the fastest way there is.
     let alone = |eqn: &&Eqn| matches!(role(eqn.prim), Role::Alone);
     let has_kernels = program.eqns().iter().filter(alone).nth(OFTEN).is_some();
     if program.eqns().len() < LONG || !has_kernels || program.has_calls() {
-        return None;
+        return Ok(None);
     }
-    let kinds = kinds(program);
-    let loops = WINDOWS.iter().map(|&window| loops(program, &kinds, window));
-    let loops = loops.max_by_key(|loops| loops.iter().map(Loop::len).sum::<usize>())?;
-    if loops.iter().map(Loop::len).sum::<usize>() < program.eqns().len() / 2 {
-        return None;
+    let kinds = kinds(program)?;
+    let all = |loops: &Vec<Loop>| loops.iter().map(Loop::len).sum::<usize>();
+    let mut found: Vec<Loop> = Vec::new();
+    for window in WINDOWS {
+        let loops = loops(program, &kinds, window)?;
+        if all(&loops) > all(&found) {
+            found = loops;
+        }
+    }
+    if all(&found) < program.eqns().len() / 2 {
+        return Ok(None);
     }
     let once = |eqns: std::ops::Range<usize>| Piece {
         eqns: eqns.collect(),
@@ -52,27 +60,29 @@ pub(super) fn pieces(program: &Program) -> Option<Vec<Piece>> {
     };
     let mut pieces: Vec<Piece> = Vec::new();
     let mut next = 0;
-    for found in loops {
+    for found in found {
         pieces.push(once(next..found.first));
         next = found.first + found.len();
         found.cut(&mut pieces);
     }
     pieces.push(once(next..program.eqns().len()));
     pieces.retain(|piece| !piece.eqns.is_empty());
-    Some(pieces)
+    Ok(Some(pieces))
 }
 
 /// For every equation a number that those share which are alike but for parameters and what they read.
-fn kinds(program: &Program) -> Vec<u64> {
+fn kinds(program: &Program) -> Result<Vec<u64>> {
+    let mut steps = Steps::default();
     (program.eqns().iter().enumerate())
         .map(|(k, eqn)| {
+            steps.count()?;
             let mut hasher = FastHasher::default();
             eqn.prim.hash(&mut hasher);
             for &arg in program.args(eqn) {
                 hasher.write_u32(program.var_avals[arg as usize]);
             }
             hasher.write_u32(program.var_avals[program.result(k) as usize]);
-            hasher.finish()
+            Ok(hasher.finish())
         })
         .collect()
 }
@@ -125,10 +135,10 @@ impl Loop {
 }
 
 /// All loops of a program, in order.
-fn loops(program: &Program, kinds: &[u64], window: usize) -> Vec<Loop> {
+fn loops(program: &Program, kinds: &[u64], window: usize) -> Result<Vec<Loop>> {
     let mut found: Vec<Loop> = Vec::new();
     let mut end = 0;
-    for (start, stop, period) in runs(kinds, window) {
+    for (start, stop, period) in runs(kinds, window)? {
         // Two runs may overlap where a loop is followed by another one.
         let start = start.max(end);
         let count = stop.saturating_sub(start) / period;
@@ -145,18 +155,20 @@ fn loops(program: &Program, kinds: &[u64], window: usize) -> Vec<Loop> {
             });
         }
     }
-    found
+    Ok(found)
 }
 
 /// Stretches in which every equation is like the one a period before it: where they start and end, and the
 /// period.
-fn runs(kinds: &[u64], window: usize) -> Vec<(usize, usize, usize)> {
+fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
+    let mut steps = Steps::default();
     const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
     let far = (0..window).fold(1u64, |p, _| p.wrapping_mul(BASE));
     let mut last: FastMap<u64, usize> = FastMap::default();
     let mut hash = 0u64;
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     for (k, &kind) in kinds.iter().enumerate() {
+        steps.count()?;
         hash = hash.wrapping_mul(BASE).wrapping_add(kind);
         if let Some(old) = k.checked_sub(window) {
             hash = hash.wrapping_sub(far.wrapping_mul(kinds[old]));
@@ -185,7 +197,7 @@ fn runs(kinds: &[u64], window: usize) -> Vec<(usize, usize, usize)> {
             .find(|&k| kinds[k] != kinds[k - p])
             .unwrap_or(*stop);
     }
-    runs
+    Ok(runs)
 }
 
 /// What is done with each equation of a body; `None` where its parts hang together too much.

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::plan::{Plan, Step, Work};
 use super::pool::{num_threads, pool};
 use super::profile::note;
+use super::strips::Strips;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Fused, Value};
@@ -158,6 +159,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
             Work::Call => call(step, slots, ctx)?,
             Work::Fused(kernel) => fused(step, kernel, slots, targets, ctx)?,
             Work::Part(inner) => part(step, inner, slots, targets, ctx)?,
+            Work::Strips(inner) => strips(step, inner, slots, targets, ctx)?,
         }
         state.next += 1;
     }
@@ -216,6 +218,55 @@ fn part(
     }
     for slot in &step.unread {
         slots[*slot as usize] = None;
+    }
+    Ok(())
+}
+
+/// A product and what reads it, strip by strip.
+fn strips(
+    step: &Step,
+    strips: &Strips,
+    slots: &mut [Option<Value>],
+    targets: &[(u32, Value)],
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    let inputs: Vec<Value> = step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
+    let given = step.outputs.iter().map(|(slot, _)| {
+        let target = targets.iter().find(|(s, _)| s == slot);
+        target.map(|(_, target)| target.clone())
+    });
+    let outs = strips.run(&inputs, &given.collect::<Vec<_>>(), ctx)?;
+    drop(inputs);
+    for slot in &step.dying {
+        slots[*slot as usize] = None;
+    }
+    for ((slot, _), value) in step.outputs.iter().zip(outs) {
+        slots[*slot as usize] = Some(value);
+    }
+    for slot in &step.unread {
+        slots[*slot as usize] = None;
+    }
+    Ok(())
+}
+
+/// Runs the plan of a strip, with memory for all of its results.
+pub(super) fn run_strip(
+    plan: &Plan,
+    inputs: Vec<Value>,
+    targets: &[Value],
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    let mut state = State::new(plan, inputs);
+    for (&slot, target) in plan.outs.iter().zip(targets) {
+        if !state.targets.iter().any(|(s, _)| *s == slot) {
+            state.targets.push((slot, target.clone()));
+        }
+    }
+    let state = execute(plan, state, ctx)?;
+    for (value, target) in results(plan, state.slots).iter().zip(targets) {
+        if value.as_ptr() != target.as_ptr() {
+            kernels::copy_into(target, value, ctx)?;
+        }
     }
     Ok(())
 }

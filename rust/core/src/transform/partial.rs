@@ -47,7 +47,11 @@ pub fn split(program: &Program, is_late: &[bool], wanted: usize) -> Split {
     reads.sort_unstable();
     reads.dedup();
 
-    let residuals = choose(program, &reads);
+    // With nothing wanted, the early half is there for what it keeps.
+    let is_wanted: Vec<bool> = (0..program.outs.len())
+        .map(|i| wanted == 0 || i < wanted)
+        .collect();
+    let residuals = choose(program, &reads, &program.needed(&is_wanted));
     let mut late_inputs: Vec<Var> = (0..program.num_inputs() as Var)
         .filter(|&v| is_late[v as usize])
         .collect();

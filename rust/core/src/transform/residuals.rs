@@ -19,12 +19,13 @@ const LEAST: u64 = 64;
 const MANY: usize = 1024;
 
 /// Which variables to keep so that all of `reads` can be had again, at the least cost in bytes that are kept
-/// and equations that are computed twice. Sorted.
+/// and equations that are computed twice, or too early: for nobody but those who keep their results, while
+/// `computed` says which are computed anyway. Sorted.
 ///
 /// A variable is two nodes. Cut between them it is kept; cut between the source and them it is made again,
 /// and then what it is made of has to be on the sink's side too.
-pub(super) fn choose(program: &Program, reads: &[Var]) -> Vec<Var> {
-    let region = Region::new(program, reads);
+pub(super) fn choose(program: &Program, reads: &[Var], computed: &[bool]) -> Vec<Var> {
+    let region = Region::new(program, reads, computed);
     let mut kept: Vec<Var> = Vec::new();
     for part in region.vars.chunks(MANY) {
         region.keep(part, &mut kept);
@@ -42,6 +43,8 @@ struct Region<'p> {
     needed: Vec<bool>,
     /// Whether it is an output of the program.
     is_out: Vec<bool>,
+    /// Whether it is computed whatever is kept.
+    computed: &'p [bool],
 }
 
 /// Whether a variable is the result of an equation that may be computed twice.
@@ -50,7 +53,7 @@ fn can_be_made(program: &Program, var: Var) -> bool {
 }
 
 impl<'p> Region<'p> {
-    fn new(program: &'p Program, reads: &[Var]) -> Region<'p> {
+    fn new(program: &'p Program, reads: &[Var], computed: &'p [bool]) -> Region<'p> {
         let mut needed = vec![false; program.num_vars()];
         let mut is_out = vec![false; program.num_vars()];
         for &out in program.outs() {
@@ -79,6 +82,7 @@ impl<'p> Region<'p> {
             vars,
             needed,
             is_out,
+            computed,
         };
         region.divide();
         region
@@ -115,13 +119,8 @@ impl<'p> Region<'p> {
                 continue;
             }
             let (made, there) = (2 * i, 2 * i + 1);
-            let size = self.program.aval(var).nbytes() as u64 + LEAST;
-            // No sum of them reaches what is never cut.
-            let size = size.min(NEVER / (KEEP * 4 * MANY as u64));
-            network.edge(source, made, self.cost_of_making(var, size));
-            let is_there = self.is_out[var as usize] || self.program.definition(var).is_none();
-            let factor = if is_there { KEEP_THERE } else { KEEP };
-            network.edge(made, there, factor * size);
+            network.edge(source, made, self.cost_of_making(var));
+            network.edge(made, there, self.cost_of_keeping(var));
             if self.needed[var as usize] {
                 network.edge(there, sink, NEVER);
             }
@@ -140,12 +139,30 @@ impl<'p> Region<'p> {
         }));
     }
 
-    fn cost_of_making(&self, var: Var, size: u64) -> u64 {
+    /// What it costs to write or read a variable.
+    fn size(&self, var: Var) -> u64 {
+        let size = self.program.aval(var).nbytes() as u64 + LEAST;
+        // No sum of them reaches what is never cut.
+        size.min(NEVER / (KEEP * 4 * MANY as u64))
+    }
+
+    fn cost_of_making(&self, var: Var) -> u64 {
         match self.program.definition(var).map(|eqn| eqn.prim.0.cost) {
             Some(Cost::Free) => 0,
-            Some(Cost::Cheap) => size,
+            Some(Cost::Cheap) => self.size(var),
             _ => NEVER,
         }
+    }
+
+    fn cost_of_keeping(&self, var: Var) -> u64 {
+        let is_there = self.is_out[var as usize] || self.program.definition(var).is_none();
+        let factor = if is_there { KEEP_THERE } else { KEEP };
+        let early = if self.computed[var as usize] || !can_be_made(self.program, var) {
+            0
+        } else {
+            self.cost_of_making(var)
+        };
+        factor * self.size(var) + early
     }
 }
 
@@ -159,7 +176,6 @@ mod tests {
     fn cost(region: &Region<'_>, reads: &[Var], kept: u32) -> Option<u64> {
         let program = region.program;
         let is_kept = |v: Var| kept >> v & 1 == 1;
-        let size = |v: Var| program.aval(v).nbytes() as u64 + LEAST;
         let mut seen = vec![false; program.num_vars()];
         let mut work = reads.to_vec();
         let mut sum = 0;
@@ -168,12 +184,11 @@ mod tests {
                 continue;
             }
             if is_kept(v) {
-                let is_there = program.outs().contains(&v) || program.definition(v).is_none();
-                sum += size(v) * if is_there { KEEP_THERE } else { KEEP };
+                sum += region.cost_of_keeping(v);
                 continue;
             }
             let eqn = program.definition(v).filter(|_| can_be_made(program, v))?;
-            sum += region.cost_of_making(v, size(v));
+            sum += region.cost_of_making(v);
             work.extend(program.args(eqn));
         }
         Some(sum)
@@ -208,9 +223,10 @@ mod tests {
             let mut reads: Vec<Var> = (0..4).map(|_| random(10) as Var).collect();
             reads.sort_unstable();
             reads.dedup();
-            let kept = choose(&program, &reads);
+            let computed = program.needed(&[true]);
+            let kept = choose(&program, &reads, &computed);
             let set = kept.iter().fold(0, |set, v| set | 1u32 << v);
-            let region = Region::new(&program, &reads);
+            let region = Region::new(&program, &reads, &computed);
             let least = (0..1u32 << 10)
                 .filter_map(|set| cost(&region, &reads, set))
                 .min();
