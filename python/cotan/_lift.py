@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from types import ModuleType, TracebackType
+from types import BuiltinFunctionType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -104,18 +104,45 @@ def _prepare(name: str, module: Any) -> None:
         if importlib.util.find_spec(provider) is not None:
             importlib.import_module(provider)
     plain: Any = type(module)
-    members = {own: _lifted_name(module, own) for own in _names(module)}
-    if sys.version_info >= (3, 12):
-        # Newer interpreters read modules past the class where it has no way of its own.
-        members["__getattr__"] = _missing
-    lifted = type(plain)(plain.__name__, (plain,), members)
-    lifted = _core.add_lifted(module, lifted)
+    entries = LIFTED.get(name, {})
+    served = {own for own, rule in entries.items() if _is_served(module, own, rule)}
+    members = {own: _lifted_name(module, own) for own in _names(module) if own not in served}
+    for own in members:
+        if _is_dispatched(original := vars(module)[own]):
+            _core.add_dispatcher(original, _known(original))
+    # Newer interpreters read modules past the class where it has no way of its own.
+    more = {"__getattr__": _missing} if sys.version_info >= (3, 12) else {}
+    lifted = type(plain)(plain.__name__, (plain,), {**members, **more})
+    if members:
+        lifted = _core.add_lifted(module, lifted)
     _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
         cls = getattr(module, owner.rpartition(".")[2], None)
         if cls is not None:  # private classes, and their methods, are not in every version
             _replace_methods(cls, METHODS[owner])
     _prepared[name] = lifted
+
+
+# Functions of NumPy's that convert; they are served where a gradient follows the argument.
+_CONVERTING = {"arange", "array", "asanyarray", "asarray"}
+
+
+def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
+    """Let a compiled function lead to its rule, wherever a program keeps it.
+
+    Says whether it needs no name on its module: those that make arrays give out other ones to a
+    program that asks there.
+    """
+    original = vars(module).get(name)
+    if not isinstance(original, BuiltinFunctionType):
+        return False
+    if module.__name__ == "numpy" and name in _CONVERTING:
+        _core.add_method(original, _unless_drawn(rule), "followed")
+    if module.__name__ not in {"math", "cmath"}:
+        return False
+    if rule in ALWAYS:
+        return _core.add_method(original, getattr(rule, "declining", rule), "always")
+    return _core.add_method(original, rule, "arrays")
 
 
 # The flag of classes whose methods cannot be set.
@@ -169,14 +196,17 @@ def _lifted_name(module: Any, name: str) -> Any:
         is_rule = rule is not None and not isinstance(original, type)
         foreign = original
         if is_rule:
-            foreign = StandIn(original, _unless_drawn(original, rule), False, False, "followed")
+            drawn = _unless_drawn(rule, original)
+            foreign = StandIn(original, drawn, False, False, "followed")
     return _core.LiftedName(name, original, known[1], foreign)
 
 
-def _unless_drawn(original: Any, rule: Any) -> Any:
+def _unless_drawn(rule: Any, original: Any = None) -> Any:
     @functools.wraps(rule)
     def convert(*args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs) if is_drawing() else rule(*args, **kwargs)
+        if not is_drawing():
+            return rule(*args, **kwargs)
+        return NotImplemented if original is None else original(*args, **kwargs)
 
     return convert
 
@@ -374,6 +404,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
         _prepare(module.__name__, module)
     else:
         setattr(lifted, name, _lifted_name(module, name))
+        _core.add_lifted(module, lifted)
 
 
 def lift_module(*modules: ModuleType) -> None:

@@ -10,12 +10,13 @@ import importlib.util
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._lift_items import of_items
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, is_array, refuse
 
@@ -153,29 +154,27 @@ def frexp(x: Any) -> Any:
     return x * 2.0**-exponent, exponent
 
 
-@lifts("math.fsum")
-def fsum(seq: Iterable[Any], /) -> Any:
+@of_items("math.fsum")
+def _fsum(seq: Any, /) -> Any:
     items = [_number(x, np.float64, "math.fsum") for x in seq]
-    math.fsum(map(_value, items))
-    return _core.number(_core.sum(_core.stack(items)), None) if items else 0.0
+    math.fsum([_seen(x) for x in items])
+    return _checked(_core.number(_core.sum(_core.stack(items)), None))
 
 
-@lifts("math.prod")
-def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
+@of_items("math.prod")
+def _prod(iterable: Any, /, *, start: Any = 1) -> Any:
     return functools.reduce(lambda x, y: x * y, iterable, start)
 
 
-@lifts("math.sumprod")
-def sumprod(p: Iterable[Any], q: Iterable[Any], /) -> Any:
-    p, q = list(p), list(q)
+@of_items("math.sumprod")
+def _sumprod(p: Any, q: Any, /) -> Any:
     if len(p) != len(q):
         raise ValueError("Inputs are not the same length")
     return sum(x * y for x, y in zip(p, q, strict=True))
 
 
-@lifts("math.dist")
-def dist(p: Iterable[Any], q: Iterable[Any], /) -> Any:
-    p, q = list(p), list(q)
+@of_items("math.dist")
+def _dist(p: Any, q: Any, /) -> Any:
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
     pairs = zip(p, q, strict=True)

@@ -55,7 +55,7 @@ def _holds(items: Any) -> bool:
     return bool(_core.involves((items,), {}))
 
 
-_core.add_method(vars(np.ndarray)["dot"], _dot, True, False)
-_core.add_method(vars(np.ndarray)["copy"], _copy, False, True)
+_core.add_method(vars(np.ndarray)["dot"], _dot, "arrays")
+_core.add_method(vars(np.ndarray)["copy"], _copy, "always")
 for _name in ("reduce", "accumulate", "reduceat", "outer"):
-    _core.add_method(vars(np.ufunc)[_name], _of_ufuncs(_name), False, False)
+    _core.add_method(vars(np.ufunc)[_name], _of_ufuncs(_name), "lists")

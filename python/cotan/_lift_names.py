@@ -13,7 +13,7 @@ import builtins
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from cotan import _core
@@ -22,6 +22,8 @@ from cotan._lift_reach import Namespace, apart
 
 # More names than these are not imported one by one.
 _MANY = 24
+# Modules of Python's own that make numbers of what they compute with: `x * Fraction(1, 3)`.
+_COMPUTING = {"fractions"}
 # So many namespaces that no module has are followed.
 _MOST = 16
 
@@ -69,7 +71,7 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> bool:
         return True
     _growing.clear()
     _growing.update(n for n in new if n != "__main__" and is_initializing(modules[n]))
-    apart = {*libraries, *sys.stdlib_module_names} - {"__main__"}
+    apart = {*libraries, *sys.stdlib_module_names} - {"__main__", *_COMPUTING}
 
     def is_own(name: str, module: ModuleType) -> bool:
         # A library may stand under another name, too.
@@ -144,7 +146,8 @@ def _runs_here(module: ModuleType) -> bool:
 
 def _is_installed(module: Any) -> bool:
     """Say whether a module is a package's: another one will not come in its place."""
-    file = getattr(module, "__file__", None)
+    # A module's own `__getattr__` is not asked, which may raise anything.
+    file = vars(module).get("__file__")
     return isinstance(file, str) and bool({"site-packages", "dist-packages"} & {*Path(file).parts})
 
 
@@ -171,6 +174,8 @@ def _classes(
 def _computes(value: Any, stand_in: Callable[[Any], Any]) -> bool:
     if isinstance(value, ModuleType):
         return vars(value).get("__name__") in ("math", "numpy")
+    if isinstance(value, BuiltinFunctionType) and value.__module__ in ("math", "cmath"):
+        return True
     return callable(value) and stand_in(value) is not None
 
 

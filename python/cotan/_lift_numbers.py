@@ -9,6 +9,7 @@ traced scalar instead, and `type(x)` the class that NumPy would have handed out.
 import builtins
 import dis
 import itertools
+import sys
 from collections.abc import Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -35,7 +36,12 @@ def _of_numpy(name: str) -> None:
             return scalar(*map(plain, args), **kwargs)
         return asarray(args[0], scalar)[()]
 
+    def kept(x: Any) -> Any:
+        frame = sys._getframe(1)
+        return rule(x) if _is_following(frame.f_globals) else NotImplemented
+
     NUMBERS.setdefault("numpy", {})[name] = rule
+    _core.add_number(scalar, kept)
 
 
 for _name in (
@@ -164,9 +170,12 @@ def _is_ours(value: Any) -> bool:
 
 def is_followed_call(frame: Any) -> bool:
     """Say whether a frame looks a name up for a call that may give a traced scalar."""
-    names = frame.f_globals
-    is_ours = id(names) in _unaware or names.get("__name__") in _followed
-    return is_ours and _is_called(frame)
+    return _is_following(frame.f_globals) and _is_called(frame)
+
+
+def _is_following(names: dict[str, Any]) -> bool:
+    """Say whether numbers stay traced that code with these names makes."""
+    return id(names) in _unaware or names.get("__name__") in _followed
 
 
 def _is_called(frame: Any) -> bool:

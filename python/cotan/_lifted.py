@@ -42,6 +42,7 @@ PROVIDERS = {
     "math": ["cotan._lift_math"],
     "cmath": ["cotan._lift_math"],
     "builtins": ["cotan._lift_numbers"],
+    "statistics": ["cotan._lift_statistics"],
     "numpy.polynomial": ["cotan._lift_polynomial"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],

@@ -282,11 +282,9 @@ def test_memory_is_not_handed_out(f):
 
 
 def test_functions_without_a_rule_are_refused_by_name():
-    def twice(x):
-        return 2 * x
-
-    with pytest.raises(TypeError, match="twice.* has no derivative rule"):
-        gradient(lambda x: np.frompyfunc(twice, 1, 1)(x), X)
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(TypeError, match="zetac.* has no derivative rule"):
+        gradient(lambda x: special.zetac(x), X)
 
 
 def test_keywords_that_a_ufunc_does_not_have():

@@ -2,6 +2,7 @@
 
 import cmath
 import collections
+import gc
 import importlib
 import inspect
 import math
@@ -49,7 +50,7 @@ def differences(f, x, step=1e-6):
 
 def test_names_are_lifted_while_recording_only():
     def f(x):
-        assert np.zeros is not BEFORE[0] and math.sin is not BEFORE[4]
+        assert np.zeros is not BEFORE[0] and np.r_ is not BEFORE[2]
         assert type(np.zeros(3)) is ct.Array and math.sin(0.5) == BEFORE[4](0.5)
         return x
 
@@ -217,22 +218,23 @@ def test_a_class_that_somebody_gave_a_module_stays():
         pass
 
     def give(x):
-        math.__class__ = Own
+        np.__class__ = Own
         return 2 * x
 
     try:
         assert ct.gradient(give, 3.0) == (2.0,)
-        assert type(math) is Own
+        assert type(np) is Own
         assert ct.gradient(lambda x: 2 * x, 3.0) == (2.0,)
-        assert type(math) is Own
+        assert type(np) is Own
     finally:
-        math.__class__ = types.ModuleType
+        np.__class__ = types.ModuleType
     assert ct.gradient(math.sin, 0.0) == (1.0,)
 
 
 def test_classes_of_modules_are_counted_as_the_interpreter_counts_them():
     lifted: list[type] = []
-    ct.gradient(lambda x: (lifted.append(type(math)), x)[1], 1.0)
+    ct.gradient(lambda x: (lifted.append(type(np)), x)[1], 1.0)
+    gc.collect()
     before = sys.getrefcount(lifted[0]), sys.getrefcount(types.ModuleType)
     for _ in range(100):
         ct.gradient(math.sin, 1.0)
@@ -305,7 +307,7 @@ def test_names_imported_before(out_of_reach):
         "from math import *\nfrom numpy import array, zeros\n"
         "def f(x):\n    y = zeros(2)\n    y[0] = sin(x)\n    return (y + array([x, 1.0]))[0]\n"
     )
-    message = r"zeros, sin, array: imported by name.*ct\.lift_module\(simulation\)"
+    message = r"zeros, array: imported by name.*ct\.lift_module\(simulation\)"
     with pytest.raises(TypeError, match=message):
         ct.gradient(out_of_reach(module.f), 3.0)
     before = module.f(3.0)

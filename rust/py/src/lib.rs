@@ -17,6 +17,7 @@ mod buffers;
 mod checkpoint;
 mod convert;
 mod detect;
+mod dispatcher_call;
 mod equation;
 mod error;
 mod exit;
@@ -26,6 +27,7 @@ mod flatten;
 mod fork;
 #[cfg(feature = "fft")]
 mod fourier;
+mod function_call;
 mod given;
 mod handle;
 mod hook;
@@ -37,6 +39,7 @@ mod make;
 mod method_call;
 mod module_class;
 mod natural;
+mod number_call;
 mod opaque;
 mod operators;
 mod ops;
@@ -125,6 +128,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::peek,
         session::is_preparing,
         session::meet,
+        session::num_met,
         index::index_update,
         index::index_add,
         index::fitted,
@@ -162,8 +166,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         fork::before_fork,
         fork::after_fork_in_parent,
         fork::after_fork_in_child,
+        dispatcher_call::add_dispatcher,
         lift::add_lifted,
         lift::add_method,
+        lift::add_number,
         lift::add_ufuncs,
         asking::forget_places,
         lift::set_imported,

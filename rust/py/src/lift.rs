@@ -16,14 +16,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+    PyBool, PyCFunction, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple,
+    PyType,
 };
 
 use crate::array::PyArray;
 use crate::asking::{Asking, who_asks};
+use crate::dispatcher_call;
 use crate::exit;
-use crate::method_call::Methods;
+use crate::function_call::Functions;
+use crate::method_call::{Asked, Methods};
 use crate::module_class::Module;
+use crate::number_call::Numbers;
 use crate::scalar::as_array;
 use crate::ufunc_call::Ufuncs;
 
@@ -41,6 +45,8 @@ struct State {
     programs: Vec<(Py<PyString>, Py<PyAny>)>,
     ufuncs: Ufuncs,
     methods: Methods,
+    functions: Functions,
+    numbers: Numbers,
 }
 
 /// A name that a module has imported from one that is lifted: `from numpy import zeros`.
@@ -75,6 +81,8 @@ static STATE: Mutex<State> = Mutex::new(State {
     programs: Vec::new(),
     ufuncs: Ufuncs::new(),
     methods: Methods::new(),
+    functions: Functions::new(),
+    numbers: Numbers::new(),
 });
 
 /// How many modules there were when it was last looked which can be lifted, and how many names in the
@@ -113,6 +121,8 @@ impl State {
         }
         self.ufuncs.set(lifted);
         self.methods.set(lifted);
+        self.functions.set(lifted);
+        self.numbers.set(lifted);
         Ok(())
     }
 }
@@ -245,20 +255,38 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
     Ok(())
 }
 
-/// Lets a rule compute a compiled method while something is recorded: where one of our arrays is in a list among
-/// the arguments, is one of them (`direct`), or `always`. It may give `NotImplemented` for NumPy's own way.
-/// False when the method is of another kind.
+/// Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a
+/// list among the arguments; where one is an argument (`"arrays"`), where a gradient follows one (`"followed"`), or
+/// `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
 #[pyfunction]
 pub fn add_method(
     py: Python<'_>,
-    descriptor: Bound<'_, PyAny>,
+    method: Bound<'_, PyAny>,
     rule: Py<PyAny>,
-    direct: bool,
-    always: bool,
+    asked: &str,
 ) -> PyResult<bool> {
+    let asked = match asked {
+        "lists" => Asked::Lists,
+        "arrays" => Asked::Arrays,
+        "followed" => Asked::Followed,
+        "always" => Asked::Always,
+        _ => return Err(PyValueError::new_err(format!("no such case: {asked}"))),
+    };
     let mut state = state(py);
     let lifted = state.recordings > 0;
-    state.methods.add(&descriptor, rule, direct, always, lifted)
+    if method.is_exact_instance_of::<PyCFunction>() {
+        return state.functions.add(&method, rule, asked, lifted);
+    }
+    state.methods.add(&method, rule, asked, lifted)
+}
+
+/// Lets a rule make numbers of what a gradient follows, in the place of a class, while something is recorded and
+/// wherever a program keeps the class. It may give `NotImplemented`. False when the class is of another kind.
+#[pyfunction]
+pub fn add_number(py: Python<'_>, class: Bound<'_, PyType>, rule: Py<PyAny>) -> bool {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    state.numbers.add(&class, rule, lifted)
 }
 
 /// Switches lifting on or off in this thread; says what it was before.
@@ -277,6 +305,12 @@ pub fn is_lifting() -> bool {
 #[pyfunction]
 pub fn involves(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
     any_array(args, Some(kwargs), &|_| Ok(true))
+}
+
+/// Whether a gradient follows an argument, or something in it.
+pub fn follows(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let test = |array: &PyArray| Ok(array.read()?.is_active());
+    in_items(std::iter::once(given.clone()), &test, 0)
 }
 
 /// As many levels of lists as an array of NumPy can have axes.
@@ -427,6 +461,7 @@ impl StandIn {
                 let original = self.original.bind(py);
                 if !all_simple(args)? {
                     // Something else may have an answer, too.
+                    dispatcher_call::pass(original);
                     return original.call(args, kwargs);
                 }
                 let types = PyTuple::empty(py).into_any();
@@ -434,6 +469,9 @@ impl StandIn {
                 let kwargs = kwargs.unwrap_or(&none);
                 return crate::ufunc::array_function(py, original, &types, args, kwargs);
             }
+        }
+        if self.dispatched && is_lifting() {
+            dispatcher_call::pass(self.original.bind(py));
         }
         let result = match self.original.bind(py).call(args, kwargs) {
             Err(error) if is_on => {

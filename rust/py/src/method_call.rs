@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyTupleMethods};
 
 use crate::array::PyArray;
-use crate::lift::{involves, is_lifting};
+use crate::lift::{follows, involves, is_lifting};
 
 type Fast = unsafe extern "C" fn(
     *mut PyObject,
@@ -52,10 +52,42 @@ struct Descriptor {
 struct Known {
     own: Fast,
     rule: Py<PyAny>,
-    /// Whether an array of ours counts as an argument itself, and not only in lists.
-    direct: bool,
-    /// Whether there is something to do without one, where a program asks.
-    always: bool,
+    asked: Asked,
+}
+
+/// When the rule of a method or a function is asked, besides for lists that hold arrays of ours.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Asked {
+    /// For nothing else.
+    Lists,
+    /// Where an array of ours is an argument itself.
+    Arrays,
+    /// Where a gradient follows an argument, and for no other lists: the way of libraries.
+    Followed,
+    /// Always.
+    Always,
+}
+
+impl Asked {
+    /// Whether the rule is asked for an argument.
+    pub fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if self == Asked::Always {
+            return Ok(true);
+        }
+        if self == Asked::Followed {
+            return follows(given);
+        }
+        if given.is_instance_of::<PyArray>() {
+            return Ok(self == Asked::Arrays);
+        }
+        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+            return involves(
+                &PyTuple::new(given.py(), [given])?,
+                &PyDict::new(given.py()),
+            );
+        }
+        Ok(false)
+    }
 }
 
 const MOST: usize = 8;
@@ -85,8 +117,7 @@ impl Methods {
         &mut self,
         descriptor: &Bound<'_, PyAny>,
         rule: Py<PyAny>,
-        direct: bool,
-        always: bool,
+        asked: Asked,
         lifted: bool,
     ) -> PyResult<bool> {
         let index = self.0.len();
@@ -112,8 +143,7 @@ impl Methods {
         let known = Known {
             own: function,
             rule,
-            direct,
-            always,
+            asked,
         };
         if KNOWN[index].set(known).is_err() {
             return Ok(false);
@@ -211,23 +241,14 @@ unsafe fn computed(
     let positional = usize::try_from(count).unwrap_or(0);
     // SAFETY: each is alive for the call, and a reference of ours is taken.
     let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
-    let meets = |given: &Bound<'_, PyAny>| {
-        if given.is_instance_of::<PyArray>() {
-            return Ok(known.direct);
-        }
-        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
-            return involves(&PyTuple::new(py, [given])?, &PyDict::new(py));
-        }
-        Ok(false)
-    };
     // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
     let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
         .map(Bound::cast_into)
         .transpose()?;
     let named = names.as_ref().map_or(0, PyTupleMethods::len);
-    let mut asked = known.always;
+    let mut asked = known.asked == Asked::Always;
     for i in 0..positional + named {
-        asked = asked || meets(&item(i))?;
+        asked = asked || known.asked.for_argument(&item(i))?;
     }
     if !asked {
         return Ok(None);

@@ -231,6 +231,15 @@ pub fn is_preparing() -> bool {
     is_on()
 }
 
+/// How often a plain array was met: so many references to it are the preparation's own.
+#[pyfunction]
+pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
+    NOTED.with_borrow(|noted| {
+        let arrays = noted.iter().flat_map(|n| &n.arrays);
+        arrays.filter(|(object, _)| object.is(x)).count()
+    })
+}
+
 /// Notes that a plain array was read by code outside of this module.
 #[pyfunction]
 pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -1,0 +1,185 @@
+//! Functions that NumPy dispatches, with lists of traced values: `reduce([x, y])` for a `reduce = np.mean` of before.
+//!
+//! NumPy asks arrays among the arguments of such a function what to do, not those in lists. On the module a
+//! stand-in is found; where a program keeps the function in a table or a default argument, the entry by which the
+//! interpreter calls it leads here, and, in a thread that records, from here to the same stand-in. The entry
+//! follows the head of the object, and is one for all of these functions, by which it is known.
+//!
+//! Unlike other entries, it stays: there are hundreds of these functions, and to write them all twice would
+//! cost each gradient a third of a microsecond. A call outside of recordings looks at one variable of its thread.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cotan::program::FastMap;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::lift::{involves, is_lifting};
+
+type Vectorcall = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// Set in the number of arguments when the caller lends a slot before them.
+const OFFSET: usize = 1 << (usize::BITS - 1);
+
+/// The beginning of a function that NumPy dispatches.
+#[repr(C)]
+struct Dispatcher {
+    head: PyObject,
+    entry: *mut c_void,
+    names: *mut PyObject,
+}
+
+/// NumPy's own entry, the same for all of them.
+static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
+
+/// What stands in for each, by address; with the function, which is kept alive.
+static STAND_INS: Mutex<Option<FastMap<usize, [Py<PyAny>; 2]>>> = Mutex::new(None);
+
+thread_local! {
+    /// The function whose next call in this thread is NumPy's, as its stand-in has looked at the arguments.
+    static PASSED: Cell<*mut PyObject> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Lets the next call of a function be NumPy's, in this thread.
+pub fn pass(function: &Bound<'_, PyAny>) {
+    PASSED.set(function.as_ptr());
+}
+
+/// Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments
+/// while something is recorded, wherever a program keeps the function. False when it is of another kind.
+#[pyfunction]
+pub fn add_dispatcher(function: &Bound<'_, PyAny>, stand_in: Py<PyAny>) -> PyResult<bool> {
+    let py = function.py();
+    let class = function.get_type();
+    let names: usize = class.getattr("__dictoffset__")?.extract()?;
+    if class.name()? != "_ArrayFunctionDispatcher"
+        || names != std::mem::offset_of!(Dispatcher, names)
+    {
+        return Ok(false);
+    }
+    // SAFETY: it is a function of NumPy's, of at least this size.
+    let found = unsafe { *entry(function.as_ptr()) };
+    if found.is_null() || found == call as *mut c_void {
+        return Ok(false);
+    }
+    // SAFETY: NumPy keeps a function of this signature there.
+    let own = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
+    if !ptr::fn_addr_eq(*ENTRY.get_or_init(|| own), own) {
+        return Ok(false);
+    }
+    let known = [stand_in, function.clone().unbind()];
+    let address = function.as_ptr() as usize;
+    stand_ins(py)
+        .get_or_insert_with(FastMap::default)
+        .insert(address, known);
+    // SAFETY: it is kept alive now, and the field is an aligned pointer. Threads that read it meanwhile, where
+    // they run in parallel, find one entry or the other, and either may be called.
+    unsafe { AtomicPtr::from_ptr(entry(function.as_ptr())) }
+        .store(call as *mut c_void, Ordering::Release);
+    Ok(true)
+}
+
+fn stand_ins(py: Python<'_>) -> MutexGuard<'static, Option<FastMap<usize, [Py<PyAny>; 2]>>> {
+    STAND_INS
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a function keeps its entry.
+fn entry(function: *mut PyObject) -> *mut *mut c_void {
+    // SAFETY: it is one of NumPy's; no reference to it is made.
+    unsafe { &raw mut (*function.cast::<Dispatcher>()).entry }
+}
+
+/// What the interpreter calls in the place of NumPy's own entry.
+unsafe extern "C" fn call(
+    function: *mut PyObject,
+    args: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let Some(own) = ENTRY.get() else {
+        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    };
+    if is_lifting() && PASSED.replace(ptr::null_mut()) != function {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+            unsafe { computed(function, args, count & !OFFSET, names) }
+        }));
+        let error = match outcome {
+            Ok(Ok(Some(result))) => return result.into_ptr(),
+            Ok(Ok(None)) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(PyRuntimeError::new_err(
+                "a function failed in cotan; please report it",
+            )),
+        };
+        if let Some(error) = error {
+            // SAFETY: as above.
+            error.restore(unsafe { Python::assume_attached() });
+            return ptr::null_mut();
+        }
+    }
+    // SAFETY: as we were called ourselves.
+    unsafe { own(function, args, count, names) }
+}
+
+/// What the stand-in computes, if arrays of ours are in a list among the arguments.
+///
+/// # Safety
+///
+/// The thread is attached, and the arguments are those of a call of this kind.
+unsafe fn computed(
+    function: *mut PyObject,
+    args: *const *mut PyObject,
+    positional: usize,
+    names: *mut PyObject,
+) -> PyResult<Option<Py<PyAny>>> {
+    // SAFETY: says the caller.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
+    let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
+        .map(Bound::cast_into)
+        .transpose()?;
+    let all = positional + names.as_ref().map_or(0, PyTupleMethods::len);
+    // SAFETY: each is alive for the call.
+    let is_list = |i: usize| unsafe {
+        let arg = *args.add(i);
+        ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0
+    };
+    // SAFETY: as above, and a reference of ours is taken.
+    let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
+    let lists: Vec<_> = (0..all).filter(|&i| is_list(i)).map(item).collect();
+    if lists.is_empty() || !involves(&PyTuple::new(py, lists)?, &PyDict::new(py))? {
+        return Ok(None);
+    }
+    let find = |s: &FastMap<usize, [Py<PyAny>; 2]>| {
+        let known = s.get(&(function as usize));
+        known.map(|[stand_in, _]| stand_in.clone_ref(py))
+    };
+    // It is called without the lock.
+    let found = stand_ins(py).as_ref().and_then(find);
+    let Some(stand_in) = found else {
+        return Ok(None);
+    };
+    let kwargs = PyDict::new(py);
+    for (i, name) in names.iter().flatten().enumerate() {
+        kwargs.set_item(name, item(positional + i))?;
+    }
+    let args = PyTuple::new(py, (0..positional).map(item).collect::<Vec<_>>())?;
+    stand_in.call(py, args, Some(&kwargs)).map(Some)
+}

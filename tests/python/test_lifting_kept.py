@@ -1,0 +1,278 @@
+"""Functions that a program keeps: in tables, default arguments, closures, attributes, partials."""
+
+import cmath
+import dataclasses
+import fractions
+import functools
+import gc
+import inspect
+import itertools
+import math
+import operator
+import os
+import statistics
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+X = np.array([0.7, 1.3, 0.4])
+
+OPS = {"sin": math.sin, "pow": math.pow, "log": math.log, "fsum": math.fsum, "exp": cmath.exp}
+NUMPY = {name: getattr(np, name) for name in ("asarray", "array", "mean", "stack", "where", "dot")}
+NORM = np.linalg.norm
+SQUARED = functools.partial(math.pow, 2.0)
+SINES = np.frompyfunc(math.sin, 1, 1)
+
+
+class Acts:
+    act = math.tanh
+    acts = (math.cos, math.erf)
+
+    def __init__(self, reduce=np.sum, f=math.sqrt):
+        self.reduce, self.f = reduce, f
+
+    def __call__(self, xs):
+        return self.reduce([self.f(x) for x in xs])
+
+
+@dataclasses.dataclass
+class Kept:
+    f: object = math.exp
+
+
+def defaults(x, f=math.atan, *, g=math.expm1):
+    return f(x) * g(x)
+
+
+def closed(f):
+    return lambda x: f(x) * x
+
+
+CLOSED = closed(math.log1p)
+
+PROGRAMS = {
+    "table": lambda x: OPS["sin"](x[0]) + OPS["pow"](x[1], 2) + OPS["log"](x[2], 3),
+    "keywords are none": lambda x: OPS["log"](x[2]),
+    "complex": lambda x: abs(OPS["exp"](1j * x[0]) + x[1]),
+    "default": lambda x: defaults(x[0]) + defaults(x[1], math.sin, g=math.cos),
+    "closure": lambda x: CLOSED(x[0]) + closed(math.acosh)(x[1]),
+    "class": lambda x: Acts.act(x[0]) + Acts.acts[0](x[1]) * Acts.acts[1](x[2]),
+    "object": lambda x: Acts()(x) + Acts(math.fsum, math.sin)(x) + Kept().f(x[0]),
+    "partial": lambda x: SQUARED(x[0]) + functools.partial(math.atan2, 1.0)(x[1]),
+    "map": lambda x: sum(map(OPS["sin"], x)) + sum(itertools.starmap(math.hypot, [x])),
+    "reduce": lambda x: functools.reduce(math.hypot, x),
+    "generators": lambda x: OPS["fsum"](v * v for v in x) + math.prod((v for v in x), start=2.0),
+    "dist": lambda x: math.dist((v for v in x), iter([3.0, 3.0, 3.0])),
+    "mean of a list": lambda x: NUMPY["mean"]([x[0], x[1] ** 2]) + NORM([x[0], x[2]]),
+    "lists": lambda x: NUMPY["where"]([True, False], [x[0], 1.0], list(x[1:])).sum(),
+    "array": lambda x: NUMPY["asarray"]([x[0], 2.0])[0] * NUMPY["array"](x, float)[1],
+    "array of a gradient's": lambda x: NUMPY["stack"]([x, NUMPY["asarray"](x)]).sum(),
+    "product": lambda x: NUMPY["dot"]([x[0], 2.0], [x[1], x[2]]),
+    "ufunc of Python": lambda x: SINES(x).sum() + SINES(x[0]),
+    "fractions": lambda x: x[0] * fractions.Fraction(1, 3) + fractions.Fraction(1, 2) * x[1],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions_that_are_kept(name):
+    f = PROGRAMS[name]
+    value, (slope,) = ct.value_and_gradient(f, X)
+    assert value == pytest.approx(float(f(X)), rel=1e-14)
+    steps = 1e-6 * np.eye(3)
+    expected = [(f(X + step) - f(X - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(slope, np.array(expected, float), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["table", "object", "generators", "mean of a list", "array"])
+def test_prepared(name):
+    f = PROGRAMS[name]
+    g = ct.prepare(f, X)
+    for factor in (1.0, 1.1):
+        np.testing.assert_allclose(g(factor * X)[0], ct.gradient(f, factor * X)[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mean", "geometric_mean", "harmonic_mean", "variance", "stdev", "pvariance", "pstdev"),
+        *("median", "median_low"),
+    ],
+)
+def test_statistics(name):
+    f = lambda data: getattr(statistics, name)(data)
+    value, (slope,) = ct.value_and_gradient(lambda x: f(v for v in x), X)
+    assert value == pytest.approx(f(list(X)), rel=1e-14)
+    expected = [(f(list(X + s)) - f(list(X - s))) / 2e-6 for s in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(slope, expected, rtol=1e-7, atol=1e-9)
+    kept = []
+    assert ct.gradient(lambda x: (kept.append(f([1, 2, 4])), x)[1], 1.0) == (1.0,)
+    assert kept == [f([1, 2, 4])] and type(kept[0]) is type(f([1, 2, 4]))
+
+
+def test_statistics_refuses_what_it_refuses():
+    with pytest.raises(statistics.StatisticsError, match="two data points"):
+        ct.gradient(lambda x: statistics.stdev([x]), 1.0)
+    with pytest.raises(statistics.StatisticsError, match="does not match data size"):
+        ct.gradient(lambda x: statistics.harmonic_mean([x, x], weights=[1.0]), 1.0)
+
+
+def test_a_function_stays_what_it_is():
+    before = {
+        f: (hash(f), f.__name__, f.__doc__, repr(f)) for f in (math.sin, math.log, np.asarray)
+    }
+    names = {math.sin: "sin", math.log: "log", np.mean: "mean"}
+
+    def f(x):
+        assert all((hash(f), f.__name__, f.__doc__, repr(f)) == was for f, was in before.items())
+        assert names[math.sin] == names[OPS["sin"]] == "sin" and math.sin is OPS["sin"]
+        assert names[math.log] == "log" and math.sin == OPS["sin"] != math.cos
+        assert inspect.signature(math.sin) == inspect.signature(math.cos)
+        assert math.sin.__module__ == "math" and math.sin.__self__ is math
+        with pytest.raises(TypeError, match="exactly one argument"):
+            math.sin()
+        with pytest.raises(TypeError, match="no keyword arguments"):
+            math.sin(x=1.0)
+        with pytest.raises(TypeError):
+            math.log()
+        return math.sin(x) + math.log(x)
+
+    assert ct.gradient(f, 1.0)[0] == pytest.approx(math.cos(1.0) + 1.0)
+
+
+def test_plain_numbers_are_computed_as_ever():
+    def f(x):
+        for _ in range(100):  # so often that the interpreter takes its shorter ways
+            assert math.sin(0.5) == 0.479425538604203 and math.log(9.0, 3) == 2.0
+            assert math.hypot(3.0, 4.0) == 5.0 and math.isclose(1.0, 1.0 + 1e-12, rel_tol=1e-9)
+            assert math.prod([2, 3], start=4) == 24 and type(math.prod([2, 3])) is int
+            assert math.fsum([0.1] * 10) == 1.0 and math.fsum(v for v in (0.1,) * 10) == 1.0
+            assert math.gcd(12, 18) == 6 and math.floor(2.5) == 2
+            assert type(NUMPY["asarray"]([1.0])) is np.ndarray
+        return x
+
+    assert ct.gradient(f, 1.0) == (1.0,)
+
+
+def loop(sin, x):
+    total = 0.0
+    for _ in range(300):
+        total = sin(x) + 0.0 * total
+    return total
+
+
+def test_code_that_ran_often_before_sees_traced_values_and_back():
+    for _ in range(3):
+        assert loop(math.sin, 0.5) == math.sin(0.5)
+        assert ct.gradient(lambda x: loop(OPS["sin"], x), 0.5)[0] == pytest.approx(math.cos(0.5))
+
+
+def test_outside_of_recordings_they_are_the_originals():
+    kept = []
+    ct.gradient(lambda x: (kept.append(x), x)[1], 1.0)
+    with pytest.raises(TypeError, match="float"), ct.lifting(False):
+        ct.gradient(lambda x: OPS["sin"](x), 1.0)
+    assert OPS["sin"](np.float64(0.5)) == np.sin(0.5)
+    assert NUMPY["mean"]([1.0, 2.0]) == 1.5
+
+
+def test_other_threads_compute_meanwhile():
+    stop, errors = threading.Event(), []
+
+    def compute():
+        while not stop.is_set():
+            if OPS["sin"](0.5) != 0.479425538604203 or NUMPY["mean"]([1.0, 3.0]) != 2.0:
+                errors.append("wrong")
+
+    threads = [threading.Thread(target=compute) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(300):
+            assert ct.gradient(lambda x: OPS["sin"](x), 0.0) == (1.0,)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_has_the_originals():
+    def f(x):
+        child = os.fork()
+        if child == 0:
+            ok = abs(ct.gradient(OPS["sin"], 0.5)[0] - math.cos(0.5)) < 1e-15
+            os._exit(0 if ok and OPS["sin"](0.5) == 0.479425538604203 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        return OPS["sin"](x)
+
+    assert ct.gradient(f, 0.0) == (1.0,)
+
+
+def test_nothing_is_leaked():
+    def f(x):
+        return OPS["sin"](x) + OPS["log"](x + 2.0) + NUMPY["mean"]([x, x]) + OPS["fsum"]([x, x])
+
+    ct.gradient(f, 0.5)
+    gc.collect()
+    before = [sys.getrefcount(o) for o in (math.sin, math.log, np.mean, math)]
+    for _ in range(200):
+        ct.gradient(f, 0.5)
+    gc.collect()
+    after = [sys.getrefcount(o) for o in (math.sin, math.log, np.mean, math)]
+    assert all(abs(a - b) < 10 for a, b in zip(after, before, strict=True))
+
+
+def module_of(code):
+    module = types.ModuleType("unaware_program")
+    sys.modules[module.__name__] = module
+    exec(code, vars(module))
+    return module
+
+
+@pytest.fixture
+def program():
+    yield module_of(
+        "import numpy as np\n"
+        "DTYPE = np.float64\n"
+        "class Solver:\n"
+        "    dtype = np.float64\n"
+        "    def run(self, x):\n"
+        "        return self.dtype(x[0]) ** 2 + np.asarray(x, self.dtype).sum()\n"
+        "def f(x, kind=np.float64):\n"
+        "    made = np.zeros(2, DTYPE)\n"
+        "    assert made.dtype == DTYPE and DTYPE(2.0) == 2.0 and type(DTYPE(2)) is np.float64\n"
+        "    assert isinstance(DTYPE(1.0), DTYPE)\n"
+        "    return DTYPE(x[0]) * kind(x)[1] + Solver().run(x) + np.float64(x[2])\n"
+    )
+    del sys.modules["unaware_program"]
+
+
+def test_classes_of_numbers_that_are_kept(program):
+    value, (slope,) = ct.value_and_gradient(program.f, X)
+    assert value == pytest.approx(program.f(X), rel=1e-14)
+    np.testing.assert_allclose(slope, [X[1] + 2 * X[0] + 1, X[0] + 1, 2.0], rtol=1e-14)
+
+
+def test_classes_of_numbers_are_refused_where_cotan_is_known():
+    dtype = np.float64
+    with pytest.raises(TypeError, match="drop the gradient"):
+        ct.gradient(lambda x: dtype(x[0]), X)
+    assert isinstance(operator.mul(dtype(2.0), 3.0), np.float64)
+
+
+def test_classes_that_are_derived_meanwhile():
+    made = []
+
+    def f(x):
+        made.append(type("Own", (np.float64,), {}))
+        return x
+
+    ct.gradient(f, 1.0)
+    assert made[0](1.5) + 1 == 2.5 and type(made[0](1.5)) is made[0]
+    assert ct.gradient(lambda x: x * made[0](2.0), 1.0) == (2.0,)
