@@ -2,8 +2,7 @@
 
 The memory of an ndarray cannot hold what is traced. But an operator in place binds its result to
 the name (`x`, `self.x`, `xs[i]`) that it was read from, so where nobody else refers to the array,
-nobody can tell whether its memory was written to: the name gets an array of ours instead. A
-function that is being prepared keeps the arrays that it met, so there it is refused.
+nobody can tell whether its memory was written to: the name gets an array of ours instead.
 """
 
 import functools
@@ -38,7 +37,8 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
         and target.flags.owndata
         and target.flags.writeable
         and _is_operator()
-        and sys.getrefcount(target) <= _usual_count()
+        # A function that is being prepared keeps the arrays that it met.
+        and sys.getrefcount(target) - _core.num_met(target) <= _usual_count()
     )
 
 

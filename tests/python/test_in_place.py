@@ -171,13 +171,12 @@ def test_what_others_see_is_refused(f):
         ct.gradient(f, X)
 
 
-def test_a_prepared_function_keeps_the_arrays_that_it_met():
-    for f in (of_a_copy, of_a_copy_by_name):
-        prepared = ct.prepare(f, X)
-        for x in (X, X + 0.5):
-            np.testing.assert_allclose(prepared(x)[0], slopes(of_a_copy, x), rtol=1e-6)
-    with pytest.raises(TypeError, match=r"make it by np\.array\(c\)"):
-        ct.prepare(of_what_was_met, X)
+@pytest.mark.parametrize("name", ["of_a_copy", "of_a_copy_by_name", "of_what_was_met"])
+def test_a_prepared_function_keeps_the_arrays_that_it_met(name):
+    f = globals()[name]
+    prepared = ct.prepare(f, X)
+    for x in (X, X + 0.5):
+        np.testing.assert_allclose(prepared(x)[0], slopes(f, x), rtol=1e-6)
 
 
 def of_a_copy_by_name(x):
@@ -236,3 +235,30 @@ def test_a_replay_looks_at_the_memory_of_its_arguments_too():
         with pytest.raises(ValueError, match="shares memory with another argument"):
             g(x, x)
     np.testing.assert_array_equal(a, np.concatenate([X, X]))
+
+
+def test_an_operator_in_place_on_a_plain_array_in_a_prepared_function():
+    weights = np.array([1.0, 2.0])
+
+    def f(x):
+        y = np.arctan(weights)
+        y /= x
+        y *= x[0]
+        y += np.cos(weights) * x
+        return np.sum(y * y)
+
+    x = np.array([1.5, 0.5])
+    g = ct.prepare(f, x)
+    for factor in (1.0, 2.0):
+        np.testing.assert_array_equal(g(factor * x)[0], ct.gradient(f, factor * x)[0])
+    weights[0] = 3.0
+    np.testing.assert_array_equal(g(x)[0], ct.gradient(f, x)[0])
+
+    def with_another(x):
+        y = np.arctan(weights)
+        other = y
+        y /= x
+        return np.sum(other)
+
+    with pytest.raises(TypeError, match="other references"):
+        ct.prepare(with_another, x)
