@@ -1,5 +1,6 @@
 """What the code of a function depends on besides its arguments: what a replay has to watch."""
 
+import builtins
 import functools
 import operator
 import pickle
@@ -33,6 +34,10 @@ _WITHOUT_PARTS = (
     *(float, int, str, bool, complex, bytes, type(None), np.generic),
     BuiltinFunctionType,
 )
+# Of such kinds are the attributes that a program sets on a library's module.
+_VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple)
+# Builtin names that get a meaning of ours in modules, while something is recorded.
+_FOLLOWING = {"complex", "float", "type"}
 _CONTAINERS = (set, frozenset, deque, array, bytearray)
 # By these, code reaches attributes whose names it does not say.
 _BY_ANY_NAME = {
@@ -61,11 +66,15 @@ def _is_library(name: Any) -> bool:
 @functools.cache
 def _is_installed(name: str) -> bool:
     """Say whether a module is of an installed package, whose own state is its own affair."""
-    top = sys.modules.get(name.partition(".")[0])
-    places = [getattr(top, "__file__", None) or "", *map(str, getattr(top, "__path__", ()))]
+    top = getattr(sys.modules.get(name.partition(".")[0]), "__dict__", {})
+    places = [top.get("__file__") or "", *map(str, top.get("__path__", ()))]
     return _is_library(name) or any(
         f"{kind}-packages" in p for p in places for kind in ("site", "dist")
     )
+
+
+def _home(value: Any) -> Any:
+    return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
 class _Seen:
@@ -138,14 +147,14 @@ class _Search:
         elif isinstance(value, type):
             if not _is_installed(value.__module__):
                 self._members(value, _with_methods(value, names | _OF_MAKING))
+                self._metaclass(value, names)
         elif not self._reference(value, names):
             self._object(value, names)
 
     def _reference(self, value: Any, names: frozenset[str]) -> bool:
         """Note what has a state of its own, or stands for something else."""
         if isinstance(value, ModuleType):
-            if not _is_library(value.__name__):
-                self._attributes(vars(value), names - _BY_ANY_NAME)
+            self._module(value, names)
         elif isinstance(value, ContextVar):
             self._note_value(f"the ContextVar {value.name}", lambda: value.get(None))
             self._add(value.get(None), names)
@@ -161,6 +170,28 @@ class _Search:
         else:
             return False
         return True
+
+    def _module(self, module: ModuleType, names: frozenset[str]) -> None:
+        members = vars(module)
+        if not _is_library(module.__name__):
+            self._attributes(members, names - _BY_ANY_NAME)
+            # It gives what the module has not got.
+            self._add(members.get("__getattr__"), names)
+            return
+        # What a program has put there; what a library has itself is taken for constant.
+        for name in sorted(names & members.keys()):
+            value = members[name]
+            if isinstance(value, ModuleType):
+                self._add(value, names)
+            elif isinstance(value, (*_VALUES, FunctionType)) and not _is_library(_home(value)):
+                self._note(members, name, value)
+                self._add(value, names)
+
+    def _metaclass(self, cls: type, names: frozenset[str]) -> None:
+        """Note what code finds on the class of a class, and what that does when it is asked."""
+        kind: type = type(cls)
+        if not _is_installed(kind.__module__):
+            self._members(kind, _with_methods(kind, names))
 
     def _array(self, value: Any, names: frozenset[str]) -> None:
         if value.dtype == object:
@@ -180,6 +211,9 @@ class _Search:
         names = _with_methods(cls, names)
         members = getattr(value, "__dict__", None)
         self._attributes(members, names)
+        is_watched_whole = isinstance(value, (dict, np.ndarray))
+        if type(members) is dict and not is_watched_whole and not _is_installed(cls.__module__):
+            self._note(value, "__class__", value.__class__)
         self._members(value, names)
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
@@ -195,7 +229,7 @@ class _Search:
 
     def _called(self, value: Any, names: frozenset[str]) -> None:
         if isinstance(value, functools.partial):
-            for part in (value.func, *value.args, *value.keywords.values()):
+            for part in (value.func, *value.args, value.keywords):
                 self._add(part, names)
         elif isinstance(value, MethodType):
             self._add(value.__func__, names)
@@ -274,6 +308,7 @@ class _Search:
             self._add(value, names)
         if not _is_installed(str(members.get("__name__"))):
             self._imports(function, names)
+            self._builtins(function, names)
         for value in function.__defaults__ or ():
             self._add(value, names)
         self._note(function, "__defaults__", function.__defaults__)
@@ -282,6 +317,13 @@ class _Search:
         self._note(function, "__code__", function.__code__)
         # Attributes of the function itself, which it finds by its name.
         self._attributes(function.__dict__, names & function.__dict__.keys())
+
+    def _builtins(self, function: FunctionType, names: frozenset[str]) -> None:
+        """Note the builtin functions that code calls, which a name of its module may hide later."""
+        known, members = vars(builtins), function.__globals__
+        for name in sorted((names & known.keys()) - members.keys() - _FOLLOWING):
+            self._note(members, name, None)
+            self._note(known, name, known[name])
 
     def _imports(self, function: Any, names: frozenset[str]) -> None:
         """Note the modules that code imports when it runs, and the environment."""

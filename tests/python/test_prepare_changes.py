@@ -1,7 +1,9 @@
 """Prepared functions: changes around them are noticed, and rows are where they were."""
 
+import builtins
 import ctypes
 import functools
+import math
 import operator
 import os
 import sys
@@ -141,6 +143,37 @@ def imports(x):
     return x * cotan_settings.factor
 
 
+class Meta(type):
+    """What classes find on their class, and what that does when they are called or indexed."""
+
+    shared = 1.0
+
+    def __getattr__(cls, name):
+        if name == "late":
+            return FACTOR[0]
+        raise AttributeError(name)
+
+    def __getitem__(cls, key):
+        return FACTOR[0]
+
+    def __call__(cls):
+        made = super().__call__()
+        made.factor = FACTOR[0]
+        return made
+
+
+class Made(metaclass=Meta):
+    pass
+
+
+class Five:
+    factor = 5.0
+
+
+def powered(x):
+    return pow(x, 1)
+
+
 calls = Calls()
 setting = ContextVar("setting", default=1.0)
 by_name = operator.attrgetter("factor")
@@ -166,6 +199,11 @@ def more_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("COTAN_FACTOR", "1")
     replaced.__code__ = (lambda x: x).__code__
     setting.set(1.0)
+    monkeypatch.setattr(np, "cotan_factor", 1.0, raising=False)
+    monkeypatch.setattr(math, "cotan_factor", [1.0], raising=False)
+    monkeypatch.setattr(Meta, "shared", 1.0)
+    partly, state, lazy = functools.partial(with_keyword, factor=1.0), Plain(), {"late": 1.0}
+    module.__getattr__ = lambda name: lazy[name]
     long = [[float(i)] for i in range(3000)]
     long[2500][0] = 1.0
 
@@ -227,6 +265,29 @@ def more_changes(tmp_path, monkeypatch):
         "strings": (lambda x: x * float(strings[0]), put(strings, 0, "5")),
         "objects": (lambda x: x * boxes[0], put(boxes)),
         "small integers": (lambda x: x * int(small[0]), put(small, 0, 5)),
+        "set on a library": (lambda x: x * np.cotan_factor, five(np, "cotan_factor")),
+        "list on a library": (lambda x: x * math.cotan_factor[0], put(math.cotan_factor)),
+        "metaclass": (lambda x: x * Made.shared, five(Meta, "shared")),
+        "__getattr__ of a metaclass": (lambda x: x * Made.late, put(FACTOR)),
+        "__getitem__ of a metaclass": (lambda x: x * Made["a"], put(FACTOR)),
+        "__call__ of a metaclass": (lambda x: x * Made().factor, put(FACTOR)),
+        "class of an object": (
+            lambda x: x * state.factor,
+            lambda: setattr(state, "__class__", Five),
+        ),
+        "name that hides a builtin": (
+            powered,
+            lambda: monkeypatch.setitem(globals(), "pow", lambda x, _: 5 * x),
+        ),
+        "builtin": (
+            lambda x: abs(x),
+            lambda: monkeypatch.setattr(builtins, "abs", lambda x: 5 * x),
+        ),
+        "__getattr__ of a module": (lambda x: x * module.late, put(lazy, "late")),
+        "keyword of a partial function": (
+            lambda x: partly(x),
+            put(partly.keywords, "factor"),
+        ),
     }
 
 
@@ -236,7 +297,9 @@ attribute of a dict; object in a kind of list; object in a deque; object in a se
 the last of many lists; mapping proxy; UserDict; weak reference; number of C; memoryview;
 ContextVar; environment; environment by getenv; module that is imported inside; cached function;
 function by class; another function by class; default of a keyword; code that is reloaded; memmap;
-records; strings; objects; small integers"""
+records; strings; objects; small integers; set on a library; list on a library; metaclass;
+__getattr__ of a metaclass; __getitem__ of a metaclass; __call__ of a metaclass; class of an object;
+name that hides a builtin; builtin; __getattr__ of a module; keyword of a partial function"""
 
 
 @pytest.mark.parametrize("name", [name.strip() for name in MORE.split(";")])
