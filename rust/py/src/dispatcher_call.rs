@@ -50,13 +50,18 @@ static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
 static STAND_INS: Mutex<Option<FastMap<usize, [Py<PyAny>; 2]>>> = Mutex::new(None);
 
 thread_local! {
-    /// The function whose next call in this thread is NumPy's, as its stand-in has looked at the arguments.
+    /// The function whose next call in this thread is its own, as its stand-in has looked at the arguments.
     static PASSED: Cell<*mut PyObject> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Lets the next call of a function be NumPy's, in this thread.
+/// Lets the next call of a function be its own, in this thread.
 pub fn pass(function: &Bound<'_, PyAny>) {
     PASSED.set(function.as_ptr());
+}
+
+/// Whether that was said of the function that is called now.
+pub fn is_passed(function: *mut PyObject) -> bool {
+    PASSED.replace(ptr::null_mut()) == function
 }
 
 /// Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments
@@ -115,7 +120,7 @@ unsafe extern "C" fn call(
     let Some(own) = ENTRY.get() else {
         return ptr::null_mut(); // Not reached: it is set before this function is put in place.
     };
-    if is_lifting() && PASSED.replace(ptr::null_mut()) != function {
+    if is_lifting() && !is_passed(function) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
             unsafe { computed(function, args, count & !OFFSET, names) }

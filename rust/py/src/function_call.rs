@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use smallvec::SmallVec;
 
+use crate::dispatcher_call::is_passed;
 use crate::lift::is_lifting;
 use crate::method_call::Asked;
 
@@ -195,6 +196,7 @@ unsafe extern "C" fn call(
     let ours = unsafe { ((*held).flags & MARK != 0).then(|| &*held.cast::<Ours>()) };
     if let Some(ours) = ours
         && is_lifting()
+        && !is_passed(function)
     {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the interpreter called us, so this thread is attached, with these arguments.

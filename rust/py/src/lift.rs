@@ -470,7 +470,7 @@ impl StandIn {
                 return crate::ufunc::array_function(py, original, &types, args, kwargs);
             }
         }
-        if self.dispatched && is_lifting() {
+        if is_lifting() {
             dispatcher_call::pass(self.original.bind(py));
         }
         let result = match self.original.bind(py).call(args, kwargs) {
