@@ -40,6 +40,8 @@ FOREIGN = frozenset(
 _prepared: dict[str, type[ModuleType]] = {}
 # What stands in for a function, by the function's identity; with the function, to keep it alive.
 _stand_ins: dict[int, tuple[Any, Any]] = {}
+# Functions, by identity, that lead to what stands in for them wherever a program keeps them.
+_everywhere: set[int] = set()
 
 
 # The lock that is held while modules are made ready. It is not waited for by who imports a module,
@@ -108,8 +110,9 @@ def _prepare(name: str, module: Any) -> None:
     served = {own for own, rule in entries.items() if _is_served(module, own, rule)}
     members = {own: _lifted_name(module, own) for own in _names(module) if own not in served}
     for own in members:
-        if _is_dispatched(original := vars(module)[own]):
-            _core.add_dispatcher(original, _known(original))
+        original = vars(module)[own]
+        if _is_dispatched(original) and _core.add_dispatcher(original, _known(original)):
+            _everywhere.add(id(original))
     # Newer interpreters read modules past the class where it has no way of its own.
     more = {"__getattr__": _missing} if sys.version_info >= (3, 12) else {}
     lifted = type(plain)(plain.__name__, (plain,), {**members, **more})
@@ -136,8 +139,9 @@ def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
     original = vars(module).get(name)
     if not isinstance(original, BuiltinFunctionType):
         return False
-    if module.__name__ == "numpy" and name in _CONVERTING:
-        _core.add_method(original, _unless_drawn(rule), "followed")
+    converts = module.__name__ == "numpy" and name in _CONVERTING
+    if converts and _core.add_method(original, _unless_drawn(rule), "followed"):
+        _everywhere.add(id(original))
     if module.__name__ not in {"math", "cmath"}:
         return False
     if rule in ALWAYS:
@@ -575,4 +579,5 @@ def _home(function: Any) -> tuple[str, str]:
 
 
 def _is_original(value: Any) -> bool:
-    return _known(value) is not None
+    """Say whether something stands in for a value where a module is asked, and only there."""
+    return _known(value) is not None and id(value) not in _everywhere

@@ -83,6 +83,7 @@ def fix(x: Any, out: Any = None) -> Any:
 
 @implements(np.i0)
 def i0(x: Any) -> Any:
+    x = _core.asarray(x)
     if x.dtype.kind != "f":
         if x.dtype.kind == "c":
             raise TypeError("i0 not supported for complex values")
@@ -260,7 +261,8 @@ _unique("unique_values", **_EACH)
 
 @implements(np.einsum_path)
 def einsum_path(subscripts: Any, *operands: Any, **kwargs: Any) -> Any:
-    shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in operands)
+    arrays = (_core.asarray(o) if _core.involves((o,), {}) else o for o in operands)
+    shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
     return np.einsum_path(subscripts, *shapes, **kwargs)
 
 
@@ -278,10 +280,10 @@ _of_values(
     np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"),
     np.linalg.matrix_rank,
 )  # fmt: skip
-# One truth value, or a text: control flow of whoever asks.
+# One truth value, a text or a file: control flow of whoever asks.
 _of_values(
     looked_at, np.allclose, np.array_equal, np.array_equiv, np.array_repr, np.array_str,
-    np.array2string, np.min_scalar_type,
+    np.array2string, np.min_scalar_type, np.save, np.savez, np.savez_compressed, np.savetxt,
 )  # fmt: skip
 
 

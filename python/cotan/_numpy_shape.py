@@ -42,7 +42,7 @@ def size(a: Any, axis: Any = None) -> int:
 def _stand_in(x: Any) -> Any:
     """Give something plain that promotes like an array of ours."""
     if not is_array(x):
-        return x
+        return plain(x)
     if x._rank == "number":
         return x.dtype.type(0).item()
     return x.dtype
@@ -106,6 +106,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
+    x = _core.asarray(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: needs two axes or more, not {x.ndim}")
     return swapaxes(x, -1, -2)
@@ -113,10 +114,11 @@ def matrix_transpose(x: Any, /) -> Any:
 
 @implements(np.swapaxes)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    order = list(range(a.ndim))
-    i, j = normalize_axis_index(axis1, a.ndim), normalize_axis_index(axis2, a.ndim)
+    x = _core.asarray(a)
+    order = list(range(x.ndim))
+    i, j = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
     order[i], order[j] = order[j], order[i]
-    return _core.transpose(a, order)
+    return _core.transpose(x, order)
 
 
 @implements(np.moveaxis)
@@ -255,11 +257,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 def _like(make: Callable[..., Any]) -> Callable[..., Any]:
-    def function(a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True,
+    def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
                  shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
         del order, subok, device
-        wanted = a.shape if shape is None else shape
-        return _core.array(make(wanted, dtype=a.dtype if dtype is None else dtype))
+        like = host_asarray(a)
+        wanted = like.shape if shape is None else shape
+        return _core.array(make(wanted, dtype=like.dtype if dtype is None else dtype))
 
     return function
 
@@ -273,9 +276,10 @@ implements(np.empty_like)(_like(np.zeros))
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
     del order, subok, device
-    wanted = np.shape(a) if shape is None else shape
+    like = host_asarray(a)
+    wanted = like.shape if shape is None else shape
     value = host_asarray(fill_value)
-    value = value.astype(np.result_type(a) if dtype is None else dtype)
+    value = value.astype(like.dtype if dtype is None else dtype)
     return _core.broadcast_to(value, wanted).copy()
 
 
