@@ -504,6 +504,13 @@ _REMEDIES = {
 }
 
 
+_COMPILED = (
+    "compiled code takes memory, which an Array has not got; if a function of a library was kept "
+    "before the recording began (an attribute, a default argument), ask its module for it inside "
+    "of the function"
+)
+
+
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
     own: TracebackType | None = None
@@ -529,6 +536,8 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         remedy = f"ct.lift_module({names.get('__name__')}) mends that"
         said = f"{called}: imported by name, so cotan does not see the call: {remedy}"
         error.args = (f"{message}; {said}", *rest)
+    elif called is None and "must be numpy.ndarray, not cotan.Array" in message:
+        error.args = (f"{message}; {_COMPILED}", *rest)
 
 
 _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}

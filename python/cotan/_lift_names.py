@@ -19,11 +19,14 @@ from typing import Any, NamedTuple
 from cotan import _core
 from cotan._lift_numbers import classes_of, codes, unaware
 from cotan._lift_reach import Namespace, apart
+from cotan._numpy_core import DISPATCHER
 
 # More names than these are not imported one by one.
 _MANY = 24
 # Modules of Python's own that make numbers of what they compute with: `x * Fraction(1, 3)`.
 _COMPUTING = {"fractions"}
+# Of longer tables the functions are not looked for.
+_LONG = 64
 # So many namespaces that no module has are followed.
 _MOST = 16
 
@@ -81,7 +84,7 @@ def follow(libraries: Collection[str], stand_in: Callable[[Any], Any]) -> bool:
     own = {n: m for n, m in modules.items() if is_own(n, m)}
     for name in new:
         module = modules[name]
-        before = {e.name: e for e in _found[name][1]} if name in _found else {}
+        before = _by_place(_found[name][1]) if name in _found else {}
         _found[name] = module, _imported(module, stand_in, before) if name in own else []
         if name in own:
             _found[name][1].extend(_classes(name, module, stand_in))
@@ -102,7 +105,7 @@ def adopt(function: Any, libraries: Collection[str], stand_in: Callable[[Any], A
     for names in new:
         namespace = Namespace(names)
         _, _, entries = _adopted.pop(id(names), (None, 0, []))
-        entries = _imported(namespace, stand_in, {e.name: e for e in entries})
+        entries = _imported(namespace, stand_in, _by_place(entries))
         entries.extend(_classes(id(names), namespace, stand_in))
         _adopted[id(names)] = namespace, len(names), entries
     for key in list(_adopted)[:-_MOST]:
@@ -179,21 +182,40 @@ def _computes(value: Any, stand_in: Callable[[Any], Any]) -> bool:
     return callable(value) and stand_in(value) is not None
 
 
+# A name in a dictionary, which is known by its identity.
+_Place = tuple[int, str]
+
+
+def _by_place(entries: list[ImportedName]) -> dict[_Place, ImportedName]:
+    return {(id(e.names), e.name): e for e in entries}
+
+
 def _imported(
-    module: Any, stand_in: Callable[[Any], Any], before: dict[str, ImportedName]
+    module: Any, stand_in: Callable[[Any], Any], before: dict[_Place, ImportedName]
 ) -> list[ImportedName]:
+    """Give the names of a module, and the keys of its tables (`SOLVERS = {"lu": solve}`)."""
     names = vars(module)
-    found = []
-    for name, value in list(names.items()):
-        known = before.get(name)
-        if known is not None and value is known.stand_in:
-            # It is lifted now, by a recording that goes on.
-            found.append(known)
-            continue
-        other = stand_in(value)
-        if other is not None:
-            found.append(ImportedName(names, name, value, other))
+    found = _in_names(names, stand_in, before)
     if len(found) > _MANY:
         used = {name for code in codes(module) for name in code.co_names}
         found = [entry for entry in found if entry.name in used]
+    for name, value in list(names.items()):
+        if type(value) is dict and value is not names and name[:2] != "__" and len(value) <= _LONG:
+            entries = _in_names(value, stand_in, before)
+            # Functions that NumPy dispatches lead to what stands in for them by themselves.
+            found += [e for e in entries if not isinstance(e.original, DISPATCHER)]
+    return found
+
+
+def _in_names(
+    names: dict[str, Any], stand_in: Callable[[Any], Any], before: dict[_Place, ImportedName]
+) -> list[ImportedName]:
+    found = []
+    for name, value in list(names.items()):
+        known = before.get((id(names), name))
+        if known is not None and value is known.stand_in:
+            # It is lifted now, by a recording that goes on.
+            found.append(known)
+        elif type(name) is str and (other := stand_in(value)) is not None:
+            found.append(ImportedName(names, name, value, other))
     return found

@@ -17,6 +17,8 @@ import types
 
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.linalg
 
 import cotan as ct
 
@@ -25,6 +27,8 @@ X = np.array([0.7, 1.3, 0.4])
 OPS = {"sin": math.sin, "pow": math.pow, "log": math.log, "fsum": math.fsum, "exp": cmath.exp}
 NUMPY = {name: getattr(np, name) for name in ("asarray", "array", "mean", "stack", "where", "dot")}
 NORM = np.linalg.norm
+SOLVERS = {"lu": scipy.linalg.solve, "quad": scipy.integrate.quad}
+MAKE = {"zeros": np.zeros, "full": np.full, "fromiter": np.fromiter}
 SQUARED = functools.partial(math.pow, 2.0)
 SINES = np.frompyfunc(math.sin, 1, 1)
 
@@ -43,6 +47,12 @@ class Acts:
 @dataclasses.dataclass
 class Kept:
     f: object = math.exp
+
+
+def filled(x):
+    y = MAKE["zeros"](3)
+    y[1] = x[0]
+    return y.sum() + MAKE["full"](2, x[1]).sum() + MAKE["fromiter"]((v for v in x), float).sum()
 
 
 def defaults(x, f=math.atan, *, g=math.expm1):
@@ -73,6 +83,9 @@ PROGRAMS = {
     "array": lambda x: NUMPY["asarray"]([x[0], 2.0])[0] * NUMPY["array"](x, float)[1],
     "array of a gradient's": lambda x: NUMPY["stack"]([x, NUMPY["asarray"](x)]).sum(),
     "product": lambda x: NUMPY["dot"]([x[0], 2.0], [x[1], x[2]]),
+    "tables of SciPy's": lambda x: SOLVERS["lu"](np.diag(x), [x[1], 1.0, x[0]]).sum(),
+    "quadrature": lambda x: SOLVERS["quad"](lambda t: t * x[0], 0.0, 1.0)[0],
+    "tables of makers": filled,
     "ufunc of Python": lambda x: SINES(x).sum() + SINES(x[0]),
     "fractions": lambda x: x[0] * fractions.Fraction(1, 3) + fractions.Fraction(1, 2) * x[1],
 }
@@ -152,7 +165,6 @@ def test_plain_numbers_are_computed_as_ever():
             assert math.prod([2, 3], start=4) == 24 and type(math.prod([2, 3])) is int
             assert math.fsum([0.1] * 10) == 1.0 and math.fsum(v for v in (0.1,) * 10) == 1.0
             assert math.gcd(12, 18) == 6 and math.floor(2.5) == 2
-            assert type(NUMPY["asarray"]([1.0])) is np.ndarray
         return x
 
     assert ct.gradient(f, 1.0) == (1.0,)
@@ -169,6 +181,24 @@ def test_code_that_ran_often_before_sees_traced_values_and_back():
     for _ in range(3):
         assert loop(math.sin, 0.5) == math.sin(0.5)
         assert ct.gradient(lambda x: loop(OPS["sin"], x), 0.5)[0] == pytest.approx(math.cos(0.5))
+
+
+def test_tables_are_as_before_afterwards():
+    before = {**SOLVERS}, {**MAKE}
+    inside = []
+
+    def f(x):
+        inside.append({**MAKE})
+        import colorsys  # noqa: F401 - what was loaded meanwhile is looked at again
+
+        ct.gradient(lambda y: y * x, 1.0)
+        return x
+
+    sys.modules.pop("colorsys", None)
+    ct.gradient(f, 1.0)
+    assert before == ({**SOLVERS}, {**MAKE}) and SOLVERS["lu"] is scipy.linalg.solve
+    assert MAKE["zeros"] is np.zeros and inside[0]["zeros"] == np.zeros
+    assert type(MAKE["zeros"](2)) is np.ndarray
 
 
 def test_outside_of_recordings_they_are_the_originals():
