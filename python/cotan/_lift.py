@@ -488,15 +488,17 @@ def hint() -> str:
 # What libraries raise where an array is not what they expect.
 _COMPLAINTS = {TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError}
 
+_WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
+
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
     "expected numpy.ndarray, got cotan.Array": (
         "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
         "of ct.dropgrad(x), has"
     ),
-    "not JSON serializable": (
-        "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
-    ),
+    "not JSON serializable": _WRITTEN,
+    "cotan.Array to Decimal is not supported": _WRITTEN,
+    "component: cotan.Array": _WRITTEN,
     "bytes-like object is required, not 'cotan.Array'": (
         "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
         "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"

@@ -30,6 +30,8 @@ _unaware: set[int] = set()
 
 def _of_numpy(name: str) -> None:
     scalar: Any = getattr(np, name)
+    # As `int(x)`: it is piecewise constant, and no gradient is dropped.
+    is_whole = issubclass(scalar, np.integer)
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
@@ -38,7 +40,7 @@ def _of_numpy(name: str) -> None:
 
     def kept(x: Any) -> Any:
         frame = sys._getframe(1)
-        return rule(x) if _is_following(frame.f_globals) else NotImplemented
+        return rule(x) if is_whole or _is_following(frame.f_globals) else NotImplemented
 
     NUMBERS.setdefault("numpy", {})[name] = rule
     _core.add_number(scalar, kept)

@@ -1,7 +1,10 @@
 """Functions that a program keeps: in tables, default arguments, closures, attributes, partials."""
 
 import cmath
+import concurrent.futures
 import dataclasses
+import datetime as dt
+import decimal
 import fractions
 import functools
 import gc
@@ -231,6 +234,16 @@ def test_other_threads_compute_meanwhile():
     assert not errors
 
 
+def test_threads_that_help():
+    def f(x):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            return sum(pool.map(math.sin, x)) + pool.submit(math.log, x[0]).result()
+
+    np.testing.assert_allclose(ct.gradient(f, X)[0], np.cos(X) + np.array([1 / X[0], 0.0, 0.0]))
+    with pytest.raises(TypeError, match="drop the gradient"), ct.lifting(False):
+        ct.gradient(lambda x: math.sin(x), 1.0)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_has_the_originals():
     def f(x):
@@ -294,6 +307,13 @@ def test_classes_of_numbers_are_refused_where_cotan_is_known():
     with pytest.raises(TypeError, match="drop the gradient"):
         ct.gradient(lambda x: dtype(x[0]), X)
     assert isinstance(operator.mul(dtype(2.0), 3.0), np.float64)
+    np.testing.assert_array_equal(ct.gradient(lambda x: x[0] * np.int64(3 * x[1]), X)[0], [3, 0, 0])
+
+
+@pytest.mark.parametrize("f", [lambda x: decimal.Decimal(x), lambda x: dt.timedelta(seconds=x)])
+def test_what_takes_plain_numbers_says_what_to_write(f):
+    with pytest.raises(TypeError, match=r"ct\.dropgrad\(x\)"):
+        ct.gradient(f, 1.0)
 
 
 def test_classes_that_are_derived_meanwhile():

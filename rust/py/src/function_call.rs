@@ -20,7 +20,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::dispatcher_call::is_passed;
-use crate::lift::is_lifting;
+use crate::lift::{is_lifting, wants_lifting};
 use crate::method_call::Asked;
 
 type Vectorcall = unsafe extern "C" fn(
@@ -195,7 +195,7 @@ unsafe extern "C" fn call(
     // SAFETY: what has the mark is ours, and never freed.
     let ours = unsafe { ((*held).flags & MARK != 0).then(|| &*held.cast::<Ours>()) };
     if let Some(ours) = ours
-        && is_lifting()
+        && wants_lifting()
         && !is_passed(function)
     {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -278,7 +278,13 @@ unsafe fn computed(
             usize::try_from(named).unwrap_or(0),
         )
     };
-    let mut asked = ours.asked == Asked::Always;
+    // A thread that does not record may help one that does, and meets what a gradient follows.
+    let when = if is_lifting() {
+        ours.asked
+    } else {
+        Asked::Followed
+    };
+    let mut asked = when == Asked::Always;
     for i in 0..positional + named {
         // SAFETY: each is alive for the call, and a reference of ours is taken.
         asked = asked

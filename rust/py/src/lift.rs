@@ -301,6 +301,11 @@ pub fn is_lifting() -> bool {
     recordings() > 0 && ON.get()
 }
 
+/// Whether names may be lifted for this thread, should it meet what another one records.
+pub fn wants_lifting() -> bool {
+    ON.get()
+}
+
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
 pub fn involves(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
