@@ -15,8 +15,7 @@ from cotan._numpy_core import assigned, check_cast, is_followed, plain, refuse
 from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
 from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
-from cotan._ufunc_of_python import called as of_python
-from cotan._ufunc_of_python import is_of_python
+from cotan._ufunc_of_python import is_of_python, of_python
 
 
 def _known(operand: Any) -> bool:
@@ -53,8 +52,9 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
     if any(map(is_followed, inputs)):
-        if method == "__call__" and not kwargs and is_of_python(ufunc):
-            return of_python(ufunc, inputs)
+        found = of_python(ufunc, method, inputs, kwargs) if is_of_python(ufunc) else NotImplemented
+        if found is not NotImplemented:
+            return found
         raise refuse(name_of_ufunc(ufunc))
     out = kwargs.get("out") or ()
     options = {k: plain(v) for k, v in kwargs.items() if k != "out"}

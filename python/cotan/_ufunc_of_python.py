@@ -1,11 +1,13 @@
 """Ufuncs that `np.frompyfunc` makes of Python functions: these are called for every element."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+
+# Methods, with the number of arguments whose elements the function gets; None for all of them.
+_METHODS = {"__call__": None, "outer": None, "reduce": 1, "accumulate": 1, "reduceat": 1}
 
 
 def is_of_python(ufunc: Any) -> bool:
@@ -13,27 +15,31 @@ def is_of_python(ufunc: Any) -> bool:
     return ufunc.__name__.endswith(" (vectorized)") and set(*ufunc.types) == {"O", "-", ">"}
 
 
-def called(ufunc: Any, inputs: Sequence[Any]) -> Any:
-    """Call the function for every element; what it gives is an array where NumPy has objects.
+def of_python(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy call the function for traced elements.
 
-    Elements are Python numbers, as those that NumPy makes objects of.
+    What it gives is an array where NumPy has objects. Elements are Python numbers, as those that
+    NumPy makes objects of.
     """
-    arrays = [_core.asarray(x) for x in inputs]
-    shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    objects = []
-    for array in arrays:
-        wide, held = np.broadcast_to(array, shape), np.empty(shape, object)
-        for index in np.ndindex(*shape):
-            held[index] = _core.number(wide[index], None)
-        objects.append(held)
-    results = ufunc(*objects)
-    if ufunc.nout == 1:
-        return _whole(results, shape)
-    return tuple(_whole(result, shape) for result in results)
+    if method not in _METHODS or kwargs.get("out") or not kwargs.get("where", True):
+        return NotImplemented
+    count = _METHODS[method]
+    given = [*map(_objects, inputs[:count]), *inputs[len(inputs) if count is None else count :]]
+    results = getattr(ufunc, method)(*given, **kwargs)
+    return tuple(map(_whole, results)) if isinstance(results, tuple) else _whole(results)
 
 
-def _whole(result: Any, shape: tuple[int, ...]) -> Any:
-    items = result.ravel().tolist() if shape else [result]
-    if not _core.involves((items,), {}):
+def _objects(x: Any) -> Any:
+    array = _core.asarray(x)
+    held = np.empty(array.shape, object)
+    for index in np.ndindex(*array.shape):
+        held[index] = _core.number(array[index], None)
+    return held
+
+
+def _whole(result: Any) -> Any:
+    """Put results that are traced together."""
+    if type(result) is not np.ndarray:
         return result
-    return _core.array(items).reshape(shape) if shape else result
+    items = result.ravel().tolist()
+    return _core.array(items).reshape(result.shape) if _core.involves((items,), {}) else result

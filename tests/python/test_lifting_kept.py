@@ -34,6 +34,8 @@ SOLVERS = {"lu": scipy.linalg.solve, "quad": scipy.integrate.quad}
 MAKE = {"zeros": np.zeros, "full": np.full, "fromiter": np.fromiter}
 SQUARED = functools.partial(math.pow, 2.0)
 SINES = np.frompyfunc(math.sin, 1, 1)
+HORNER = np.frompyfunc(lambda a, b: a * b + 1.0, 2, 1)
+TWO = np.frompyfunc(lambda a, b: (a * b, math.exp(a) if a > 0.5 else b), 2, 2)
 
 
 class Acts:
@@ -90,6 +92,13 @@ PROGRAMS = {
     "quadrature": lambda x: SOLVERS["quad"](lambda t: t * x[0], 0.0, 1.0)[0],
     "tables of makers": filled,
     "ufunc of Python": lambda x: SINES(x).sum() + SINES(x[0]),
+    "its methods": lambda x: (
+        HORNER.reduce(x)
+        + sum(HORNER.accumulate(np.outer(x, x), axis=1).ravel())
+        + HORNER.outer(x, [1.0, 2.0]).sum()
+        + HORNER.reduceat(x, [0, 2])[0]
+    ),
+    "two results": lambda x: sum(TWO(x, 2.0)[1]) + TWO(3.0, x[1])[0],
     "fractions": lambda x: x[0] * fractions.Fraction(1, 3) + fractions.Fraction(1, 2) * x[1],
 }
 
