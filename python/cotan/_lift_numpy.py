@@ -72,16 +72,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **opt
     return _core.broadcast_to(value, shape).copy()
 
 
+_STEPS = ("start", "stop", "step", "dtype")
+
+
 @lifts("numpy.arange")
 def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     """Count steps on values: the number of elements is constant where it does not jump."""
-    del options
-    names = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
-    if len(args) == 1:
-        names = {"stop": args[0]}
-    start, step = names.get("start", 0), names.get("step", 1)
-    dtype = names.get("dtype", dtype)
-    count = len(np.arange(plain(start), plain(names["stop"]), plain(step)))
+    given = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
+    start, stop, step, dtype = map({**options, "dtype": dtype, **given}.get, _STEPS)
+    if stop is None:
+        start, stop = 0, start
+    start, step = 0 if start is None else start, 1 if step is None else step
+    count = len(np.arange(plain(start), plain(stop), plain(step)))
     result = start + step * _core.array(np.arange(count))
     return result if dtype is None else result.astype(dtype)
 

@@ -975,3 +975,13 @@ def test_a_library_under_another_name_keeps_its_names(monkeypatch):
 
     before = vars(np)["asarray"]
     assert ct.gradient(f, 3.0) == (0.5,)
+
+
+def test_steps_by_keywords():
+    def f(x):
+        y = np.arange(start=x, stop=3.0) + np.arange(stop=2.5 * x, step=x)[:2]
+        return np.sum(y) + np.sum(np.arange(3, step=x)) + np.arange(x, 4.0, dtype=np.float64)[1]
+
+    value, (slope,) = ct.value_and_gradient(f, 1.25)
+    assert value == pytest.approx(f(1.25))
+    assert slope == pytest.approx((f(1.25 + 1e-6) - f(1.25 - 1e-6)) / 2e-6)
