@@ -146,7 +146,7 @@ def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
         return False
     if rule in ALWAYS:
         return _core.add_method(original, getattr(rule, "declining", rule), "always")
-    return _core.add_method(original, rule, "arrays")
+    return _core.add_method(original, rule, "numbers")
 
 
 # The flag of classes whose methods cannot be set.
@@ -499,6 +499,10 @@ _REMEDIES = {
     "not JSON serializable": _WRITTEN,
     "cotan.Array to Decimal is not supported": _WRITTEN,
     "component: cotan.Array": _WRITTEN,
+    "descriptor 'view' for 'numpy.ndarray' objects": (
+        "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
+        "ndarrays, and np.where for masks"
+    ),
     "bytes-like object is required, not 'cotan.Array'": (
         "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
         "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"

@@ -155,26 +155,26 @@ def frexp(x: Any) -> Any:
 
 
 @of_items("math.fsum")
-def _fsum(seq: Any, /) -> Any:
+def fsum(seq: Any, /) -> Any:
     items = [_number(x, np.float64, "math.fsum") for x in seq]
     math.fsum([_seen(x) for x in items])
     return _checked(_core.number(_core.sum(_core.stack(items)), None))
 
 
 @of_items("math.prod")
-def _prod(iterable: Any, /, *, start: Any = 1) -> Any:
+def prod(iterable: Any, /, *, start: Any = 1) -> Any:
     return functools.reduce(lambda x, y: x * y, iterable, start)
 
 
 @of_items("math.sumprod")
-def _sumprod(p: Any, q: Any, /) -> Any:
+def sumprod(p: Any, q: Any, /) -> Any:
     if len(p) != len(q):
         raise ValueError("Inputs are not the same length")
     return sum(x * y for x, y in zip(p, q, strict=True))
 
 
 @of_items("math.dist")
-def _dist(p: Any, q: Any, /) -> Any:
+def dist(p: Any, q: Any, /) -> Any:
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
     pairs = zip(p, q, strict=True)

@@ -182,6 +182,22 @@ def test_plain_numbers_are_computed_as_ever():
     assert ct.gradient(f, 1.0) == (1.0,)
 
 
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (lambda x: math.sin([x]), "real number, not list"),
+        (lambda x: math.log(x, "a"), "real number, not str"),
+        (lambda x: math.sin(x, x), r"sin.* takes exactly one argument \(2 given\)"),
+        (lambda x: math.sin(x * np.ones(2)), r"takes numbers, not an array of shape \(2,\)"),
+        (lambda x: math.fsum([x], [x]), "fsum.* argument"),
+        (lambda x: math.fsum(x), "iter"),
+    ],
+)
+def test_what_is_no_call_of_theirs(f, said):
+    with pytest.raises(TypeError, match=said):
+        ct.gradient(f, 1.0)
+
+
 def loop(sin, x):
     total = 0.0
     for _ in range(300):

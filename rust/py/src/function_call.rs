@@ -282,7 +282,7 @@ unsafe fn computed(
     let when = if is_lifting() {
         ours.asked
     } else {
-        Asked::Followed
+        Asked::FollowedNumbers
     };
     let mut asked = when == Asked::Always;
     for i in 0..positional + named {

@@ -256,8 +256,8 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
 }
 
 /// Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a
-/// list among the arguments; where one is an argument (`"arrays"`), where a gradient follows one (`"followed"`), or
-/// `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
+/// list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient
+/// follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
 #[pyfunction]
 pub fn add_method(
     py: Python<'_>,
@@ -268,6 +268,7 @@ pub fn add_method(
     let asked = match asked {
         "lists" => Asked::Lists,
         "arrays" => Asked::Arrays,
+        "numbers" => Asked::Numbers,
         "followed" => Asked::Followed,
         "always" => Asked::Always,
         _ => return Err(PyValueError::new_err(format!("no such case: {asked}"))),

@@ -55,15 +55,19 @@ struct Known {
     asked: Asked,
 }
 
-/// When the rule of a method or a function is asked, besides for lists that hold arrays of ours.
+/// When the rule of a method or a function is asked.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Asked {
-    /// For nothing else.
+    /// For lists that hold arrays of ours.
     Lists,
-    /// Where an array of ours is an argument itself.
+    /// Where an array of ours is an argument itself, and for such lists.
     Arrays,
-    /// Where a gradient follows an argument, and for no other lists: the way of libraries.
+    /// Where an array of ours is an argument itself: of functions of numbers.
+    Numbers,
+    /// Where a gradient follows an argument, or something in a list: the way of libraries.
     Followed,
+    /// Where a gradient follows an argument itself.
+    FollowedNumbers,
     /// Always.
     Always,
 }
@@ -78,7 +82,14 @@ impl Asked {
             return follows(given);
         }
         if given.is_instance_of::<PyArray>() {
-            return Ok(self == Asked::Arrays);
+            return match self {
+                Asked::Arrays | Asked::Numbers => Ok(true),
+                Asked::FollowedNumbers => follows(given),
+                _ => Ok(false),
+            };
+        }
+        if matches!(self, Asked::Numbers | Asked::FollowedNumbers) {
+            return Ok(false);
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
             return involves(
