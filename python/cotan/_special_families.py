@@ -37,6 +37,11 @@ def _cylinder(name: str, below: float, above: float, own: Any = 0) -> Callable[.
     return partial
 
 
+def _of_whole_orders(partial: Callable[..., Any]) -> Callable[..., Any]:
+    """Cut orders off as the ufunc does, which goes on with a whole number."""
+    return lambda n, x: partial(np.trunc(n), x)
+
+
 def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
     """Give the same for one that is scaled by the size of a real argument."""
 
@@ -104,10 +109,10 @@ for _name in ("jn", "yn", "in", "kn"):
         PARTIALS[_kind] = (UNKNOWN, _spherical(_kind, _lower, _upper))
 
 PARTIALS.update({
-    "yn": (UNKNOWN, _cylinder("yv", 0.5, -0.5)),
+    "yn": (UNKNOWN, _of_whole_orders(_cylinder("yv", 0.5, -0.5))),
     "iv": (UNKNOWN, _cylinder("iv", 0.5, 0.5)),
     "kv": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
-    "kn": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
+    "kn": (UNKNOWN, _of_whole_orders(_cylinder("kv", -0.5, -0.5))),
     "kve": (UNKNOWN, _cylinder("kve", -0.5, -0.5, 1)),
     "hankel1e": (UNKNOWN, _cylinder("hankel1e", 0.5, -0.5, -1j)),
     "hankel2e": (UNKNOWN, _cylinder("hankel2e", 0.5, -0.5, 1j)),
@@ -278,13 +283,35 @@ def _ellipj_m(u: Any, m: Any) -> Any:
     return cn * slope, -sn * slope, -(sn * sn / 2 + m * sn * cn * slope) / dn, slope
 
 
+# What stands before the squares of `(z - x) / (z + x)` in the series of `_rd_x`.
+_RD_SERIES = [math.prod((1.5 + i) / (1 + i) for i in range(k)) for k in range(7)]
+
+
 def _rd_x(x: Any, y: Any, z: Any) -> Any:
-    return (f.elliprd(x, y, z) - f.elliprd(y, z, x)) / (2 * (z - x))
+    near = abs(z - x) < 0.1 * abs(z + x)
+    # The integral of (t + x) ** -1.5 * (t + z) ** -1.5 / (t + y) ** 0.5, by powers of z - x.
+    m, d = where(near, (x + z) / 2, 1), where(near, (z - x) / 2, 0)
+    w, square = 1 - where(near, y, 1) / m, (d / m) ** 2
+    series = 0.0
+    for k in range(len(_RD_SERIES) - 1, -1, -1):
+        n = 2 * k + 2.5
+        series = series * square + _RD_SERIES[k] / n * f.hyp2f1(0.5, n, n + 1, w)
+    a, b, c = where(near, 1, x), where(near, 1, y), where(near, 2, z)
+    apart = (f.elliprd(a, b, c) - f.elliprd(b, c, a)) / (2 * (c - a))
+    return where(near, -0.75 * series * m**-2.5, apart)
 
 
 def _rd_z(x: Any, y: Any, z: Any) -> Any:
-    rest = x * _rd_x(x, y, z) + y * _rd_x(y, x, z)
+    rest = sum(
+        where(a == 0, 0.0, a * _rd_x(where(a == 0, 1, a), b, z)) for a, b in ((x, y), (y, x))
+    )
     return -(1.5 * f.elliprd(x, y, z) + rest) / z
+
+
+def _rg(x: Any, y: Any, z: Any) -> Any:
+    zero = x == 0
+    rest = where(zero, 0.0, x * f.elliprd(y, z, where(zero, 1, x)))
+    return (3 * f.elliprf(x, y, z) - rest) / 12
 
 
 # What stands before the powers of `x / y - 1` in the series of `sqrt(y) * elliprc(x, y)`.
@@ -337,6 +364,7 @@ PARTIALS.update({
         lambda x, y, z: -f.elliprd(x, y, z) / 6,
     ),
     "elliprc": (_rc_x, _rc_y),
+    "elliprg": (_rg, lambda x, y, z: _rg(y, x, z), lambda x, y, z: _rg(z, x, y)),
     "elliprd": (_rd_x, lambda x, y, z: _rd_x(y, x, z), _rd_z),
     "agm": (_agm, lambda a, b: _agm(b, a)),
 })  # fmt: skip

@@ -163,11 +163,12 @@ def _poisson(k: Any, m: Any) -> Any:
 
 
 def _binomial(k: Any, n: Any, p: Any) -> Any:
-    k = np.floor(k)
+    k, n = np.floor(k), np.trunc(n)  # as SciPy rounds them
     return beta_density(n - k, k + 1.0, 1 - p)
 
 
 def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
+    k, n = np.trunc(k), np.trunc(n)
     return beta_density(n, k + 1.0, p)
 
 
@@ -238,6 +239,7 @@ PARTIALS.update({
 
 
 def _expn(n: Any, x: Any) -> Any:
+    n = np.trunc(n)
     first = n == 0
     exp = -np.exp(-x) / x
     return where(first, exp * (1 + 1 / x), -f.expn(where(first, 1, n) - 1, x))

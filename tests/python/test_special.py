@@ -61,7 +61,8 @@ ARGUMENTS = {
     "hyperu": [POSITIVE, POSITIVE, POSITIVE], "ellipk": [(-2, 0.9)], "ellipkm1": [(0.1, 1.8)],
     "ellipe": [(-2, 0.9)], "ellipkinc": [(-4, 4), (0.2, 0.8)], "ellipeinc": [(-4, 4), (0.2, 0.8)],
     "elliprf": [POSITIVE, (5, 8), (10, 12)], "elliprc": [POSITIVE, (5, 8)],
-    "elliprd": [POSITIVE, (5, 8), (10, 12)], "agm": [(0.5, 1), (2, 3)],
+    "elliprd": [POSITIVE, (5, 8), (10, 12)], "elliprg": [POSITIVE, (5, 8), (10, 12)],
+    "agm": [(0.5, 1), (2, 3)],
     # Those that are made of primitives.
     "expit": [WIDE], "log_expit": [WIDE], "logit": [UNIT], "exp10": [(-2, 2)], "cosm1": [WIDE],
     "sindg": [(-100, 100)], "cosdg": [(-100, 100)], "tandg": [(-80, 80)], "cotdg": [(10, 80)],
@@ -581,3 +582,73 @@ def test_shapes_broadcast():
 def test_scipy_is_not_imported():
     code = "import sys, cotan; assert 'scipy' not in sys.modules, 'scipy'"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "point", [(1, 1, 2), (1, 1, 1), (1, 2, 1), (2, 1, 1.05), (1, 30, 1.001), (3, 0.1, 3.5)]
+)
+def test_integrals_of_carlson_at_arguments_that_coincide(point):
+    with mpmath.workdps(40):
+        exact = {
+            "elliprd": lambda x, y, z: mpmath.elliprj(x, y, z, z),
+            "elliprf": mpmath.elliprf,
+            "elliprg": mpmath.elliprg,
+        }
+        for name, of in exact.items():
+            g = ct.gradient(getattr(sp, name), *map(float, point))
+            for i in range(3):
+
+                def along(t, i=i, of=of):
+                    return of(*(t if k == i else mpmath.mpf(p) for k, p in enumerate(point)))
+
+                slope = float(mpmath.diff(along, point[i]))
+                np.testing.assert_allclose(g[i], slope, 1e-13, err_msg=f"{name}, {i}")
+            # The second derivative, along all three.
+            first = ct.gradient(lambda s, name=name: sum(
+                ct.gradient(getattr(sp, name), *(p + s for p in point))[::2]), 0.0)[0]  # fmt: skip
+
+            def moved(s, of=of):
+                return sum(
+                    mpmath.diff(
+                        lambda t, i=i: of(
+                            *(p + s + (t if k == i else 0) for k, p in enumerate(point))
+                        ),
+                        0,
+                    )
+                    for i in (0, 2)
+                )
+
+            np.testing.assert_allclose(first, float(mpmath.diff(moved, 0)), 1e-9)
+
+
+def test_integrals_of_carlson_where_one_argument_is_zero():
+    x, y, z = ct.gradient(sp.elliprd, 0.0, 1.0, 2.0)
+    assert x == -np.inf
+    step = 1e-5
+    np.testing.assert_allclose(
+        [y, z],
+        [
+            (sp.elliprd(0, 1 + step, 2) - sp.elliprd(0, 1 - step, 2)) / (2 * step),
+            (sp.elliprd(0, 1, 2 + step) - sp.elliprd(0, 1, 2 - step)) / (2 * step),
+        ],
+        1e-8,
+    )
+    np.testing.assert_allclose(
+        ct.gradient(sp.elliprg, 0.0, 1.0, 1.0), np.pi / np.array([8, 16, 16])
+    )
+
+
+@pytest.mark.filterwarnings("ignore:floating point number truncated", "ignore:non-integer arg n")
+@pytest.mark.parametrize(
+    ("name", "orders"),
+    [
+        *((name, (v,)) for name in ("expn", "kn", "yn") for v in (0.5, 1.7)),
+        *((name, (1.5, 4.7)) for name in ("bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri")),
+    ],
+)
+def test_orders_are_cut_off_in_derivatives_too(name, orders):
+    function, x, step = getattr(sp, name), 0.6, 1e-6
+    y, g = ct.value_and_grad(lambda x: function(*orders, x))(x)
+    assert y == function(*orders, x)
+    slope = (function(*orders, x + step) - function(*orders, x - step)) / (2 * step)
+    np.testing.assert_allclose(g, slope, 1e-7)
