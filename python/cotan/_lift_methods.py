@@ -1,8 +1,9 @@
 """Methods of plain ndarrays and of ufuncs while something is recorded: `table.dot(x)`.
 
 They are compiled, and see their arguments before anybody asks our arrays. `method_call.rs` calls
-what is here instead: `dot` where an array of ours is an argument, methods of ufuncs where one is in
-a list, `copy` where a program asks for it, since traced values may be written into what it gives.
+what is here instead: `dot`, `cumsum` and the like where an array of ours is an argument (also as
+`out=`), methods of ufuncs where one is in a list, `copy` where a program asks for it, since traced
+values may be written into what it gives.
 """
 
 import sys
@@ -21,6 +22,21 @@ def _dot(self: Any, b: Any, out: Any = None) -> Any:
     if type(self) is not np.ndarray:
         return NotImplemented
     return np.dot(self, b if is_array(b) else asarray(b), out)
+
+
+def _by_function(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs) if type(self) is np.ndarray else NotImplemented
+
+    return method
+
+
+def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    if type(self) is not np.ndarray:
+        return NotImplemented
+    return np.compress(condition, self, axis, out)
 
 
 # Whether a program's code asks for a copy, by the place in it.
@@ -56,6 +72,9 @@ def _holds(items: Any) -> bool:
 
 
 _core.add_method(vars(np.ndarray)["dot"], _dot, "arrays")
+_core.add_method(vars(np.ndarray)["compress"], _compress, "arrays")
+for _name in ("choose", "cumprod", "cumsum", "repeat", "round", "searchsorted", "take", "trace"):
+    _core.add_method(vars(np.ndarray)[_name], _by_function(_name), "arrays")
 _core.add_method(vars(np.ndarray)["copy"], _copy, "always")
 for _name in ("reduce", "accumulate", "reduceat", "outer"):
     _core.add_method(vars(np.ufunc)[_name], _of_ufuncs(_name), "lists")

@@ -10,7 +10,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import FUNCTIONS, any_active, plain
+from cotan._numpy_core import FUNCTIONS, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
 from cotan._own import SUBSTITUTES, adopts, bound
@@ -140,16 +140,6 @@ class _Joined:
 replaces("numpy.r_", "numpy.c_")(_Joined)
 # In code of SciPy's that runs on our arrays, too.
 SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
-
-
-@lifts("numpy.nditer")
-def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
-    if any_active((op,)):
-        raise TypeError(
-            "nditer: gives elements of memory, which a traced array has not got; loop over x.flat "
-            "or np.ndenumerate(x)"
-        )
-    return np.nditer(plain(op), *args, **kwargs)
 
 
 def _elements(value: Any) -> Any:

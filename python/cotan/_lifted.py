@@ -34,6 +34,7 @@ NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
 PROVIDERS = {
     "numpy": [
         *("cotan._lift_numpy", "cotan._lift_numbers", "cotan._lift_matrix", "cotan._lift_methods"),
+        "cotan._numpy_iter",
     ],
     "numpy.fft": [],
     "numpy.linalg": [],
@@ -53,8 +54,10 @@ PROVIDERS = {
     "scipy.linalg": [
         *("cotan._scipy_linalg", "cotan._scipy_bands", "cotan._scipy_decompositions"),
         *("cotan._scipy_equations", "cotan._scipy_forms", "cotan._scipy_matfuncs"),
-        "cotan._scipy_composites",
+        *("cotan._scipy_composites", "cotan._scipy_blas"),
     ],
+    "scipy.linalg.blas": ["cotan._scipy_blas"],
+    "scipy.linalg.lapack": ["cotan._scipy_blas"],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
     "scipy.optimize": ["cotan._scipy_optimize"],
     "scipy.signal": [

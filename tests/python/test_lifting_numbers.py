@@ -484,7 +484,7 @@ def test_a_function_with_a_signature():
             "sliding_window_view",
         ),
         (lambda x: scipy.interpolate.splprep([x * PLAIN, x * PLAIN]), "CubicSpline"),
-        (lambda x: np.nditer(x * PLAIN), r"x\.flat"),
+        (lambda x: np.nditer(x * PLAIN, ["buffered"]), r"x\.flat"),
     ],
 )
 def test_refusals_name_a_remedy(f, remedy):

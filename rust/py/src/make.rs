@@ -99,6 +99,10 @@ pub fn buffer<'py>(
     if !is_inexact || array.is_empty() || shared(&memory, args)? {
         return Ok(made.clone());
     }
+    if array.is_fortran_contiguous() && !array.is_c_contiguous() {
+        // So who asks for the order of elements in memory is told the one that was asked for.
+        return buffer(&made.getattr("T")?, args)?.getattr("T");
+    }
     let handle = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
     Ok(Bound::new(made.py(), handle)?.into_any())
 }

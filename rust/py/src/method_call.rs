@@ -28,6 +28,17 @@ type Fast = unsafe extern "C" fn(
     *mut PyObject,
 ) -> *mut PyObject;
 
+type Slow = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
+
+/// NumPy's own entry, by its calling convention.
+#[derive(Clone, Copy)]
+enum Own {
+    /// Arguments side by side, with the names of the last ones.
+    Fast(Fast),
+    /// Arguments in a tuple, and others in a dictionary or nowhere.
+    Slow(Slow),
+}
+
 /// `PyMethodDef`, as `CPython` publishes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -50,7 +61,7 @@ struct Descriptor {
 
 /// A method that is called here.
 struct Known {
-    own: Fast,
+    own: Own,
     rule: Py<PyAny>,
     asked: Asked,
 }
@@ -101,7 +112,7 @@ impl Asked {
     }
 }
 
-const MOST: usize = 8;
+const MOST: usize = 16;
 static KNOWN: [OnceLock<Known>; MOST] = [const { OnceLock::new() }; MOST];
 
 /// A descriptor, kept alive, with NumPy's definition and ours; these are never freed, since bound methods
@@ -146,13 +157,24 @@ impl Methods {
         // SAFETY: names of definitions are texts that end with a zero.
         let is_it = !found.name.is_null()
             && unsafe { CStr::from_ptr(found.name) }.to_bytes() == name.as_bytes();
-        if !is_it || found.flags != ffi::METH_FASTCALL | ffi::METH_KEYWORDS {
+        if !is_it {
             return Ok(false);
         }
-        // SAFETY: its flags say that it has this signature.
-        let function = unsafe { std::mem::transmute::<*mut c_void, Fast>(found.function) };
+        let (own_entry, ours) = match found.flags {
+            f if f == ffi::METH_FASTCALL | ffi::METH_KEYWORDS => {
+                // SAFETY: its flags say that it has this signature.
+                let entry = unsafe { std::mem::transmute::<*mut c_void, Fast>(found.function) };
+                (Own::Fast(entry), CALLS[index] as *mut c_void)
+            }
+            f if f == ffi::METH_VARARGS | ffi::METH_KEYWORDS => {
+                // SAFETY: as above.
+                let entry = unsafe { std::mem::transmute::<*mut c_void, Slow>(found.function) };
+                (Own::Slow(entry), SLOW_CALLS[index] as *mut c_void)
+            }
+            _ => return Ok(false),
+        };
         let known = Known {
-            own: function,
+            own: own_entry,
             rule,
             asked,
         };
@@ -160,7 +182,7 @@ impl Methods {
             return Ok(false);
         }
         let ours = Definition {
-            function: CALLS[index] as *mut c_void,
+            function: ours,
             ..*found
         };
         self.0.push(Method {
@@ -200,6 +222,12 @@ fn field(descriptor: *mut PyObject) -> *mut *mut Definition {
 
 const CALLS: [Fast; MOST] = [
     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
+    call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
+];
+
+const SLOW_CALLS: [Slow; MOST] = [
+    slow::<0>, slow::<1>, slow::<2>, slow::<3>, slow::<4>, slow::<5>, slow::<6>, slow::<7>,
+    slow::<8>, slow::<9>, slow::<10>, slow::<11>, slow::<12>, slow::<13>, slow::<14>, slow::<15>,
 ];
 
 /// What the interpreter calls in the place of NumPy's own entry.
@@ -212,43 +240,100 @@ unsafe extern "C" fn call<const INDEX: usize>(
     let Some(known) = KNOWN[INDEX].get() else {
         return ptr::null_mut(); // Not reached: it is set before this function is put in place.
     };
-    if is_lifting() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
-            unsafe { computed(known, this, args, count, names) }
-        }));
-        let error = match outcome {
-            Ok(Ok(Some(result))) => return result.into_ptr(),
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some(error),
-            Err(_) => Some(PyRuntimeError::new_err(
-                "a method failed in cotan; please report it",
-            )),
-        };
-        if let Some(error) = error {
-            // SAFETY: as above.
-            error.restore(unsafe { Python::assume_attached() });
-            return ptr::null_mut();
-        }
+    // SAFETY: the interpreter called us with these arguments.
+    match guarded(|py| unsafe { computed(py, known, this, args, count, names) }) {
+        Some(result) => result,
+        None => match known.own {
+            // SAFETY: as we were called ourselves.
+            Own::Fast(own) => unsafe { own(this, args, count, names) },
+            Own::Slow(_) => ptr::null_mut(), // Not reached: this entry stands for the other kind.
+        },
     }
-    // SAFETY: as we were called ourselves.
-    unsafe { (known.own)(this, args, count, names) }
+}
+
+/// The same for the other calling convention.
+unsafe extern "C" fn slow<const INDEX: usize>(
+    this: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
+    let Some(known) = KNOWN[INDEX].get() else {
+        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    };
+    // SAFETY: the interpreter called us with these arguments.
+    match guarded(|py| unsafe { computed_slow(py, known, this, args, named) }) {
+        Some(result) => result,
+        None => match known.own {
+            // SAFETY: as we were called ourselves.
+            Own::Slow(own) => unsafe { own(this, args, named) },
+            Own::Fast(_) => ptr::null_mut(), // Not reached: this entry stands for the other kind.
+        },
+    }
+}
+
+/// What a rule gives, null with an error set, or `None` where NumPy's own entry has to go on.
+fn guarded(
+    compute: impl FnOnce(Python<'_>) -> PyResult<Option<Py<PyAny>>>,
+) -> Option<*mut PyObject> {
+    if !is_lifting() {
+        return None;
+    }
+    // SAFETY: the interpreter calls methods in threads that are attached.
+    let py = unsafe { Python::assume_attached() };
+    let error = match catch_unwind(AssertUnwindSafe(|| compute(py))) {
+        Ok(Ok(result)) => return result.map(Py::into_ptr),
+        Ok(Err(error)) => error,
+        Err(_) => PyRuntimeError::new_err("a method failed in cotan; please report it"),
+    };
+    error.restore(py);
+    Some(ptr::null_mut())
 }
 
 /// What our rule computes; `None` where it is not asked.
 ///
 /// # Safety
 ///
-/// The thread is attached, and the arguments are those of a call of this kind.
+/// The arguments are those of a call of this kind.
+unsafe fn computed_slow(
+    py: Python<'_>,
+    known: &Known,
+    this: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> PyResult<Option<Py<PyAny>>> {
+    // SAFETY: each is alive for the call, and a reference of ours is taken.
+    let args: Bound<'_, PyTuple> = unsafe { Bound::from_borrowed_ptr(py, args) }.cast_into()?;
+    // SAFETY: as above; there may be none.
+    let named: Option<Bound<'_, PyDict>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, named) }
+        .map(Bound::cast_into)
+        .transpose()?;
+    let values = named.iter().flat_map(|named| named.values());
+    let mut asked = known.asked == Asked::Always;
+    for item in args.iter().chain(values) {
+        asked = asked || known.asked.for_argument(&item)?;
+    }
+    if !asked {
+        return Ok(None);
+    }
+    // SAFETY: it is alive for the call.
+    let this = unsafe { Bound::from_borrowed_ptr(py, this) };
+    let given = std::iter::once(this).chain(args.iter()).collect();
+    known.ask(py, given, named.as_ref())
+}
+
+/// What our rule computes; `None` where it is not asked.
+///
+/// # Safety
+///
+/// The arguments are those of a call of this kind.
 unsafe fn computed(
+    py: Python<'_>,
     known: &Known,
     this: *mut PyObject,
     args: *const *mut PyObject,
     count: isize,
     names: *mut PyObject,
 ) -> PyResult<Option<Py<PyAny>>> {
-    // SAFETY: says the caller.
-    let py = unsafe { Python::assume_attached() };
     let positional = usize::try_from(count).unwrap_or(0);
     // SAFETY: each is alive for the call, and a reference of ours is taken.
     let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
@@ -271,8 +356,19 @@ unsafe fn computed(
     // SAFETY: it is alive for the call.
     let this = unsafe { Bound::from_borrowed_ptr(py, this) };
     let given = std::iter::once(this).chain((0..positional).map(item));
-    let given = PyTuple::new(py, given.collect::<Vec<_>>())?;
-    let result = known.rule.bind(py).call(given, Some(&kwargs))?;
-    let skipped = result.is(py.NotImplemented().bind(py));
-    Ok((!skipped).then(|| result.unbind()))
+    known.ask(py, given.collect(), Some(&kwargs))
+}
+
+impl Known {
+    /// What the rule gives; `None` where it leaves the call to NumPy.
+    fn ask(
+        &self,
+        py: Python<'_>,
+        given: Vec<Bound<'_, PyAny>>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let result = (self.rule.bind(py)).call(PyTuple::new(py, given)?, named)?;
+        let skipped = result.is(py.NotImplemented().bind(py));
+        Ok((!skipped).then(|| result.unbind()))
+    }
 }
