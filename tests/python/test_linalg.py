@@ -482,3 +482,33 @@ def test_programs_print_and_parse(name):
     # Bound values are no part of the text.
     read = ct.Program.parse(str(program))
     assert [*map(str, read.equations)] == [*map(str, program.equations)]
+
+
+@pytest.mark.parametrize("scale", [2.0**1000, 2.0**-1000])
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_matrices_whose_squares_overflow_or_vanish(scale, dtype):
+    a = random(4, 3, seed=3).astype(dtype)
+    square = random(4, 4, seed=4).astype(dtype)
+    if dtype is complex:
+        a, square = a * (1 + 0.5j), square + 1j * random(4, 4, seed=5)
+    for f, x in [
+        (lambda x: np.linalg.svd(x)[1], a),
+        (lambda x: np.linalg.svd(x, compute_uv=False), a),
+        (np.linalg.eigvalsh, square),
+        (lambda x: np.linalg.eigh(x)[0], square),
+        (lambda x: np.sort_complex(np.linalg.eigvals(x)), square),
+        (lambda x: np.sort_complex(np.linalg.eig(x)[0]), square),
+    ]:
+        close(np.asarray(f(ct.array(x * scale))) / scale, f(x))
+    close(np.asarray(np.linalg.pinv(ct.array(a * scale))) * scale, np.linalg.pinv(a))
+
+
+def test_small_floats_and_huge_ones_have_singular_values():
+    for a in (
+        np.array([[1e-38, 2e-39], [3e-40, 1e-41]], np.float32),
+        np.array([[1e38, -3e38], [2e38, 1e38]], np.float32),
+        np.array([[5e-324, 0.0], [0.0, 1e-310]]),
+    ):
+        np.testing.assert_allclose(
+            np.linalg.svdvals(ct.array(a)), np.linalg.svdvals(a), 1e-5, 5e-324
+        )

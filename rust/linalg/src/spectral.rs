@@ -5,7 +5,10 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self as svd_imp, ComputeSvdVectors};
 use faer::traits::ext::ComplexFieldExt;
-use faer::traits::math_utils::{abs2, from_real, imag, is_finite, real, zero};
+use faer::traits::math_utils::{
+    abs1, abs2, from_f64, from_real, imag, is_finite, max_positive, mul_real, one, real, recip,
+    sqrt_max_positive, sqrt_min_positive, zero,
+};
 use faer::traits::{ComplexField, RealField};
 use faer::{Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
@@ -18,6 +21,47 @@ fn check<T: ComplexField>(a: &[T]) -> Result<(), Failure> {
     } else {
         Err(Failure::NoConvergence)
     }
+}
+
+/// The power of two that brings the largest of some numbers near 1, if their squares would overflow or be lost.
+fn scale<'a, T: ComplexField + 'a>(a: impl Iterator<Item = &'a T>) -> Option<T::Real> {
+    let mut top = zero::<T::Real>();
+    for x in a {
+        let size = abs1(x);
+        if size > top {
+            top = size;
+        }
+    }
+    let step: T::Real = from_f64((1u32 << 20).into());
+    let small = recip(&step);
+    let low = sqrt_min_positive::<T::Real>() * step.clone();
+    let high = sqrt_max_positive::<T::Real>() * small.clone();
+    if top == zero() || (top >= low && top <= high) {
+        return None;
+    }
+    let mut factor = one::<T::Real>();
+    if top > high {
+        // The sum of two parts may be infinite.
+        let limit = max_positive::<T::Real>() * small.clone();
+        top = if top > limit { limit } else { top };
+        while top > step {
+            top = top * small.clone();
+            factor = factor * small.clone();
+        }
+        factor = factor * small;
+    } else {
+        let limit = max_positive::<T::Real>() * small.clone() * small;
+        while top < one() && factor < limit {
+            top = top * step.clone();
+            factor = factor * step.clone();
+        }
+    }
+    Some(factor)
+}
+
+/// Numbers times a factor.
+fn times<T: ComplexField>(a: &[T], factor: &T::Real) -> Vec<T> {
+    a.iter().map(|x| mul_real(x, factor)).collect()
 }
 
 pub fn svd<T: ComplexField>(
@@ -41,6 +85,9 @@ pub fn svd<T: ComplexField>(
         Some((u, v)) if u.len() == m * k && v.len() == n * k => ComputeSvdVectors::Thin,
         Some(_) => ComputeSvdVectors::Full,
     };
+    let factor = scale(a.iter());
+    let scaled = factor.as_ref().map(|factor| times(a, factor));
+    let a = scaled.as_deref().unwrap_or(a);
     let mat = MatRef::from_column_major_slice(a, m, n);
     let mut memory = MemBuffer::new(svd_imp::svd_scratch::<T>(
         m,
@@ -73,6 +120,9 @@ pub fn svd<T: ComplexField>(
     .map_err(|_| Failure::NoConvergence)?;
     for (s, value) in s.iter_mut().zip(&values) {
         *s = real(value);
+        if let Some(factor) = &factor {
+            *s = s.clone() * recip(factor);
+        }
     }
     Ok(())
 }
@@ -110,6 +160,10 @@ pub fn eigh<T: ComplexField>(
         Spec::default(),
     ));
     let mut values = vec![zero::<T>(); n];
+    // What is above the diagonal is not read.
+    let factor = scale((0..n).flat_map(|j| &a[j * n + j..(j + 1) * n]));
+    let scaled = factor.as_ref().map(|factor| times(a, factor));
+    let a = scaled.as_deref().unwrap_or(a);
     // As in LAPACK, the imaginary part of the diagonal is not read.
     let mut kept = Vec::new();
     let a = if (0..n).all(|i| imag(&a[i * n + i]) == zero()) {
@@ -132,6 +186,9 @@ pub fn eigh<T: ComplexField>(
     .map_err(|_| Failure::NoConvergence)?;
     for (w, value) in w.iter_mut().zip(&values) {
         *w = real(value);
+        if let Some(factor) = &factor {
+            *w = w.clone() * recip(factor);
+        }
     }
     Ok(())
 }
@@ -147,6 +204,9 @@ pub fn eig_real<T: RealField>(
     if n == 0 {
         return Ok(());
     }
+    let factor = scale(a.iter());
+    let scaled = factor.as_ref().map(|factor| times(a, factor));
+    let a = scaled.as_deref().unwrap_or(a);
     let wanted = if v.is_some() {
         ComputeEigenvectors::Yes
     } else {
@@ -176,6 +236,7 @@ pub fn eig_real<T: RealField>(
     for (i, w) in w.iter_mut().enumerate() {
         *w = Complex::new(re[i].clone(), im[i].clone());
     }
+    divided(w, factor.as_ref());
     let (Some(v), Some(vectors)) = (v, vectors) else {
         return Ok(());
     };
@@ -211,6 +272,9 @@ where
     if n == 0 {
         return Ok(());
     }
+    let factor = scale(a.iter());
+    let scaled = factor.as_ref().map(|factor| times(a, factor));
+    let a = scaled.as_deref().unwrap_or(a);
     let wanted = if v.is_some() {
         ComputeEigenvectors::Yes
     } else {
@@ -234,6 +298,7 @@ where
         Spec::default(),
     )
     .map_err(|_| Failure::NoConvergence)?;
+    divided(w, factor.as_ref());
     if let (Some(v), Some(vectors)) = (v, vectors) {
         for j in 0..n {
             for i in 0..n {
@@ -243,6 +308,15 @@ where
         normalize(n, v);
     }
     Ok(())
+}
+
+fn divided<T: RealField>(w: &mut [Complex<T>], factor: Option<&T>) {
+    let Some(back) = factor.map(recip) else {
+        return;
+    };
+    for z in w {
+        *z = Complex::new(z.re.clone() * back.clone(), z.im.clone() * back.clone());
+    }
 }
 
 /// Each column to length 1, with a largest component that is real, as LAPACK has them. (It may be negative
