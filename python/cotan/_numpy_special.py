@@ -101,7 +101,10 @@ def _rint(x: Any) -> Any:
 
 def _exp2(x: Any) -> Any:
     x = _core.asarray(x)
-    return _core.exp(x * math.log(2)) if x.dtype.kind == "c" else _core.exp2(x)
+    if x.dtype.kind != "c":
+        return _core.exp2(x)
+    # A product of complex numbers would lose infinities and the signs of zeros.
+    return _core.exp(_core.apply("complex", x.real * math.log(2), x.imag * math.log(2)))
 
 
 def _nextafter(x: Any, y: Any) -> Any:

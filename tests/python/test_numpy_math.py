@@ -415,3 +415,45 @@ def test_i0_bends_at_0():
         assert abs(ct.grad(np.i0)(x) - x / 2) < 1e-8
         assert abs(ct.grad(ct.grad(lambda x: np.i0(x)))(x) - 0.5) < 1e-5
     assert ct.pullback(lambda x: np.i0(x), np.ones(2, np.float32))[0].dtype == np.float32
+
+
+PARTS = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan]
+SPECIAL = np.array([complex(a, b) for a in PARTS for b in PARTS])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize(
+    "name",
+    ["less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "fmax", "fmin"],
+)
+def test_complex_numbers_are_ordered_as_in_numpy(name):
+    function = getattr(np, name)
+    x, y = np.broadcast_arrays(SPECIAL[:, None], SPECIAL)
+    found, wanted = function(ct.array(x), ct.array(y)), function(x, y)
+    for part in (np.real, np.imag):
+        np.testing.assert_array_equal(part(np.asarray(found)), part(wanted))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero", "ignore:overflow")
+@pytest.mark.parametrize(
+    ("f", "where"),
+    [
+        (np.sign, slice(None)),
+        (np.exp2, ~((SPECIAL.real == -np.inf) & np.isinf(SPECIAL.imag))),
+        (lambda z: z / np.zeros(1, complex), slice(None)),
+        (lambda z: z / -np.zeros(1, complex), slice(None)),
+    ],
+)
+def test_special_complex_numbers_as_in_numpy(f, where):
+    z = SPECIAL[where]
+    found, wanted = np.asarray(f(ct.array(z))), f(z)
+    for part in (np.real, np.imag):
+        np.testing.assert_allclose(part(found), part(wanted), 1e-14)
+        known = ~np.isnan(part(wanted))
+        signs = np.signbit(part(found)), np.signbit(part(wanted))
+        np.testing.assert_array_equal(signs[0][known], signs[1][known])
+
+
+def test_powers_of_two_of_complex_numbers_have_derivatives():
+    (g,) = ct.gradient(lambda z: np.abs(np.exp2(z)) ** 2, 0.3 + 0.4j)
+    np.testing.assert_allclose(g, 2 * np.log(2) * 2.0**0.6, 1e-14)

@@ -59,8 +59,12 @@ pub(super) fn div(x: C, y: C) -> C {
     let (large, small) = if wide { (y.re, y.im) } else { (y.im, y.re) };
     // Zero over zero is left to the final quotient, which has the signs of IEEE division.
     let ratio = if large == 0.0 { 0.0 } else { small / large };
-    let scale = large + small * ratio;
-    let (p, q) = if wide {
+    let zero = large == 0.0;
+    // A zero counts as one without a sign, as in NumPy.
+    let scale = if zero { 0.0 } else { large + small * ratio };
+    let (p, q) = if zero {
+        (x.re, x.im)
+    } else if wide {
         (x.re + x.im * ratio, x.im - x.re * ratio)
     } else {
         (x.re * ratio + x.im, x.im * ratio - x.re)
@@ -74,12 +78,18 @@ pub(super) fn reciprocal(z: C) -> C {
     div(c(1.0, 0.0), z)
 }
 
-/// `z / |z|`, and 0 for 0.
+/// `z / |z|`, and 0 for 0; of infinite numbers the axis that they lie on, if it is one.
 #[inline(always)]
 pub(super) fn sign(z: C) -> C {
     let r = abs(z);
     if r == 0.0 {
         c(0.0, 0.0)
+    } else if r == f64::INFINITY && z.im.is_infinite() != z.re.is_infinite() {
+        if z.re.is_infinite() {
+            c(z.re.signum(), 0.0)
+        } else {
+            c(0.0, z.im.signum())
+        }
     } else {
         c(z.re / r, z.im / r)
     }
@@ -99,7 +109,11 @@ pub(super) fn exp(z: C) -> C {
     };
     // As C99 has it: an infinite real part decides, whatever the angle is.
     if r == 0.0 && (z.im.is_finite() || z.re.is_infinite()) {
-        return c(0.0, 0.0);
+        return if z.im.is_finite() {
+            c(0f64.copysign(cos_real(z.im)), 0f64.copysign(sin_real(z.im)))
+        } else {
+            c(0.0, 0.0)
+        };
     }
     if z.re == f64::INFINITY && !z.im.is_finite() {
         return c(f64::INFINITY, f64::NAN);
@@ -451,14 +465,17 @@ pub(super) fn pow(x: C, y: C) -> C {
     exp(y * log(x))
 }
 
-/// Whether `x` comes before `y` when the real parts decide first, as NumPy orders.
+/// Whether `x` comes before `y` when the real parts decide first, as NumPy orders. Nothing comes before or
+/// after a number with a part that is not a number.
 #[inline(always)]
 pub(super) fn less<T: PartialOrd + Copy>(x: Complex<T>, y: Complex<T>) -> bool {
-    (x.re < y.re) | ((x.re == y.re) & (x.im < y.im))
+    let ordered = (x.im <= y.im) | (y.im <= x.im);
+    ((x.re < y.re) & ordered) | ((x.re == y.re) & (x.im < y.im))
 }
 
 /// [`less`], or equal.
 #[inline(always)]
 pub(super) fn less_equal<T: PartialOrd + Copy>(x: Complex<T>, y: Complex<T>) -> bool {
-    (x.re < y.re) | ((x.re == y.re) & (x.im <= y.im))
+    let ordered = (x.im <= y.im) | (y.im <= x.im);
+    ((x.re < y.re) & ordered) | ((x.re == y.re) & (x.im <= y.im))
 }

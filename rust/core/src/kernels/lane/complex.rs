@@ -97,12 +97,12 @@ macro_rules! complex_lanes {
                 }
                 LaneOp::Maximum => binary!(level, $c, $c => $c, |x, y| {
                     let nan = x.re.is_nan() | x.im.is_nan();
-                    let first = nan | cmath::less(y, x);
+                    let first = nan | cmath::less_equal(y, x);
                     Complex::new(if first { x.re } else { y.re }, if first { x.im } else { y.im })
                 }),
                 LaneOp::Minimum => binary!(level, $c, $c => $c, |x, y| {
                     let nan = x.re.is_nan() | x.im.is_nan();
-                    let first = nan | cmath::less(x, y);
+                    let first = nan | cmath::less_equal(x, y);
                     Complex::new(if first { x.re } else { y.re }, if first { x.im } else { y.im })
                 }),
                 LaneOp::Fmax => binary!(level, $c, $c => $c, |x, y| {
