@@ -176,6 +176,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
         return on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
     n = _number(n)
+    n = n.astype(np.float64) if n.ndim else n  # as SciPy, but for scalars
     below = _core.lt(n, 0)
     return finished(where(below, 0.0, f.gamma(where(below, 0.0, n) + 1)))
 

@@ -92,7 +92,11 @@ PARTIALS.update({
 
 def _psi(x: Any) -> Any:
     _real_only("psi", x)
-    return f._zeta(2.0, x)
+    # Far to the left SciPy counts its way up to positive numbers, one by one: there by reflection.
+    far = x < -20
+    value = f._zeta(2.0, where(far, 1 - x, x))
+    turn = where(far, x - np.round(x), 0.25)
+    return where(far, (math.pi / np.sin(math.pi * turn)) ** 2 - value, value)
 
 
 def _rgamma(x: Any) -> Any:

@@ -652,3 +652,18 @@ def test_orders_are_cut_off_in_derivatives_too(name, orders):
     assert y == function(*orders, x)
     slope = (function(*orders, x + step) - function(*orders, x - step)) / (2 * step)
     np.testing.assert_allclose(g, slope, 1e-7)
+
+
+def test_factorials_of_arrays_are_in_double_precision():
+    for n in (np.array([2.5, -1.0], np.float32), np.float32(2.5), np.array([2.5])):
+        assert ct.pullback(sp.factorial, n)[0].dtype == sp.factorial(n).dtype
+
+
+def test_the_derivative_of_psi_far_to_the_left():
+    x = np.array([-1e15 + 0.5, -3e7 - 0.25, -1000.3, -20.7, -19.7, 1e300])
+    (g,) = ct.gradient(lambda x: np.sum(sp.psi(x)), x)
+    with mpmath.workdps(40):
+        exact = [float(mpmath.psi(1, mpmath.mpf(v))) for v in x[2:5]]
+    np.testing.assert_allclose(g[2:5], exact, 1e-13)
+    np.testing.assert_allclose(g[[0, 1, 5]], [np.pi**2, 2 * np.pi**2, 1e-300], 1e-6)
+    assert ct.gradient(sp.psi, -30.0) == (np.inf,)
