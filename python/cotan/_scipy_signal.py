@@ -152,8 +152,8 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
                 fillvalue: Any = 0) -> Any:  # fmt: skip
     a, v = _operands("correlate2d", in1, in2)
     if mode == "valid" and any(n < m for n, m in zip(a.shape, v.shape, strict=True)):
-        turned = convolve2d(v, _core.flip(conj(a)), mode, boundary, fillvalue)
-        return conj(_core.flip(turned))
+        # SciPy exchanges the two and turns the result; it does not conjugate it.
+        return _core.flip(convolve2d(v, _core.flip(conj(a)), mode, boundary, fillvalue))
     if mode == "same":
         # Here the middle of the kernel lies one further on.
         full = convolve2d(a, _core.flip(conj(v)), "full", boundary, fillvalue)

@@ -169,3 +169,19 @@ def test_coefficients_of_long_splines(mode, order):
     y, back = ct.pullback(lambda x: ndimage.spline_filter1d(x, order, mode=mode), x)
     np.testing.assert_allclose(y, matrix @ x, atol=1e-12)
     np.testing.assert_allclose(back(ct_)[0], matrix.T @ ct_, atol=1e-10)
+
+
+def test_images_of_whole_numbers_are_rounded_between_samples():
+    where = np.array([[0.5, 1.5, 2.5, 3.5, 3.6, 0.2]])
+    for image in (np.arange(-3, 3), np.arange(1, 7, dtype=np.uint8)):
+
+        def f(c, image=image):
+            return [
+                ndimage.map_coordinates(image, c, order=1),
+                ndimage.shift(image, c[0, 0], order=1),
+                ndimage.map_coordinates(image * 1.0, c, order=1, output=np.int64),
+            ]
+
+        found = ct.pullback(f, where)[0]
+        for x, y in zip(found, f(where), strict=True):
+            np.testing.assert_array_equal(x, y)

@@ -237,3 +237,13 @@ def test_smoothing_with_the_penalty_that_is_likely():
     y = np.cumsum(rng.normal(size=20)) + 0.5 * rng.normal(size=20)
     check(lambda y: signal.whittaker_henderson(y, order=1).x, y, rtol=1e-3, atol=1e-4,
           value_rtol=1e-6, step=1e-3)  # fmt: skip
+
+
+def test_correlations_of_complex_images_of_which_the_second_is_larger():
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
+    b = rng.normal(size=(4, 5)) + 1j * rng.normal(size=(4, 5))
+    for mode in ("full", "same", "valid"):
+        wanted = signal.correlate2d(a, b, mode)
+        y, _ = ct.pullback(lambda a, mode=mode: signal.correlate2d(a, b, mode), a)
+        np.testing.assert_allclose(y, wanted, 1e-12)
