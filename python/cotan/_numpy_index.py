@@ -90,7 +90,10 @@ def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
 def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: Any = None) -> Any:  # fmt: skip
     on_diagonal = _core.asarray(diagonal(a, offset, axis1, axis2), dtype)
-    return written("trace", out, _core.sum(on_diagonal, -1))
+    result = _core.sum(on_diagonal, -1)
+    if dtype is not None and result.dtype != dtype:
+        result = result.astype(dtype)
+    return written("trace", out, result)
 
 
 @implements(in_numpy("linalg.trace"))

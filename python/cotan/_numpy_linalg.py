@@ -180,6 +180,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         terms.append(chosen[0])
     x, labels = _summed(*terms[0], set(output))
     result = _core.transpose(x, [labels.index(s) for s in output])
+    wanted = np.result_type(*(a.dtype for a in arrays))
+    if result.dtype != wanted:
+        result = result.astype(wanted)  # sums of whole numbers are wider
     return written("einsum", out, result if result.ndim else result[()])
 
 

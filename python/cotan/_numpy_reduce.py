@@ -71,6 +71,25 @@ implements(np.max, np.amax)(_fold("max", np.maximum))
 implements(np.min, np.amin)(_fold("min", np.minimum))
 
 
+def _of_numbers(name: str, least: float) -> None:
+    """Enter an extreme of what is a number, where NumPy's code takes an ndarray for granted."""
+    function = getattr(np, name)
+    extreme = FUNCTIONS[np.max if least < 0 else np.min]
+
+    @implements(function)
+    def of_numbers(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
+                   initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+        x = _core.asarray(a)
+        if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
+            return own(function)(a, axis, out, keepdims, initial, where)
+        known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
+        return extreme(known, axis, out, keepdims, initial=initial, where=where)
+
+
+_of_numbers("nanmax", -np.inf)
+_of_numbers("nanmin", np.inf)
+
+
 def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
                  where: Any = True) -> Any:  # fmt: skip
@@ -145,9 +164,17 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     keepdims, where = either(keepdims, False), either(where, True)
     x = _core.asarray(a, dtype)
     if where is True:
-        return written("mean", out, _core.mean(x, axis, keepdims))
-    total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
-    return written("mean", out, _per(total, _count(x, axis, where, keepdims)))
+        result = _core.mean(x, axis, keepdims)
+    else:
+        total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
+        result = _per(total, _count(x, axis, where, keepdims))
+    return written("mean", out, _of_dtype(result, dtype))
+
+
+def _of_dtype(result: Any, wanted: Any) -> Any:
+    """Give a sum in the dtype that was asked for; small integers are summed up in wider ones."""
+    same = wanted is None or result.dtype == wanted
+    return result if same else _core.asarray(result).astype(wanted)
 
 
 def _per(total: Any, count: Any) -> Any:
@@ -257,7 +284,8 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 @implements(np.cumsum)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return written("cumsum", out, _core.cumsum(_core.asarray(a, _loop(dtype, out)), axis))
+    wanted = _loop(dtype, out)
+    return written("cumsum", out, _of_dtype(_core.cumsum(_core.asarray(a, wanted), axis), wanted))
 
 
 @implements(np.cumprod)

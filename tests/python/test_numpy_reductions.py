@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy_cases import check, flattened
 
+import cotan as ct
 from cotan._numpy_core import in_numpy
 
 REDUCTION = {
@@ -271,3 +272,35 @@ CASES = {**REDUCTION, **SORTING}
 )
 def test_function(case):
     check(case)
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+def test_extremes_of_numbers_with_a_start_and_a_mask(name):
+    function = getattr(np, name)
+    x = np.array([[1.0, np.nan, -3.0], [np.nan, np.nan, 2.0]])
+    mask = np.array([[True, True, False], [True, False, True]])
+    for y in (x, x.astype(np.float32), x.astype(complex)):
+        for options in ({"initial": 0.5}, {"initial": 0.5, "where": mask}, {"initial": -9.0}):
+            for axis in (None, 0, 1):
+                found = function(ct.array(y), axis=axis, **options)
+                wanted = function(y, axis=axis, **options)
+                np.testing.assert_array_equal(np.asarray(found), wanted)
+                assert found.dtype == wanted.dtype
+    (g,) = ct.gradient(lambda x: np.sum(function(x, axis=1, initial=1.5, where=mask)), x)
+    chosen = {"nanmax": [[0, 0, 0], [0, 0, 1]], "nanmin": [[1, 0, 0], [0, 0, 0]]}[name]
+    np.testing.assert_array_equal(g, chosen)
+
+
+def test_sums_are_of_the_dtype_that_was_asked_for():
+    x, whole = np.array([-3.2, 2.7, 5.5]), np.array([[200, 100], [7, 3]], np.int32)
+    for f, y in [
+        *((lambda v, d=d: np.cumsum(v, dtype=d), x) for d in (np.int32, bool, np.float32)),
+        *((lambda v, d=d: np.mean(v, dtype=d), x) for d in (np.int32, np.float32)),
+        *((lambda v, d=d: np.trace(v, dtype=d), whole) for d in (np.uint8, np.int32, float)),
+        (lambda v: np.einsum("ij->i", v), whole),
+        (lambda v: np.einsum("ij,jk", v, v), whole),
+        (lambda v: np.einsum("ij->i", v), whole > 50),
+    ]:
+        found, wanted = f(ct.array(y)), f(y)
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+        assert found.dtype == wanted.dtype
