@@ -107,6 +107,19 @@ def _exp2(x: Any) -> Any:
     return _core.exp(_core.apply("complex", x.real * math.log(2), x.imag * math.log(2)))
 
 
+def sign_of_complex(x: Any) -> Any:
+    """Give `z / |z|` by steps that have derivatives; the primitive has no single factor for one."""
+    size = _core.abs(x)
+    usual = _core.logical_and(_core.gt(size, 0), _core.lt(size, math.inf))
+    far = [_core.isinf(part) for part in (x.real, x.imag)]
+    axis = [
+        _core.where(f, _core.sign(part), 0.0) for f, part in zip(far, (x.real, x.imag), strict=True)
+    ]
+    none = _core.logical_or(_core.isnan(size), _core.logical_and(*far))
+    edge = _core.where(none, math.nan, _core.apply("complex", *axis))
+    return _core.where(usual, _core.div(x, _core.where(usual, size, 1)), edge)
+
+
 def _nextafter(x: Any, y: Any) -> Any:
     """Give the next number as the number itself and a constant step; the sum is exact."""
     start, end = np.asarray(plain(x)), np.asarray(plain(y))

@@ -457,3 +457,23 @@ def test_special_complex_numbers_as_in_numpy(f, where):
 def test_powers_of_two_of_complex_numbers_have_derivatives():
     (g,) = ct.gradient(lambda z: np.abs(np.exp2(z)) ** 2, 0.3 + 0.4j)
     np.testing.assert_allclose(g, 2 * np.log(2) * 2.0**0.6, 1e-14)
+
+
+def test_the_sign_of_complex_numbers_has_a_derivative():
+    z, w = np.array([2.0 + 1.7j, -4.6 - 0.8j]), np.array([0.3 - 0.2j, 0.1 + 0.7j])
+
+    def f(z):
+        return np.sum(np.real(np.sign(z) * w))
+
+    (g,) = ct.gradient(f, z)
+    step = 1e-6
+    for part, turn in ((np.real, 1), (np.imag, 1j)):
+        moves = step * turn * np.eye(2)
+        slopes = [(f(z + e) - f(z - e)) / (2 * step) for e in moves]
+        np.testing.assert_allclose(part(g), slopes, 1e-7)
+    np.testing.assert_array_equal(ct.gradient(f, np.zeros(2, complex))[0], 0)
+    y, _ = ct.pullback(np.sign, SPECIAL)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(y, np.sign(SPECIAL), 1e-15)
+    first = ct.gradient(lambda z: ct.sign(z).real, 3.0 + 4.0j)[0]
+    np.testing.assert_allclose(first, 16 / 125 - 12j / 125)

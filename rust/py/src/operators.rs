@@ -1,8 +1,8 @@
 //! What the operators and elementwise functions of Python record: the short way for arrays that fit
 //! together as they are, promotion by NumPy's rules for everything else.
 
-use cotan::Array;
 use cotan::prim::{Class, Prim};
+use cotan::{Array, ops};
 use numpy::PyUntypedArray;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -130,6 +130,11 @@ pub fn apply_elementwise<'py>(
     {
         let rank = array.get().rank();
         let array = array.get().read()?;
+        if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
+            return py
+                .import("cotan._numpy_special")?
+                .call_method1("sign_of_complex", (*x,));
+        }
         if rank != Rank::Number && accepts(prim, &array) {
             return wrap_result(py, Array::apply1(prim, array).or_raise()?);
         }
