@@ -10,6 +10,7 @@ import itertools
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -487,3 +488,18 @@ def test_programs_of_writes(numbers, count):
 @given(st.integers(0, 2**32 - 1))
 def test_long_programs_of_writes(seed):
     check(np.random.default_rng(seed).integers(0, 4096, 1000).tolist(), 25)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_the_numbers_of_a_matrix_are_written():
+    def f(x):
+        made = np.zeros((3, 3))
+        made[:, [0, 2]] = np.matrix([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        made[:2, :2] += np.asarray(np.matrix(np.eye(2)))
+        made[2] = np.matrix([7.0, 8.0, 9.0])
+        made[1, 1] = x
+        return np.sum(made @ np.array([x, 2.0, 3.0]))
+
+    y, g = ct.value_and_grad(f)(0.5)
+    np.testing.assert_allclose(y, f(0.5))
+    np.testing.assert_allclose(g, (f(0.5 + 1e-6) - f(0.5 - 1e-6)) / 2e-6)

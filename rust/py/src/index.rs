@@ -215,8 +215,23 @@ pub fn getitem<'py>(
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
 
+/// The numbers of an `np.matrix`: it differs from other arrays by its products only, and takes no part in one
+/// where it is written.
+fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = value.py();
+    if value.is_exact_instance_of::<PyUntypedArray>()
+        || !value.is_instance_of::<PyUntypedArray>()
+        || !value.is_instance(&original(py, "numpy", "matrix")?)?
+    {
+        return Ok(None);
+    }
+    original(py, "numpy", "asarray")?.call1((value,)).map(Some)
+}
+
 /// What a value becomes when it is written into a region of this dtype and shape.
 pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult<Array> {
+    let plain = numbers_of_matrix(value)?;
+    let value = plain.as_ref().unwrap_or(value);
     let operand = match Operand::of(value)? {
         Some(operand) => operand,
         // What NumPy makes a number of: None is NaN, fractions and others know how to be a float.
