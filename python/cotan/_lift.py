@@ -503,6 +503,9 @@ _REMEDIES = {
         "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
         "ndarrays, and np.where for masks"
     ),
+    "of type cotan.Array which has no callable": (
+        "NumPy asks each element of an array of objects for a method; leave out dtype=object"
+    ),
     "bytes-like object is required, not 'cotan.Array'": (
         "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
         "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"

@@ -31,6 +31,31 @@ lifts("numpy.array")(_array)
 adopts("numpy.poly1d")
 
 
+def _of_polynomials(name: str) -> None:
+    """Let a function of coefficients take and give polynomials, whose coefficients may be ours."""
+    function = vars(np)[name]
+
+    @lifts(f"numpy.{name}", always=True)
+    @functools.wraps(function)
+    def of_polynomials(*args: Any, **kwargs: Any) -> Any:
+        polynomials = any(isinstance(a, np.poly1d) for a in (*args, *kwargs.values()))
+        args = tuple(map(_coefficients, args))
+        kwargs = {k: _coefficients(v) for k, v in kwargs.items()}
+        known = FUNCTIONS[function] if _core.involves(args, kwargs) else function
+        result = known(*args, **kwargs)
+        if not polynomials:
+            return result
+        return tuple(map(np.poly1d, result)) if type(result) is tuple else np.poly1d(result)
+
+
+def _coefficients(x: Any) -> Any:
+    return x.coeffs if isinstance(x, np.poly1d) else x
+
+
+for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint"):
+    _of_polynomials(_name)
+
+
 @lifts("numpy.asarray", "numpy.asanyarray", "numpy.asarray_chkfinite")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)

@@ -204,8 +204,6 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
 
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
-    if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d):
-        raise TypeError("polymul: a poly1d has plain coefficients; use arrays of coefficients")
     factors = [np.trim_zeros(host_array(a, ndmin=1), "f") for a in (a1, a2)]
     return convolve(*(f if f.size else np.zeros(1, f.dtype) for f in factors))
 

@@ -123,8 +123,30 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
             raise ValueError("asarray: unable to avoid a copy; leave out copy=")
         return result.copy() if copy and result is a else result
     if isinstance(a, (list, tuple)) and holds_array(a):
-        return _core.array(a, dtype)
+        return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     return np.asarray(a, dtype, order, **options)
+
+
+class _Held:
+    """Something that stands in an array as it is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _objects(items: Any) -> Any:
+    """Give an ndarray of objects, where arrays of ours are numbers like others."""
+
+    def held(x: Any) -> Any:
+        if is_array(x):
+            return _Held(x) if x.ndim == 0 else [held(row) for row in x]
+        return type(x)(map(held, x)) if type(x) in {list, tuple} else x
+
+    result = np.array(held(items), object)
+    for index, x in np.ndenumerate(result):
+        if isinstance(x, _Held):
+            result[index] = x.value
+    return result
 
 
 def array(

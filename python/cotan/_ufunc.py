@@ -33,6 +33,9 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     out = kwargs.get("out") or ()
     if not all(map(_known, (*inputs, *out))):
         return ufunc_with_matrices(ufunc, method, inputs, kwargs)
+    if any(isinstance(x, np.ndarray) and x.dtype == object for x in inputs):
+        # Each element answers for itself.
+        return getattr(ufunc, method)(*map(_objects, inputs), **kwargs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)
@@ -47,6 +50,16 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _METHODS[method](ufunc, *inputs, **options)
     casting = kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
+
+
+def _objects(x: Any) -> Any:
+    """Give an array of ours as an ndarray of its elements."""
+    if not isinstance(x, _core.Array):
+        return x
+    objects = np.empty(x.shape, object)
+    for index in np.ndindex(*x.shape):
+        objects[index] = x[index]
+    return objects
 
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

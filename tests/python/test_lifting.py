@@ -566,8 +566,8 @@ def test_what_cannot_be_made():
         ct.gradient(lambda x: np.sum(np.array([x, [x, x]])), 1.0)
     with pytest.raises(ValueError, match="too short"):
         ct.gradient(lambda x: np.sum(np.fromiter([x], float, count=3)), 1.0)
-    with pytest.raises(TypeError, match="object"):
-        ct.gradient(lambda x: np.sum(np.array([x, x], dtype=object)), 1.0)
+    with pytest.raises(TypeError, match="leave out dtype=object"):
+        ct.gradient(lambda x: np.sum(np.sin(np.array([x, x], dtype=object))), 1.0)
 
 
 # --------------------------------------------------------------------------------------------------

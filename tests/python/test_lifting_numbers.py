@@ -627,3 +627,23 @@ def test_draws_that_are_written_into_an_array_that_was_made():
         return x * np.sum(drawn) + x * np.sum(order * np.arange(6.0))
 
     assert ct.value_and_gradient(f, 2.0) == (pytest.approx(f(2.0)), (pytest.approx(f(1.0)),))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.array([x, x * x], dtype=object).sum(),
+        lambda x: np.dot(np.array([x, 2.0], object), np.array([x * x, x], object)),
+        lambda x: np.array([[x, 1.0], [2, x]], object)[0, 0] * 3,
+        lambda x: (np.array([x, 1.0], object) * x + x * np.array([2, x], object)).sum(),
+        lambda x: np.sum((np.array([x, 3.0], object) - x * np.ones(2)) ** 2),
+        lambda x: np.sum(x * np.ones(2) / np.array([x, x + 1], object)),
+        lambda x: sum(d["v"] for d in np.array([{"v": x}, {"v": x * x}], object)),
+        lambda x: np.asarray([x * np.ones(2), [1.0, x]], dtype=object)[0, 1] * x,
+    ],
+)
+def test_arrays_of_objects_hold_traced_numbers(f):
+    step = 1e-6
+    y, g = ct.value_and_grad(f)(0.7)
+    np.testing.assert_allclose(y, f(0.7))
+    np.testing.assert_allclose(g, (f(0.7 + step) - f(0.7 - step)) / (2 * step), 1e-7)

@@ -89,3 +89,24 @@ def test_poly1d_of_a_list_with_followed_numbers(f):
     value, (gradient,) = ct.value_and_gradient(f, x)
     assert value == pytest.approx(f(x))
     assert gradient == pytest.approx((f(x + h) - f(x - h)) / (2 * h), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.polyder(np.poly1d([x[0], 2.0, x[1], 1.0]))(x[2]),
+        lambda x: np.polyint(np.poly1d([x[0], 2.0, x[1]]), k=x[2])(x[0]),
+        lambda x: np.polyadd(np.poly1d([x[0], 2.0]), np.poly1d([3.0, 1.0]))(x[1]),
+        lambda x: np.polysub(np.poly1d([1.0, 2.0]), [x[0], x[1]])(x[2]),
+        lambda x: np.polymul(np.poly1d([x[0], 2.0]), np.poly1d([x[1], 1.0]))(x[2]),
+        lambda x: np.polydiv(np.poly1d([x[0], 2.0, 3.0]), np.poly1d([x[1], 1.0]))[0](x[2]),
+        lambda x: np.sum(np.polyder([x[0], 2.0, x[1], 1.0]) * x[2]),
+    ],
+)
+def test_functions_of_polynomials_give_polynomials(f):
+    x = np.array([0.3, 0.5, 0.7])
+    y, g = ct.value_and_grad(f)(x)
+    np.testing.assert_allclose(y, f(x), 1e-14)
+    step = 1e-6
+    moves = step * np.eye(3)
+    np.testing.assert_allclose(g, [(f(x + e) - f(x - e)) / (2 * step) for e in moves], 1e-7)

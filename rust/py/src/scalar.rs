@@ -5,7 +5,7 @@ use cotan::aval::{DType, Kind};
 use cotan::prim::{Class, Params, Prim};
 use cotan::{Array, Number, ops};
 use num_complex::Complex;
-use numpy::PyUntypedArray;
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 
 use crate::array::{PyArray, Rank};
-use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
+use crate::convert::{Borrow, dtype_of, from_ndarray, is_numpy_scalar, original};
 use crate::error::OrRaise;
 use crate::session;
 use crate::subclass::is_plain;
@@ -83,7 +83,8 @@ impl Operand {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
-            if !is_plain(array)? {
+            // The elements of an array of objects answer for themselves.
+            if !is_plain(array)? || array.dtype().kind() == b'O' {
                 return Ok(None);
             }
             let rank = Rank::Array;
@@ -138,6 +139,11 @@ impl Operand {
     pub fn expect(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Operand> {
         Operand::of(object)?.ok_or_else(|| {
             let kind = object.get_type();
+            if let Ok(array) = object.cast::<PyUntypedArray>()
+                && let Err(unsupported) = dtype_of(&array.dtype())
+            {
+                return unsupported;
+            }
             let hint = if object.is_instance_of::<PyString>() {
                 "; strings have no arithmetic"
             } else if object.is_instance_of::<PyUntypedArray>() {
