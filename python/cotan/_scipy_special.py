@@ -183,7 +183,9 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @lifts("scipy.special.diric")
 def diric(x: Any, n: Any) -> Any:
-    x, n = _number(x), np.asarray(plain(n))
+    n = np.asarray(plain(n))
+    x = _core.asarray(x)
+    x = _number(x.astype(np.result_type(x.dtype, n.dtype)))
     half = x / 2
     turns = np.round(plain(half) / math.pi)
     rest = half - turns * math.pi

@@ -124,9 +124,10 @@ class _Call:
         self.missing = ~self.valid | np.isnan(np.broadcast_to(plain(self.x), shape))
 
     def standard(self) -> Any:
-        return (self.x - self.loc) / self.scale if np.any(plain(self.scale) != 1) or is_followed(
-            self.scale
-        ) else self.x - self.loc  # fmt: skip
+        y = self.x - self.loc
+        if np.any(plain(self.scale) != 1) or is_followed(self.scale):
+            y = y / self.scale
+        return _core.asarray(y, np.float64)
 
     def at(self, inside: Any, y: Any, function: Callable[..., Any]) -> Any:
         """Give a function where `inside` holds; elsewhere it gets arguments that do no harm."""
@@ -148,7 +149,8 @@ class _Call:
         for condition, value in cases:
             result = _core.where(condition, value, result)
         result = _core.where(self.missing, self.dist.badvalue, result)
-        result = _core.broadcast_to(_core.asarray(result), self.missing.shape)
+        # SciPy puts results of any precision into an array of float64.
+        result = _core.broadcast_to(_core.asarray(result, np.float64), self.missing.shape)
         return result[()] if result.ndim == 0 else result
 
     def support(self) -> tuple[Any, Any]:

@@ -181,3 +181,17 @@ def test_kernel_densities(f):
     value, (slope,) = ct.value_and_gradient(f, 0.8)
     assert value == pytest.approx(f(0.8), rel=1e-10)
     assert slope == pytest.approx((f(0.8 + 1e-6) - f(0.8 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def test_distributions_give_double_precision():
+    x, one = np.array([0.2, 0.5], np.float32), np.ones(2, np.float32)
+    for name in ("pdf", "logpdf", "cdf", "sf", "logcdf", "ppf", "isf"):
+        for args in ((x,), (x[0],), (x, one), (x, one, one * 2), (x[0], one, one)):
+            for law in (stats.expon, stats.norm):
+                found = ct.pullback(getattr(law, name), *args)[0]
+                wanted = getattr(law, name)(*args)
+                assert found.dtype == wanted.dtype == np.float64
+                np.testing.assert_allclose(found, wanted, 2e-7)
+    for name in ("pmf", "logpmf", "cdf"):
+        found = ct.pullback(getattr(stats.poisson, name), one, x + one)[0]
+        assert found.dtype == np.float64

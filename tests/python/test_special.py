@@ -654,6 +654,14 @@ def test_orders_are_cut_off_in_derivatives_too(name, orders):
     np.testing.assert_allclose(g, slope, 1e-7)
 
 
+def test_periodic_sincs_are_in_the_common_precision():
+    for n in (3, [1, 5], np.float32(3)):
+        for x in (np.array(6.28, np.float32), np.array([0.5, 6.28], np.float32), np.array(0.5)):
+            for at in (x, x[..., None]):
+                y = ct.pullback(lambda at, n=n: sp.diric(at, n), at)[0]
+                assert y.dtype == sp.diric(at, n).dtype
+
+
 def test_factorials_of_arrays_are_in_double_precision():
     for n in (np.array([2.5, -1.0], np.float32), np.float32(2.5), np.array([2.5])):
         assert ct.pullback(sp.factorial, n)[0].dtype == sp.factorial(n).dtype
