@@ -69,10 +69,11 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         result = x.copy()
     elif decimals == 0:
         result = _core.round(x)
-    elif decimals > 0:
-        result = _core.round(x * 10.0**decimals) / 10.0**decimals
     else:
-        result = _core.round(x / 10.0**-decimals) * 10.0**-decimals
+        # What is beyond the largest number is infinite, and the result none, as in NumPy.
+        unit = 10.0 ** abs(decimals) if abs(decimals) <= 308 else math.inf
+        up = decimals > 0
+        result = _core.round(x * unit) / unit if up else _core.round(x / unit) * unit
     return written("round", out, result)
 
 

@@ -494,6 +494,7 @@ def test_matrices_whose_squares_overflow_or_vanish(scale, dtype):
     for f, x in [
         (lambda x: np.linalg.svd(x)[1], a),
         (lambda x: np.linalg.svd(x, compute_uv=False), a),
+        (lambda x: np.linalg.qr(x)[1], a),
         (np.linalg.eigvalsh, square),
         (lambda x: np.linalg.eigh(x)[0], square),
         (lambda x: np.sort_complex(np.linalg.eigvals(x)), square),

@@ -459,6 +459,13 @@ def test_powers_of_two_of_complex_numbers_have_derivatives():
     np.testing.assert_allclose(g, 2 * np.log(2) * 2.0**0.6, 1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide by zero")
+@pytest.mark.parametrize("decimals", [300, 308, 309, 1000, -300, -309])
+def test_rounding_to_more_decimals_than_there_are(decimals):
+    for x in (np.array([1.25, np.inf, 1e300, -5e-324]), np.array([1.25, -2.5], np.float32)):
+        np.testing.assert_array_equal(np.round(ct.array(x), decimals), np.round(x, decimals))
+
+
 def test_the_sign_of_complex_numbers_has_a_derivative():
     z, w = np.array([2.0 + 1.7j, -4.6 - 0.8j]), np.array([0.3 - 0.2j, 0.1 + 0.7j])
 

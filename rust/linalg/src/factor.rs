@@ -12,6 +12,7 @@ use faer::traits::{ComplexField, math_utils as math};
 use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 
 use crate::Failure;
+use crate::scale::{scale, times};
 
 pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
     assert!(a.len() == n * n, "a slice fits the sizes");
@@ -88,6 +89,10 @@ pub fn qr<T: ComplexField>(m: usize, n: usize, a: &mut [T], q: &mut [T], r: &mut
     if k == 0 {
         return;
     }
+    let factor = scale(a.iter());
+    if let Some(factor) = &factor {
+        a.clone_from_slice(&times(a, factor));
+    }
     let block = qr_factor::recommended_block_size::<T>(m, n);
     let mut mat = MatMut::from_column_major_slice_mut(a, m, n);
     let mut coeff = Mat::<T>::zeros(block, k);
@@ -143,6 +148,13 @@ pub fn qr<T: ComplexField>(m: usize, n: usize, a: &mut [T], q: &mut [T], r: &mut
         let back = math::conj(&turn);
         for j in 0..m {
             q_mat[(j, i)] = math::mul(&q_mat[(j, i)], &back);
+        }
+    }
+    if let Some(back) = factor.as_ref().map(math::recip) {
+        for j in 0..n {
+            for i in 0..(j + 1).min(k) {
+                r_mat[(i, j)] = math::mul_real(&r_mat[(i, j)], &back);
+            }
         }
     }
 }

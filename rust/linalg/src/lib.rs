@@ -8,6 +8,7 @@
 
 mod factor;
 mod lu;
+mod scale;
 mod schur;
 mod spectral;
 
