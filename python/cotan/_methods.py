@@ -23,7 +23,6 @@ _REFUSED = {
     "dumps": "convert it first: np.asarray(x).dumps()",
     "getfield": "an Array has no memory to see as another dtype; use astype",
     "setfield": "an Array has no memory to see as another dtype; use astype",
-    "setflags": "an Array has no memory of its own to protect",
 }
 
 
@@ -118,6 +117,15 @@ def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
             "np.resize or np.concatenate"
         )
     self.shape = wanted
+
+
+def setflags(self: Any, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    """Leave the array as it is: what does not write to it need not be kept from it."""
+    del align
+    if uic:
+        raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
+    if write and not self._writeable:
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
 
 
 def sort(
@@ -264,7 +272,7 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _refuse(name, instead))
     for name in ("tobytes", "tofile"):
         setattr(cls, name, _memory(name))
-    for method in (clip, compress, fill, partition, resize, sort, to_device, view):
+    for method in (clip, compress, fill, partition, resize, setflags, sort, to_device, view):
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))

@@ -144,10 +144,10 @@ def multigammaln(a: Any, d: Any) -> Any:
     return finished(total)
 
 
-def _counted(value: Any, n: Any, k: Any) -> Any:
+def _counted(count: Callable[[Any, Any], Any], n: Any, k: Any) -> Any:
     """Give zero where there is nothing to choose."""
     some = _core.logical_and(_core.le(k, n), _core.logical_and(_core.ge(n, 0), _core.ge(k, 0)))
-    return finished(where(some, value, 0.0))
+    return finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
 
 
 @lifts("scipy.special.comb")
@@ -160,7 +160,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
         none = _core.logical_and(_core.eq(k, 0), _core.ge(n, 0))
         k, n = where(none, 1, k), where(none, 1, n)
         return finished(where(none, 1.0, f.binom(n + k - 1, k)))
-    return _counted(f.binom(n, k), n, k)
+    return _counted(f.binom, n, k)
 
 
 @lifts("scipy.special.perm")
@@ -168,7 +168,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     if exact:
         return on_values(_original("perm"), (N, k), {"exact": True})
     n, k = _number(N), _number(k)
-    return _counted(f.poch(n - k + 1, k), n, k)
+    return _counted(lambda n, k: f.poch(n - k + 1, k), n, k)
 
 
 @lifts("scipy.special.factorial")

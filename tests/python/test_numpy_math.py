@@ -463,7 +463,7 @@ def test_powers_of_two_of_complex_numbers_have_derivatives():
 @pytest.mark.parametrize("decimals", [300, 308, 309, 1000, -300, -309])
 def test_rounding_to_more_decimals_than_there_are(decimals):
     for x in (np.array([1.25, np.inf, 1e300, -5e-324]), np.array([1.25, -2.5], np.float32)):
-        np.testing.assert_array_equal(np.round(ct.array(x), decimals), np.round(x, decimals))
+        np.testing.assert_allclose(np.round(ct.array(x), decimals), np.round(x, decimals), 1e-15)
 
 
 def test_the_sign_of_complex_numbers_has_a_derivative():

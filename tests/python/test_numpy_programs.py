@@ -657,12 +657,22 @@ def test_an_array_has_what_an_ndarray_has():
 @pytest.mark.parametrize(
     "name",
     [
-        "byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags",
+        "byteswap", "dump", "dumps", "getfield", "resize", "setfield",
     ],
 )  # fmt: skip
 def test_methods_that_need_memory_are_refused_by_name(name):
     with pytest.raises(TypeError, match=f"^{name}: "):
         getattr(ct.array(X), name)(1)
+
+
+def test_flags_that_protect_are_taken():
+    x = ct.array(X)
+    x.setflags(write=False)
+    x.setflags(write=True, align=True)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        np.lib.stride_tricks.sliding_window_view(x, 2).setflags(write=True)
+    with pytest.raises(ValueError, match="WRITEBACKIFCOPY"):
+        x.setflags(uic=True)
 
 
 def test_methods_that_write():

@@ -675,3 +675,13 @@ def test_the_derivative_of_psi_far_to_the_left():
     np.testing.assert_allclose(g[2:5], exact, 1e-13)
     np.testing.assert_allclose(g[[0, 1, 5]], [np.pi**2, 2 * np.pi**2, 1e-300], 1e-6)
     assert ct.gradient(sp.psi, -30.0) == (np.inf,)
+
+
+def test_nothing_to_choose_has_no_slope():
+    n, k = np.array([-1.0, 2.0, 5.0, 5.0]), np.array([0.0, 3.0, -1.0, 2.0])
+    for g in (
+        *ct.gradient(lambda n, k: np.sum(sp.comb(n, k)), n, k),
+        ct.gradient(lambda n: np.sum(sp.perm(n, k)), n)[0],
+    ):
+        assert np.all(g[:3] == 0)
+        assert g[3] != 0
