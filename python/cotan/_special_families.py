@@ -101,6 +101,13 @@ def _pbwa(a: Any, x: Any) -> Any:
     return slope, (a - x * x / 4) * y
 
 
+def _over(function: Callable[[Any], Any], x: Any, limit: float) -> Any:
+    """Divide a function by its argument, where that is 0 by a limit."""
+    zero = x == 0
+    x = where(zero, 1, x)
+    return where(zero, limit, function(x) / x)
+
+
 for _name in ("jv", "yv", "hankel1", "hankel2"):
     PARTIALS[_name] = (UNKNOWN, _cylinder(_name, 0.5, -0.5))
 for _name in ("jn", "yn", "in", "kn"):
@@ -140,16 +147,16 @@ PARTIALS.update({
     "bei": (lambda x: f.beip(x),),
     "ker": (lambda x: f.kerp(x),),
     "kei": (lambda x: f.keip(x),),
-    "berp": (lambda x: -f.bei(x) - f.berp(x) / x,),
-    "beip": (lambda x: f.ber(x) - f.beip(x) / x,),
+    "berp": (lambda x: -f.bei(x) - _over(f.berp, x, 0.0),),
+    "beip": (lambda x: f.ber(x) - _over(f.beip, x, 0.5),),
     "kerp": (lambda x: -f.kei(x) - f.kerp(x) / x,),
     "keip": (lambda x: f.ker(x) - f.keip(x) / x,),
     "itj0y0": (lambda x: (f.j0(x), f.y0(x)),),
     "iti0k0": (lambda x: (f.i0(x), f.k0(x)),),
-    "it2j0y0": (lambda x: ((1 - f.j0(x)) / x, -f.y0(x) / x),),
-    "it2i0k0": (lambda x: ((f.i0(x) - 1) / x, -f.k0(x) / x),),
+    "it2j0y0": (lambda x: (_over(lambda x: 1 - f.j0(x), x, 0.0), -f.y0(x) / x),),
+    "it2i0k0": (lambda x: (_over(lambda x: f.i0(x) - 1, x, 0.0), -f.k0(x) / x),),
     "itstruve0": (lambda x: f.struve(0.0, x),),
-    "it2struve0": (lambda x: -f.struve(0.0, x) / x,),
+    "it2struve0": (lambda x: -_over(lambda x: f.struve(0.0, x), x, 2 / math.pi),),
     "itmodstruve0": (lambda x: f.modstruve(0.0, x),),
     "pbdv": (UNKNOWN, _parabolic("pbdv")),
     "pbvv": (UNKNOWN, _parabolic("pbvv")),
@@ -337,9 +344,10 @@ def _rc_y(x: Any, y: Any) -> Any:
 
 def _agm(a: Any, b: Any) -> Any:
     whole = a + b
-    m = ((a - b) / whole) ** 2
-    k = f.ellipk(m)
-    return math.pi / 4 * (1 / k - 4 * b * (a - b) * _ellipk(m) / (whole * k) ** 2)
+    p = 4 * a * b / whole**2
+    k = f.ellipkm1(p)
+    slope = 1 / k - 4 * b * (b - a) * _ellipkm1(p) / (whole * k) ** 2
+    return where(a == 0, math.inf, math.pi / 4 * slope)
 
 
 PARTIALS.update({

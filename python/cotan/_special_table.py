@@ -109,6 +109,43 @@ def _rgamma(x: Any) -> Any:
     return where(left, reflected, -f.psi(right) * f.rgamma(right))
 
 
+def _is_pole(x: Any) -> Any:
+    """Say where gamma has a pole: there its reciprocal is 0, and has a slope."""
+    return (x <= 0) & (np.floor(x) == x)
+
+
+def _turns(n: Any) -> Any:
+    """Give -1 to a whole power."""
+    return where(n % 2 == 0, 1.0, -1.0)
+
+
+def _binom_n(n: Any, k: Any) -> Any:
+    none = _is_pole(n - k + 1) & (n > -1)
+    a, b = where(none, n, 0), where(none, k, 1)
+    slope = _turns(b - a - 1) * f.beta(a + 1, b - a)
+    n, k = where(none, 1, n), where(none, 0, k)
+    return where(none, slope, f.binom(n, k) * (f.psi(n + 1) - f.psi(n - k + 1)))
+
+
+def _binom_k(n: Any, k: Any) -> Any:
+    low, high = _is_pole(k + 1) & (n > -1), _is_pole(n - k + 1) & (n > -1)
+    # Left of 0, and right of n, the same but for the sign.
+    beyond = where(low, -k, where(high, k - n, 1))
+    sign = where(low, 1.0, -1.0) * _turns(beyond - 1)
+    none = low | high
+    slope = sign * f.beta(where(none, n, 0) + 1, beyond)
+    n, k = where(none, 1, n), where(none, 0, k)
+    return where(none, slope, f.binom(n, k) * (f.psi(n - k + 1) - f.psi(k + 1)))
+
+
+def _poch_z(z: Any, m: Any) -> Any:
+    none = _is_pole(z)
+    at = where(none, z, 0)
+    slope = f.gamma(at + m) * _turns(at) * f.gamma(1 - at)
+    z = where(none, 1, z)
+    return where(none, slope, f.poch(z, m) * (f.psi(z + m) - f.psi(z)))
+
+
 def gamma_density(a: Any, x: Any) -> Any:
     """Give `x ** (a - 1) * exp(-x) / gamma(a)`."""
     return np.exp(f.xlogy(a - 1, x) - x - f.gammaln(a))
@@ -135,14 +172,8 @@ PARTIALS.update({
         lambda a, b: f.psi(a) - f.psi(a + b),
         lambda a, b: f.psi(b) - f.psi(a + b),
     ),
-    "binom": (
-        lambda n, k: f.binom(n, k) * (f.psi(n + 1) - f.psi(n - k + 1)),
-        lambda n, k: f.binom(n, k) * (f.psi(n - k + 1) - f.psi(k + 1)),
-    ),
-    "poch": (
-        lambda z, m: f.poch(z, m) * (f.psi(z + m) - f.psi(z)),
-        lambda z, m: f.poch(z, m) * f.psi(z + m),
-    ),
+    "binom": (_binom_n, _binom_k),
+    "poch": (_poch_z, lambda z, m: f.poch(z, m) * f.psi(z + m)),
     "gammainc": (UNKNOWN, gamma_density),
     "gammaincc": (UNKNOWN, _times(-1, gamma_density)),
     "gammaincinv": (UNKNOWN, lambda a, y: 1 / gamma_density(a, f.gammaincinv(a, y))),

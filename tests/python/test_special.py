@@ -685,3 +685,35 @@ def test_nothing_to_choose_has_no_slope():
     ):
         assert np.all(g[:3] == 0)
         assert g[3] != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        *(("binom", p) for p in [(0.0, 2.0), (1.0, 2.0), (5.0, -1.0), (5.0, 10.0), (2.5, 3.5)]),
+        *(("binom", p) for p in [(4.0, 2.0), (-0.5, -2.0), (3.0, 0.0)]),
+        *(("poch", p) for p in [(0.0, 2.15), (-1.0, 2.15), (-3.0, 0.5), (2.0, 1.5)]),
+        *((name, (0.0,)) for name in ("berp", "beip", "it2struve0")),
+    ],
+)
+def test_slopes_where_a_factor_vanishes(name, args):
+    function, step = getattr(sp, name), 1e-4
+    g = ct.gradient(function, *args)
+    for i, slope in enumerate(g):
+        moves = [tuple(a + (d * step if j == i else 0) for j, a in enumerate(args))
+                 for d in (-2, -1, 1, 2)]  # fmt: skip
+        a, b, c, d = (function(*m) for m in moves)
+        np.testing.assert_allclose(slope, (8 * (c - b) - (d - a)) / (12 * step), 1e-7, 1e-10)
+
+
+def test_first_of_two_integrals_at_zero():
+    for function in (sp.it2j0y0, sp.it2i0k0):
+        assert ct.gradient(lambda x, function=function: function(x)[0], 0.0) == (0.0,)
+
+
+def test_the_mean_of_gauss_near_zero():
+    assert ct.gradient(lambda a: sp.agm(a, 2.5), 0.0) == (np.inf,)
+    with mpmath.workdps(60):
+        exact = mpmath.diff(lambda a: mpmath.agm(a, 2.5), mpmath.mpf(10) ** -20, h=1e-26)
+    np.testing.assert_allclose(ct.gradient(lambda a: sp.agm(a, 2.5), 1e-20)[0], float(exact), 1e-9)
+    np.testing.assert_allclose(ct.gradient(sp.agm, 1.5, 1.5), 0.5)

@@ -27,15 +27,15 @@ pub fn scale<'a, T: ComplexField + 'a>(a: impl Iterator<Item = &'a T>) -> Option
         let limit = max_positive::<T::Real>() * small.clone();
         top = if top > limit { limit } else { top };
         while top > step {
-            top = top * small.clone();
-            factor = factor * small.clone();
+            top *= small.clone();
+            factor *= small.clone();
         }
-        factor = factor * small;
+        factor *= small;
     } else {
         let limit = max_positive::<T::Real>() * small.clone() * small;
         while top < one() && factor < limit {
-            top = top * step.clone();
-            factor = factor * step.clone();
+            top *= step.clone();
+            factor *= step.clone();
         }
     }
     Some(factor)
