@@ -174,7 +174,20 @@ def _below(n: Any, slope: Callable[[Any], Any]) -> Any:
 
 
 def _lpmv(m: Any, v: Any, x: Any) -> Any:
-    return (v * x * f.lpmv(m, v, x) - (v + m) * f.lpmv(m, v - 1, x)) / (x * x - 1)
+    end = abs(x) == 1
+    y = where(end, 0.5, x)
+    inside = (v * y * f.lpmv(m, v, y) - (v + m) * f.lpmv(m, v - 1, y)) / (y * y - 1)
+    return where(end, _lpmv_at_ends(m, v, x), inside)
+
+
+def _lpmv_at_ends(m: Any, v: Any, x: Any) -> Any:
+    """Give the derivative at 1 and -1, where only those of low orders do not vanish."""
+    sign = where((x > 0) | (v % 2 == 1), 1.0, -1.0)
+    slope = where(m == 0, v * (v + 1) / 2, 0.0)
+    # As (1 - x**2) to the power of m / 2 begins.
+    slope = where(m == 2, -(v - 1) * v * (v + 1) * (v + 2) / 4, slope)
+    slope = where((m == -2) & (v >= 2), -0.25, slope)
+    return sign * where((abs(m) == 1) & (v >= 1), math.inf * m * where(x > 0, 1, -1), slope)
 
 
 def _sh_jacobi(n: Any, p: Any, q: Any, x: Any) -> Any:

@@ -717,3 +717,18 @@ def test_the_mean_of_gauss_near_zero():
         exact = mpmath.diff(lambda a: mpmath.agm(a, 2.5), mpmath.mpf(10) ** -20, h=1e-26)
     np.testing.assert_allclose(ct.gradient(lambda a: sp.agm(a, 2.5), 1e-20)[0], float(exact), 1e-9)
     np.testing.assert_allclose(ct.gradient(sp.agm, 1.5, 1.5), 0.5)
+
+
+def test_legendre_functions_at_the_ends():
+    x = np.array([1.0, -1.0])
+    for m, v in [(0, 0), (0, 3), (0, 4), (2, 1), (2, 2), (2, 5), (3, 4), (4, 4), (-2, 3), (-2, 1)]:
+        g = ct.gradient(lambda x, m=m, v=v: np.sum(sp.lpmv(m, v, x)), x)[0]
+        step = 1e-7
+        inside = x - np.sign(x) * step
+        slope = (sp.lpmv(m, v, x) - sp.lpmv(m, v, inside)) / (x - inside)
+        np.testing.assert_allclose(g, slope, 1e-3, 0.1, err_msg=f"{m}, {v}")
+    for m in (1, -1):
+        for v in (1, 2, 3):
+            g = ct.gradient(lambda x, m=m, v=v: np.sum(sp.lpmv(m, v, x)), x)[0]
+            slope = sp.lpmv(m, v, x) - sp.lpmv(m, v, x * (1 - 1e-9))
+            np.testing.assert_array_equal(g, np.sign(slope) * np.sign(x) * np.inf)
