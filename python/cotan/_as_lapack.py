@@ -43,6 +43,12 @@ def _phase(x: Any) -> Any:
     return _core.where(tiny, 1.0, x / _core.where(tiny, 1.0, size))
 
 
+def _direction(x: Any) -> Any:
+    """Give numbers of size 1 in the direction of others, 0 for 0: nothing overflows."""
+    size = np.abs(x)
+    return x / np.where(size > 0, size, 1)
+
+
 def with_real_component(v: Any, row: int) -> Any:
     """Turn complex columns so that one component of each is real, as LAPACK does."""
     if v.dtype.kind != "c" or not v.size:
@@ -191,9 +197,8 @@ def qr(a: Any, q: Any, r: Any, original: Callable[[Any], Any]) -> tuple[Any, Any
         return q, r
     k = min(a.shape[-2:])
     own, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (plain(constant(r)), chosen[1]))
-    product = np.conj(own[..., :k]) * wanted[..., :k]
-    size = np.abs(product)
-    turn = np.where(size > 0, product / np.where(size > 0, size, 1), 1).astype(r.dtype)
+    turn = np.conj(_direction(own[..., :k])) * _direction(wanted[..., :k])
+    turn = np.where(turn == 0, 1, turn).astype(r.dtype)
     left = _completed(q, q[..., :k] * turn.conj()[..., None, :], plain(constant(q)), chosen[0], -1)
     return left, _with_first(r, r[..., :k, :] * turn[..., None], -2)
 

@@ -501,6 +501,9 @@ def test_matrices_whose_squares_overflow_or_vanish(scale, dtype):
         (lambda x: np.sort_complex(np.linalg.eig(x)[0]), square),
     ]:
         close(np.asarray(f(ct.array(x * scale))) / scale, f(x))
+    for part in (a, a[:1, :1], square):
+        q, r = np.linalg.qr(ct.array(part * scale))
+        close(np.asarray(q) @ (np.asarray(r) / scale), part)
     close(np.asarray(np.linalg.pinv(ct.array(a * scale))) * scale, np.linalg.pinv(a))
 
 

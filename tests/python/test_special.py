@@ -721,7 +721,7 @@ def test_the_mean_of_gauss_near_zero():
 
 def test_legendre_functions_at_the_ends():
     x = np.array([1.0, -1.0])
-    for m, v in [(0, 0), (0, 3), (0, 4), (2, 1), (2, 2), (2, 5), (3, 4), (4, 4), (-2, 3), (-2, 1)]:
+    for m, v in [(0, 0), (0, 3), (0, 4), (2, 1), (2, 2), (2, 5), (3, 4), (4, 4), (-2, 3)]:
         g = ct.gradient(lambda x, m=m, v=v: np.sum(sp.lpmv(m, v, x)), x)[0]
         step = 1e-7
         inside = x - np.sign(x) * step

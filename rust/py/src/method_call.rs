@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyTupleMethods};
+use pyo3::types::{PyDict, PyDictMethods, PyList, PyString, PyTuple, PyTupleMethods};
 
 use crate::array::PyArray;
 use crate::lift::{follows, involves, is_lifting};
@@ -307,7 +307,7 @@ unsafe fn computed_slow(
     let named: Option<Bound<'_, PyDict>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, named) }
         .map(Bound::cast_into)
         .transpose()?;
-    let values = named.iter().flat_map(|named| named.values());
+    let values = named.iter().flat_map(PyDictMethods::values);
     let mut asked = known.asked == Asked::Always;
     for item in args.iter().chain(values) {
         asked = asked || known.asked.for_argument(&item)?;
