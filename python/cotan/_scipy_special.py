@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._lifted import lifts
-from cotan._numpy_core import any_active, axes_of, on_values, plain, refuse
+from cotan._numpy_core import any_active, axes_of, is_array, on_values, plain, refuse
 from cotan._special import FUNCTIONS, PARTIALS, UNKNOWN, Functions, apply
 from cotan._ufunc_loop import finished
 
@@ -175,10 +175,12 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
         return on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
+    scalar = not is_array(n) or n._rank != "array"
     n = _number(n)
-    n = n.astype(np.float64) if n.ndim else n  # as SciPy, but for scalars
     below = _core.lt(n, 0)
-    return finished(where(below, 0.0, f.gamma(where(below, 0.0, n) + 1)))
+    value = where(below, 0.0, f.gamma(where(below, 0.0, n) + 1))
+    # SciPy computes in the dtype at hand, and puts all but scalars into an array of float64.
+    return finished(value if scalar else _core.cast(value, np.float64))
 
 
 @lifts("scipy.special.diric")
