@@ -65,7 +65,10 @@ PROVIDERS = {
         "cotan._scipy_peaks",
     ],
     "scipy.sparse": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
-    "scipy.sparse.linalg": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
+    "scipy.sparse.linalg": [
+        *("cotan._scipy_sparse", "cotan._scipy_sparse_followed"),
+        "cotan._scipy_sparse_spectra",
+    ],
     "scipy.spatial": ["cotan._scipy_spatial"],
     "scipy.spatial.distance": ["cotan._scipy_spatial"],
     "scipy.spatial.transform": ["cotan._scipy_rotation"],

@@ -153,11 +153,12 @@ def _lift_init(base: str) -> None:
         if isinstance(arg1, tuple) and any_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
-            if any_active(arg1):
-                raise TypeError(
-                    f"{type(self).__name__}: the elements that are there would depend on values; "
-                    "give them as (values, (rows, columns))"
-                )
+            if any_active(arg1) or getattr(arg1, "__class__", None) is np.matrix:
+                made = _of_dense(arg1)
+                if shape is not None and tuple(shape) != made[1]:
+                    raise ValueError(f"inconsistent shapes: {made[1]} and {tuple(shape)}")
+                init(self, made[0], made[1], dtype)
+                return
             make(self, plain_items(arg1), shape, dtype, copy, **options)
             return
         values = arg1[0] if dtype is None else arg1[0].astype(dtype)
@@ -169,6 +170,20 @@ def _lift_init(base: str) -> None:
         places = tuple(np.asarray(plain(i)).reshape(-1) for i in arg1[1])
         make(self, (np.ones(values.shape, values.dtype), places), shape, **options)
         self.data = values if self.format == "coo" else _added(self, places, values)
+
+
+def _of_dense(x: Any) -> tuple[Any, tuple[int, int]]:
+    """Give the elements of a dense array, and its shape.
+
+    Zeros that could become something else are elements, too, or their derivatives would be lost:
+    with one of them all elements are there.
+    """
+    x = asarray(getattr(x, "A", x))
+    if x.ndim > 2:
+        raise TypeError(f"a sparse array has two axes, not those of shape {x.shape}")
+    x = _core.reshape(x, (1, -1)) if x.ndim < 2 else x
+    rows, columns = np.indices(x.shape).reshape(2, -1)
+    return (_core.reshape(x, -1), (rows, columns)), x.shape
 
 
 def _added(matrix: Any, places: Any, values: Any) -> Any:
@@ -278,5 +293,5 @@ def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N
                   lambda ct: compute(turned, ct))(B)  # fmt: skip
 
 
-refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs", f"{_HERE}.linalg.eigsh",
-        f"{_HERE}.linalg.svds", f"{_HERE}.linalg.lsqr", f"{_HERE}.linalg.lsmr")  # fmt: skip
+refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs", f"{_HERE}.linalg.lsqr",
+        f"{_HERE}.linalg.lsmr")  # fmt: skip

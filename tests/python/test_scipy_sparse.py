@@ -57,8 +57,7 @@ def test_elements(form):
     check(lambda v: make((v, (ROWS, COLS)), shape=(3, 3)).toarray(), VALUES)
     check(lambda v: make((v, (ROWS, COLS)), shape=(3, 3)).T @ X, VALUES)
     check(lambda s, x: (sparse.csr_matrix(DENSE) * s) @ x, 1.3, X)
-    with pytest.raises(TypeError, match=r"\(rows, columns\)"):
-        ct.gradient(lambda d: np.sum(make(d) @ X), DENSE)
+    check(lambda d: make(d) @ X, DENSE)
 
 
 def test_equations():
@@ -106,5 +105,5 @@ def test_values_in_a_list_are_followed():
     step = 1e-6
     expected = (f(3.0 + step) - f(3.0 - step)) / (2 * step)
     assert ct.gradient(f, 3.0) == (pytest.approx(expected),)
-    with pytest.raises(TypeError, match="would depend on values"):
-        ct.gradient(lambda x: np.sum(sparse.coo_matrix([[x, 2.0], [0.0, x]]) @ np.ones(2)), 3.0)
+    of_lists = lambda x: np.sum(sparse.coo_matrix([[x, 2.0], [0.0, x]]) @ np.ones(2))
+    assert ct.gradient(of_lists, 3.0) == (2.0,)

@@ -1,0 +1,94 @@
+"""A few eigenvalues or singular values of large matrices: `eigsh` and `svds` of SciPy.
+
+Which ones are meant, their order and the signs of the vectors is what SciPy says for the values at
+hand; values and derivatives come from the dense decomposition, whose rule knows all the others.
+"""
+
+# ruff: noqa: N803 - SciPy's names
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _as_lapack as lapack
+from cotan import _core
+from cotan import _decompositions as dec
+from cotan._lifted import lifts
+from cotan._numpy_core import is_array, plain
+from cotan._numpy_own import asarray
+from cotan._own import found
+from cotan._scipy_decompositions import eigh
+from cotan._scipy_sparse import is_followed_inside, toarray
+
+_HERE = "scipy.sparse.linalg"
+
+
+def _dense(name: str, matrix: Any) -> Any:
+    if hasattr(matrix, "tocoo"):
+        return asarray(toarray(matrix))
+    if callable(getattr(matrix, "matvec", None)):
+        raise TypeError(f"{name}: a LinearOperator is not differentiated; give its matrix")
+    return asarray(getattr(matrix, "A", matrix))
+
+
+def _is_followed(matrix: Any) -> bool:
+    return is_followed_inside(matrix) or is_array(getattr(matrix, "A", matrix))
+
+
+def _values(x: Any) -> Any:
+    return None if x is None else np.asarray(plain(dec.constant(x)))
+
+
+def _places(wanted: Any, own: Any) -> Any:
+    """Say which of all values the wanted ones are; each is taken once."""
+    left = list(range(own.size))
+    return np.array([left.pop(int(np.argmin(np.abs(own[left] - w)))) for w in wanted], np.int64)
+
+
+@lifts(f"{_HERE}.eigsh", always=True)
+def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.eigsh")
+    if not (_is_followed(A) or _is_followed(M)):
+        return original(A, k, M, *args, **options)
+    if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
+        raise TypeError("eigsh: of the matrices only A and M are differentiated; name what follows")
+    if _core.is_preparing():
+        raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+    a, m = _dense("eigsh", A), None if M is None else _dense("eigsh", M)
+    with_vectors = options.pop("return_eigenvectors", True)
+    options = {name: plain(value) for name, value in options.items()}
+    chosen = original(_values(a), int(k), _values(m), **options)
+    if options.get("mode") == "buckling":
+        # Here A is the positive one: with it for M the eigenvalues are the inverse ones, and the
+        # vectors are of length 1 by it, as here.
+        inverse, v = eigh(m, a)
+        at = _places(1 / chosen[0], _values(inverse))
+        w, v = 1 / inverse[at], v[:, at]
+    else:
+        all_values, v = eigh(a, m)
+        at = _places(chosen[0], _values(all_values))
+        w, v = all_values[at], v[:, at]
+    return (w, lapack.columns(v, chosen[1])) if with_vectors else w
+
+
+@lifts(f"{_HERE}.svds", always=True)
+def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.svds")
+    if not _is_followed(A):
+        return original(A, k, *args, **options)
+    if args:
+        raise TypeError("svds: give what follows k by its name")
+    if _core.is_preparing():
+        raise TypeError("svds: which values are meant cannot be recorded; use numpy.linalg")
+    a = _dense("svds", A)
+    wanted = options.pop("return_singular_vectors", True)
+    chosen = original(_values(a), int(k), **{n: plain(x) for n, x in options.items()})
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    at = _places(chosen[1], _values(s))
+    u, s, vh = u[:, at], s[at], vh[at]
+    if wanted is False:
+        return s
+    signs = np.sum(_values(u).conj() * chosen[0], 0)
+    signs = np.where(signs != 0, signs / np.where(signs != 0, np.abs(signs), 1), 1)
+    u, vh = u * signs, vh * signs.conj()[:, None]
+    return u if wanted != "vh" else None, s, vh if wanted != "u" else None

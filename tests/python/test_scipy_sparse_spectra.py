@@ -1,0 +1,82 @@
+"""A few eigenvalues and singular values of sparse matrices, and sparse matrices of dense arrays."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse import linalg
+from scipy_cases import check
+
+import cotan as ct
+
+X = np.random.default_rng(0).random(8)
+Y = np.random.default_rng(1).random((5, 7))
+WEIGHTS = np.arange(16.0).reshape(8, 2)
+START = np.ones(8)
+
+
+def hamiltonian(x):
+    return sparse.diags([x, -np.ones(7), -np.ones(7)], [0, 1, -1]).tocsc()
+
+
+def eigsh(a, k=2, **options):
+    return linalg.eigsh(a, k, v0=START, **options)
+
+
+PROGRAMS = {
+    "values": lambda x: np.sum(eigsh(hamiltonian(x), 3, which="SA")[0] * [1, 2, 3]),
+    "vectors": lambda x: np.sum(eigsh(hamiltonian(x))[1] * WEIGHTS),
+    "near": lambda x: np.sum(eigsh(hamiltonian(x), sigma=0.3, return_eigenvectors=False) ** 2),
+    "of a dense matrix": lambda x: eigsh(np.outer(x, x) + np.diag(x), 1)[0][0],
+    "of two": lambda x: np.sum(
+        eigsh(hamiltonian(x), M=sparse.diags(1 + x**2).tocsc(), sigma=0.1)[1] ** 2 * WEIGHTS
+    ),
+    "buckling": lambda x: np.sum(
+        eigsh(
+            (hamiltonian(x) + 4 * sparse.eye(8)).tocsc(),
+            M=hamiltonian(0.3 * x),
+            sigma=1.0,
+            mode="buckling",
+        )[1]
+        ** 2
+        * WEIGHTS
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_eigenvalues(name):
+    check(PROGRAMS[name], X)
+
+
+def test_singular_values():
+    def f(y):
+        u, s, vh = linalg.svds(sparse.csr_matrix(y), 2, v0=np.ones(5))
+        only = linalg.svds(y, 2, return_singular_vectors=False)
+        return np.sum(u * WEIGHTS[:5]) + np.sum(vh.T * WEIGHTS[:7]) + np.sum(s * only)
+
+    check(f, Y)
+
+
+def test_constants_and_what_is_refused():
+    h = hamiltonian(X)
+    # What SciPy draws itself, it hands to compiled code.
+    assert ct.gradient(lambda x: x * linalg.eigsh(h, 1)[0][0], 2.0) == (
+        pytest.approx(linalg.eigsh(h, 1)[0][0]),
+    )
+    with pytest.raises(TypeError, match="LinearOperator"):
+        ct.gradient(lambda x: linalg.eigsh(linalg.aslinearoperator(h), 1, M=np.diag(x))[0][0], X)
+    with pytest.raises(TypeError, match="cannot be recorded"):
+        ct.prepare(lambda x: linalg.eigsh(hamiltonian(x), 1)[0][0], X)
+
+
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
+def test_sparse_of_dense(make):
+    dense = Y[:4, :4].copy()
+    dense[1, 2] = dense[0, 0] = 0.0
+
+    def f(x):
+        return np.sum((make(x) @ np.arange(4.0)) ** 2) + make(x).toarray()[1, 2] * 3.0
+
+    check(f, dense)
+    with pytest.raises(ValueError, match="inconsistent shapes"):
+        ct.gradient(lambda x: make(x, shape=(9, 9)).sum(), dense)
