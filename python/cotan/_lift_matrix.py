@@ -76,6 +76,16 @@ def ufunc_with_matrices(
     return getattr(ufunc, method)(*map(_constant, inputs), **kwargs)
 
 
+def has_matrices(items: Any, of_numpy: bool) -> bool:
+    """Say whether a matrix of ours is among arguments, or one of NumPy's if these count."""
+    return any(type(x) is Matrix or (of_numpy and _is_numpys(x)) for x in items)
+
+
+def joined_matrices(join: Callable[[Any], Any], key: Any) -> Any:
+    """Compute `np.r_` or `np.c_` where a matrix is among what is joined, which gives a matrix."""
+    return _wrapped(join(_plain(key)))
+
+
 def _two_axes(x: Any) -> Any:
     x = asarray(_plain(x))
     if x.ndim > 2:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
 from cotan._numpy_core import FUNCTIONS, plain
 from cotan._numpy_own import array as _array
@@ -154,7 +155,11 @@ class _Joined:
     def __getitem__(self, key: Any) -> Any:
         if not self._is_on():
             return self._original[key]
-        if not _core.involves(key if isinstance(key, tuple) else (key,), {}):
+        items = key if isinstance(key, tuple) else (key,)
+        involves = _core.involves(items, {})
+        if has_matrices(items, of_numpy=involves):
+            return joined_matrices(lambda key: self._method(self._original, key), key)
+        if not involves:
             return _core.buffer(self._original[key], ())
         return self._method(self._original, key)
 

@@ -246,9 +246,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         _core.reshape(host_asarray(x), [-1 if i == place else 1 for i in range(len(xi))])
         for x, place in zip(xi, places, strict=True)
     ]
-    if sparse:
-        return tuple(g.copy() for g in grids) if copy else tuple(grids)
-    full = broadcast_arrays(*grids)
+    # NumPy gives tuples, but a list of views that are not broadcast.
+    full = grids if sparse else broadcast_arrays(*grids)
     return tuple(g.copy() for g in full) if copy else full
 
 

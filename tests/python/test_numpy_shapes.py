@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy_cases import check, flattened
 
+import cotan as ct
 from cotan._numpy_core import in_numpy
 
 
@@ -319,3 +320,16 @@ CASES = {**SHAPE, **MAKING}
 )
 def test_function(case):
     check(case)
+
+
+def test_sparse_meshgrid_of_views_is_a_list():
+    kinds = []
+
+    def f(x):
+        options = {}, {"copy": False}, {"copy": False, "sparse": True}
+        kinds.append([type(np.meshgrid(x, x, **o)) for o in options])
+        return np.sum(x)
+
+    ct.gradient(f, np.ones(2))
+    f(np.ones(2))
+    assert kinds == [[tuple, tuple, list]] * 2

@@ -107,6 +107,7 @@ MIXED = {
     "power": lambda x: np.power(x, MATRIX),
     "dot": lambda x: np.dot(x, MATRIX) * np.dot(MATRIX, x),
     "multiply": lambda x: np.multiply(MATRIX, x) * MATRIX,
+    "joined": lambda x: np.c_[np.matrix(x), MATRIX] * np.r_[np.eye(x.shape[1]), np.matrix(x).T],
     "functions": lambda x: np.linalg.solve(MATRIX, x) * np.matrix(x),
     "conversions": lambda x: np.asarray(np.matrix(x)) * np.array(np.matrix(x) * MATRIX),
     "elements": lambda x: (MATRIX * x)[0, 1] * (MATRIX * x)[1] * MATRIX.I,
