@@ -33,9 +33,16 @@ def checked(x: Any, check_finite: bool = True) -> Any:
         x = _core.asarray(x, np.float32)
     # What is said of values a program that is traced does not say.
     looks = check_finite and not _core.is_tracing()
-    if looks and not np.all(np.isfinite(plain(dec.constant(x)))):
+    if looks and not is_finite(x):
         raise ValueError("array must not contain infs or NaNs")
     return x
+
+
+def is_finite(x: Any) -> bool:
+    """Say whether all elements are finite; a prepared function asks that again when it is called."""
+    if _core.is_preparing():
+        return bool(np.all(np.isfinite(x)))
+    return bool(np.all(np.isfinite(plain(dec.constant(x)))))
 
 
 def matrix(name: str, a: Any, check_finite: bool = True, square: bool = True) -> Any:
@@ -150,7 +157,10 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
                      check_finite: bool = True) -> Any:  # fmt: skip
     a, b, vector = system("solve_triangular", a, b, check_finite)
     if not unit_diagonal and not _core.is_tracing():
-        pivots = np.diagonal(plain(dec.constant(a)), axis1=-2, axis2=-1)
+        pivots = np.diagonal(a, axis1=-2, axis2=-1)
+        # A prepared function asks that again when it is called.
+        well = _core.is_preparing() and np.all(pivots != 0)
+        pivots = np.ones(1) if well else plain(dec.constant(pivots))
         zeros = np.flatnonzero(np.any(pivots == 0, axis=tuple(range(pivots.ndim - 1))))
         if zeros.size:
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0]) + 1}")

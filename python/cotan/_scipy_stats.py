@@ -16,7 +16,7 @@ from cotan import _core
 from cotan._hosted import hosted, inverse
 from cotan._led import unlifted
 from cotan._lifted import lifts_method
-from cotan._numpy_core import any_active, is_followed, plain
+from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
 from cotan._own import Adopted, found, stands_for
 
@@ -96,11 +96,29 @@ def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: A
     """Choose between two functions; the one that is not chosen has no influence."""
     del options
     args = args if isinstance(args, (list, tuple)) else (args,)
-    chosen = plain(cond)
+    chosen = _known(cond)
     if np.all(chosen):
         return f1(*args)
     other = fill_value if f2 is None else f2(*args)
     return other if not np.any(chosen) else _core.where(chosen, f1(*args), other)
+
+
+def _known(condition: Any) -> Any:
+    """Give the values of a condition.
+
+    A prepared function asks again whether it holds everywhere, or nowhere; what else it may be
+    takes values out of what is recorded, which is refused.
+    """
+    if is_array(condition) and _core.is_preparing():
+        for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
+            if is_so:
+                return np.full(condition.shape, value)[()]
+    return plain(condition)
+
+
+def _compared(x: Any) -> Any:
+    """Give what conditions are computed of: values, but where a function is prepared."""
+    return x if _core.is_preparing() else plain(x)
 
 
 class _Call:
@@ -118,14 +136,16 @@ class _Call:
         self.x, self.loc, self.scale = given[:3]
         self.shapes = given[3:]
         self.values = [plain(s) for s in self.shapes]
-        self.valid = (dist._argcheck(*self.values)) & (plain(self.scale) > 0)
+        self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
         shape = np.broadcast_shapes(*(np.shape(g) for g in given))
         self.valid = np.broadcast_to(self.valid == 1, shape)
-        self.missing = ~self.valid | np.isnan(np.broadcast_to(plain(self.x), shape))
+        present = _known(~np.isnan(_compared(self.x)))
+        self.missing = ~(self.valid & np.broadcast_to(present, shape))
 
     def standard(self) -> Any:
         y = self.x - self.loc
-        if np.any(plain(self.scale) != 1) or is_followed(self.scale):
+        unknown = is_followed(self.scale) or (is_array(self.scale) and _core.is_preparing())
+        if unknown or np.any(plain(self.scale) != 1):
             y = y / self.scale
         return _core.asarray(y, np.float64)
 
@@ -172,7 +192,7 @@ def _density(log: bool) -> Callable[..., Any]:
             )
         y = call.standard()
         # Where a density is infinite at an end of its support, that is not in it.
-        inside = np.asarray(self._support_mask(plain(y), *call.values)) != 0
+        inside = np.asarray(_known(self._support_mask(_compared(y), *call.values))) != 0
         if log:
             value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
         else:
@@ -183,7 +203,7 @@ def _density(log: bool) -> Callable[..., Any]:
 
 
 def _safe(scale: Any) -> Any:
-    positive = plain(scale) > 0
+    positive = _known(_compared(scale) > 0)
     return scale if np.all(positive) else _core.where(positive, scale, 1.0)
 
 
@@ -233,9 +253,10 @@ def _distribution(name: str) -> Callable[..., Any]:
         call = _Call(self, x, args, kwds)
         y = call.standard()
         a, b = map(plain, call.support())
-        inside = (a < plain(y)) & (plain(y) < b)
+        values = _compared(y)
+        inside = _known((a < values) & (values < b))
         value = call.at(inside, y, lambda y, *s: _computed(call, name, y, *s))
-        return call.chosen(value, (plain(y) <= a, low), (plain(y) >= b, high))
+        return call.chosen(value, (_known(values <= a), low), (_known(values >= b), high))
 
     return method
 
@@ -245,15 +266,15 @@ def _quantile(name: str) -> Callable[..., Any]:
         call = _Call(self, q, args, kwds)
         a, b = call.support()
         ends = (a, b) if name == "ppf" else (b, a)
-        values = plain(call.x)
-        inside = (values > 0) & (values < 1)
+        values = _compared(call.x)
+        inside = _known((values > 0) & (values < 1))
         y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s))
-        cases = [((values < 0) | (values > 1), math.nan)]
+        cases = [(_known((values < 0) | (values > 1)), math.nan)]
         for at, end in zip((0, 1), ends, strict=True):
-            if np.any(values == at):
+            if np.any(at_end := _known(values == at)):
                 # An infinite end stays where it is.
                 moved = end * call.scale + call.loc if np.all(np.isfinite(plain(end))) else end
-                cases.append((values == at, moved))
+                cases.append((at_end, moved))
         return call.chosen(y * call.scale + call.loc, *cases)
 
     return method

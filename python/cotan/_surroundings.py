@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import io
 import operator
 import pickle
 import random
@@ -162,6 +163,10 @@ class _Search:
             self._add(value(), names)
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             self.generators.append(value)
+        elif isinstance(value, io.IOBase):
+            # A file may be read on; what is written to, such as `sys.stdout`, may move.
+            if not value.closed and value.readable() and value.seekable():
+                self._note_value("the place in a file", lambda: value.closed or value.tell())
         elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
             raise TypeError(
                 "prepare: the function uses an iterator from outside, which a replay would not "

@@ -616,3 +616,30 @@ def test_out_is_checked(out, message):
     g = ct.prepare(seed, X, ct.const(C))
     with pytest.raises((TypeError, ValueError), match=message):
         g(X, C, out=out)
+
+
+def test_conditions_of_scipy_are_asked_again():
+    """Densities inside of their supports, and matrices that are finite, are what a replay finds."""
+    from scipy import linalg, stats  # noqa: PLC0415
+
+    a = np.eye(3) * 3 + np.arange(9.0).reshape(3, 3) * 0.1
+    programs = {
+        "cdf": (lambda x: np.sum(stats.norm.cdf(x, 0.1, 1.0 + x**2)), X),
+        "logpdf": (lambda x: np.sum(stats.norm.logpdf(x) + stats.expon.pdf(x**2)), X),
+        "ppf": (lambda x: np.sum(stats.norm.ppf(x**2 / 20)), np.arange(1.0, 4.0)),
+        "solve": (lambda a: np.sum(linalg.solve(a, np.ones(3))), a),
+        "triangular": (lambda a: np.sum(linalg.solve_triangular(a, np.ones(3))), a),
+        "cho_solve": (lambda a: np.sum(linalg.cho_solve(linalg.cho_factor(a @ a.T), a[0])), a),
+    }
+    for name, (f, x) in programs.items():
+        g = ct.prepare(f, x, transform="value_and_gradient")
+        for other in (x, 1.1 * x):
+            value, (slope,) = ct.value_and_gradient(f, other)
+            got, (found,) = g(other)
+            np.testing.assert_allclose(got, value, rtol=1e-12, err_msg=name)
+            np.testing.assert_allclose(found, slope, rtol=1e-9, err_msg=name)
+    g = ct.prepare(lambda x: np.sum(stats.expon.pdf(x)), np.ones(2), transform="value_and_gradient")
+    value, (slope,) = g(-np.ones(2))
+    assert value == 0.0 and (slope is None or not np.any(slope))
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        ct.prepare(lambda a: np.sum(linalg.solve(a, np.ones(3))), a)(a * np.nan)

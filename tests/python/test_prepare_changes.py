@@ -4,6 +4,7 @@ import builtins
 import ctypes
 import functools
 import math
+import io
 import operator
 import os
 import sys
@@ -352,3 +353,11 @@ def test_rows_with_an_element_for_each_row(dtype):
     for factor in (1, 2, 3):
         got, want = g(factor * x)[0], ct.gradient(f, factor * x)[0]
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_files_from_outside_may_be_held_but_not_read():
+    file = io.StringIO("1\n2\n")
+    held = types.SimpleNamespace(file=file, factor=2.0)
+    assert ct.prepare(lambda x: x * held.factor * bool(held.file), 3.0)(3.0) == (2.0,)
+    with pytest.raises(TypeError, match="the place in a file"):
+        ct.prepare(lambda x: x * len(held.file.readline()), 3.0)
