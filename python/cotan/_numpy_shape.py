@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._array import DTYPES
 from cotan._numpy_core import (
     axes_of,
     check_cast,
@@ -147,7 +148,10 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = plain(shape)
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     x = host_asarray(array)
-    return x._broadcast(shape) if is_array(x) else _core.broadcast_to(x, shape)
+    if is_array(x):
+        return x._broadcast(shape)
+    # Texts and objects among the arguments are no arrays of ours.
+    return (_core if x.dtype.name in DTYPES else np).broadcast_to(x, shape)
 
 
 @implements(np.broadcast_arrays)

@@ -333,3 +333,12 @@ def test_sparse_meshgrid_of_views_is_a_list():
     ct.gradient(f, np.ones(2))
     f(np.ones(2))
     assert kinds == [[tuple, tuple, list]] * 2
+
+
+def test_texts_are_broadcast_beside_arrays():
+    def f(x):
+        y, names = np.broadcast_arrays(x, np.array([["a"], ["b"]]))
+        assert names.shape == y.shape and names[1, 0] == "b"
+        return np.sum(y)
+
+    np.testing.assert_array_equal(ct.gradient(f, np.ones(3)), [2 * np.ones(3)])
