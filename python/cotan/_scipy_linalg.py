@@ -39,7 +39,7 @@ def checked(x: Any, check_finite: bool = True) -> Any:
 
 
 def is_finite(x: Any) -> bool:
-    """Say whether all elements are finite; a prepared function asks that again when it is called."""
+    """Say whether all elements are finite; a prepared function asks again when it is called."""
     if _core.is_preparing():
         return bool(np.all(np.isfinite(x)))
     return bool(np.all(np.isfinite(plain(dec.constant(x)))))

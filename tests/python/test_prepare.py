@@ -620,7 +620,7 @@ def test_out_is_checked(out, message):
 
 def test_conditions_of_scipy_are_asked_again():
     """Densities inside of their supports, and matrices that are finite, are what a replay finds."""
-    from scipy import linalg, stats  # noqa: PLC0415
+    from scipy import linalg, stats
 
     a = np.eye(3) * 3 + np.arange(9.0).reshape(3, 3) * 0.1
     programs = {
