@@ -5,13 +5,16 @@ is; so the solution has the derivative that the implicit function theorem gives 
 one begins has no influence, and neither has a bound that is not reached.
 """
 
+import copy
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._constrained import constrained
 from cotan._hosted import inverse
 from cotan._implicit import Watched, plain_items, solution, stacked, valued, was_seen, watched
 from cotan._lifted import lifts
@@ -33,9 +36,20 @@ def _watched_all(options: dict[str, Any]) -> dict[str, Any]:
 def _watched_items(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _watched_items(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)) and any(isinstance(v, dict) for v in value):
+    if _is_constraint(value):
+        value = copy.copy(value)
+        value.fun = watched(value.fun)
+        return value
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(v, dict) or _is_constraint(v) for v in value
+    ):
         return type(value)(map(_watched_items, value))
     return watched(value) if callable(value) and not isinstance(value, type) else plain_items(value)
+
+
+def _is_constraint(value: Any) -> bool:
+    """Say whether something is a `NonlinearConstraint`."""
+    return hasattr(value, "keep_feasible") and callable(getattr(value, "fun", None))
 
 
 def _with(function: Any, args: Any) -> Callable[[Any], Any]:
@@ -223,35 +237,87 @@ def _free(bounds: Any, x: Any) -> Any:
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
+    _expect_constant("minimize", bounds)
     function, slope = Watched(fun), watched(jac)
     others = _watched_items(constraints)
     result = found(f"{_HERE}.minimize")(
         function, plain_items(x0), plain_items(_more(args)), method, slope, watched(hess),
         watched(hessp), bounds, others, tol, callback, options,
     )  # fmt: skip
-    inside = [w for c in _dicts(others) for w in c.values() if isinstance(w, Watched)]
-    if not was_seen(function, *inside) and not any_active((args, constraints, bounds)):
+    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
+    if not was_seen(function, *inside) and not any_active((args, constraints)):
         return result
-    if others or any_active(bounds):
-        raise TypeError(
-            "minimize: constraints, and bounds that are being differentiated, have no derivative "
-            "rule in cotan; put them into the function, or hold the result constant with "
-            "ct.dropgrad"
-        )
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = _with(value, args)
-    shape = np.shape(result.x)
-    result.x = _minimum("minimize", call, result.x, _free(bounds, result.x)).reshape(shape)
+    result.x = _inside("minimize", call, result.x, bounds, constraints)
     result.fun = asarray(call(result.x)).reshape(())[()]
     return result
 
 
-def _dicts(constraints: Any) -> list[Any]:
-    if isinstance(constraints, dict):
-        return [constraints]
-    if isinstance(constraints, (list, tuple)):
-        return [c for c in constraints if isinstance(c, dict)]
-    return []
+def _expect_constant(name: str, bounds: Any) -> None:
+    items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
+    if any_active(tuple(items)):
+        raise TypeError(
+            f"{name}: bounds that are being differentiated have no derivative rule in cotan; make "
+            "constraints of them, or hold them constant with ct.dropgrad"
+        )
+
+
+def _inside(name: str, call: Callable[[Any], Any], x: Any, bounds: Any, constraints: Any) -> Any:
+    """Give a minimum under bounds and constraints, if there are any."""
+    free = _free(bounds, x)
+    several = isinstance(constraints, (list, tuple))
+    if several and not constraints:
+        return _minimum(name, call, x, free).reshape(np.shape(x))
+    return constrained(name, call, x, free, constraints).reshape(np.shape(x))
+
+
+@lifts(f"{_HERE}.fmin_slsqp", always=True)
+def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqcons: Any = (),
+               f_ieqcons: Any = None, bounds: Any = (), fprime: Any = None,
+               fprime_eqcons: Any = None, fprime_ieqcons: Any = None, args: Any = (),
+               *rest: Any, **options: Any) -> Any:  # fmt: skip
+    _expect_constant("fmin_slsqp", bounds)
+    given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
+    given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
+    function, more = Watched(func), _more(args)
+    inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
+              watched(f_ieqcons)]  # fmt: skip
+    result = found(f"{_HERE}.fmin_slsqp")(
+        function, plain_items(x0), *inside, plain_items(bounds), watched(fprime),
+        watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
+    )  # fmt: skip
+    seen = was_seen(function, inside[1], inside[3], *inside[0], *inside[2])
+    if not seen and not any_active(more):
+        return result
+    x, *report = result if isinstance(result, tuple) else (result,)
+    constraints = [{"type": kind, "fun": f, "args": more} for kind, f in given]
+    call = _with(func, more)
+    y = _inside("fmin_slsqp", call, x, bounds or None, constraints)
+    return (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
+
+
+@lifts(f"{_HERE}.fmin_l_bfgs_b", always=True)
+def fmin_l_bfgs_b(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
+                  bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
+    _expect_constant("fmin_l_bfgs_b", bounds)
+    function, more = Watched(func), _more(args)
+    result = found(f"{_HERE}.fmin_l_bfgs_b")(
+        function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
+        plain_items(bounds), *rest, **options,
+    )  # fmt: skip
+    if not function.seen and not any_active(more):
+        return result
+    both = fprime is None and not approx_grad
+    call = _with((lambda x, *a: func(x, *a)[0]) if both else func, more)
+    y = _inside("fmin_l_bfgs_b", call, result[0], bounds, ())
+    return (y, asarray(call(y)).reshape(())[()], *result[2:])
+
+
+def _each(constraints: Any) -> list[Any]:
+    """Give constraints as objects with attributes."""
+    several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    return [SimpleNamespace(**c) if isinstance(c, dict) else c for c in several]
 
 
 @lifts(f"{_HERE}.minimize_scalar", always=True)
@@ -429,6 +495,6 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
 
 
 refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
-        f"{_HERE}.nnls", f"{_HERE}.lsq_linear", f"{_HERE}.fmin_l_bfgs_b", f"{_HERE}.fmin_slsqp",
+        f"{_HERE}.nnls", f"{_HERE}.lsq_linear",
         f"{_HERE}.fmin_tnc", f"{_HERE}.fmin_ncg", f"{_HERE}.fmin_powell",
         f"{_HERE}.fmin_cobyla")  # fmt: skip

@@ -112,15 +112,6 @@ def test_minima():
         P,
         **loose,
     )
-    with pytest.raises(TypeError, match="constraints"):
-        ct.gradient(
-            lambda p: np.sum(
-                optimize.minimize(
-                    bowl, [1.0, 1.0], (p,), constraints={"type": "ineq", "fun": lambda x: x[0]}
-                ).x
-            ),
-            P,
-        )
 
 
 T = np.linspace(0, 2, 8)
