@@ -8,7 +8,8 @@ the values at hand. What is chosen is constant, but for phases: LAPACK makes one
 complex vector real, and so do we, which has a derivative.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ LARGEST = 256
 
 def asked(original: Callable[[Any], Any], a: Any) -> Any:
     """Give what the original makes of the values of an array; None where it is not asked."""
-    if max(a.shape[-2:], default=0) > LARGEST or not a.size or _core.is_preparing():
+    if max(a.shape[-2:], default=0) > LARGEST or not a.size:
+        return None
+    if _core.is_preparing():
+        _asked.while_preparing = True
         return None
     if _core.is_traced(a):
         return None
@@ -33,7 +37,75 @@ def asked(original: Callable[[Any], Any], a: Any) -> Any:
         # There are no values where a rule is traced.
         return None
     found = original(values)
-    return None if any(map(is_array, found if isinstance(found, tuple) else (found,))) else found
+    if any(map(is_array, found if isinstance(found, tuple) else (found,))):
+        return None
+    turned = getattr(_asked, "turned", None)
+    return found if turned is None else _otherwise(found, turned, values.ndim)
+
+
+class _Asked(threading.local):
+    """What is known of the choices that a function meets, in this thread."""
+
+    while_preparing = False
+    turned: int | None = None
+
+
+_asked = _Asked()
+
+
+def _otherwise(found: Any, turned: int, ndim: int) -> Any:
+    """Choose in another way: other signs for every other vector, the opposite order of values."""
+    parts = found if isinstance(found, tuple) else (found,)
+    has_values = any(x.ndim < ndim for x in parts)
+    result = []
+    for i, x in enumerate(parts):
+        if has_values:
+            result.append(x[..., ::-1])
+            continue
+        # Of two matrices the second one has its vectors in rows.
+        axis = -1 - i
+        signs = np.where(np.arange(x.shape[axis]) % 2 == turned, -1.0, 1.0)
+        result.append(x * (signs if axis == -1 else signs[:, None]))
+    return tuple(result) if isinstance(found, tuple) else result[0]
+
+
+def expect_no_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Refuse to prepare a function whose result depends on choices of LAPACK's.
+
+    A replay does not ask LAPACK. Where it was not asked while the function was recorded, the
+    function is called with its choices, and with others.
+    """
+    met, _asked.while_preparing = _asked.while_preparing, False
+    if not met:
+        return
+    results = []
+    try:
+        for turned in (None, 0, 1):
+            _asked.turned = turned
+            results.append(list(_leaves(_core.pullback(function, *args)[0])))
+    finally:
+        _asked.turned = None
+    first, *others = results
+    for other in others:
+        pairs = zip(first, other, strict=True)
+        if all(np.allclose(x, y, rtol=1e-6, atol=1e-9, equal_nan=True) for x, y in pairs):
+            continue
+        raise TypeError(
+            "prepare: the result depends on the signs of eigenvectors or singular vectors, or on "
+            "the order of eigenvalues, which LAPACK chooses anew for each matrix and a replay does "
+            "not ask for; make the choice in the function, v * np.sign(v[0]) say, or leave it "
+            "unprepared"
+        )
+
+
+def _leaves(y: Any) -> Iterator[Any]:
+    if isinstance(y, dict):
+        y = list(y.values())
+    if isinstance(y, (list, tuple)):
+        for item in y:
+            yield from _leaves(item)
+    elif is_array(y) or isinstance(y, (np.ndarray, np.number, float, complex)):
+        yield np.asarray(plain(constant(y)))
 
 
 def _phase(x: Any) -> Any:

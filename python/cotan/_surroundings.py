@@ -27,6 +27,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._array import DTYPES
+from cotan._as_lapack import expect_no_choice
 
 _LIBRARIES = {"cotan", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
 # Libraries whose objects keep arrays, lists and dictionaries for their callers.
@@ -95,6 +96,7 @@ class _Search:
         # What holds it, its name there, the value, and the function whose code refers to it.
         self.found: list[tuple[Any, Any, Any, int]] = []
         self.generators: list[Any] = []
+        self.call: tuple[Any, tuple[Any, ...]] = function, ()
         self._seen: set[int] = set()
         self._noted: set[tuple[int, str]] = set()
         self._keep: list[Any] = []
@@ -351,6 +353,7 @@ class _Search:
                     f"prepare: the function draws random numbers ({name}), which a replay would "
                     "repeat; draw them outside and pass them as an argument"
                 )
+        expect_no_choice(*self.call)
 
 
 def _function_of(member: Any) -> Any:
@@ -443,6 +446,7 @@ def surroundings(function: Any, args: tuple[Any, ...]) -> _Search:
     """Find what to watch around a function, and the random numbers that it may draw."""
     search = _Search(function)
     search._states += _Search(args)._states
+    search.call = function, args
     return search
 
 

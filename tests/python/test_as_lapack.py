@@ -191,3 +191,30 @@ def test_vectors_that_nobody_asks_about_do_not_matter(name, rng):
 def test_vectors_of_equal_values_that_are_asked_about_say_so():
     slope = ct.grad(lambda x: np.sum(np.linalg.eigh(x)[1][:, 0] ** 3))(np.eye(3))
     assert np.all(np.isnan(slope[np.tril_indices(3)]))
+
+
+DEPENDS = {
+    "signs of eigenvectors": lambda x: np.sum(np.linalg.eigh(x + x.T)[1][:, -1]),
+    "signs of singular vectors": lambda x: np.linalg.svd(x)[2][1, 0],
+    "the order of eigenvalues": lambda x: np.abs(np.linalg.eigvals(x)[0]),
+}
+
+
+def squared(x):
+    w, v = np.linalg.eigh(x + x.T)
+    return np.sum(((v * w**2) @ v.T)[0])
+
+
+def with_own_signs(x):
+    v = np.linalg.eigh(x + x.T)[1]
+    return np.sum(v[1] * np.sign(v[0]))
+
+
+def test_prepared_functions_are_refused_where_they_depend_on_choices(rng):
+    x, other = rng.random((2, 4, 4))
+    for f in DEPENDS.values():
+        with pytest.raises(TypeError, match="LAPACK chooses"):
+            ct.prepare(f, x)
+    for f in (squared, with_own_signs, lambda x: np.sum(np.abs(np.linalg.eigvals(x)) ** 2)):
+        prepared = ct.prepare(f, x, transform="value_and_gradient")
+        assert prepared(other)[0] == pytest.approx(f(other))
