@@ -486,7 +486,9 @@ def hint() -> str:
 
 
 # What libraries raise where an array is not what they expect.
-_COMPLAINTS = {TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError}
+_COMPLAINTS = {
+    *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
+}
 
 _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
 
@@ -495,6 +497,11 @@ _REMEDIES = {
     "expected numpy.ndarray, got cotan.Array": (
         "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
         "of ct.dropgrad(x), has"
+    ),
+    **dict.fromkeys(
+        ("name 'Array' is not defined", "has no attribute 'Array'"),
+        "if text that repr(x) or str([x]) made of a traced value is evaluated: that would drop "
+        "the gradient; hand the value itself to what computes, or make the text of ct.dropgrad(x)",
     ),
     "not JSON serializable": _WRITTEN,
     "cotan.Array to Decimal is not supported": _WRITTEN,

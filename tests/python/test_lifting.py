@@ -985,3 +985,16 @@ def test_steps_by_keywords():
     value, (slope,) = ct.value_and_gradient(f, 1.25)
     assert value == pytest.approx(f(1.25))
     assert slope == pytest.approx((f(1.25 + 1e-6) - f(1.25 - 1e-6)) / 2e-6)
+def test_texts_of_constants_are_those_of_numpy():
+    """Programs evaluate them; what is followed has a text that cannot be evaluated in silence."""
+
+    def f(x):
+        made = np.zeros(2)
+        made[0] = 1.5
+        assert repr(made) == "array([1.5, 0. ])" and f"{[made.max()]}" == "[np.float64(1.5)]"
+        assert np.all(eval("np." + repr(made)) == made)
+        return x * made[0]
+
+    assert ct.gradient(f, 2.0) == (1.5,)
+    with pytest.raises(NameError, match="would drop the gradient"):
+        ct.gradient(lambda x: eval(f"sum({[x, x]})"), 2.0)

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyV
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::convert::{original, to_ndarray};
+use crate::convert::{original, to_ndarray, to_numpy_scalar};
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
@@ -483,7 +483,17 @@ impl PyArray {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let array = self.read()?;
         session::expect_free(py, &array, "repr(x)")?;
-        let plain = to_ndarray(py, force(py, &array)?)?;
+        let value = force(py, &array)?;
+        if crate::lift::is_lifting() && !session::is_followed(&array) {
+            // Programs evaluate such texts, and know of NumPy only.
+            let shown = match self.rank {
+                Rank::Array => to_ndarray(py, value)?,
+                Rank::Scalar => to_numpy_scalar(py, &value)?,
+                Rank::Number => item(py, &array)?,
+            };
+            return Ok(shown.repr()?.to_string());
+        }
+        let plain = to_ndarray(py, value)?;
         let numpy = py.import("numpy")?;
         let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
         // The continuation lines are indented for a name as long as ours.
