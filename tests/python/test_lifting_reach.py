@@ -128,3 +128,30 @@ def test_text_that_is_executed_has_to_say_that_it_takes_part():
     exec(PROGRAM, names)
     with pytest.raises(TypeError, match="imported by name"):
         ct.gradient(names["f"], 4.0)
+
+
+TABLE = """
+import math
+import numpy as np
+
+FUNCTIONS = {"sin": math.sin, "made": np.zeros, "tanh": np.tanh, "pi": math.pi}
+
+def f(x):
+    out = FUNCTIONS["made"](2)
+    out[0] = FUNCTIONS["sin"](x)
+    out[1] = FUNCTIONS["tanh"](x) * FUNCTIONS["pi"]
+    return out.sum()
+"""
+
+
+def test_tables_of_functions(tmp_path):
+    path = tmp_path / "table.py"
+    path.write_text(TABLE)
+    names = made_by_hand(path)
+    before = dict(names.FUNCTIONS)
+    for _ in range(2):
+        value, (slope,) = ct.value_and_gradient(names.f, 0.5)
+        assert value == pytest.approx(names.f(0.5))
+        assert slope == pytest.approx((names.f(0.5 + 1e-6) - names.f(0.5 - 1e-6)) / 2e-6)
+        assert before == names.FUNCTIONS
+    assert ct.prepare(names.f, 0.5)(0.25) == pytest.approx(ct.gradient(names.f, 0.25))
