@@ -985,6 +985,8 @@ def test_steps_by_keywords():
     value, (slope,) = ct.value_and_gradient(f, 1.25)
     assert value == pytest.approx(f(1.25))
     assert slope == pytest.approx((f(1.25 + 1e-6) - f(1.25 - 1e-6)) / 2e-6)
+
+
 def test_texts_of_constants_are_those_of_numpy():
     """Programs evaluate them; what is followed has a text that cannot be evaluated in silence."""
 

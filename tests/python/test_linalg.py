@@ -516,3 +516,27 @@ def test_small_floats_and_huge_ones_have_singular_values():
         np.testing.assert_allclose(
             np.linalg.svdvals(ct.array(a)), np.linalg.svdvals(a), 1e-5, 5e-324
         )
+
+
+def test_eigenvalues_of_badly_scaled_matrices():
+    """The companion matrix of a polynomial with large roots has elements from 1 to 1e30."""
+
+    def scaled(x):
+        return np.array([1.0, 0.0, -4e7 * x[0], 0.0, 0.0, -2.4e19 * x[1], 0.0, 0.0, -9e30 * x[2]])
+
+    def f(x):
+        roots = np.roots(scaled(x))
+        return np.sum(np.abs(roots) * np.arange(8.0)) / 1e4
+
+    def g(x):
+        a = np.array([[x[0], 1e12 * x[1]], [1e-9 * x[2], 2.0]])
+        w, v = np.linalg.eig(a)
+        return np.sum(w * [1, 2]).real + np.sum(np.abs(v) * [[1, 2], [3e6, 4e6]])
+
+    x = np.array([1.0, 1.1, 0.9])
+    for function in (f, g):
+        value, (slope,) = ct.value_and_gradient(function, x)
+        assert value == pytest.approx(function(x), rel=1e-9)
+        steps = 1e-5 * np.eye(3)
+        wanted = [(function(x + d) - function(x - d)) / 2e-5 for d in steps]
+        np.testing.assert_allclose(slope, wanted, rtol=1e-5)

@@ -3,8 +3,8 @@
 import builtins
 import ctypes
 import functools
-import math
 import io
+import math
 import operator
 import os
 import sys

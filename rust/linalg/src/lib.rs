@@ -6,6 +6,7 @@
 //! spread over threads by whoever calls.
 #![deny(missing_docs)]
 
+mod balance;
 mod factor;
 mod lu;
 mod scale;

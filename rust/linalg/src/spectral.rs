@@ -11,6 +11,7 @@ use faer::{Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
 
 use crate::Failure;
+use crate::balance::balance;
 use crate::scale::{scale, times};
 
 fn check<T: ComplexField>(a: &[T]) -> Result<(), Failure> {
@@ -179,8 +180,10 @@ pub fn eig_real<T: RealField>(
     let mut re = vec![zero::<T>(); n];
     let mut im = vec![zero::<T>(); n];
     let mut vectors = v.as_ref().map(|_| Mat::<T>::zeros(n, n));
+    let mut a = a.to_vec();
+    let scales = balance(n, &mut a);
     evd::evd_real(
-        MatRef::from_column_major_slice(a, n, n),
+        MatRef::from_column_major_slice(&a, n, n),
         DiagMut::from_slice_mut(&mut re),
         DiagMut::from_slice_mut(&mut im),
         None,
@@ -212,6 +215,7 @@ pub fn eig_real<T: RealField>(
         }
         j += if paired { 2 } else { 1 };
     }
+    unbalance(n, scales.as_deref(), v);
     normalize(n, v);
     Ok(())
 }
@@ -245,8 +249,10 @@ where
         Spec::default(),
     ));
     let mut vectors = v.as_ref().map(|_| Mat::<Complex<T>>::zeros(n, n));
+    let mut a = a.to_vec();
+    let scales = balance(n, &mut a);
     evd::evd_cplx(
-        MatRef::from_column_major_slice(a, n, n),
+        MatRef::from_column_major_slice(&a, n, n),
         DiagMut::from_slice_mut(w),
         None,
         vectors.as_mut().map(Mat::as_mut),
@@ -262,6 +268,7 @@ where
                 v[j * n + i] = vectors[(i, j)].clone();
             }
         }
+        unbalance(n, scales.as_deref(), v);
         normalize(n, v);
     }
     Ok(())
@@ -273,6 +280,24 @@ fn divided<T: RealField>(w: &mut [Complex<T>], factor: Option<&T>) {
     };
     for z in w {
         *z = Complex::new(z.re.clone() * back.clone(), z.im.clone() * back.clone());
+    }
+}
+
+/// Eigenvectors of a matrix from those of what balancing has made of it; of any length.
+fn unbalance<T: RealField>(n: usize, scales: Option<&[T]>, v: &mut [Complex<T>]) {
+    let Some(scales) = scales else { return };
+    for column in v.chunks_exact_mut(n) {
+        // By the largest product, so that none is out of range.
+        let size = |(z, s): (&Complex<T>, &T)| s.clone() * (z.re.abs1() + z.im.abs1());
+        let largest = (column.iter().zip(scales).map(size))
+            .fold(zero::<T>(), |a, b| if a > b { a } else { b });
+        if largest == zero() || !is_finite(&largest) {
+            continue;
+        }
+        for (z, s) in column.iter_mut().zip(scales) {
+            let s = s.clone() / largest.clone();
+            *z = Complex::new(z.re.clone() * s.clone(), z.im.clone() * s);
+        }
     }
 }
 
