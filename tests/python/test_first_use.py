@@ -316,15 +316,13 @@ def test_finalizers_compute_gradients_while_modules_are_made_ready():
 
 
 def test_a_function_that_was_taken_before_is_named():
-    import math
-
     import scipy.linalg
 
     def apply(fun, x):
         return np.sum(fun(x))
 
-    roots, sine = scipy.linalg.sqrtm, math.sin
+    roots = scipy.linalg.sqrtm
     with pytest.raises(TypeError, match=r"scipy\.linalg\.sqrtm, taken from its module before"):
         ct.gradient(lambda x: apply(roots, x), np.eye(2))
-    with pytest.raises(TypeError, match=r"inside of the function, math\.sin\(\.\.\.\)"):
-        ct.gradient(lambda x: apply(sine, x), 1.0)
+    with pytest.raises(TypeError, match=r"inside of the function, scipy\.linalg\.sqrtm\("):
+        ct.gradient(lambda x: apply(roots, x), 2 * np.eye(2))
