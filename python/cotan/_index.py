@@ -228,7 +228,31 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """Write `x[key] = value` for a key with index arrays or masks in it."""
-    x._assign(updated(x, key, value, False))
+    chosen = _chosen(x, key, value) if _core.is_active(x) else None
+    x._assign(updated(x, key, value, False) if chosen is None else chosen)
+
+
+def _chosen(x: Any, mask: Any, value: Any) -> Any:
+    """Give what a write where a mask holds makes of an array; None for any other key.
+
+    It is a choice, so that what is overwritten has no derivative whatever it was:
+    `y = sin(x) / x; y[x == 0] = 1`.
+    """
+    if not isinstance(mask, (_core.Array, np.ndarray)) or mask.dtype.kind != "b":
+        return None
+    shape = mask.shape
+    if not 0 < len(shape) <= x.ndim or shape != x.shape[: len(shape)] or refuses_masks.get():
+        return None
+    if np.ndim(value) == 0:
+        new = _core.fit(value, x, ())
+    else:
+        new = updated(np.zeros(x.shape, x.dtype), mask, value, False)
+    if _core.is_preparing():
+        _core.meet(mask)
+    if len(shape) < x.ndim:
+        mask = _core.reshape(mask, (*shape, *[1] * (x.ndim - len(shape))))
+        mask = _core.broadcast_to(mask, x.shape)
+    return _core.where(mask, new, x)
 
 
 def updated(x: Any, key: Any, value: Any, add: bool) -> Any:

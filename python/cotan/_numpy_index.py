@@ -321,6 +321,9 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
     if not _writable("putmask", a, values):
         np.putmask(a, plain(mask), plain(values))
         return
+    if np.size(values) == 1 and np.shape(mask) == a.shape:
+        a[host_asarray(mask).astype(bool)] = host_asarray(values).reshape(())
+        return
     index = np.flatnonzero(plain(mask))
     source = flat(host_asarray(values))
     if index.size and source.size:

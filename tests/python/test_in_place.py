@@ -262,3 +262,37 @@ def test_an_operator_in_place_on_a_plain_array_in_a_prepared_function():
 
     with pytest.raises(TypeError, match="other references"):
         ct.prepare(with_another, x)
+def by_mask(x):
+    y = np.sin(x) / x
+    y[x == 0] = 1.0
+    return y
+
+
+def by_values(x):
+    y = np.log(x)
+    y[x == 0] = 3 * x[x == 0]
+    return y
+
+
+def by_rows(x):
+    wide = np.outer(x, [1.0, 2.0])
+    y = np.sin(wide) / wide
+    y[x == 0] = [1.0, 2.0]
+    return y
+
+
+def by_putmask(x):
+    y = np.sin(x) / x
+    np.putmask(y, x == 0, 1.0)
+    return y
+
+
+@pytest.mark.parametrize("f", [by_mask, by_values, by_rows, by_putmask])
+def test_what_is_overwritten_where_a_mask_holds_has_no_derivative(f):
+    """NaN and infinity that a program mends afterwards do not reach the gradient."""
+    x = np.array([0.0, 1.0, 2.0])
+    with np.errstate(all="ignore"):
+        value, (slope,) = ct.value_and_gradient(lambda x: np.sum(f(x)), x)
+        assert value == pytest.approx(np.sum(f(x)))
+        wanted = [np.sum(f(x + d) - f(x - d)) / 2e-6 for d in 1e-6 * np.eye(3)[1:]]
+    np.testing.assert_allclose(slope, [3.0 if f is by_values else 0.0, *wanted], rtol=1e-6)
