@@ -491,6 +491,8 @@ _COMPLAINTS = {
 }
 
 _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
+# Libraries whose objects hold numbers.
+_KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
 
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
@@ -530,9 +532,11 @@ _COMPILED = (
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
     own: TracebackType | None = None
+    keeper = None
     while trace is not None:
         package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         own = own if package in FOREIGN else trace
+        keeper = package if package in _KEEPERS else keeper
         trace = trace.tb_next
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
@@ -541,6 +545,10 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(message, str) and said in message:
             error.args = (f"{message}; {remedy}", *rest)
             return
+    if keeper is not None and isinstance(message, str) and "would drop the gradient" in message:
+        said = f"{keeper} keeps values in memory of its own, which cannot hold traced ones: compute"
+        error.args = (f"{message}; {said} with arrays, and hand it ct.dropgrad(x)", *rest)
+        return
     names = own.tb_frame.f_globals
     found = {n for n in own.tb_frame.f_code.co_names if _is_original(names.get(n))}
     called = _called(own.tb_frame, found, own.tb_lasti)

@@ -262,6 +262,8 @@ def test_an_operator_in_place_on_a_plain_array_in_a_prepared_function():
 
     with pytest.raises(TypeError, match="other references"):
         ct.prepare(with_another, x)
+
+
 def by_mask(x):
     y = np.sin(x) / x
     y[x == 0] = 1.0

@@ -1000,3 +1000,14 @@ def test_texts_of_constants_are_those_of_numpy():
     assert ct.gradient(f, 2.0) == (1.5,)
     with pytest.raises(NameError, match="would drop the gradient"):
         ct.gradient(lambda x: eval(f"sum({[x, x]})"), 2.0)
+
+
+def test_libraries_that_keep_numbers_are_named():
+    process = pytest.importorskip("sklearn.gaussian_process")
+    model = process.GaussianProcessRegressor(alpha=0.1, optimizer=None).fit(np.eye(3), np.ones(3))
+
+    def f(x):
+        return np.sum(model.predict(x))
+
+    with pytest.raises(TypeError, match="sklearn keeps values in memory of its own"):
+        ct.gradient(f, np.eye(3))
