@@ -156,6 +156,8 @@ def frexp(x: Any) -> Any:
 
 @of_items("math.fsum")
 def fsum(seq: Any, /) -> Any:
+    if nested := [x for x in seq if isinstance(x, (list, tuple))]:
+        raise TypeError(f"must be real number, not {type(nested[0]).__name__}")
     items = [_number(x, np.float64, "math.fsum") for x in seq]
     math.fsum([_seen(x) for x in items])
     return _checked(_core.number(_core.sum(_core.stack(items)), None))

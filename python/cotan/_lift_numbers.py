@@ -9,7 +9,6 @@ traced scalar instead, and `type(x)` the class that NumPy would have handed out.
 import builtins
 import dis
 import itertools
-import sys
 from collections.abc import Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -30,20 +29,13 @@ _unaware: set[int] = set()
 
 def _of_numpy(name: str) -> None:
     scalar: Any = getattr(np, name)
-    # As `int(x)`: it is piecewise constant, and no gradient is dropped.
-    is_whole = issubclass(scalar, np.integer)
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
             return scalar(*map(plain, args), **kwargs)
         return asarray(args[0], scalar)[()]
 
-    def kept(x: Any) -> Any:
-        frame = sys._getframe(1)
-        return rule(x) if is_whole or _is_following(frame.f_globals) else NotImplemented
-
     NUMBERS.setdefault("numpy", {})[name] = rule
-    _core.add_number(scalar, kept)
 
 
 for _name in (

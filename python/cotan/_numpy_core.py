@@ -59,7 +59,9 @@ def plain(x: Any) -> Any:
         value = _core.value(x)
         return value if x._rank == "array" else value[()]
     expect_unmasked(x)
-    if isinstance(x, (list, tuple)) and any(is_array(item) or type(item) is type(x) for item in x):
+    if isinstance(x, (list, tuple)) and any(
+        is_array(item) or type(item) in (list, tuple) for item in x
+    ):
         return type(x)(map(plain, x))
     return x
 

@@ -9,7 +9,7 @@
 //! cost each gradient a third of a microsecond. A call outside of recordings looks at one variable of its thread.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -23,6 +23,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::function_call::VECTORCALL;
 use crate::lift::{involves, is_lifting};
 
 type Vectorcall = unsafe extern "C" fn(
@@ -52,6 +53,9 @@ static STAND_INS: Mutex<Option<FastMap<usize, [Py<PyAny>; 2]>>> = Mutex::new(Non
 thread_local! {
     /// The function whose next call in this thread is its own, as its stand-in has looked at the arguments.
     static PASSED: Cell<*mut PyObject> = const { Cell::new(ptr::null_mut()) };
+
+    /// The functions whose stand-ins compute in this thread: what these call again is NumPy's own.
+    static COMPUTED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lets the next call of a function be its own, in this thread.
@@ -71,23 +75,30 @@ pub fn add_dispatcher(function: &Bound<'_, PyAny>, stand_in: Py<PyAny>) -> PyRes
     let py = function.py();
     let class = function.get_type();
     let names: usize = class.getattr("__dictoffset__")?.extract()?;
+    let flags: u64 = class.getattr("__flags__")?.extract()?;
     if class.name()? != "_ArrayFunctionDispatcher"
         || names != std::mem::offset_of!(Dispatcher, names)
+        || flags & VECTORCALL == 0
     {
         return Ok(false);
     }
+    let known = [stand_in, function.clone().unbind()];
+    let address = function.as_ptr() as usize;
     // SAFETY: it is a function of NumPy's, of at least this size.
     let found = unsafe { *entry(function.as_ptr()) };
-    if found.is_null() || found == call as *mut c_void {
+    if found.is_null() {
         return Ok(false);
+    }
+    if found == call as *mut c_void {
+        let before = stand_ins(py).as_mut().map(|s| s.insert(address, known));
+        drop(before);
+        return Ok(true);
     }
     // SAFETY: NumPy keeps a function of this signature there.
     let own = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
     if !ptr::fn_addr_eq(*ENTRY.get_or_init(|| own), own) {
         return Ok(false);
     }
-    let known = [stand_in, function.clone().unbind()];
-    let address = function.as_ptr() as usize;
     stand_ins(py)
         .get_or_insert_with(FastMap::default)
         .insert(address, known);
@@ -143,6 +154,28 @@ unsafe extern "C" fn call(
     unsafe { own(function, args, count, names) }
 }
 
+/// Notes that a function is being computed by its stand-in.
+struct Computed;
+
+impl Computed {
+    /// None where it is so already.
+    fn of(function: usize) -> Option<Computed> {
+        COMPUTED.with_borrow_mut(|all| {
+            let is_new = !all.contains(&function);
+            is_new.then(|| {
+                all.push(function);
+                Computed
+            })
+        })
+    }
+}
+
+impl Drop for Computed {
+    fn drop(&mut self) {
+        COMPUTED.with_borrow_mut(|all| all.pop());
+    }
+}
+
 /// What the stand-in computes, if arrays of ours are in a list among the arguments.
 ///
 /// # Safety
@@ -179,6 +212,9 @@ unsafe fn computed(
     // It is called without the lock.
     let found = stand_ins(py).as_ref().and_then(find);
     let Some(stand_in) = found else {
+        return Ok(None);
+    };
+    let Some(_computed) = Computed::of(function as usize) else {
         return Ok(None);
     };
     let kwargs = PyDict::new(py);

@@ -44,6 +44,9 @@ struct Definition {
     doc: *const c_char,
 }
 
+/// The flag of classes whose objects say themselves how they are called (`Py_TPFLAGS_HAVE_VECTORCALL`).
+pub const VECTORCALL: u64 = 1 << 11;
+
 /// A flag that means something for the methods of classes only, when these are made.
 const MARK: c_int = ffi::METH_COEXIST;
 
@@ -94,7 +97,8 @@ impl Functions {
         asked: Asked,
         lifted: bool,
     ) -> PyResult<bool> {
-        if self.0.iter().any(|f| f.object.is(function)) {
+        if let Some(known) = self.0.iter_mut().find(|f| f.object.is(function)) {
+            known.renew(rule, asked, lifted);
             return Ok(true);
         }
         if !function.is_exact_instance_of::<PyCFunction>() {
@@ -104,9 +108,15 @@ impl Functions {
             .get_type()
             .getattr("__weakrefoffset__")?
             .extract()?;
+        let class = function.get_type();
+        let size: usize = class.getattr("__basicsize__")?.extract()?;
+        let flags: u64 = class.getattr("__flags__")?.extract()?;
+        if size != size_of::<Fields>() || flags & VECTORCALL == 0 {
+            return Ok(false);
+        }
         let name: String = function.getattr("__name__")?.extract()?;
         let object = function.as_ptr();
-        // SAFETY: it is a function, of at least this size up to where its weak references are; no reference is made.
+        // SAFETY: it is a function of this size; no reference is made.
         let (own, computes, entry) = unsafe {
             let fields = object.cast::<Fields>();
             (
@@ -159,6 +169,21 @@ impl Functions {
 }
 
 impl Function {
+    /// Another rule in the place of an earlier one, which a call may still be on its way to.
+    fn renew(&mut self, rule: Py<PyAny>, asked: Asked, lifted: bool) {
+        // SAFETY: it is never freed.
+        let ours = unsafe { &*self.ours };
+        self.ours = Box::into_raw(Box::new(Ours {
+            definition: ours.definition,
+            own: ours.own,
+            rule,
+            asked,
+        }));
+        if lifted {
+            self.set(true);
+        }
+    }
+
     fn set(&self, lifted: bool) {
         let fields = self.object.as_ptr().cast::<Fields>();
         // SAFETY: the object is kept alive, the fields are aligned pointers, and so is what ours points to. Whoever
@@ -279,18 +304,16 @@ unsafe fn computed(
         )
     };
     // A thread that does not record may help one that does, and meets what a gradient follows.
-    let when = if is_lifting() {
-        ours.asked
-    } else {
-        Asked::FollowedNumbers
+    let when = match ours.asked {
+        asked if is_lifting() => asked,
+        Asked::Followed | Asked::Always => Asked::Followed,
+        _ => Asked::FollowedNumbers,
     };
     let mut asked = when == Asked::Always;
     for i in 0..positional + named {
         // SAFETY: each is alive for the call, and a reference of ours is taken.
-        asked = asked
-            || ours
-                .asked
-                .for_argument(&unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })?;
+        asked =
+            asked || when.for_argument(&unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })?;
     }
     if !asked {
         return Ok(None);

@@ -39,7 +39,6 @@ mod make;
 mod method_call;
 mod module_class;
 mod natural;
-mod number_call;
 mod opaque;
 mod operators;
 mod ops;
@@ -169,7 +168,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         dispatcher_call::add_dispatcher,
         lift::add_lifted,
         lift::add_method,
-        lift::add_number,
         lift::add_ufuncs,
         asking::forget_places,
         lift::set_imported,

@@ -27,7 +27,6 @@ use crate::exit;
 use crate::function_call::Functions;
 use crate::method_call::{Asked, Methods};
 use crate::module_class::Module;
-use crate::number_call::Numbers;
 use crate::scalar::as_array;
 use crate::ufunc_call::Ufuncs;
 
@@ -46,7 +45,6 @@ struct State {
     ufuncs: Ufuncs,
     methods: Methods,
     functions: Functions,
-    numbers: Numbers,
 }
 
 /// A name that a module has imported from one that is lifted: `from numpy import zeros`.
@@ -82,7 +80,6 @@ static STATE: Mutex<State> = Mutex::new(State {
     ufuncs: Ufuncs::new(),
     methods: Methods::new(),
     functions: Functions::new(),
-    numbers: Numbers::new(),
 });
 
 /// How many modules there were when it was last looked which can be lifted, and how many names in the
@@ -112,18 +109,19 @@ impl State {
         Ok(false)
     }
 
+    /// All of it, whatever fails: an error that a key of somebody else's raises is given in the end.
     fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
         for m in &self.modules {
             m.set(py, lifted);
         }
+        let mut outcome = Ok(());
         for name in &self.imported {
-            name.set(py, lifted)?;
+            outcome = outcome.and(name.set(py, lifted));
         }
         self.ufuncs.set(lifted);
         self.methods.set(lifted);
         self.functions.set(lifted);
-        self.numbers.set(lifted);
-        Ok(())
+        outcome
     }
 }
 
@@ -157,8 +155,12 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
         SEEN_MAIN.store(own, Ordering::Relaxed);
     }
     let mut state = state(py);
-    if state.recordings == 0 {
-        state.set(py, true)?;
+    if state.recordings == 0
+        && let Err(error) = state.set(py, true)
+    {
+        // What this one raises is raised already.
+        let _ = state.set(py, false);
+        return Err(error);
     }
     state.recordings += 1;
     drop(state);
@@ -279,15 +281,6 @@ pub fn add_method(
         return state.functions.add(&method, rule, asked, lifted);
     }
     state.methods.add(&method, rule, asked, lifted)
-}
-
-/// Lets a rule make numbers of what a gradient follows, in the place of a class, while something is recorded and
-/// wherever a program keeps the class. It may give `NotImplemented`. False when the class is of another kind.
-#[pyfunction]
-pub fn add_number(py: Python<'_>, class: Bound<'_, PyType>, rule: Py<PyAny>) -> bool {
-    let mut state = state(py);
-    let lifted = state.recordings > 0;
-    state.numbers.add(&class, rule, lifted)
 }
 
 /// Switches lifting on or off in this thread; says what it was before.
@@ -467,7 +460,9 @@ impl StandIn {
                 let original = self.original.bind(py);
                 if !all_simple(args)? {
                     // Something else may have an answer, too.
-                    dispatcher_call::pass(original);
+                    if is_lifting() {
+                        dispatcher_call::pass(original);
+                    }
                     return original.call(args, kwargs);
                 }
                 let types = PyTuple::empty(py).into_any();
