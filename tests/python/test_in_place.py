@@ -298,3 +298,37 @@ def test_what_is_overwritten_where_a_mask_holds_has_no_derivative(f):
         assert value == pytest.approx(np.sum(f(x)))
         wanted = [np.sum(f(x + d) - f(x - d)) / 2e-6 for d in 1e-6 * np.eye(3)[1:]]
     np.testing.assert_allclose(slope, [3.0 if f is by_values else 0.0, *wanted], rtol=1e-6)
+
+
+def by_position(x):
+    n = np.arange(-2, 3)
+    h = np.sin(x * n) / (np.pi * n)
+    h[2] = x / np.pi
+    return h
+
+
+def by_slice(x):
+    n = np.arange(5.0)
+    h = np.sin(x * n) / n
+    h[:1] = x
+    h *= np.arange(5.0)
+    h /= np.sum(h)
+    h[1] *= 2
+    return h
+
+
+def by_column(x):
+    n = np.arange(3.0) * np.ones((2, 1))
+    h = np.exp(x * n) / n
+    h[:, 0] = [x, 2 * x]
+    return h
+
+
+@pytest.mark.parametrize("f", [by_position, by_slice, by_column])
+def test_quotients_that_are_mended_have_a_derivative(f):
+    """Windowed sinc filters divide zero by zero, and write what is right into that place."""
+    with np.errstate(all="ignore"):
+        value, (slope,) = ct.value_and_gradient(lambda x: np.sum(np.cos(f(x))), 0.5)
+        g = lambda x: np.sum(np.cos(f(x)))
+        assert value == pytest.approx(g(0.5))
+        assert slope == pytest.approx((g(0.5 + 1e-6) - g(0.5 - 1e-6)) / 2e-6, rel=1e-6)

@@ -6,7 +6,7 @@
 
 use cotan::aval::{Shape, Strides};
 use cotan::kernels::Value;
-use cotan::{Array, Number};
+use cotan::{Array, Number, ops};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -267,6 +267,17 @@ impl PyArray {
             Found::Mixed => return Ok(None),
         };
         Ok(Some((array, cell.version)))
+    }
+
+    /// Whether it is what a division has just made, and a gradient follows it.
+    pub fn is_quotient(&self) -> bool {
+        if self.view.is_some() || bound::any() {
+            return false;
+        }
+        let cell = self.cell();
+        cell.pieces.is_none()
+            && cell.array.primitive() == Some(ops::DIV)
+            && session::is_followed(&cell.array)
     }
 
     /// The array that an element of this one belongs to, and its position there.

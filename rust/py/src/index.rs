@@ -347,6 +347,12 @@ pub fn setitem<'py>(
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
+    if slf.get().is_quotient() && !basic.shape.contains(&0) {
+        let array = slf.get().read()?;
+        let value = fit(value, array.dtype(), &basic.shape)?;
+        let op = ViewOp::Index(basic.dims, basic.shape);
+        return slf.get().write(chosen(&array, &op, &value)?);
+    }
     if basic.scalar
         && let Some(new) = element(value)?
         && slf.get().set_element(basic.first(&shape), &new)?
@@ -365,6 +371,18 @@ pub fn setitem<'py>(
     }
     let array = slf.get().read()?;
     slf.get().write(op.write(&array, &value)?)
+}
+
+/// An array with a part overwritten, as a choice: what was there has no derivative, whatever it was.
+///
+/// Programs mend quotients so where they divide by zero: `h = sin(w * n) / n; h[middle] = w`.
+fn chosen(array: &Array, op: &ViewOp, value: &Array) -> PyResult<Array> {
+    let zeros = Array::zeros(array.dtype(), array.shape()).or_raise()?;
+    let nowhere = Array::zeros(DType::Bool, array.shape()).or_raise()?;
+    let all = Array::full(DType::Bool, value.shape(), true).or_raise()?;
+    let new = op.write(&zeros, value)?;
+    let mask = op.write(&nowhere, &all)?;
+    Array::apply(ops::WHERE, Params::None, &[&mask, &new, array]).or_raise()
 }
 
 /// `x[...] = value`.
