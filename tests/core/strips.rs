@@ -8,11 +8,9 @@ use super::opt::same_bits;
 use super::sched::{THREADS, close};
 
 fn program(inputs: &str, body: &[&str], outs: &str) -> Program {
-    let body: String = body.iter().map(|line| format!("  {line}\n")).collect();
-    Program::parse(&format!(
-        "program({inputs}) {{\n{body}  return {outs}\n}}\n"
-    ))
-    .unwrap()
+    let body = body.join("\n  ");
+    let text = format!("program({inputs}) {{\n  {body}\n  return {outs}\n}}\n");
+    Program::parse(&text).unwrap()
 }
 
 /// The results are those of one equation at a time, by so many passes over memory, with the same bits on

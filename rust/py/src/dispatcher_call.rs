@@ -172,7 +172,7 @@ impl Computed {
 
 impl Drop for Computed {
     fn drop(&mut self) {
-        COMPUTED.with_borrow_mut(|all| all.pop());
+        COMPUTED.with_borrow_mut(Vec::pop);
     }
 }
 

@@ -39,14 +39,14 @@ impl Plan {
             }
             let (part, read) = cutter.cut(&piece.eqns, &outs);
             let alike = known.entry(part.structural_hash()).or_default();
-            let plan = match alike.iter().find(|(p, _)| p.same_structure(&part)) {
-                Some((_, plan)) => Arc::clone(plan),
-                None => {
-                    let plan = Arc::new(Plan::as_a_whole(&part)?);
-                    weight += plan.weight;
-                    alike.push((part, Arc::clone(&plan)));
-                    plan
-                }
+            let found = alike.iter().find(|(p, _)| p.same_structure(&part));
+            let plan = if let Some((_, plan)) = found {
+                Arc::clone(plan)
+            } else {
+                let plan = Arc::new(Plan::as_a_whole(&part)?);
+                weight += plan.weight;
+                alike.push((part, Arc::clone(&plan)));
+                plan
             };
             cost += plan.cost;
             weight += (read.len() + outs.len()) / 8;

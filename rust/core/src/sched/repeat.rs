@@ -21,6 +21,8 @@ const TOGETHER: usize = 256;
 /// Two places are compared by so many equations that come before them. More of them tell a body from the
 /// parts of it that are alike.
 const WINDOWS: [usize; 2] = [32, 512];
+/// What hashes of windows are powers of.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How often a body is looked through.
 const ROUNDS: usize = 8;
 /// What waits for all bodies to end may need so much memory.
@@ -162,7 +164,6 @@ fn loops(program: &Program, kinds: &[u64], window: usize) -> Result<Vec<Loop>> {
 /// period.
 fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
     let mut steps = Steps::default();
-    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
     let far = (0..window).fold(1u64, |p, _| p.wrapping_mul(BASE));
     let mut last: FastMap<u64, usize> = FastMap::default();
     let mut hash = 0u64;

@@ -36,7 +36,7 @@ pub(super) struct Strips {
     last: Option<Plan>,
     /// How many rows there are, and how many a strip has.
     rows: usize,
-    strip: usize,
+    height: usize,
     /// For each input whether a strip reads its own rows of it only.
     by_rows: Vec<bool>,
     outputs: Vec<Output>,
@@ -131,7 +131,7 @@ struct Strip<'p> {
     program: &'p Program,
     /// Rows of the product, and of a strip.
     rows: usize,
-    strip: usize,
+    height: usize,
     /// The product, the equations of the group, and layouts in between, in order.
     eqns: Vec<usize>,
     /// For each variable that an equation makes whether a strip makes some rows of it, or a part of each
@@ -156,20 +156,20 @@ impl<'p> Strip<'p> {
             return None;
         };
         let (rows, inner) = (*out.shape.first()?, *program.aval(*a).shape.last()?);
-        let strip = STRIP / (out.nbytes() / rows).max(1);
+        let height = STRIP / (out.nbytes() / rows).max(1);
         let enough = if out.shape.len() == 2 { ROWS } else { 1 };
         let fits = group_of.shape == out.shape
             && out.shape.len() >= 2
             && (1..=INNER).contains(&inner)
-            && strip >= enough
-            && strip < rows;
+            && height >= enough
+            && height < rows;
         if !fits {
             return None;
         }
         let mut this = Strip {
             program,
             rows,
-            strip,
+            height,
             eqns: Vec::new(),
             made: FastMap::default(),
             inputs: Vec::new(),
@@ -250,19 +250,19 @@ impl<'p> Strip<'p> {
 
     /// With the plans of its strips.
     fn planned(self, product: usize) -> Result<Found> {
-        let last = self.rows % self.strip;
+        let last = self.rows % self.height;
         let outputs = self.outputs.iter().map(|&v| Output {
             aval: self.program.aval(v).clone(),
             over: (!self.made[&v]).then(|| self.reduction(v)),
         });
         let strips = Strips {
-            main: Plan::as_a_whole(&self.written(self.strip)?)?,
+            main: Plan::as_a_whole(&self.written(self.height)?)?,
             last: match last {
                 0 => None,
                 last => Some(Plan::as_a_whole(&self.written(last)?)?),
             },
             rows: self.rows,
-            strip: self.strip,
+            height: self.height,
             by_rows: self.inputs.iter().map(|(_, rows)| *rows).collect(),
             outputs: outputs.collect(),
         };
@@ -335,7 +335,7 @@ impl Strips {
     }
 
     fn count(&self) -> usize {
-        self.rows.div_ceil(self.strip)
+        self.rows.div_ceil(self.height)
     }
 
     /// The most bytes that each thread holds at a time.
@@ -387,10 +387,10 @@ impl Strips {
     }
 
     fn strip(&self, i: usize, inputs: &[Value], wholes: &[Value], ctx: &Ctx<'_>) -> Result<()> {
-        let first = i * self.strip;
-        let len = self.strip.min(self.rows - first);
+        let first = i * self.height;
+        let len = self.height.min(self.rows - first);
         let plan = match &self.last {
-            Some(last) if len < self.strip => last,
+            Some(last) if len < self.height => last,
             _ => &self.main,
         };
         let inputs = inputs.iter().zip(&self.by_rows).map(|(value, &by_rows)| {
@@ -400,17 +400,13 @@ impl Strips {
                 value.clone()
             }
         });
-        let targets = self
-            .outputs
-            .iter()
-            .zip(wholes)
-            .map(|(output, whole)| match output.over {
-                None => rows_of(whole, first, len),
-                Some(_) => {
-                    let row = rows_of(whole, i, 1);
-                    row.reshaped(&output.aval.shape).unwrap_or(row)
-                }
-            });
+        let targets = self.outputs.iter().zip(wholes).map(|(output, whole)| {
+            if output.over.is_none() {
+                return rows_of(whole, first, len);
+            }
+            let row = rows_of(whole, i, 1);
+            row.reshaped(&output.aval.shape).unwrap_or(row)
+        });
         let targets: SmallVec<[Value; 4]> = targets.collect();
         run_strip(plan, inputs.collect(), &targets, ctx)
     }
