@@ -190,8 +190,8 @@ METHOD_CASES = {
 OTHER_ATTRIBUTES = {
     *_methods._REFUSED,
     *("base", "ctypes", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim"),
-    *("shape", "size", "strides", "itemset", "newbyteorder", "ptp", "resize", "tobytes", "tofile"),
-    "tostring",
+    *("shape", "size", "strides", "itemset", "newbyteorder", "ptp", "resize", "setflags"),
+    *("tobytes", "tofile", "tostring"),
 }
 
 

@@ -203,7 +203,10 @@ def test_dtypes_that_are_not_numbers_are_refused_by_name(array):
     kind = {"O": "object", "U": "U", "S": "S", "V": "a|void", "M": "datetime", "m": "timedelta"}
     with pytest.raises(TypeError, match=kind[array.dtype.kind]):
         ct.array(array)
-    with pytest.raises(TypeError, match=kind[array.dtype.kind]):
+    # Of objects each one is asked for itself.
+    with pytest.raises(
+        TypeError, match="'str'" if array.dtype == object else kind[array.dtype.kind]
+    ):
         gradient(lambda x: x * array, np.ones(array.shape))
 
 
