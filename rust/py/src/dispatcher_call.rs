@@ -24,7 +24,8 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::function_call::VECTORCALL;
-use crate::lift::{involves, is_lifting};
+use crate::involved::involves;
+use crate::lift::is_lifting;
 
 type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,

@@ -33,6 +33,7 @@ mod handle;
 mod hook;
 mod index;
 mod inputs;
+mod involved;
 mod layout;
 mod lift;
 mod make;
@@ -60,6 +61,7 @@ mod session;
 mod signature;
 mod site;
 mod special;
+mod stand_in;
 mod structure;
 mod subclass;
 mod table;
@@ -92,8 +94,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<equation::PyVariable>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<convert::Memory>()?;
-    module.add_class::<lift::LiftedName>()?;
-    module.add_class::<lift::StandIn>()?;
+    module.add_class::<stand_in::LiftedName>()?;
+    module.add_class::<stand_in::StandIn>()?;
     ops::stamped::register(module)?;
     macro_rules! functions {
         ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
@@ -173,7 +175,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::set_imported,
         lift::switch_lifting,
         lift::is_lifting,
-        lift::involves,
+        involved::involves,
         saved::load_file,
         saved::write_file,
         saved::load_memory,

@@ -19,7 +19,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyList, PyString, PyTuple, PyTupleMethods};
 
 use crate::array::PyArray;
-use crate::lift::{follows, involves, is_lifting};
+use crate::involved::{follows, involves};
+use crate::lift::is_lifting;
 
 type Fast = unsafe extern "C" fn(
     *mut PyObject,

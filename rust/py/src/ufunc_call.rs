@@ -24,7 +24,8 @@ use smallvec::SmallVec;
 
 use crate::array::PyArray;
 use crate::exit;
-use crate::lift::{involves, is_lifting};
+use crate::involved::involves;
+use crate::lift::is_lifting;
 use crate::ufunc::direct;
 
 type Vectorcall = unsafe extern "C" fn(
