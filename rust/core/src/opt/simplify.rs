@@ -161,8 +161,13 @@ impl Seen {
         let tag = (hash >> 32) as u32;
         let home = 2 * args.iter().max().map_or(0, |&v| v as usize);
         let near = home..home + NEAR;
+        // In growing steps, which go through the whole table: what lies near others has no gaps.
+        let far = (0..).scan((hash >> 16) as usize, |at, step: usize| {
+            *at = at.wrapping_add(step);
+            Some(*at)
+        });
         // No entry is ever taken away: where there is room, nothing equal lies further on.
-        for at in near.chain((hash >> 16) as usize..) {
+        for at in near.chain(far) {
             let at = at & (self.table.len() - 1);
             let (found, var) = self.table[at];
             if var == 0 {

@@ -1,6 +1,5 @@
 //! Whether what barriers keep apart has to stay apart.
 
-use super::num_threads;
 use super::plan::{Plan, Work};
 use crate::error::Result;
 use crate::program::Program;
@@ -38,7 +37,8 @@ impl Plan {
             }
             let inside = match &step.work {
                 Work::Part(part) => part.peak(),
-                Work::Strips(strips) => strips.peak().saturating_mul(num_threads()),
+                // On each thread; how many there are must not matter here.
+                Work::Strips(strips) => strips.peak(),
                 _ => 0,
             };
             most = most.max(now.saturating_add(inside));

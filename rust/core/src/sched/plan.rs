@@ -223,7 +223,10 @@ impl<'p> Planner<'p> {
     fn steps(&mut self) -> Result<()> {
         let read_outside = self.read_outside();
         let mut strips = strips::find(self.program, self.fusion, &read_outside)?;
-        let behind: Vec<usize> = strips.iter().flatten().map(|found| found.product).collect();
+        let mut behind = vec![false; self.program.eqns().len()];
+        for found in strips.iter().flatten() {
+            behind[found.product] = true;
+        }
         // (level, position) of each step; a view comes before what else happens at its level.
         let mut order: Vec<(u32, u32, Item)> = Vec::new();
         for (k, place) in self.fusion.places.iter().enumerate() {
@@ -235,7 +238,7 @@ impl<'p> Planner<'p> {
                         order.push((level, k as u32, Item::Eqn(k)));
                     }
                 }
-                Place::Alone(_) if behind.contains(&k) => {}
+                Place::Alone(_) if behind[k] => {}
                 Place::Alone(level) => order.push((level, k as u32, Item::Eqn(k))),
                 Place::Group(_) | Place::Literal => {}
             }

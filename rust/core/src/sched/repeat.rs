@@ -25,8 +25,8 @@ const WINDOWS: [usize; 2] = [32, 512];
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How often a body is looked through.
 const ROUNDS: usize = 8;
-/// What waits for all bodies to end may need so much memory.
-const WAITING: usize = 64 << 20;
+/// What is there for all bodies at once may need so much memory.
+const WAITING: usize = 16 << 20;
 
 /// Some equations of a program, in its order.
 pub(super) struct Piece {
@@ -168,6 +168,8 @@ fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
     let mut last: FastMap<u64, usize> = FastMap::default();
     let mut hash = 0u64;
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    // The last run of each period: parts of a body that are alike make periods take turns.
+    let mut latest: FastMap<usize, usize> = FastMap::default();
     for (k, &kind) in kinds.iter().enumerate() {
         steps.count()?;
         hash = hash.wrapping_mul(BASE).wrapping_add(kind);
@@ -180,23 +182,25 @@ fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
         let Some(period) = last.insert(hash, k).map(|before| k - before) else {
             continue;
         };
-        match runs.last_mut() {
-            Some((_, stop, p)) if *p == period && *stop == k => *stop = k + 1,
+        // The windows that end here and a period before are alike.
+        let first = k + 1 - window;
+        match latest.get(&period) {
+            Some(&i) if runs[i].1 >= first => runs[i].1 = k + 1,
             _ => {
-                // Hashes may collide: what is alike is looked at.
-                let alike = |i: &usize| *i >= period && kinds[*i] == kinds[*i - period];
-                let start = (0..=k).rev().take_while(alike).last();
-                if let Some(start) = start.filter(|_| k + 1 - window >= period) {
-                    runs.push((start - period, k + 1, period));
-                }
+                latest.insert(period, runs.len());
+                runs.push((first - period, k + 1, period));
             }
         }
     }
+    // Hashes may collide: what is alike is looked at.
     for (start, stop, period) in &mut runs {
-        let (from, p) = (*start + *period, *period);
-        *stop = (from..*stop)
-            .find(|&k| kinds[k] != kinds[k - p])
-            .unwrap_or(*stop);
+        for k in *start + *period..*stop {
+            steps.count()?;
+            if kinds[k] != kinds[k - *period] {
+                *stop = k;
+                break;
+            }
+        }
     }
     Ok(runs)
 }
@@ -241,11 +245,26 @@ fn places(program: &Program, first: usize, period: usize, count: usize) -> Optio
     if !bodies.clone().any(|j| alone(&j)) {
         return None;
     }
-    let waiting: usize = (0..period)
-        .filter(|&j| after[j])
-        .flat_map(|j| program.args(&program.eqns()[first + j]))
-        .filter(|&&a| inside(a).is_some_and(|i| places[i] == Place::Body))
-        .map(|&a| program.aval(a).nbytes().saturating_mul(count))
+    // What is made before or after all bodies is there for all of them at once, and so is what is read for it.
+    let bytes = |v: Var| program.aval(v).nbytes();
+    let waiting = |j: usize| {
+        let eqn = &program.eqns()[first + j];
+        let out = program.result(first + j);
+        let of_bodies = |a: &&Var| inside(**a).is_some_and(|i| places[i] == Place::Body);
+        // A result that takes the place of another one needs no memory: sums of elements.
+        let in_place =
+            |a: &Var| program.aval(*a) == program.aval(out) && inside(*a).is_some_and(|i| after[i]);
+        let made = if eqn.prim.is_view() || program.args(eqn).iter().any(in_place) {
+            0
+        } else {
+            bytes(out)
+        };
+        let read = program.args(eqn).iter().filter(of_bodies);
+        made.saturating_add(read.map(|&a| bytes(a)).fold(0, usize::saturating_add))
+    };
+    let waiting = (0..period)
+        .filter(|&j| before[j] || after[j])
+        .map(|j| waiting(j).saturating_mul(count))
         .fold(0, usize::saturating_add);
     (waiting <= WAITING).then_some(places)
 }

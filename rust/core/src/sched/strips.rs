@@ -139,6 +139,7 @@ struct Strip<'p> {
     made: FastMap<Var, bool>,
     /// What is read, whether by rows.
     inputs: Vec<(Var, bool)>,
+    is_read: FastMap<(Var, bool), ()>,
     outputs: Vec<Var>,
 }
 
@@ -173,6 +174,7 @@ impl<'p> Strip<'p> {
             eqns: Vec::new(),
             made: FastMap::default(),
             inputs: Vec::new(),
+            is_read: FastMap::default(),
             outputs: Vec::new(),
         };
         this.equation(product)?;
@@ -231,7 +233,9 @@ impl<'p> Strip<'p> {
             match self.made.get(&arg) {
                 Some(&made) if made != rows => return None,
                 Some(_) => {}
-                None if !self.inputs.contains(&(arg, rows)) => self.inputs.push((arg, rows)),
+                None if self.is_read.insert((arg, rows), ()).is_none() => {
+                    self.inputs.push((arg, rows));
+                }
                 None => {}
             }
             if is_reduction(program, k) && !rows {
