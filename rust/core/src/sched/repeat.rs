@@ -248,8 +248,9 @@ fn places(program: &Program, first: usize, period: usize, count: usize) -> Optio
     // What is made before or after all bodies is there for all of them at once, and so is what is read for it.
     let bytes = |v: Var| program.aval(v).nbytes();
     let waiting = |j: usize| {
-        let eqn = &program.eqns()[first + j];
-        let out = program.result(first + j);
+        // Of the second turn: what the first one reads may come from before.
+        let eqn = &program.eqns()[first + period + j];
+        let out = program.result(first + period + j);
         let of_bodies = |a: &&Var| inside(**a).is_some_and(|i| places[i] == Place::Body);
         // A result that takes the place of another one needs no memory: sums of elements.
         let in_place =
