@@ -402,10 +402,7 @@ def test_a_masked_pullback_holds_nothing_for_the_others(layers):
         _, masked = ct.pullback(deep, layers, x, wrt=wrt)
         narrowed = back.wrt(wrt)
         assert narrowed.nbytes == masked.nbytes
-        # What is kept for one leaf alone may be a later value, of which less is made again.
-        assert len(narrowed.program) >= len(masked.program)
-        products = [str(b.program).count("= matmul(") for b in (narrowed, masked)]
-        assert products[0] == products[1] > 0
+        assert len(narrowed.program) == len(masked.program)
         sizes.append(masked.nbytes)
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] <= back.nbytes

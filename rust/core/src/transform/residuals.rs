@@ -43,8 +43,8 @@ struct Region<'p> {
     needed: Vec<bool>,
     /// Whether it is an output of the program.
     is_out: Vec<bool>,
-    /// Whether it is computed whatever is kept.
-    computed: &'p [bool],
+    /// What has to be computed only to keep it: nothing of what is computed anyway.
+    early: Vec<u64>,
 }
 
 /// Whether a variable is the result of an equation that may be computed twice.
@@ -53,7 +53,7 @@ fn can_be_made(program: &Program, var: Var) -> bool {
 }
 
 impl<'p> Region<'p> {
-    fn new(program: &'p Program, reads: &[Var], computed: &'p [bool]) -> Region<'p> {
+    fn new(program: &'p Program, reads: &[Var], computed: &[bool]) -> Region<'p> {
         let mut needed = vec![false; program.num_vars()];
         let mut is_out = vec![false; program.num_vars()];
         for &out in program.outs() {
@@ -82,9 +82,10 @@ impl<'p> Region<'p> {
             vars,
             needed,
             is_out,
-            computed,
+            early: vec![0; program.num_vars()],
         };
         region.divide();
+        region.count_early(computed);
         region
     }
 
@@ -98,6 +99,19 @@ impl<'p> Region<'p> {
                     }
                 }
             }
+        }
+    }
+
+    /// What several results are made of counts for each of them: that is on the safe side.
+    fn count_early(&mut self, computed: &[bool]) {
+        for i in 0..self.vars.len() {
+            let var = self.vars[i];
+            if computed[var as usize] || !can_be_made(self.program, var) {
+                continue;
+            }
+            let sources = self.sources(var).iter().map(|&v| self.early[v as usize]);
+            let all = sources.fold(self.cost_of_making(var), u64::saturating_add);
+            self.early[var as usize] = all.min(KEEP * self.size(var));
         }
     }
 
@@ -157,12 +171,7 @@ impl<'p> Region<'p> {
     fn cost_of_keeping(&self, var: Var) -> u64 {
         let is_there = self.is_out[var as usize] || self.program.definition(var).is_none();
         let factor = if is_there { KEEP_THERE } else { KEEP };
-        let early = if self.computed[var as usize] || !can_be_made(self.program, var) {
-            0
-        } else {
-            self.cost_of_making(var)
-        };
-        factor * self.size(var) + early
+        factor * self.size(var) + self.early[var as usize]
     }
 }
 
