@@ -462,10 +462,7 @@ impl Array {
 /// Whether the result of an elementwise primitive of so many arguments on arrays like this one is like
 /// it: the common case, which needs no inference.
 fn same_aval(prim: Prim, x: &Array, arguments: usize) -> bool {
-    x.0.aval.dtype.is_inexact()
-        && prim.0.args.len() == arguments
-        && matches!(&prim.0.class, crate::prim::Class::Elementwise { types, lane, .. }
-            if types.accept(x.dtype()) && kernels::result_dtype(*lane, x.dtype()) == x.dtype())
+    prim.keeps(x.dtype()) && prim.0.args.len() == arguments
 }
 
 impl fmt::Debug for Array {

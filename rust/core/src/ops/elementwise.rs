@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 use super::macros::unraw;
 use crate::kernels::LaneOp;
 use crate::prim::Partial::{MinusOne, MinusRatio, One, Over, Steep, Times, Zero};
-use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl};
+use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl, kept};
 
 elementwise! { $
 

@@ -28,6 +28,7 @@ macro_rules! elementwise {
                     class: Class::Elementwise {
                         types: Types::$types,
                         lane: LaneOp::$lane,
+                        keeps: kept(Types::$types, LaneOp::$lane),
                         partials: $partials,
                     },
                     cost: Cost::$cost,

@@ -13,6 +13,10 @@ pub trait Emit {
     /// Adds an equation and gives its result. A rule's arguments fit by construction; should they
     /// not, the emitter keeps the error and reports it at the end.
     fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var;
+    /// The same without parameters, as most equations are.
+    fn plain(&self, prim: Prim, x: &[Var]) -> Var {
+        self.emit(prim, Params::None, x)
+    }
     /// Dtype and shape of a variable.
     fn aval(&self, var: Var) -> Aval;
     /// Dtype of a variable.
@@ -42,7 +46,16 @@ impl fmt::Debug for V<'_> {
 
 impl<'e> V<'e> {
     /// The result of a primitive.
+    #[inline]
     pub fn apply(self, prim: Prim, params: Params, others: &[V<'e>]) -> V<'e> {
+        match (others, &params) {
+            ([], Params::None) => self.with(self.emit.plain(prim, &[self.var])),
+            ([y], Params::None) => self.with(self.emit.plain(prim, &[self.var, y.var])),
+            _ => self.apply_with(prim, params, others),
+        }
+    }
+
+    fn apply_with(self, prim: Prim, params: Params, others: &[V<'e>]) -> V<'e> {
         match others {
             [] => self.with(self.emit.emit(prim, params, &[self.var])),
             [y] => self.with(self.emit.emit(prim, params, &[self.var, y.var])),

@@ -7,16 +7,16 @@ use crate::kernels::{LaneOp, result_dtype};
 
 impl Types {
     /// Whether a dtype is among them.
-    pub fn accept(self, dtype: DType) -> bool {
+    pub const fn accept(self, dtype: DType) -> bool {
         match self {
             Types::Any => true,
-            Types::Number => dtype != DType::Bool,
+            Types::Number => !matches!(dtype, DType::Bool),
             Types::Real => !dtype.is_complex(),
             Types::RealNumber => matches!(dtype.kind(), Kind::Integer | Kind::Float),
             Types::Inexact | Types::Quotient | Types::Complex => dtype.is_inexact(),
-            Types::Float => dtype.kind() == Kind::Float,
-            Types::Logical => dtype == DType::Bool,
-            Types::WholeNumber => dtype.kind() == Kind::Integer,
+            Types::Float => matches!(dtype.kind(), Kind::Float),
+            Types::Logical => matches!(dtype, DType::Bool),
+            Types::WholeNumber => matches!(dtype.kind(), Kind::Integer),
             Types::Integer => matches!(dtype.kind(), Kind::Bool | Kind::Integer),
         }
     }
@@ -52,6 +52,21 @@ impl Types {
             Types::Complex => "floats or complex numbers",
         }
     }
+}
+
+/// The bits of [`super::Prim::keeps`], for the table.
+pub(crate) const fn kept(types: Types, lane: LaneOp) -> u16 {
+    let (mut bits, mut i) = (0, 0);
+    while i < DType::ALL.len() {
+        let dtype = DType::ALL[i];
+        let same = result_dtype(lane, dtype) as u8 == dtype as u8;
+        // The condition of a selection has a dtype of its own.
+        if same && dtype.is_inexact() && types.accept(dtype) && !matches!(lane, LaneOp::Where) {
+            bits |= 1 << dtype as u16;
+        }
+        i += 1;
+    }
+    bits
 }
 
 pub(super) fn check_arity(def: &PrimDef, n: usize) -> Result<()> {

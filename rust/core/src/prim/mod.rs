@@ -19,9 +19,10 @@ pub use emit::{Emit, V, Var};
 pub use params::{Custom, Host, Params};
 pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
 
-use crate::aval::Aval;
+use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::kernels::{Ctx, LaneOp, ReduceOp, Value};
+pub(crate) use infer::kept;
 use infer::{check_arity, infer_elementwise};
 
 /// Computes a primitive. The arguments may be taken out of the slice: one that nobody else refers
@@ -99,6 +100,8 @@ pub enum Class {
         types: Types,
         /// Its lane function.
         lane: LaneOp,
+        /// The inexact dtypes that it takes and gives back, as bits; see [`Prim::keeps`].
+        keeps: u16,
         /// Its derivative; `None` when the result is not differentiable (comparisons).
         partials: Option<PartialFn>,
     },
@@ -287,6 +290,13 @@ impl Prim {
     /// Whether the result acts element by element, so that it can be fused.
     pub fn is_elementwise(self) -> bool {
         self.lane().is_some() || matches!(self.kernel_ref(), Some(Kernel::Cast))
+    }
+
+    /// Whether it acts elementwise on arrays of this inexact dtype, all of them, and has a result of it: most
+    /// equations need no other inference.
+    #[inline]
+    pub fn keeps(self, dtype: DType) -> bool {
+        matches!(&self.0.class, Class::Elementwise { keeps, .. } if (*keeps >> dtype as u16) & 1 == 1)
     }
 
     /// Whether the result is another layout of its input.

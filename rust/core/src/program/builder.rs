@@ -9,9 +9,8 @@ use smallvec::SmallVec;
 use super::{Eqn, FastMap, Program};
 use crate::aval::{Aval, DType, Kind};
 use crate::error::{Error, Result};
-use crate::kernels::{LaneOp, result_dtype};
 use crate::ops;
-use crate::prim::{Class, Emit, Params, Prim, Site, V, Var};
+use crate::prim::{Emit, Params, Prim, Site, V, Var};
 
 /// So many avals are compared one by one, which is faster than a table for them.
 const FEW: usize = 8;
@@ -45,6 +44,13 @@ impl Builder {
             program.args.reserve(2 * eqns);
             program.var_avals.reserve(inputs + eqns);
         }
+        builder
+    }
+
+    /// An empty program that numbers dtypes and shapes as another one does, whose equations it will get.
+    pub(crate) fn alike(other: &Program) -> Builder {
+        let builder = Builder::default();
+        builder.program.borrow_mut().avals.clone_from(&other.avals);
         builder
     }
 
@@ -118,15 +124,25 @@ impl Builder {
 
     /// Adds an equation, checking its arguments.
     pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
-        if matches!(params, Params::None) {
-            // Most equations combine arrays of one dtype and shape into another such.
-            let mut program = self.program.borrow_mut();
-            if let Some(aval) = program.like_arguments(prim, args) {
-                return Ok(program.append(prim, 0, args, aval));
-            }
+        if matches!(params, Params::None)
+            && let Some(var) = self.push_alike(prim, args)
+        {
+            return Ok(var);
         }
         let aval = self.infer(prim, &params, args)?;
         Ok(self.append(prim, params, args, aval))
+    }
+
+    /// [`Builder::push`] for what most equations are: arrays of one dtype and shape, combined into another such.
+    #[inline]
+    fn push_alike(&self, prim: Prim, args: &[Var]) -> Option<Var> {
+        let mut program = self.program.borrow_mut();
+        let aval = program.like_arguments(prim, args)?;
+        Some(match *args {
+            [x] => program.append_all([prim], [[x]], aval),
+            [x, y] => program.append_all([prim], [[x, y]], aval),
+            _ => program.append(prim, 0, args, aval),
+        })
     }
 
     /// Adds an equation whose result is known to have this dtype and shape.
@@ -177,11 +193,10 @@ impl Builder {
             .collect()
     }
 
-    /// Copies all equations of a program whose inputs are the first of this one's; variables behind
-    /// them move up by `shift`. Says which of the avals here each one of the other program's is.
-    pub(crate) fn copy_equations(&self, other: &Program, shift: Var) -> Vec<u32> {
+    /// Copies all equations of the program that this one is [`alike`](Builder::alike), and whose inputs are the
+    /// first of this one's; variables behind them move up by `shift`.
+    pub(crate) fn copy_equations(&self, other: &Program, shift: Var) {
         let inputs = other.num_inputs() as Var;
-        let base: Vec<u32> = other.avals.iter().map(|a| self.intern(a)).collect();
         let mut program = self.program.borrow_mut();
         // A reverse pass writes two or three equations for each.
         let more = 4 * other.eqns.len();
@@ -196,21 +211,20 @@ impl Builder {
         let moved = |&v: &Var| if v < inputs { v } else { v + shift };
         program.args.extend(other.args.iter().map(moved));
         let results = &other.var_avals[inputs as usize..];
-        program
-            .var_avals
-            .extend(results.iter().map(|&a| base[a as usize]));
-        for k in 0..other.eqns.len() {
-            let var = other.result(k);
-            if let Some((dtype, value)) = other.literal(var) {
-                let key = (dtype, value.re.to_bits(), value.im.to_bits());
-                self.literals.borrow_mut().insert(key, var + shift);
+        program.var_avals.extend_from_slice(results);
+        for (k, eqn) in other.eqns.iter().enumerate() {
+            if eqn.params != 0
+                && let Params::Literal { dtype, value } = other.params(eqn)
+            {
+                let key = (*dtype, value.re.to_bits(), value.im.to_bits());
+                (self.literals.borrow_mut()).insert(key, other.result(k) + shift);
             }
         }
-        base
     }
 
     /// `sum + term`, `sum + term * factor`, or these without a sum, for real variables that all have
-    /// this aval; `None` when they are not such. What a reverse pass writes most, in one step.
+    /// this aval, as the sum is known to; `None` when they are not such. What a reverse pass writes most, in one
+    /// step.
     #[inline]
     pub(crate) fn add_product(
         &self,
@@ -221,13 +235,22 @@ impl Builder {
     ) -> Option<Var> {
         let mut guard = self.program.borrow_mut();
         let program = &mut *guard;
-        let has = |v: Option<Var>| v.is_none_or(|v| program.var_avals[v as usize] == aval);
+        let has = |v: Var| program.var_avals[v as usize] == aval;
         let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
-        if !(real && has(Some(term)) && has(factor) && has(sum)) {
+        if !(real && has(term) && factor.is_none_or(has)) {
             return None;
         }
-        let term = factor.map_or(term, |f| program.append_pair(ops::MUL, term, f, aval));
-        Some(sum.map_or(term, |sum| program.append_pair(ops::ADD, sum, term, aval)))
+        debug_assert!(sum.is_none_or(has));
+        let next = program.var_avals.len() as Var;
+        Some(match (sum, factor) {
+            (None, None) => term,
+            (Some(sum), None) => program.append_all([ops::ADD], [[sum, term]], aval),
+            (None, Some(factor)) => program.append_all([ops::MUL], [[term, factor]], aval),
+            (Some(sum), Some(factor)) => {
+                let args = [[term, factor], [sum, next]];
+                program.append_all([ops::MUL, ops::ADD], args, aval)
+            }
+        })
     }
 
     /// The program, with these outputs; or the error that a rule met.
@@ -305,10 +328,7 @@ impl Program {
     #[inline]
     fn append(&mut self, prim: Prim, params: u32, args: &[Var], aval: u32) -> Var {
         let start = self.args.len() as u32;
-        match args {
-            [x] => self.args.push(*x),
-            args => self.args.extend_from_slice(args),
-        }
+        self.args.extend_from_slice(args);
         let len = args.len() as u32;
         self.sites.note(self.eqns.len());
         self.eqns.push(Eqn {
@@ -321,43 +341,42 @@ impl Program {
         (self.var_avals.len() - 1) as Var
     }
 
-    /// [`Program::append`] for two arguments without parameters, which are stored without a copy of a
-    /// slice.
+    /// [`Program::append`] for equations without parameters, several at once, of as many arguments each: room is
+    /// made once, and what is copied has a known length. Gives the last one's variable.
     #[inline]
-    fn append_pair(&mut self, prim: Prim, x: Var, y: Var, aval: u32) -> Var {
+    fn append_all<const N: usize, const A: usize>(
+        &mut self,
+        prims: [Prim; N],
+        args: [[Var; A]; N],
+        aval: u32,
+    ) -> Var {
         let start = self.args.len() as u32;
-        self.args.reserve(2);
-        self.args.push(x);
-        self.args.push(y);
-        let (params, len) = (0, 2);
-        self.sites.note(self.eqns.len());
-        self.eqns.push(Eqn {
-            prim,
-            params,
-            start,
-            len,
-        });
-        self.var_avals.push(aval);
+        self.args.extend_from_slice(args.as_flattened());
+        let eqn = |i| Eqn {
+            prim: prims[i],
+            params: 0,
+            start: start + (A * i) as u32,
+            len: A as u32,
+        };
+        self.eqns
+            .extend_from_slice(&std::array::from_fn::<_, N, _>(eqn));
+        self.var_avals.extend_from_slice(&[aval; N]);
+        for i in (0..N).rev() {
+            self.sites.note(self.eqns.len() - 1 - i);
+        }
         (self.var_avals.len() - 1) as Var
     }
 
     /// The aval of an elementwise primitive's result, when it is that of all its arguments.
     #[inline]
     fn like_arguments(&self, prim: Prim, args: &[Var]) -> Option<u32> {
-        let (Class::Elementwise { types, lane, .. }, [first, rest @ ..]) = (&prim.0.class, args)
-        else {
+        let [first, rest @ ..] = args else {
             return None;
         };
         let aval = self.var_avals[*first as usize];
         let dtype = self.avals[aval as usize].dtype;
         let same = rest.iter().all(|&a| self.var_avals[a as usize] == aval);
-        // The condition of a selection has a dtype of its own.
-        let fits = *lane != LaneOp::Where
-            && prim.0.args.len() == args.len()
-            && dtype.is_inexact()
-            && types.accept(dtype)
-            && result_dtype(*lane, dtype) == dtype;
-        (same && fits).then_some(aval)
+        (same && prim.0.args.len() == args.len() && prim.keeps(dtype)).then_some(aval)
     }
 }
 
@@ -374,6 +393,10 @@ impl Emit for Builder {
             // Any variable will do: the program is thrown away in `finish`.
             0
         })
+    }
+
+    fn plain(&self, prim: Prim, x: &[Var]) -> Var {
+        (self.push_alike(prim, x)).unwrap_or_else(|| self.emit(prim, Params::None, x))
     }
 
     fn aval(&self, var: Var) -> Aval {

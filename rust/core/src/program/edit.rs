@@ -78,11 +78,11 @@ impl Program {
     pub fn varies_with(&self, inputs: &[bool]) -> Vec<bool> {
         let mut varies = vec![false; self.num_vars()];
         varies[..inputs.len()].copy_from_slice(inputs);
-        for (k, eqn) in self.eqns.iter().enumerate() {
-            let var = self.result(k) as usize;
-            varies[var] = eqn.prim != ops::DROPGRAD
-                && self.avals[self.var_avals[var] as usize].dtype.is_inexact()
-                && self.args(eqn).iter().any(|&a| varies[a as usize]);
+        let inexact: Vec<bool> = self.avals.iter().map(|a| a.dtype.is_inexact()).collect();
+        let first = self.inputs.len();
+        for (k, (eqn, &aval)) in self.eqns.iter().zip(&self.var_avals[first..]).enumerate() {
+            let varied = self.args(eqn).iter().any(|&a| varies[a as usize]);
+            varies[first + k] = varied && inexact[aval as usize] && eqn.prim != ops::DROPGRAD;
         }
         varies
     }

@@ -240,7 +240,7 @@ impl<'e> Cotangents<'e> {
     }
 
     /// The short way for what is met most, real arrays of one dtype and shape; false when they are not
-    /// such, and nothing is added.
+    /// such, and nothing is added. `aval` is that of the variable, which what has arrived has too.
     #[inline]
     pub fn add_alike(&mut self, var: Var, ct: Slot, partial: &Partial<'e>, aval: u32) -> bool {
         let slot = &mut self.slots[var as usize];

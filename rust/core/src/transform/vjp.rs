@@ -4,13 +4,11 @@
 //! for and an output, and only for the arguments on such a path. Rules emit primitives; the driver
 //! accumulates and projects (`cotangent`).
 
-use smallvec::SmallVec;
-
 use super::calls;
 use super::cotangent::{Cotangents, Ct};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
-use crate::prim::{Class, Params, Prim, Rule, Site, V, Var};
+use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
 use crate::program::{Builder, FastMap, Program};
 
 /// A program with its pullback behind it.
@@ -49,7 +47,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             Some(slot)
         })
         .collect();
-    let (builder, avals) = start(primal, &cotangents);
+    let builder = start(primal, &cotangents);
     let shift = cotangents.iter().flatten().count() as Var;
     // Variables of the primal program, as they are numbered behind the new inputs.
     let moved = |v: Var| {
@@ -59,7 +57,6 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             v + shift
         }
     };
-    let aval_of = |v: Var| avals[primal.var_avals[v as usize] as usize];
 
     let mut cts = Cotangents::new(&builder, primal.num_vars());
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
@@ -71,7 +68,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             );
         }
     }
-    let mut handles: SmallVec<[V<'_>; 4]> = SmallVec::from_elem(builder.handle(0), 4);
+    let mut handles: Vec<V<'_>> = vec![builder.handle(0); 2];
     let mut skipped: Vec<(Prim, u64)> = Vec::new();
     let calls = primal.calls();
     let twins = twins(primal, &active);
@@ -100,16 +97,19 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         }
         let eqn = &primal.eqns[k];
         let args = primal.args(eqn);
-        if args.len() > handles.len() {
-            handles.resize(args.len(), builder.handle(0));
+        // Without a loop for the usual numbers of arguments, which would cost more than what it does.
+        match *args {
+            [a] => handles[0].var = moved(a),
+            [a, b] => (handles[0].var, handles[1].var) = (moved(a), moved(b)),
+            _ => {
+                handles.resize(args.len().max(handles.len()), builder.handle(0));
+                for (handle, &a) in handles.iter_mut().zip(args) {
+                    handle.var = moved(a);
+                }
+            }
         }
-        let x = &mut handles[..args.len()];
-        for (handle, &a) in x.iter_mut().zip(args) {
-            handle.var = moved(a);
-        }
-        let x = &*x;
+        let x = &handles[..args.len()];
         let y = builder.handle(moved(out));
-        let site = primal.site(k);
         for (i, &a) in args.iter().enumerate() {
             if !active[a as usize] {
                 if inexact(a) && primal.literal(a).is_none() {
@@ -118,29 +118,24 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                 continue;
             }
             if has_sites {
-                builder.at(site.pulled(eqn.prim, i));
+                builder.at(primal.site(k).pulled(eqn.prim, i));
             }
-            let contribution = match &eqn.prim.0.class {
+            let partial = match &eqn.prim.0.class {
                 Class::Elementwise {
                     partials: Some(partials),
                     ..
                 } => {
                     let partial = partials(x, y, i);
-                    if cts.add_alike(a, ct, &partial, aval_of(a)) {
+                    if cts.add_alike(a, ct, &partial, primal.var_avals[a as usize]) {
                         continue;
                     }
-                    cts.unpack(ct).through(&partial)
+                    Some(partial)
                 }
-                Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
-                    let params = primal.params(eqn);
-                    let rule = Rule { x, out: y, params };
-                    let ct = cts.unpack(ct).dense();
-                    ct.map_or(Ct::Zero, |ct| Ct::Dense(vjp(&rule, ct, i)))
-                }
-                Class::Elementwise { partials: None, .. } | Class::General { vjp: None, .. } => {
-                    return Err(no_derivative(eqn.prim.name()));
-                }
+                _ => None,
             };
+            let params = primal.params(eqn);
+            let rule = Rule { x, out: y, params };
+            let contribution = contribution(eqn.prim, &rule, partial, cts.unpack(ct), i)?;
             cts.add(a, contribution, primal.aval(a));
         }
     }
@@ -168,17 +163,39 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     })
 }
 
+/// What the cotangent of a result contributes to that of argument `i`. A function of its own, so that the
+/// loop holds little but the shortest way.
+#[inline(never)]
+fn contribution<'e>(
+    prim: Prim,
+    rule: &Rule<'_, 'e>,
+    partial: Option<Partial<'e>>,
+    ct: Ct<'e>,
+    i: usize,
+) -> Result<Ct<'e>> {
+    if let Some(partial) = partial {
+        return Ok(ct.through(&partial));
+    }
+    let (Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. }) =
+        &prim.0.class
+    else {
+        return Err(no_derivative(prim.name()));
+    };
+    Ok(ct
+        .dense()
+        .map_or(Ct::Zero, |ct| Ct::Dense(vjp(rule, ct, i))))
+}
+
 /// Layouts that were made before: `p[0]`, read in every turn of a loop. Their cotangents are added before they
 /// are taken back, so that the whole of `p` is not gone through each time.
 fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
     let mut first: FastMap<(Prim, &Params, Var), Var> = FastMap::default();
     let mut twins: FastMap<Var, Var> = FastMap::default();
     for (k, eqn) in primal.eqns.iter().enumerate() {
-        let out = primal.result(k);
-        let &[arg] = primal.args(eqn) else { continue };
-        if !eqn.prim.is_view() || !active[out as usize] {
+        if eqn.len != 1 || !eqn.prim.is_view() || !active[primal.result(k) as usize] {
             continue;
         }
+        let (arg, out) = (primal.args(eqn)[0], primal.result(k));
         let arg = *twins.get(&arg).unwrap_or(&arg);
         let twin = *(first.entry((eqn.prim, primal.params(eqn), arg))).or_insert(out);
         if twin != out {
@@ -201,10 +218,9 @@ fn no_derivative(name: &str) -> Error {
     ))
 }
 
-/// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs, and
-/// which of its avals each one of the primal's is.
-fn start(primal: &Program, cotangents: &[Option<usize>]) -> (Builder, Vec<u32>) {
-    let builder = Builder::new();
+/// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs.
+fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
+    let builder = Builder::alike(primal);
     for (i, name) in primal.inputs.iter().enumerate() {
         builder.input(name, primal.aval(i as Var));
     }
@@ -218,6 +234,6 @@ fn start(primal: &Program, cotangents: &[Option<usize>]) -> (Builder, Vec<u32>) 
             builder.input(&name, primal.aval(out));
         }
     }
-    let avals = builder.copy_equations(primal, cotangents.iter().flatten().count() as Var);
-    (builder, avals)
+    builder.copy_equations(primal, cotangents.iter().flatten().count() as Var);
+    builder
 }
