@@ -240,7 +240,9 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         builder.at(array.0.site);
         args.clear();
-        args.extend(next.iter().map(|a| vars.get(a.id())));
+        for a in next.iter() {
+            args.push(vars.get(a.id()));
+        }
         let var = match &array.0.op {
             Op::Prim(prim) => match array.0.params.as_deref() {
                 Some(Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),

@@ -61,7 +61,7 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
     } else {
         vec![true; program.num_vars()]
     };
-    let builder = Builder::new();
+    let builder = Builder::alike(program, program.eqns.len());
     let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
     for (i, name) in program.inputs.iter().enumerate() {
         map[i] = builder.input(name, program.aval(i as Var));
@@ -78,7 +78,9 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
         builder.at(program.site(k));
         let (mut prim, mut params) = (eqn.prim, program.params(eqn).clone());
         args.clear();
-        args.extend(program.args(eqn).iter().map(|&a| map[a as usize]));
+        for &a in program.args(eqn) {
+            args.push(map[a as usize]);
+        }
         if let Params::Literal { dtype, value } = params {
             map[var as usize] = builder.complex_literal(dtype, value);
             continue;
@@ -87,7 +89,8 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
             map[var as usize] = args[0];
             continue;
         }
-        let aval = program.aval(var);
+        let number = program.var_avals[var as usize];
+        let aval = &program.avals[number as usize];
         let mut result = None;
         if passes.rewrite {
             // A rewritten equation may be rewritten again; each step makes it smaller.
@@ -106,17 +109,19 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
             // Two calls are two, until they are lowered: a rule may treat each one's cotangent by itself.
             None if passes.cse && params.call().is_none() => {
                 seen.find(&builder, prim, &params, &args, |args| {
-                    builder.push_inferred(prim, params.clone(), args, aval)
+                    builder.push_numbered(prim, params.clone(), args, number)
                 })
             }
-            None => builder.push_inferred(prim, params, &args, aval),
+            None => builder.push_numbered(prim, params, &args, number),
         };
     }
     let outs: Vec<Var> = program.outs.iter().map(|&v| map[v as usize]).collect();
     let mut new = builder.finish(outs)?;
-    if passes.dce && passes.rewrite {
-        new = new.pruned();
-    }
+    new = if passes.dce && passes.rewrite {
+        new.pruned()
+    } else {
+        new.compacted()
+    };
     new.outputs.clone_from(&program.outputs);
     new.debug_verify();
     Ok(new)

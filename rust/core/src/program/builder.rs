@@ -47,9 +47,9 @@ impl Builder {
         builder
     }
 
-    /// An empty program that numbers dtypes and shapes as another one does, whose equations it will get.
-    pub(crate) fn alike(other: &Program) -> Builder {
-        let builder = Builder::default();
+    /// An empty program that numbers dtypes and shapes as another one does, with room for so many equations.
+    pub(crate) fn alike(other: &Program, eqns: usize) -> Builder {
+        let builder = Builder::with_capacity(other.num_inputs(), eqns);
         builder.program.borrow_mut().avals.clone_from(&other.avals);
         builder
     }
@@ -130,7 +130,7 @@ impl Builder {
             return Ok(var);
         }
         let aval = self.infer(prim, &params, args)?;
-        Ok(self.append(prim, params, args, aval))
+        Ok(self.push_numbered(prim, params, args, aval))
     }
 
     /// [`Builder::push`] for what most equations are: arrays of one dtype and shape, combined into another such.
@@ -148,7 +148,7 @@ impl Builder {
     /// Adds an equation whose result is known to have this dtype and shape.
     pub fn push_inferred(&self, prim: Prim, params: Params, args: &[Var], aval: &Aval) -> Var {
         let aval = self.intern(aval);
-        self.append(prim, params, args, aval)
+        self.push_numbered(prim, params, args, aval)
     }
 
     /// A literal that may be complex.
@@ -158,7 +158,7 @@ impl Builder {
             return var;
         }
         let aval = self.intern(&Aval::scalar(dtype));
-        let var = self.append(ops::LITERAL, Params::Literal { dtype, value }, &[], aval);
+        let var = self.push_numbered(ops::LITERAL, Params::Literal { dtype, value }, &[], aval);
         self.literals.borrow_mut().insert(key, var);
         var
     }
@@ -198,11 +198,6 @@ impl Builder {
     pub(crate) fn copy_equations(&self, other: &Program, shift: Var) {
         let inputs = other.num_inputs() as Var;
         let mut program = self.program.borrow_mut();
-        // A reverse pass writes two or three equations for each.
-        let more = 4 * other.eqns.len();
-        program.eqns.reserve(more);
-        program.args.reserve(2 * more);
-        program.var_avals.reserve(more);
         for (k, &site) in other.sites().iter().enumerate() {
             program.sites.set(k, site);
         }
@@ -311,7 +306,9 @@ impl Builder {
         Ok(self.intern(&aval))
     }
 
-    fn append(&self, prim: Prim, params: Params, args: &[Var], aval: u32) -> Var {
+    /// Adds an equation whose result is known to have the aval of this number.
+    #[inline]
+    pub(crate) fn push_numbered(&self, prim: Prim, params: Params, args: &[Var], aval: u32) -> Var {
         let mut program = self.program.borrow_mut();
         let params = if matches!(params, Params::None) {
             0

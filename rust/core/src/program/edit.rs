@@ -117,6 +117,11 @@ impl Program {
                 }
             }
         }
+        let is_taken = |k: &usize| {
+            let var = self.result(*k) as usize;
+            needed[var] && map[var] == Var::MAX
+        };
+        let taken: Vec<usize> = (0..self.eqns.len()).filter(is_taken).collect();
         let name = |v: Var| {
             self.inputs
                 .get(v as usize)
@@ -126,23 +131,21 @@ impl Program {
         let mut new = Program {
             inputs: inputs.iter().map(|&v| name(v)).collect(),
             avals: self.avals.clone(),
-            var_avals: inputs.iter().map(|&v| self.var_avals[v as usize]).collect(),
+            var_avals: Vec::with_capacity(inputs.len() + taken.len()),
+            eqns: Vec::with_capacity(taken.len()),
+            args: Vec::with_capacity(self.args.len().min(2 * taken.len())),
             ..Program::new()
         };
-        for (k, eqn) in self.eqns.iter().enumerate() {
-            let var = self.result(k) as usize;
-            if !needed[var] || map[var] != Var::MAX {
-                continue;
-            }
+        (new.var_avals).extend(inputs.iter().map(|&v| self.var_avals[v as usize]));
+        for k in taken {
+            let (eqn, var) = (&self.eqns[k], self.result(k) as usize);
             map[var] = new.var_avals.len() as Var;
-            let args: SmallVec<[Var; 4]> =
-                self.args(eqn).iter().map(|&a| map[a as usize]).collect();
-            assert!(
-                !args.contains(&Var::MAX),
-                "an input that is needed was cut off"
-            );
             let start = new.args.len() as u32;
-            new.args.extend(args);
+            for &a in self.args(eqn) {
+                let a = map[a as usize];
+                assert!(a != Var::MAX, "an input that is needed was cut off");
+                new.args.push(a);
+            }
             let params = if eqn.params == 0 {
                 0
             } else {

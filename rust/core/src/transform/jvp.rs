@@ -27,7 +27,7 @@ pub struct Jvp {
 
 /// Pushes tangents of the marked inputs forward through a program.
 pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
-    let builder = Builder::alike(primal);
+    let builder = Builder::alike(primal, 3 * primal.eqns.len());
     for (i, name) in primal.inputs.iter().enumerate() {
         builder.input(name, primal.aval(i as Var));
     }

@@ -220,7 +220,8 @@ fn no_derivative(name: &str) -> Error {
 
 /// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs.
 fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
-    let builder = Builder::alike(primal);
+    // The rules write two or three equations for each.
+    let builder = Builder::alike(primal, 4 * primal.eqns.len());
     for (i, name) in primal.inputs.iter().enumerate() {
         builder.input(name, primal.aval(i as Var));
     }
