@@ -11,31 +11,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cotan::program::FastMap;
-use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi::{self, PyObject};
+use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::function_call::VECTORCALL;
 use crate::involved::involves;
 use crate::lift::is_lifting;
-
-type Vectorcall = unsafe extern "C" fn(
-    *mut PyObject,
-    *const *mut PyObject,
-    usize,
-    *mut PyObject,
-) -> *mut PyObject;
-
-/// Set in the number of arguments when the caller lends a slot before them.
-const OFFSET: usize = 1 << (usize::BITS - 1);
+use crate::vectorcall::{Arguments, HAVE_VECTORCALL, Vectorcall, guarded};
 
 /// The beginning of a function that NumPy dispatches.
 #[repr(C)]
@@ -79,7 +67,7 @@ pub fn add_dispatcher(function: &Bound<'_, PyAny>, stand_in: Py<PyAny>) -> PyRes
     let flags: u64 = class.getattr("__flags__")?.extract()?;
     if class.name()? != "_ArrayFunctionDispatcher"
         || names != std::mem::offset_of!(Dispatcher, names)
-        || flags & VECTORCALL == 0
+        || flags & HAVE_VECTORCALL == 0
     {
         return Ok(false);
     }
@@ -133,22 +121,12 @@ unsafe extern "C" fn call(
         return ptr::null_mut(); // Not reached: it is set before this function is put in place.
     };
     if is_lifting() && !is_passed(function) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
-            unsafe { computed(function, args, count & !OFFSET, names) }
-        }));
-        let error = match outcome {
-            Ok(Ok(Some(result))) => return result.into_ptr(),
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some(error),
-            Err(_) => Some(PyRuntimeError::new_err(
-                "a function failed in cotan; please report it",
-            )),
-        };
-        if let Some(error) = error {
-            // SAFETY: as above.
-            error.restore(unsafe { Python::assume_attached() });
-            return ptr::null_mut();
+        // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+        let args = unsafe { Arguments::new(Python::assume_attached(), args, count, names) };
+        match guarded(args.py(), || computed(function, args)) {
+            None => return ptr::null_mut(),
+            Some(Some(result)) => return result.into_ptr(),
+            Some(None) => {}
         }
     }
     // SAFETY: as we were called ourselves.
@@ -178,31 +156,9 @@ impl Drop for Computed {
 }
 
 /// What the stand-in computes, if arrays of ours are in a list among the arguments.
-///
-/// # Safety
-///
-/// The thread is attached, and the arguments are those of a call of this kind.
-unsafe fn computed(
-    function: *mut PyObject,
-    args: *const *mut PyObject,
-    positional: usize,
-    names: *mut PyObject,
-) -> PyResult<Option<Py<PyAny>>> {
-    // SAFETY: says the caller.
-    let py = unsafe { Python::assume_attached() };
-    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
-    let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
-        .map(Bound::cast_into)
-        .transpose()?;
-    let all = positional + names.as_ref().map_or(0, PyTupleMethods::len);
-    // SAFETY: each is alive for the call.
-    let is_list = |i: usize| unsafe {
-        let arg = *args.add(i);
-        ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0
-    };
-    // SAFETY: as above, and a reference of ours is taken.
-    let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
-    let lists: Vec<_> = (0..all).filter(|&i| is_list(i)).map(item).collect();
+fn computed(function: *mut PyObject, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
+    let py = args.py();
+    let lists: Vec<_> = args.lists().collect();
     if lists.is_empty() || !involves(&PyTuple::new(py, lists)?, &PyDict::new(py))? {
         return Ok(None);
     }
@@ -218,10 +174,7 @@ unsafe fn computed(
     let Some(_computed) = Computed::of(function as usize) else {
         return Ok(None);
     };
-    let kwargs = PyDict::new(py);
-    for (i, name) in names.iter().flatten().enumerate() {
-        kwargs.set_item(name, item(positional + i))?;
-    }
-    let args = PyTuple::new(py, (0..positional).map(item).collect::<Vec<_>>())?;
-    stand_in.call(py, args, Some(&kwargs)).map(Some)
+    let given = PyTuple::new(py, args.by_position())?;
+    let named = args.by_keyword()?;
+    stand_in.call(py, given, named.as_ref()).map(Some)
 }

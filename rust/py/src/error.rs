@@ -101,7 +101,8 @@ pub fn briefly<T>(work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T
     }
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> PyErr {
+/// The error that a bug which panics becomes.
+pub fn panicked(panic: &(dyn std::any::Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text
         .or_else(|| panic.downcast_ref::<String>().cloned())

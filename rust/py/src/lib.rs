@@ -71,6 +71,7 @@ mod tree;
 mod ufunc;
 mod ufunc_call;
 mod variant;
+mod vectorcall;
 mod view;
 
 use pyo3::prelude::*;

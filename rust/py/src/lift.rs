@@ -18,9 +18,10 @@ use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
 
 use crate::exit;
 use crate::function_call::Functions;
-use crate::method_call::{Asked, Methods};
+use crate::method_call::Methods;
 use crate::module_class::Module;
 use crate::ufunc_call::Ufuncs;
+use crate::vectorcall::{Asked, Rule};
 
 thread_local! {
     /// Whether this thread wants lifting.
@@ -268,12 +269,16 @@ pub fn add_method(
         "always" => Asked::Always,
         _ => return Err(PyValueError::new_err(format!("no such case: {asked}"))),
     };
+    let rule = Rule {
+        function: rule,
+        asked,
+    };
     let mut state = state(py);
     let lifted = state.recordings > 0;
     if method.is_exact_instance_of::<PyCFunction>() {
-        return state.functions.add(&method, rule, asked, lifted);
+        return state.functions.add(&method, rule, lifted);
     }
-    state.methods.add(&method, rule, asked, lifted)
+    state.methods.add(&method, rule, lifted)
 }
 
 /// Switches lifting on or off in this thread; says what it was before.

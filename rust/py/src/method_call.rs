@@ -7,29 +7,20 @@
 //! has its place in all versions of `CPython`; it is looked at before it is relied on.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::iter;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi::{self, PyObject};
+use pyo3::ffi::{
+    self, PyCFunctionFastWithKeywords as Fast, PyCFunctionWithKeywords as Slow, PyMethodDef,
+    PyMethodDefPointer, PyObject,
+};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyDictMethods, PyList, PyString, PyTuple, PyTupleMethods};
+use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
-use crate::array::PyArray;
-use crate::involved::{follows, involves};
 use crate::lift::is_lifting;
-
-type Fast = unsafe extern "C" fn(
-    *mut PyObject,
-    *const *mut PyObject,
-    isize,
-    *mut PyObject,
-) -> *mut PyObject;
-
-type Slow = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
+use crate::vectorcall::{Arguments, Rule, definition_of, guarded};
 
 /// NumPy's own entry, by its calling convention.
 #[derive(Clone, Copy)]
@@ -40,16 +31,6 @@ enum Own {
     Slow(Slow),
 }
 
-/// `PyMethodDef`, as `CPython` publishes it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Definition {
-    name: *const c_char,
-    function: *mut c_void,
-    flags: c_int,
-    doc: *const c_char,
-}
-
 /// The beginning of `PyMethodDescrObject`.
 #[repr(C)]
 struct Descriptor {
@@ -57,60 +38,13 @@ struct Descriptor {
     class: *mut PyObject,
     name: *mut PyObject,
     qualified: *mut PyObject,
-    method: *mut Definition,
+    method: *mut PyMethodDef,
 }
 
 /// A method that is called here.
 struct Known {
     own: Own,
-    rule: Py<PyAny>,
-    asked: Asked,
-}
-
-/// When the rule of a method or a function is asked.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Asked {
-    /// For lists that hold arrays of ours.
-    Lists,
-    /// Where an array of ours is an argument itself, and for such lists.
-    Arrays,
-    /// Where an array of ours is an argument itself: of functions of numbers.
-    Numbers,
-    /// Where a gradient follows an argument, or something in a list: the way of libraries.
-    Followed,
-    /// Where a gradient follows an argument itself.
-    FollowedNumbers,
-    /// Always.
-    Always,
-}
-
-impl Asked {
-    /// Whether the rule is asked for an argument.
-    pub fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
-        if self == Asked::Always {
-            return Ok(true);
-        }
-        if self == Asked::Followed {
-            return follows(given);
-        }
-        if given.is_instance_of::<PyArray>() {
-            return match self {
-                Asked::Arrays | Asked::Numbers => Ok(true),
-                Asked::FollowedNumbers => follows(given),
-                _ => Ok(false),
-            };
-        }
-        if matches!(self, Asked::Numbers | Asked::FollowedNumbers) {
-            return Ok(false);
-        }
-        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
-            return involves(
-                &PyTuple::new(given.py(), [given])?,
-                &PyDict::new(given.py()),
-            );
-        }
-        Ok(false)
-    }
+    rule: Rule,
 }
 
 const MOST: usize = 16;
@@ -120,8 +54,8 @@ static KNOWN: [OnceLock<Known>; MOST] = [const { OnceLock::new() }; MOST];
 /// refer to them.
 struct Method {
     descriptor: Py<PyAny>,
-    own: *mut Definition,
-    ours: *mut Definition,
+    own: *mut PyMethodDef,
+    ours: *mut PyMethodDef,
 }
 
 // SAFETY: the pointers are to memory that is never freed, and that nobody writes to.
@@ -139,8 +73,7 @@ impl Methods {
     pub fn add(
         &mut self,
         descriptor: &Bound<'_, PyAny>,
-        rule: Py<PyAny>,
-        asked: Asked,
+        rule: Rule,
         lifted: bool,
     ) -> PyResult<bool> {
         let index = self.0.len();
@@ -151,39 +84,42 @@ impl Methods {
         let name = name.to_string();
         // SAFETY: it is a method descriptor, of at least this size.
         let own = unsafe { *field(descriptor.as_ptr()) };
-        // SAFETY: descriptors point to a definition; that this is one is seen by its name below.
-        let Some(found) = (unsafe { own.as_ref() }) else {
+        // SAFETY: descriptors point to a definition.
+        let Some(found) = (unsafe { definition_of(own, &name) }) else {
             return Ok(false);
         };
-        // SAFETY: names of definitions are texts that end with a zero.
-        let is_it = !found.name.is_null()
-            && unsafe { CStr::from_ptr(found.name) }.to_bytes() == name.as_bytes();
-        if !is_it {
-            return Ok(false);
-        }
-        let (own_entry, ours) = match found.flags {
+        let (own_entry, entry) = match found.ml_flags {
             f if f == ffi::METH_FASTCALL | ffi::METH_KEYWORDS => {
                 // SAFETY: its flags say that it has this signature.
-                let entry = unsafe { std::mem::transmute::<*mut c_void, Fast>(found.function) };
-                (Own::Fast(entry), CALLS[index] as *mut c_void)
+                let own = unsafe { found.ml_meth.PyCFunctionFastWithKeywords };
+                (
+                    Own::Fast(own),
+                    PyMethodDefPointer {
+                        PyCFunctionFastWithKeywords: CALLS[index],
+                    },
+                )
             }
             f if f == ffi::METH_VARARGS | ffi::METH_KEYWORDS => {
                 // SAFETY: as above.
-                let entry = unsafe { std::mem::transmute::<*mut c_void, Slow>(found.function) };
-                (Own::Slow(entry), SLOW_CALLS[index] as *mut c_void)
+                let own = unsafe { found.ml_meth.PyCFunctionWithKeywords };
+                (
+                    Own::Slow(own),
+                    PyMethodDefPointer {
+                        PyCFunctionWithKeywords: SLOW_CALLS[index],
+                    },
+                )
             }
             _ => return Ok(false),
         };
         let known = Known {
             own: own_entry,
             rule,
-            asked,
         };
         if KNOWN[index].set(known).is_err() {
             return Ok(false);
         }
-        let ours = Definition {
-            function: ours,
+        let ours = PyMethodDef {
+            ml_meth: entry,
             ..*found
         };
         self.0.push(Method {
@@ -216,7 +152,7 @@ impl Method {
 }
 
 /// Where a descriptor keeps its definition.
-fn field(descriptor: *mut PyObject) -> *mut *mut Definition {
+fn field(descriptor: *mut PyObject) -> *mut *mut PyMethodDef {
     // SAFETY: it is a method descriptor; no reference to it is made.
     unsafe { &raw mut (*descriptor.cast::<Descriptor>()).method }
 }
@@ -238,18 +174,29 @@ unsafe extern "C" fn call<const INDEX: usize>(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    let Some(known) = KNOWN[INDEX].get() else {
-        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    let Some(Known {
+        own: Own::Fast(own),
+        rule,
+    }) = KNOWN[INDEX].get()
+    else {
+        return ptr::null_mut(); // Not reached: it is set, to one of this kind, before this function is put in place.
     };
-    // SAFETY: the interpreter called us with these arguments.
-    match guarded(|py| unsafe { computed(py, known, this, args, count, names) }) {
-        Some(result) => result,
-        None => match known.own {
-            // SAFETY: as we were called ourselves.
-            Own::Fast(own) => unsafe { own(this, args, count, names) },
-            Own::Slow(_) => ptr::null_mut(), // Not reached: this entry stands for the other kind.
-        },
+    if is_lifting() {
+        // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+        let computed = unsafe {
+            let py = Python::assume_attached();
+            let count = usize::try_from(count).unwrap_or(0);
+            let args = Arguments::new(py, args, count, names);
+            guarded(py, || computed(rule, this, args))
+        };
+        match computed {
+            None => return ptr::null_mut(),
+            Some(Some(result)) => return result.into_ptr(),
+            Some(None) => {}
+        }
     }
+    // SAFETY: as we were called ourselves.
+    unsafe { own(this, args, count, names) }
 }
 
 /// The same for the other calling convention.
@@ -258,36 +205,27 @@ unsafe extern "C" fn slow<const INDEX: usize>(
     args: *mut PyObject,
     named: *mut PyObject,
 ) -> *mut PyObject {
-    let Some(known) = KNOWN[INDEX].get() else {
-        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    let Some(Known {
+        own: Own::Slow(own),
+        rule,
+    }) = KNOWN[INDEX].get()
+    else {
+        return ptr::null_mut(); // Not reached, as above.
     };
-    // SAFETY: the interpreter called us with these arguments.
-    match guarded(|py| unsafe { computed_slow(py, known, this, args, named) }) {
-        Some(result) => result,
-        None => match known.own {
-            // SAFETY: as we were called ourselves.
-            Own::Slow(own) => unsafe { own(this, args, named) },
-            Own::Fast(_) => ptr::null_mut(), // Not reached: this entry stands for the other kind.
-        },
+    if is_lifting() {
+        // SAFETY: as above.
+        let computed = unsafe {
+            let py = Python::assume_attached();
+            guarded(py, || computed_slow(py, rule, this, args, named))
+        };
+        match computed {
+            None => return ptr::null_mut(),
+            Some(Some(result)) => return result.into_ptr(),
+            Some(None) => {}
+        }
     }
-}
-
-/// What a rule gives, null with an error set, or `None` where NumPy's own entry has to go on.
-fn guarded(
-    compute: impl FnOnce(Python<'_>) -> PyResult<Option<Py<PyAny>>>,
-) -> Option<*mut PyObject> {
-    if !is_lifting() {
-        return None;
-    }
-    // SAFETY: the interpreter calls methods in threads that are attached.
-    let py = unsafe { Python::assume_attached() };
-    let error = match catch_unwind(AssertUnwindSafe(|| compute(py))) {
-        Ok(Ok(result)) => return result.map(Py::into_ptr),
-        Ok(Err(error)) => error,
-        Err(_) => PyRuntimeError::new_err("a method failed in cotan; please report it"),
-    };
-    error.restore(py);
-    Some(ptr::null_mut())
+    // SAFETY: as we were called ourselves.
+    unsafe { own(this, args, named) }
 }
 
 /// What our rule computes; `None` where it is not asked.
@@ -295,9 +233,28 @@ fn guarded(
 /// # Safety
 ///
 /// The arguments are those of a call of this kind.
+unsafe fn computed(
+    rule: &Rule,
+    this: *mut PyObject,
+    args: Arguments<'_>,
+) -> PyResult<Option<Py<PyAny>>> {
+    if !rule.asked.for_any(args.all())? {
+        return Ok(None);
+    }
+    // SAFETY: it is alive for the call, and a reference of ours is taken.
+    let this = unsafe { Bound::from_borrowed_ptr(args.py(), this) };
+    let given = iter::once(this).chain(args.by_position());
+    rule.call(args.py(), given, args.by_keyword()?.as_ref())
+}
+
+/// The same for the other calling convention.
+///
+/// # Safety
+///
+/// As above.
 unsafe fn computed_slow(
     py: Python<'_>,
-    known: &Known,
+    rule: &Rule,
     this: *mut PyObject,
     args: *mut PyObject,
     named: *mut PyObject,
@@ -309,67 +266,10 @@ unsafe fn computed_slow(
         .map(Bound::cast_into)
         .transpose()?;
     let values = named.iter().flat_map(PyDictMethods::values);
-    let mut asked = known.asked == Asked::Always;
-    for item in args.iter().chain(values) {
-        asked = asked || known.asked.for_argument(&item)?;
-    }
-    if !asked {
+    if !rule.asked.for_any(args.iter().chain(values))? {
         return Ok(None);
     }
     // SAFETY: it is alive for the call.
     let this = unsafe { Bound::from_borrowed_ptr(py, this) };
-    let given = std::iter::once(this).chain(args.iter()).collect();
-    known.ask(py, given, named.as_ref())
-}
-
-/// What our rule computes; `None` where it is not asked.
-///
-/// # Safety
-///
-/// The arguments are those of a call of this kind.
-unsafe fn computed(
-    py: Python<'_>,
-    known: &Known,
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> PyResult<Option<Py<PyAny>>> {
-    let positional = usize::try_from(count).unwrap_or(0);
-    // SAFETY: each is alive for the call, and a reference of ours is taken.
-    let item = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) };
-    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
-    let names: Option<Bound<'_, PyTuple>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) }
-        .map(Bound::cast_into)
-        .transpose()?;
-    let named = names.as_ref().map_or(0, PyTupleMethods::len);
-    let mut asked = known.asked == Asked::Always;
-    for i in 0..positional + named {
-        asked = asked || known.asked.for_argument(&item(i))?;
-    }
-    if !asked {
-        return Ok(None);
-    }
-    let kwargs = PyDict::new(py);
-    for (i, name) in names.iter().flatten().enumerate() {
-        kwargs.set_item(name, item(positional + i))?;
-    }
-    // SAFETY: it is alive for the call.
-    let this = unsafe { Bound::from_borrowed_ptr(py, this) };
-    let given = std::iter::once(this).chain((0..positional).map(item));
-    known.ask(py, given.collect(), Some(&kwargs))
-}
-
-impl Known {
-    /// What the rule gives; `None` where it leaves the call to NumPy.
-    fn ask(
-        &self,
-        py: Python<'_>,
-        given: Vec<Bound<'_, PyAny>>,
-        named: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        let result = (self.rule.bind(py)).call(PyTuple::new(py, given)?, named)?;
-        let skipped = result.is(py.NotImplemented().bind(py));
-        Ok((!skipped).then(|| result.unbind()))
-    }
+    rule.call(py, iter::once(this).chain(args.iter()), named.as_ref())
 }

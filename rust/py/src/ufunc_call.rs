@@ -9,17 +9,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use numpy::npyffi::PyUFuncObject;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-
 use smallvec::SmallVec;
 
 use crate::array::PyArray;
@@ -27,16 +24,7 @@ use crate::exit;
 use crate::involved::involves;
 use crate::lift::is_lifting;
 use crate::ufunc::direct;
-
-type Vectorcall = unsafe extern "C" fn(
-    *mut PyObject,
-    *const *mut PyObject,
-    usize,
-    *mut PyObject,
-) -> *mut PyObject;
-
-/// Set in the number of arguments when the caller lends a slot before them.
-const OFFSET: usize = 1 << (usize::BITS - 1);
+use crate::vectorcall::{Arguments, Vectorcall, guarded, is_list};
 
 /// NumPy's own entry, the same for all of its ufuncs.
 static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
@@ -119,57 +107,38 @@ unsafe extern "C" fn call(
     if !is_lifting() {
         return numpys();
     }
-    let positional = count & !OFFSET;
-    // SAFETY: the interpreter called us, so this thread is attached.
-    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+    let args = unsafe { Arguments::new(Python::assume_attached(), args, count, names) };
+    let py = args.py();
     let class = py.get_type::<PyArray>().as_type_ptr();
     let (mut has_array, mut has_list) = (false, false);
-    for i in 0..positional {
-        // SAFETY: the interpreter calls this with that many arguments.
+    for &arg in &args.pointers()[..args.positional()] {
+        // SAFETY: it is alive for the call.
         unsafe {
-            let arg = *args.add(i);
             has_array |= ffi::Py_TYPE(arg) == class;
-            has_list |= ffi::PyList_Check(arg) != 0 || ffi::PyTuple_Check(arg) != 0;
+            has_list |= is_list(arg);
         }
     }
-    if !has_list && (!has_array || !names.is_null()) {
+    if !has_list && (!has_array || args.has_keywords()) {
         return numpys();
     }
-    // SAFETY: the names of keywords are a tuple or null; their values follow the arguments.
-    let named = if names.is_null() {
-        0
-    } else {
-        unsafe { ffi::PyTuple_Size(names) }
-    };
-    let all = positional + usize::try_from(named).unwrap_or(0);
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let given: Given<'_> = (0..all)
-            // SAFETY: each is alive for the call, and a reference of ours is taken.
-            .map(|i| unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })
-            .collect();
+    let called = guarded(py, || {
+        let given: Given<'_> = args.all().collect();
         if has_list {
-            return together(&given, positional).map(Called::With);
+            return together(&given, args.positional()).map(Called::With);
         }
         // NumPy would look for who answers, and come to the same by way of our arrays.
         exit::rest(py);
         Ok(direct(py, ufunc, &given)?.map_or(Called::NotHere, Called::Done))
-    }));
-    let outcome = outcome.unwrap_or_else(|_| {
-        Err(PyRuntimeError::new_err(
-            "a ufunc failed in cotan; please report it",
-        ))
     });
-    match outcome {
-        Ok(Called::Done(result)) => result.into_ptr(),
-        Ok(Called::NotHere) => numpys(),
-        Ok(Called::With(given)) => {
+    match called {
+        None => ptr::null_mut(),
+        Some(Called::Done(result)) => result.into_ptr(),
+        Some(Called::NotHere) => numpys(),
+        Some(Called::With(given)) => {
             let pointers: Vec<*mut PyObject> = given.iter().map(Bound::as_ptr).collect();
             // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
-            unsafe { own(ufunc, pointers.as_ptr(), positional, names) }
-        }
-        Err(error) => {
-            error.restore(py);
-            ptr::null_mut()
+            unsafe { own(ufunc, pointers.as_ptr(), args.positional(), names) }
         }
     }
 }
