@@ -34,8 +34,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if not all(map(_known, (*inputs, *out))):
         return ufunc_with_matrices(ufunc, method, inputs, kwargs)
     if any(isinstance(x, np.ndarray) and x.dtype == object for x in inputs):
-        # Each element answers for itself.
-        return getattr(ufunc, method)(*map(_objects, inputs), **kwargs)
+        return _of_objects(ufunc, method, inputs, kwargs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)
@@ -50,6 +49,19 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _METHODS[method](ufunc, *inputs, **options)
     casting = kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
+
+
+def _of_objects(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a ufunc on arrays of objects, where each element answers for itself."""
+    try:
+        return getattr(ufunc, method)(*map(_objects, inputs), **kwargs)
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+        raise TypeError(
+            f"{ufunc.__name__}: an element of an array of dtype object has no arithmetic with an "
+            f"array: {error}; if they are numbers, make an array of them with astype(float)"
+        ) from error
 
 
 def _objects(x: Any) -> Any:

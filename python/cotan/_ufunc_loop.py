@@ -59,8 +59,9 @@ def _kind_of_number(ufunc: Any, x: Any) -> Any:
         return _core.asarray(x).dtype
     if isinstance(x, np.flatiter):
         return x.base.dtype
-    strings = "; strings have no arithmetic" if isinstance(x, str) else ""
-    raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{strings}")
+    is_text = isinstance(x, (str, bytes))
+    hint = "; text has no arithmetic: float(s) is the number that it spells" if is_text else ""
+    raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{hint}")
 
 
 def _is_foreign(dtype: Any) -> bool:

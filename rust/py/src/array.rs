@@ -70,7 +70,7 @@ impl PyArray {
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dtype = self.cell().array.dtype();
-        Ok(crate::convert::descr(py, dtype)?.into_any())
+        Ok(crate::dtype::descr(py, dtype)?.into_any())
     }
 
     #[setter]

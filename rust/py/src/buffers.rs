@@ -7,7 +7,8 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::convert::{as_target, dtype_of, is_writeable, span, write_elements};
+use crate::convert::{as_target, is_writeable, span, write_elements};
+use crate::dtype::dtype_of;
 use crate::opaque::own;
 
 /// One buffer: the result that goes into it, and where it stands in `out`.

@@ -1,6 +1,5 @@
 //! Between NumPy's memory and ours: the `unsafe` code that reads the memory of an ndarray, and hands ours
-//! to a new one. (The others of the bindings are in `ufunc_call` and
-//! `method_call`.)
+//! to a new one.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -19,6 +18,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
+use crate::dtype::descr;
+pub use crate::dtype::dtype_of;
 use crate::error::OrRaise;
 
 /// How long memory of NumPy may be used.
@@ -40,65 +41,6 @@ pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Boun
         Some(found) => Ok(found),
         None => module.getattr(name),
     }
-}
-
-/// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
-pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
-    let found = match (descr.kind(), descr.itemsize()) {
-        (b'b', 1) => Some(DType::Bool),
-        (b'u', 1) => Some(DType::U8),
-        (b'i', 4) => Some(DType::I32),
-        (b'i', 8) => Some(DType::I64),
-        (b'f', 2) => Some(DType::F16),
-        (b'f', 4) => Some(DType::F32),
-        (b'f', 8) => Some(DType::F64),
-        (b'c', 8) => Some(DType::C64),
-        (b'c', 16) => Some(DType::C128),
-        (b'V', 2) if is_bfloat16(descr) => Some(DType::Bf16),
-        _ => None,
-    };
-    found.ok_or_else(|| {
-        PyTypeError::new_err(format!(
-            "dtype {descr} is not supported; use astype with one of bool, uint8, int32, int64, float16, \
-             bfloat16, float32, float64, complex64, complex128"
-        ))
-    })
-}
-
-fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
-    descr
-        .getattr("name")
-        .is_ok_and(|n| n.to_string() == "bfloat16")
-}
-
-/// The dtype that a user names: a NumPy dtype, its name, a Python type.
-pub fn dtype_from(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<DType> {
-    dtype_of(&PyArrayDescr::new(py, object)?)
-}
-
-/// The NumPy dtype of one of ours.
-pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
-    static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
-    if dtype == DType::Bf16 {
-        let ml = py.import("ml_dtypes").map_err(|_| {
-            PyTypeError::new_err(
-                "bfloat16 arrays need the package ml_dtypes; cast to float32 first",
-            )
-        })?;
-        return PyArrayDescr::new(py, ml.getattr("bfloat16")?);
-    }
-    let all = CACHE.get_or_try_init(py, || {
-        let of = |d: DType| {
-            let name = if d == DType::Bf16 {
-                "float16"
-            } else {
-                d.numpy_name()
-            };
-            PyArrayDescr::new(py, name).map(Bound::unbind)
-        };
-        DType::ALL.into_iter().map(of).collect::<PyResult<Vec<_>>>()
-    })?;
-    Ok(all[dtype as usize].bind(py).clone())
 }
 
 /// A value that has the elements of an ndarray.

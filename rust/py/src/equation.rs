@@ -9,7 +9,7 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::convert::descr;
+use crate::dtype::descr;
 use crate::tree::{Kind, present};
 
 /// A variable of a program: an input, an output, or what an equation defines.

@@ -12,9 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::PyArray;
-use crate::convert::{
-    Borrow, dtype_of, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
-};
+use crate::convert::{Borrow, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value};
+use crate::dtype::dtype_of;
 use crate::error::step;
 use crate::layout::{self, Layout, Sort};
 use crate::session;

@@ -18,6 +18,7 @@ mod checkpoint;
 mod convert;
 mod detect;
 mod dispatcher_call;
+mod dtype;
 mod equation;
 mod error;
 mod exit;
@@ -82,7 +83,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
-    convert::descr(module.py(), cotan::DType::F64)?;
+    dtype::descr(module.py(), cotan::DType::F64)?;
     cotan::interrupt::set_hook(error::interrupted);
     cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;

@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
-use crate::convert::{Borrow, dtype_from, dtype_of, from_ndarray, original};
+use crate::convert::{Borrow, from_ndarray, original};
+use crate::dtype::{dtype_from, dtype_of};
 use crate::error::OrRaise;
 use crate::scalar::Operand;
 use crate::session;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
-use crate::convert::dtype_from;
+use crate::dtype::dtype_from;
 use crate::error::OrRaise;
 use crate::operators::apply_elementwise;
 use crate::scalar::{Operand, common_dtype};

@@ -188,7 +188,7 @@ impl PyPullback {
         let mut objects = Vec::with_capacity(self.kinds.len());
         for (_, aval) in self.kinds.iter() {
             let shape = PyTuple::new(py, aval.shape.iter())?;
-            let dtype = crate::convert::descr(py, aval.dtype)?;
+            let dtype = crate::dtype::descr(py, aval.dtype)?;
             objects.push(info.call1((shape, dtype))?.unbind());
         }
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();

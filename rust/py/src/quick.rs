@@ -7,9 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyTuple};
 use smallvec::SmallVec;
 
-use crate::convert::{
-    Borrow, copy_elements, descr, exactly, from_ndarray, is_constant, set_number,
-};
+use crate::convert::{Borrow, copy_elements, exactly, from_ndarray, is_constant, set_number};
+use crate::dtype::descr;
 use crate::error::OrRaise;
 use crate::signature::{Spec, same_object};
 use crate::tree::{Const, Kind, Tree};

@@ -10,10 +10,13 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType,
+};
 
 use crate::array::{PyArray, Rank};
-use crate::convert::{Borrow, dtype_of, from_ndarray, is_numpy_scalar, original};
+use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
+use crate::dtype::dtype_of;
 use crate::error::OrRaise;
 use crate::session;
 use crate::subclass::is_plain;
@@ -144,8 +147,9 @@ impl Operand {
             {
                 return unsupported;
             }
-            let hint = if object.is_instance_of::<PyString>() {
-                "; strings have no arithmetic"
+            let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
+            let hint = if is_text {
+                "; text has no arithmetic: float(s) is the number that it spells"
             } else if object.is_instance_of::<PyUntypedArray>() {
                 "; use np.asarray(x) for the numbers in it"
             } else {

@@ -11,7 +11,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::PyArray;
-use crate::convert::{Borrow, dtype_of, from_ndarray, references, same_elements};
+use crate::convert::{Borrow, from_ndarray, references, same_elements};
+use crate::dtype::dtype_of;
 use crate::handle::compute;
 
 /// What was noted.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTuple};
 
 use crate::array::{Rank, force, wrap, wrap_result};
-use crate::convert::dtype_from;
+use crate::dtype::dtype_from;
 use crate::error::OrRaise;
 use crate::hook::attached;
 use crate::scalar::Operand;

@@ -11,7 +11,8 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::{PyArray, Rank};
-use crate::convert::{dtype_from, dtype_of, is_numpy_scalar, original};
+use crate::convert::{is_numpy_scalar, original};
+use crate::dtype::{dtype_from, dtype_of};
 use crate::exit;
 use crate::operators::apply_elementwise;
 use crate::subclass::is_plain_class;
