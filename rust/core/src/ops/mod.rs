@@ -10,34 +10,28 @@ mod macros;
 mod elementwise;
 mod control;
 #[cfg(feature = "linalg")]
-mod factor;
+mod decomposition;
 #[cfg(feature = "fft")]
 mod fourier;
 mod handle;
 mod index;
 mod linalg;
-#[cfg(feature = "linalg")]
-mod matrix;
 mod movement;
 mod reduce;
-#[cfg(feature = "linalg")]
-mod spectral;
 mod window;
 
 use std::sync::OnceLock;
 
 pub use control::*;
-pub use elementwise::*;
 #[cfg(feature = "linalg")]
-pub use factor::*;
+pub use decomposition::*;
+pub use elementwise::*;
 #[cfg(feature = "fft")]
 pub use fourier::*;
 pub use index::*;
 pub use linalg::*;
 pub use movement::*;
 pub use reduce::*;
-#[cfg(feature = "linalg")]
-pub use spectral::*;
 pub use window::*;
 
 use crate::prim::Prim;
@@ -57,9 +51,7 @@ pub fn table() -> &'static [Prim] {
             #[cfg(feature = "fft")]
             fourier::entries(),
             #[cfg(feature = "linalg")]
-            factor::entries(),
-            #[cfg(feature = "linalg")]
-            spectral::entries(),
+            &decomposition::entries(),
             control::entries(),
         ];
         tables.concat()

@@ -1,9 +1,9 @@
 //! What rules of matrix decompositions are written with: triangles, diagonals, adjoints, and the shape
 //! rules they share.
 
-use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
+use crate::ops::*;
 use crate::prim::{Params, Prim, V};
 
 impl<'e> V<'e> {

@@ -1,25 +1,12 @@
 //! Cholesky and LU factors, and systems of equations.
-//!
-//! A decomposition with several parts is one primitive, which packs them along one axis and has no
-//! derivative; it is given its matrix without a gradient. Its parts, and what is made of them, are
-//! primitives of the matrix *and* the packed decomposition: they read their value from the second
-//! argument and are differentiated with respect to the first.
 
 use super::matrix::{check_packed, matrix, shaped, square, whole};
-use super::*;
+use super::{NONE, UNSAMPLED, infer_factor};
 use crate::aval::{Aval, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::linalg::{self, Factor, System};
-use crate::prim::{
-    Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Samples, V, Wgsl,
-};
-
-/// What the tables below say of operators that other formats do not have.
-const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
-
-/// The linear algebra of NumPy and SciPy is made of these primitives; its tests check them.
-pub(super) const UNSAMPLED: Samples =
-    Samples::None("its arguments belong together, as a matrix and its decomposition do");
+use crate::ops::*;
+use crate::prim::{Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, V, Wgsl};
 
 primitives! {
     /// The lower Cholesky factor `L` of a Hermitian matrix, `x = L Lᴴ`, from its lower triangle: the
@@ -550,11 +537,6 @@ fn parameters(how: System) -> Params {
 }
 
 /// The packed form of a decomposition.
-pub(super) fn infer_factor(name: &str, what: Factor, x: &Aval) -> Result<Aval> {
-    let (batch, m, n) = matrix(name, x)?;
-    Ok(shaped(x, batch, &[what.packed(m, n)]))
-}
-
 fn infer_number(name: &str, x: &[&Aval]) -> Result<(crate::aval::Shape, usize)> {
     let (batch, n) = square(name, x[0])?;
     check_packed(name, batch, x[1], &[n * n + n + 1])?;
