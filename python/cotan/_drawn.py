@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+from cotan._frames import package_of
+
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
     {
@@ -26,8 +28,3 @@ def is_drawing() -> bool:
             return drawn
         frame = frame.f_back
     return drawn
-
-
-def package_of(frame: Any) -> str:
-    """Give the package that a frame's code belongs to."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._frames import outside, running
 from cotan._numpy_core import is_followed
 
 # Counts that are being measured in a thread.
@@ -44,12 +45,7 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
 
 def _is_operator() -> bool:
     """Say whether the code that is no cotan's is at an operator in place."""
-    frame: Any = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("cotan."):
-        frame = frame.f_back
-    # Not at the top: that module asks for tables which functions of this one are entered in.
-    from cotan._lift import running  # noqa: PLC0415
-
+    frame = outside()
     here = None if frame is None else running(frame)
     return here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
 

@@ -19,23 +19,14 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._drawn import is_drawing, package_of
+from cotan._drawn import is_drawing
+from cotan._frames import FOREIGN, called, is_of_program, running
 from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_names import adopt, follow, is_initializing
 from cotan._lift_numbers import is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
-
-# Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
-# arguments of a conversion: it can go on then, or C code refuses by name.
-FOREIGN = frozenset(
-    {
-        *("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib"),
-        *("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage"),
-        *("sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"),
-    }
-)
 
 _prepared: dict[str, type[ModuleType]] = {}
 # What stands in for a function, by the function's identity; with the function, to keep it alive.
@@ -251,9 +242,8 @@ def _always(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
 
 def who_asks(frame: Any) -> str:
     """Say who asks for a name: a frame's code, or compiled code that it calls."""
-    package = package_of(frame)
-    own = type(frame.f_globals) is dict and package not in FOREIGN
-    if own and _called(frame, {"getattr"}) is not None:
+    own = is_of_program(frame)
+    if own and called(frame, {"getattr"}) is not None:
         return "by name"
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] not in _ASKING and (code[at], code[at + 1]) != _ALL_NAMES:
@@ -262,13 +252,6 @@ def who_asks(frame: Any) -> str:
         return "library"
     is_number = running(frame).argval in NUMBERS["numpy"]
     return "own" if not is_number or is_followed_call(frame) else "library"
-
-
-def calls_itself(frame: Any, name: str) -> bool:
-    """Say whether the running code of a program, and no library's, calls a method of this name."""
-    package = package_of(frame)
-    own = type(frame.f_globals) is dict and package not in FOREIGN
-    return own and _called(frame, {name}) is not None
 
 
 # The instructions of Python code that look a name up on a module.
@@ -282,24 +265,6 @@ _ALL_NAMES = next(
     for step in dis.get_instructions(compile("from m import *", "", "exec"))
     if "IMPORT_STAR" in step.opname + step.argrepr
 )
-
-
-def running(frame: Any, at: int | None = None) -> dis.Instruction:
-    """Give the instruction that a frame is at; some interpreters point to what follows it."""
-    last = frame.f_lasti if at is None else at
-    steps = list(dis.get_instructions(frame.f_code))
-    here = max(i for i, s in enumerate(steps) if s.offset <= last)
-    # Code that ran before calls some functions one instruction earlier.
-    return steps[here + (steps[here].opname == "PRECALL")]
-
-
-def is_formatting() -> bool:
-    """Say whether the running code makes a text of a number: `"%.2f" % x`."""
-    frame: Any = sys._getframe()
-    while frame.f_globals is globals():
-        frame = frame.f_back
-    here = running(frame)
-    return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}
 
 
 def standing_in(function: Any) -> Any:
@@ -447,162 +412,7 @@ def lift_module(*modules: ModuleType) -> None:
     _core.forget_places()
 
 
-def hint() -> str:
-    """Say, for an error, why the running code does not see a traced value, if that can be told."""
-    if not _core.is_lifting():
-        return ""
-    frame: Any = sys._getframe()
-    while frame is not None:
-        names = frame.f_globals
-        package = str(names.get("__name__", "")).partition(".")[0]
-        if package not in FOREIGN:
-            found = [n for n in frame.f_code.co_names if _is_original(names.get(n))]
-            if found:
-                return (
-                    f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
-                    f"ct.lift_module({names.get('__name__')}) mends that"
-                )
-            if (taken := _taken(frame)) is not None:
-                return f"; {taken}"
-            made = _called(frame, {"float", "complex", *NUMBERS["numpy"]})
-            if made is not None and names.get("__name__") is not None:
-                return (
-                    f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
-                    "itself in that module"
-                )
-            if (drawn := _called(frame, _DRAWN)) is not None:
-                return (
-                    f"; if {drawn} is a method of a generator that was made before: make that in "
-                    "the function, or write loc + scale * rng.standard_normal(size) and the like"
-                )
-            if frame.f_code.co_code[frame.f_lasti] == dis.opmap["STORE_SUBSCR"]:
-                return (
-                    "; what it is stored in is a plain ndarray: make that by np.array(c) or "
-                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like"
-                )
-            return ""
-        frame = frame.f_back
-    return ""
-
-
-# What libraries raise where an array is not what they expect.
-_COMPLAINTS = {
-    *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
-}
-
-_WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
-# Libraries whose objects hold numbers.
-_KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
-
-# What compiled code and libraries say of our arrays, and what helps.
-_REMEDIES = {
-    "expected numpy.ndarray, got cotan.Array": (
-        "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
-        "of ct.dropgrad(x), has"
-    ),
-    **dict.fromkeys(
-        ("name 'Array' is not defined", "has no attribute 'Array'"),
-        "if text that repr(x) or str([x]) made of a traced value is evaluated: that would drop "
-        "the gradient; hand the value itself to what computes, or make the text of ct.dropgrad(x)",
-    ),
-    "not JSON serializable": _WRITTEN,
-    "cotan.Array to Decimal is not supported": _WRITTEN,
-    "component: cotan.Array": _WRITTEN,
-    "descriptor 'view' for 'numpy.ndarray' objects": (
-        "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
-        "ndarrays, and np.where for masks"
-    ),
-    "of type cotan.Array which has no callable": (
-        "NumPy asks each element of an array of objects for a method; leave out dtype=object"
-    ),
-    "bytes-like object is required, not 'cotan.Array'": (
-        "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
-        "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
-    ),
-}
-
-
-_COMPILED = (
-    "compiled code takes memory, which an Array has not got; if a function of a library was kept "
-    "before the recording began (an attribute, a default argument), ask its module for it inside "
-    "of the function"
-)
-
-
-def explain(error: BaseException, trace: TracebackType | None) -> None:
-    """Add to what a library complains of that its function was imported by name, if it was."""
-    own: TracebackType | None = None
-    keeper = None
-    while trace is not None:
-        package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        own = own if package in FOREIGN else trace
-        keeper = package if package in _KEEPERS else keeper
-        trace = trace.tb_next
-    if own is None or type(error) not in _COMPLAINTS or not error.args:
-        return
-    message, *rest = error.args
-    for said, remedy in _REMEDIES.items():
-        if isinstance(message, str) and said in message:
-            error.args = (f"{message}; {remedy}", *rest)
-            return
-    if keeper is not None and isinstance(message, str) and "would drop the gradient" in message:
-        said = f"{keeper} keeps values in memory of its own, which cannot hold traced ones: compute"
-        error.args = (f"{message}; {said} with arrays, and hand it ct.dropgrad(x)", *rest)
-        return
-    names = own.tb_frame.f_globals
-    found = {n for n in own.tb_frame.f_code.co_names if _is_original(names.get(n))}
-    called = _called(own.tb_frame, found, own.tb_lasti)
-    if not isinstance(message, str) or "so cotan does not see the call" in message:
-        return
-    if called is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
-        error.args = (f"{message}; {taken}", *rest)
-    elif called is not None and "lift_module" not in message:
-        remedy = f"ct.lift_module({names.get('__name__')}) mends that"
-        said = f"{called}: imported by name, so cotan does not see the call: {remedy}"
-        error.args = (f"{message}; {said}", *rest)
-    elif called is None and "must be numpy.ndarray, not cotan.Array" in message:
-        error.args = (f"{message}; {_COMPILED}", *rest)
-
-
-_DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
-
-
-def _called(frame: Any, names: set[str], at: int | None = None) -> str | None:
-    """Say which of some names the running instruction of a frame calls."""
-    here = running(frame, at)
-    # Code that has run often calls classes and functions of C in what prepares a call (3.11).
-    if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
-        return None
-    start = here.positions[0], here.positions[2]
-    name = None
-    for step in dis.get_instructions(frame.f_code):
-        if step.offset >= here.offset:
-            return name
-        place = step.positions
-        if place is None or (place[0], place[2]) != start:
-            continue
-        if step.argval in names:
-            name = str(step.argval)
-        elif step.opname.startswith("CALL"):
-            name = None  # What is called now is what that call gave: `name(x)(y)`.
-    return name
-
-
-def _taken(frame: Any, at: int | None = None) -> str | None:
-    """Say what to write for a function that is handed on as a value and was taken before."""
-    found = {n: v for n, v in frame.f_locals.items() if _is_original(v)}
-    name = _called(frame, set(found), at)
-    if name is None:
-        return None
-    module, own = _home(found[name])
-    return (
-        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
-        "does not see the call: ask the module for it inside of the function, "
-        f"{module}.{own}(...)"
-    )
-
-
-def _home(function: Any) -> tuple[str, str]:
+def home(function: Any) -> tuple[str, str]:
     """Give the module and the name that a lifted function is known by."""
     for module, lifted in _prepared.items():
         for name in vars(lifted):
@@ -611,6 +421,6 @@ def _home(function: Any) -> tuple[str, str]:
     return str(getattr(function, "__module__", "")), str(getattr(function, "__name__", function))
 
 
-def _is_original(value: Any) -> bool:
+def is_original(value: Any) -> bool:
     """Say whether something stands in for a value where a module is asked, and only there."""
     return _known(value) is not None and id(value) not in _everywhere

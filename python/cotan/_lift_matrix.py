@@ -9,13 +9,13 @@ one in operators, slices and functions, and gives scalars and arrays where NumPy
 
 import inspect
 import operator
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._frames import outside, running
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
@@ -231,13 +231,7 @@ class Matrix:
 
 def _is_operator() -> bool:
     """Say whether NumPy was asked by an operator, and not by name."""
-    # Not at the top: that module asks for the table which this one enters something in.
-    from cotan._lift import running  # noqa: PLC0415
-
-    frame: Any = sys._getframe()
-    while frame.f_globals.get("__name__", "").startswith("cotan."):
-        frame = frame.f_back
-    return running(frame).opname == "BINARY_OP"
+    return running(outside()).opname == "BINARY_OP"
 
 
 def _product(a: Any, b: Any) -> Any:

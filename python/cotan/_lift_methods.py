@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._frames import calls_itself
 from cotan._numpy_core import is_array
 from cotan._numpy_own import asarray
 
@@ -51,8 +52,6 @@ def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
     place = frame.f_code, frame.f_lasti
     asks = _places.get(place)
     if asks is None:
-        from cotan._lift import calls_itself  # noqa: PLC0415 - it imports what is here
-
         if len(_places) >= _MOST:
             _places.clear()
         asks = _places[place] = calls_itself(frame, "copy")

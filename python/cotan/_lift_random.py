@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from cotan import _core
-from cotan._drawn import package_of
+from cotan._frames import FOREIGN, package_of
 from cotan._lifted import creates, lifts
 from cotan._numpy_core import any_active, is_array, plain, refuse
 from cotan._numpy_own import asarray
@@ -235,14 +235,6 @@ def _bound(name: str, rule: Callable[..., Any]) -> None:
     lifts(f"numpy.random.{name}")(of_shared)
 
 
-def _is_programs(frame: Any) -> bool:
-    """Say whether a frame is of a program: a library hands what it draws to compiled code."""
-    # Not at the top: that module asks for the table which this one enters something in.
-    from cotan._lift import FOREIGN  # noqa: PLC0415
-
-    return package_of(frame) not in FOREIGN
-
-
 def _derived(base: Any) -> Any:
     """Derive a class of generators whose methods know our arrays."""
 
@@ -254,8 +246,9 @@ def _derived(base: Any) -> Any:
             if rule is not None and _core.involves(args, kwargs):
                 return rule(self._plain, *args, **kwargs)
             result = original(self, *args, **kwargs)
-            follows = makes and _core.is_lifting() and _is_programs(sys._getframe(1))
-            return _core.buffer(result, args) if follows else result
+            # A library hands what it draws to compiled code.
+            own = makes and _core.is_lifting() and package_of(sys._getframe(1)) not in FOREIGN
+            return _core.buffer(result, args) if own else result
 
         draw.__name__, draw.__doc__ = name, original.__doc__
         return draw

@@ -328,8 +328,8 @@ impl PyArray {
         let array = self.read()?;
         if array.is_active() {
             // `"%.2f" % x` asks in this way, too, and makes a text of it.
-            let lift = py.import("cotan._lift")?;
-            if !lift.call_method0("is_formatting")?.extract::<bool>()? {
+            let frames = py.import("cotan._frames")?;
+            if !frames.call_method0("is_formatting")?.extract::<bool>()? {
                 PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
             }
         }

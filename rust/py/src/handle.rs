@@ -499,11 +499,12 @@ impl PyArray {
             return Err(session::left(py, what));
         }
         if session::is_followed(array) {
-            let lift = py.import("cotan._lift")?;
-            if lift.call_method0("is_drawing")?.is_truthy()? {
+            let drawn = py.import("cotan._drawn")?;
+            if drawn.call_method0("is_drawing")?.is_truthy()? {
                 return Ok(());
             }
-            let hint: String = lift.call_method0("hint")?.extract()?;
+            let hints = py.import("cotan._lift_hints")?;
+            let hint: String = hints.call_method0("hint")?.extract()?;
             return Err(PyTypeError::new_err(format!(
                 "{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"
             )));

@@ -412,9 +412,8 @@ fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
         return cause;
     }
     // What is said is no reason to lose the error.
-    let lift = py.import("cotan._lift");
-    let _ =
-        lift.and_then(|lift| lift.call_method1("explain", (error.value(py), error.traceback(py))));
+    let hints = py.import("cotan._lift_hints");
+    let _ = hints.and_then(|h| h.call_method1("explain", (error.value(py), error.traceback(py))));
     error
 }
 

@@ -1,0 +1,77 @@
+"""What code is running: whose it is, the instruction that it is at, and what that calls."""
+
+import dis
+import sys
+from typing import Any
+
+# Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
+# arguments of a conversion: it can go on then, or C code refuses by name.
+FOREIGN = frozenset(
+    {
+        *("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib"),
+        *("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage"),
+        *("sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"),
+    }
+)
+
+
+def package_of(frame: Any) -> str:
+    """Give the package that a frame's code belongs to."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def outside() -> Any:
+    """Give the innermost frame whose code is not cotan's, if there is one."""
+    frame: Any = sys._getframe()
+    while frame is not None and package_of(frame) == "cotan":
+        frame = frame.f_back
+    return frame
+
+
+def running(frame: Any, at: int | None = None) -> dis.Instruction:
+    """Give the instruction that a frame is at; some interpreters point to what follows it."""
+    last = frame.f_lasti if at is None else at
+    steps = list(dis.get_instructions(frame.f_code))
+    here = max(i for i, s in enumerate(steps) if s.offset <= last)
+    # Code that ran before calls some functions one instruction earlier.
+    return steps[here + (steps[here].opname == "PRECALL")]
+
+
+def called(frame: Any, names: set[str], at: int | None = None) -> str | None:
+    """Say which of some names the running instruction of a frame calls."""
+    here = running(frame, at)
+    # Code that has run often calls classes and functions of C in what prepares a call (3.11).
+    if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
+        return None
+    start = here.positions[0], here.positions[2]
+    name = None
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset >= here.offset:
+            return name
+        place = step.positions
+        if place is None or (place[0], place[2]) != start:
+            continue
+        if step.argval in names:
+            name = str(step.argval)
+        elif step.opname.startswith("CALL"):
+            name = None  # What is called now is what that call gave: `name(x)(y)`.
+    return name
+
+
+def is_of_program(frame: Any) -> bool:
+    """Say whether a frame's code is a program's, and no library's that hands memory to C."""
+    return type(frame.f_globals) is dict and package_of(frame) not in FOREIGN
+
+
+def calls_itself(frame: Any, name: str) -> bool:
+    """Say whether the running code of a program, and no library's, calls a method of this name."""
+    return is_of_program(frame) and called(frame, {name}) is not None
+
+
+def is_formatting() -> bool:
+    """Say whether the running code makes a text of a number: `"%.2f" % x`."""
+    frame: Any = sys._getframe()
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    here = running(frame)
+    return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}

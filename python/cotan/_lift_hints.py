@@ -1,0 +1,144 @@
+"""What an error says besides, where the reason is that code does not see a traced value."""
+
+import dis
+import sys
+from types import TracebackType
+from typing import Any
+
+from cotan import _core
+from cotan._frames import FOREIGN, called, package_of
+from cotan._lift import home, is_original
+from cotan._lifted import NUMBERS
+
+# Methods of generators that take the parameters of a distribution.
+_DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
+
+# What libraries raise where an array is not what they expect.
+_COMPLAINTS = {
+    *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
+}
+
+_WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
+# Libraries whose objects hold numbers.
+_KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
+
+# What compiled code and libraries say of our arrays, and what helps.
+_REMEDIES = {
+    "expected numpy.ndarray, got cotan.Array": (
+        "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
+        "of ct.dropgrad(x), has"
+    ),
+    **dict.fromkeys(
+        ("name 'Array' is not defined", "has no attribute 'Array'"),
+        "if text that repr(x) or str([x]) made of a traced value is evaluated: that would drop "
+        "the gradient; hand the value itself to what computes, or make the text of ct.dropgrad(x)",
+    ),
+    "not JSON serializable": _WRITTEN,
+    "cotan.Array to Decimal is not supported": _WRITTEN,
+    "component: cotan.Array": _WRITTEN,
+    "descriptor 'view' for 'numpy.ndarray' objects": (
+        "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
+        "ndarrays, and np.where for masks"
+    ),
+    "of type cotan.Array which has no callable": (
+        "NumPy asks each element of an array of objects for a method; leave out dtype=object"
+    ),
+    "bytes-like object is required, not 'cotan.Array'": (
+        "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
+        "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
+    ),
+}
+
+
+_COMPILED = (
+    "compiled code takes memory, which an Array has not got; if a function of a library was kept "
+    "before the recording began (an attribute, a default argument), ask its module for it inside "
+    "of the function"
+)
+
+
+def hint() -> str:
+    """Say, for an error, why the running code does not see a traced value, if that can be told."""
+    if not _core.is_lifting():
+        return ""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        names = frame.f_globals
+        package = package_of(frame)
+        if package not in FOREIGN:
+            found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
+            if found:
+                return (
+                    f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
+                    f"ct.lift_module({names.get('__name__')}) mends that"
+                )
+            if (taken := _taken(frame)) is not None:
+                return f"; {taken}"
+            made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
+            if made is not None and names.get("__name__") is not None:
+                return (
+                    f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
+                    "itself in that module"
+                )
+            if (drawn := called(frame, _DRAWN)) is not None:
+                return (
+                    f"; if {drawn} is a method of a generator that was made before: make that in "
+                    "the function, or write loc + scale * rng.standard_normal(size) and the like"
+                )
+            if frame.f_code.co_code[frame.f_lasti] == dis.opmap["STORE_SUBSCR"]:
+                return (
+                    "; what it is stored in is a plain ndarray: make that by np.array(c) or "
+                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like"
+                )
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+def explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Add to what a library complains of that its function was imported by name, if it was."""
+    own: TracebackType | None = None
+    keeper = None
+    while trace is not None:
+        package = package_of(trace.tb_frame)
+        own = own if package in FOREIGN else trace
+        keeper = package if package in _KEEPERS else keeper
+        trace = trace.tb_next
+    if own is None or type(error) not in _COMPLAINTS or not error.args:
+        return
+    message, *rest = error.args
+    for said, remedy in _REMEDIES.items():
+        if isinstance(message, str) and said in message:
+            error.args = (f"{message}; {remedy}", *rest)
+            return
+    if keeper is not None and isinstance(message, str) and "would drop the gradient" in message:
+        said = f"{keeper} keeps values in memory of its own, which cannot hold traced ones: compute"
+        error.args = (f"{message}; {said} with arrays, and hand it ct.dropgrad(x)", *rest)
+        return
+    names = own.tb_frame.f_globals
+    found = {n for n in own.tb_frame.f_code.co_names if is_original(names.get(n))}
+    name = called(own.tb_frame, found, own.tb_lasti)
+    if not isinstance(message, str) or "so cotan does not see the call" in message:
+        return
+    if name is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
+        error.args = (f"{message}; {taken}", *rest)
+    elif name is not None and "lift_module" not in message:
+        remedy = f"ct.lift_module({names.get('__name__')}) mends that"
+        said = f"{name}: imported by name, so cotan does not see the call: {remedy}"
+        error.args = (f"{message}; {said}", *rest)
+    elif name is None and "must be numpy.ndarray, not cotan.Array" in message:
+        error.args = (f"{message}; {_COMPILED}", *rest)
+
+
+def _taken(frame: Any, at: int | None = None) -> str | None:
+    """Say what to write for a function that is handed on as a value and was taken before."""
+    found = {n: v for n, v in frame.f_locals.items() if is_original(v)}
+    name = called(frame, set(found), at)
+    if name is None:
+        return None
+    module, own = home(found[name])
+    return (
+        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
+        "does not see the call: ask the module for it inside of the function, "
+        f"{module}.{own}(...)"
+    )
