@@ -5,11 +5,11 @@ use std::sync::Arc;
 use cotan::aval::{Kind, row_major};
 use cotan::ops;
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::convert::{original, to_ndarray, to_numpy_scalar};
+use crate::convert::{original, to_ndarray};
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
@@ -17,7 +17,8 @@ use crate::operators::{binary, bits, foreign, unary};
 use crate::plain::{given_out, item, whole};
 use crate::scalar::Operand;
 use crate::session;
-use crate::view::{Gathered, ViewOp, part, set_part, transpose_view};
+use crate::shown;
+use crate::view::{Gathered, ViewOp, part, reshape_view, set_part, transpose_view};
 
 #[pymethods]
 impl PyArray {
@@ -481,51 +482,15 @@ impl PyArray {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let array = self.read()?;
-        session::expect_free(py, &array, "repr(x)")?;
-        let value = force(py, &array)?;
-        if crate::lift::is_lifting() && !session::is_followed(&array) {
-            // Programs evaluate such texts, and know of NumPy only.
-            let shown = match self.rank {
-                Rank::Array => to_ndarray(py, value)?,
-                Rank::Scalar => to_numpy_scalar(py, &value)?,
-                Rank::Number => item(py, &array)?,
-            };
-            return Ok(shown.repr()?.to_string());
-        }
-        let plain = to_ndarray(py, value)?;
-        let numpy = py.import("numpy")?;
-        let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
-        // The continuation lines are indented for a name as long as ours.
-        Ok(format!(
-            "Array{}",
-            text.strip_prefix("array").unwrap_or(&text)
-        ))
+        shown::repr(self, py)
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        let array = self.read()?;
-        session::expect_free(py, &array, "str(x) or print(x)")?;
-        if array.shape().is_empty() {
-            return Ok(item(py, &array)?.str()?.to_string());
-        }
-        Ok(to_ndarray(py, force(py, &array)?)?.str()?.to_string())
+        shown::str(self, py)
     }
 
     fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
-        let array = self.read()?;
-        session::expect_free(py, &array, "formatting x")?;
-        if array.shape().is_empty() {
-            return item(py, &array)?
-                .call_method1("__format__", (spec,))?
-                .extract();
-        }
-        if spec.is_empty() {
-            return self.__str__(py);
-        }
-        Err(PyTypeError::new_err(
-            "unsupported format string passed to Array.__format__",
-        ))
+        shown::format(self, py, spec)
     }
 
     fn __getitem__<'py>(
@@ -561,23 +526,7 @@ impl PyArray {
 
     /// A view in another shape where NumPy would give one, else a new array.
     fn _reshape<'py>(slf: &Bound<'py, Self>, shape: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let array = slf.get().read()?;
-        // Refused shapes are refused before a view is made of them.
-        let new = array.reshape(&shape).or_raise()?;
-        let shape_is_empty = shape.is_empty();
-        let op = ViewOp::Reshape(shape.into());
-        let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());
-        if slf.get().rank == Rank::Array && fits {
-            return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
-        }
-        // A scalar without axes stays one.
-        let rank = if slf.get().rank != Rank::Array && shape_is_empty {
-            slf.get().rank
-        } else {
-            Rank::Array
-        };
-        wrap(py, new, rank)
+        reshape_view(slf, shape)
     }
 
     /// A read-only view, repeated to a shape.
@@ -673,19 +622,11 @@ impl PyArray {
         dl_device: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
-        if array.dtype() == cotan::DType::Bf16 {
-            return Err(PyNotImplementedError::new_err(
-                "bfloat16 is not exported; cast to float32",
-            ));
-        }
-        let plain = to_ndarray(py, force(py, &array)?)?;
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("stream", stream)?;
-        kwargs.set_item("max_version", max_version)?;
-        kwargs.set_item("dl_device", dl_device)?;
-        kwargs.set_item("copy", copy)?;
-        plain.call_method("__dlpack__", (), Some(&kwargs))
+        let given = [
+            ("stream", stream),
+            ("max_version", max_version),
+            ("dl_device", dl_device),
+        ];
+        crate::plain::dlpack(self, py, &given, copy)
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
@@ -132,6 +133,17 @@ pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Layout>>> {
     };
     remember(py, address, known, forgotten);
     Ok(layout)
+}
+
+/// The layout of something that was taken apart. It can be missing only if the class was registered
+/// anew in between.
+pub fn known(object: &Bound<'_, PyAny>) -> PyResult<Arc<Layout>> {
+    of(object)?.ok_or_else(|| {
+        PyRuntimeError::new_err(format!(
+            "{} is taken apart in another way than before",
+            object.get_type()
+        ))
+    })
 }
 
 fn remember(py: Python<'_>, address: usize, known: Known, forgotten: u64) {

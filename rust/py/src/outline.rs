@@ -10,7 +10,8 @@ use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::array::Rank;
 use crate::error::{OrRaise, step};
-use crate::tree::{Form, Other, Tree, known};
+use crate::layout::known;
+use crate::tree::{Form, Other, Tree};
 
 /// As deep as structures may be nested that are taken apart.
 const MAX_DEPTH: usize = 1000;

@@ -3,8 +3,9 @@
 use cotan::Array;
 use cotan::aval::Kind;
 use cotan::prim::{Params, Prim};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::array::{PyArray, force};
 use crate::asking::is_asked_by;
@@ -67,4 +68,27 @@ pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound
     }
     let rounded = Array::apply(round, Params::None, &[array]).or_raise()?;
     to_numpy_scalar(py, &session::guard(py, &rounded)?)?.call_method0("item")
+}
+
+/// The values as a DLPack capsule, made by NumPy with these arguments.
+pub fn dlpack<'py>(
+    handle: &PyArray,
+    py: Python<'py>,
+    given: &[(&str, Option<Bound<'py, PyAny>>)],
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
+    if array.dtype() == cotan::DType::Bf16 {
+        return Err(PyNotImplementedError::new_err(
+            "bfloat16 is not exported; cast to float32",
+        ));
+    }
+    let plain = to_ndarray(py, force(py, &array)?)?;
+    let kwargs = PyDict::new(py);
+    for (name, value) in given {
+        kwargs.set_item(name, value)?;
+    }
+    kwargs.set_item("copy", copy)?;
+    plain.call_method("__dlpack__", (), Some(&kwargs))
 }

@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::convert::{instance_dict, set_slot, slot_value};
-use crate::tree::known;
+use crate::layout::known;
 
 /// Why a field has no cotangent.
 #[derive(Clone, Copy, PartialEq, Eq)]

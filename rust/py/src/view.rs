@@ -302,3 +302,27 @@ pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) 
     let part = part(slf, real)?;
     crate::index::assign(part.cast::<PyArray>()?, value)
 }
+
+/// A view in another shape where NumPy would give one, else a new array.
+pub fn reshape_view<'py>(
+    slf: &Bound<'py, PyArray>,
+    shape: Vec<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    // Refused shapes are refused before a view is made of them.
+    let new = array.reshape(&shape).or_raise()?;
+    let shape_is_empty = shape.is_empty();
+    let op = ViewOp::Reshape(shape.into());
+    let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());
+    if slf.get().rank == Rank::Array && fits {
+        return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
+    }
+    // A scalar without axes stays one.
+    let rank = if slf.get().rank != Rank::Array && shape_is_empty {
+        slf.get().rank
+    } else {
+        Rank::Array
+    };
+    wrap(py, new, rank)
+}
