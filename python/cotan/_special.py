@@ -48,6 +48,12 @@ def call(name: str, *args: Any) -> Any:
     return apply(name, given, dtypes[ufunc.nin :])
 
 
+def real_only(name: str, x: Any) -> None:
+    """Refuse complex numbers, by the name of a function whose derivative is known of real ones."""
+    if x.dtype.kind == "c":
+        raise refuse(f"scipy.special.{name} of complex numbers")
+
+
 def apply(name: str, args: tuple[Any, ...], dtypes: Sequence[Any]) -> Any:
     """Apply a function of the table to arguments in its dtypes."""
     compute, rule = _parts(name)

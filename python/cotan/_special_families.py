@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import refuse
-from cotan._special import PARTIALS, UNKNOWN, Functions
+from cotan._special import PARTIALS, UNKNOWN, Functions, real_only
 
 f = Functions()
 where = _core.where
 SQRT_PI = math.sqrt(math.pi)
-
-
-def _real_only(name: str, x: Any) -> None:
-    if x.dtype.kind == "c":
-        raise refuse(f"scipy.special.{name} of complex numbers")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -46,7 +40,7 @@ def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
     """Give the same for one that is scaled by the size of a real argument."""
 
     def partial(v: Any, z: Any) -> Any:
-        _real_only(name, z)
+        real_only(name, z)
         g = getattr(f, name)
         slope = 0.5 * g(v - 1, z) + above * g(v + 1, z)
         return slope - decay * np.sign(z) * g(v, z) if decay else slope

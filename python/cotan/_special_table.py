@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import refuse
-from cotan._special import PARTIALS, UNKNOWN, ZERO, Functions
+from cotan._special import PARTIALS, UNKNOWN, ZERO, Functions, real_only
 
 f = Functions()
 where = _core.where
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2PI = math.sqrt(2 * math.pi)
-
-
-def _real_only(name: str, x: Any) -> None:
-    if x.dtype.kind == "c":
-        raise refuse(f"scipy.special.{name} of complex numbers")
 
 
 def _times(value: Any, partial: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +85,7 @@ PARTIALS.update({
 
 
 def _psi(x: Any) -> Any:
-    _real_only("psi", x)
+    real_only("psi", x)
     # Far to the left SciPy counts its way up to positive numbers, one by one: there by reflection.
     far = x < -20
     value = f._zeta(2.0, where(far, 1 - x, x))
