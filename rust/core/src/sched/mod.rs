@@ -7,6 +7,7 @@ mod cache;
 mod fuse;
 mod parts;
 mod plan;
+mod planner;
 mod pool;
 mod profile;
 mod repeat;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::plan::{Plan, Slot, Step, Work, counts, note_deaths};
+use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
 use super::repeat::Piece;
 use crate::error::Result;
 use crate::interrupt::Steps;
@@ -26,7 +26,7 @@ impl Plan {
         let mut num_slots = inputs;
         let mut known: FastMap<u64, Vec<(Program, Arc<Plan>)>> = FastMap::default();
         let mut steps: Vec<Step> = Vec::with_capacity(pieces.len());
-        let (mut cost, mut weight) = (0.0, 16);
+        let mut weight = 16;
         let mut progress = Steps::default();
         for piece in pieces {
             for _ in &piece.eqns {
@@ -48,7 +48,6 @@ impl Plan {
                 alike.push((part, Arc::clone(&plan)));
                 plan
             };
-            cost += plan.cost;
             weight += (read.len() + outs.len()) / 8;
             let outputs = outs.iter().map(|&v| {
                 slots[v as usize] = num_slots as Slot;
@@ -56,28 +55,20 @@ impl Plan {
                 (slots[v as usize], program.aval(v).clone())
             });
             let outputs: SmallVec<[_; 2]> = outputs.collect();
-            steps.push(Step {
-                prim: program.eqns()[piece.eqns[0]].prim,
-                params: Params::None,
-                inputs: read.iter().map(|&v| slots[v as usize]).collect(),
-                outputs,
-                dying: SmallVec::new(),
-                unread: SmallVec::new(),
-                in_place: false,
-                cost: plan.cost,
-                work: Work::Part(plan),
-            });
+            let inputs = read.iter().map(|&v| slots[v as usize]).collect();
+            let (first, cost) = (program.eqns()[piece.eqns[0]].prim, plan.cost);
+            steps.push(Step::new(Work::Part(plan), first, inputs, outputs, cost));
         }
         let outs: Vec<Slot> = program.outs().iter().map(|&v| slots[v as usize]).collect();
         note_deaths(&mut steps, num_slots, &outs, &[]);
         Ok(Plan {
             calls_back: false,
+            cost: cost_of(&steps),
             steps,
             num_slots,
             constants: Vec::new(),
             outs,
             counts: counts(program),
-            cost,
             weight,
         })
     }

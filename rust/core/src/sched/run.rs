@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::plan::{Plan, Step, Work};
+use super::plan::{Plan, Slot, Step, Work};
 use super::pool::{num_threads, pool};
 use super::profile::note;
 use super::strips::Strips;
@@ -47,10 +47,8 @@ pub(super) fn run_to(
     });
     let mut state = State::new(plan, inputs);
     for (&slot, target) in plan.outs.iter().zip(targets) {
-        if let Some(target) = target
-            && !state.targets.iter().any(|(s, _)| *s == slot)
-        {
-            state.targets.push((slot, target.clone()));
+        if let Some(target) = target {
+            state.targets.add(slot, target);
         }
     }
     loop {
@@ -65,7 +63,8 @@ pub(super) fn run_to(
 }
 
 /// What the slots of the outputs hold; one that is an output twice is there twice.
-fn results(plan: &Plan, mut slots: Vec<Option<Value>>) -> Vec<Value> {
+fn results(plan: &Plan, slots: Slots) -> Vec<Value> {
+    let Slots(mut slots) = slots;
     let mut outs: Vec<Value> = Vec::with_capacity(plan.outs.len());
     for slot in &plan.outs {
         let out = slots[*slot as usize].take().unwrap_or_else(|| {
@@ -77,13 +76,60 @@ fn results(plan: &Plan, mut slots: Vec<Option<Value>>) -> Vec<Value> {
     outs
 }
 
+/// What the buffers of a run hold.
+struct Slots(Vec<Option<Value>>);
+
+impl Slots {
+    fn get(&self, slot: Slot) -> &Value {
+        self.0[slot as usize]
+            .as_ref()
+            .expect("a step runs after what it reads")
+    }
+
+    /// What a step reads.
+    fn read<C: FromIterator<Value>>(&self, step: &Step) -> C {
+        step.inputs.iter().map(|&s| self.get(s).clone()).collect()
+    }
+
+    /// Lets go of what no later step reads: a kernel may write to it that is handed the last reference.
+    fn release(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            self.0[*slot as usize] = None;
+        }
+    }
+
+    /// Keeps the results of a step that something reads.
+    fn put(&mut self, step: &Step, results: impl IntoIterator<Item = Value>) {
+        for ((slot, _), value) in step.outputs.iter().zip(results) {
+            self.0[*slot as usize] = Some(value);
+        }
+        self.release(&step.unread);
+    }
+}
+
+/// Memory for the results of some buffers.
+struct Targets(Vec<(Slot, Value)>);
+
+impl Targets {
+    /// One for a buffer that has none.
+    fn add(&mut self, slot: Slot, target: &Value) {
+        if self.get(slot).is_none() {
+            self.0.push((slot, target.clone()));
+        }
+    }
+
+    fn get(&self, slot: Slot) -> Option<&Value> {
+        self.0.iter().find(|(s, _)| *s == slot).map(|(_, t)| t)
+    }
+}
+
 /// A run between two steps.
 struct State {
-    slots: Vec<Option<Value>>,
+    slots: Slots,
     /// The next step to take.
     next: usize,
     /// Where some results are to lie.
-    targets: Vec<(u32, Value)>,
+    targets: Targets,
 }
 
 impl State {
@@ -95,9 +141,9 @@ impl State {
             slots[*slot as usize] = Some(value.clone());
         }
         State {
-            slots,
+            slots: Slots(slots),
             next: 0,
-            targets: Vec::new(),
+            targets: Targets(Vec::new()),
         }
     }
 }
@@ -170,26 +216,19 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
 fn fused(
     step: &Step,
     kernel: &Fused,
-    slots: &mut [Option<Value>],
-    targets: &[(u32, Value)],
+    slots: &mut Slots,
+    targets: &Targets,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
     let outputs = allocate(step, slots, targets)?;
-    let inputs: SmallVec<[Value; 4]> = step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
+    let inputs: SmallVec<[Value; 4]> = slots.read(step);
+    slots.release(&step.dying);
     // Nothing to write is nothing to do.
     if outputs.iter().any(|o| o.aval().size() > 0) {
         kernel.run(&inputs, &outputs, ctx)?;
     }
     drop(inputs);
-    for ((slot, _), value) in step.outputs.iter().zip(outputs) {
-        slots[*slot as usize] = Some(value);
-    }
-    for slot in &step.unread {
-        slots[*slot as usize] = None;
-    }
+    slots.put(step, outputs);
     Ok(())
 }
 
@@ -197,28 +236,20 @@ fn fused(
 fn part(
     step: &Step,
     plan: &Plan,
-    slots: &mut [Option<Value>],
-    targets: &[(u32, Value)],
+    slots: &mut Slots,
+    targets: &Targets,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
-    let inputs = (step.inputs.iter()).map(|&s| get(slots, s).clone());
-    let mut state = State::new(plan, inputs.collect());
+    let mut state = State::new(plan, slots.read(step));
     // What dies here may be written to inside.
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
+    slots.release(&step.dying);
     for ((slot, _), &inner) in step.outputs.iter().zip(&plan.outs) {
-        if let Some((_, target)) = targets.iter().find(|(s, _)| s == slot) {
-            state.targets.push((inner, target.clone()));
+        if let Some(target) = targets.get(*slot) {
+            state.targets.add(inner, target);
         }
     }
     let state = execute(plan, state, ctx)?;
-    for ((slot, _), value) in step.outputs.iter().zip(results(plan, state.slots)) {
-        slots[*slot as usize] = Some(value);
-    }
-    for slot in &step.unread {
-        slots[*slot as usize] = None;
-    }
+    slots.put(step, results(plan, state.slots));
     Ok(())
 }
 
@@ -226,26 +257,16 @@ fn part(
 fn strips(
     step: &Step,
     strips: &Strips,
-    slots: &mut [Option<Value>],
-    targets: &[(u32, Value)],
+    slots: &mut Slots,
+    targets: &Targets,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
-    let inputs: Vec<Value> = step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
-    let given = step.outputs.iter().map(|(slot, _)| {
-        let target = targets.iter().find(|(s, _)| s == slot);
-        target.map(|(_, target)| target.clone())
-    });
+    let inputs: Vec<Value> = slots.read(step);
+    let given = (step.outputs.iter()).map(|(slot, _)| targets.get(*slot).cloned());
     let outs = strips.run(&inputs, &given.collect::<Vec<_>>(), ctx)?;
     drop(inputs);
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
-    for ((slot, _), value) in step.outputs.iter().zip(outs) {
-        slots[*slot as usize] = Some(value);
-    }
-    for slot in &step.unread {
-        slots[*slot as usize] = None;
-    }
+    slots.release(&step.dying);
+    slots.put(step, outs);
     Ok(())
 }
 
@@ -258,9 +279,7 @@ pub(super) fn run_strip(
 ) -> Result<()> {
     let mut state = State::new(plan, inputs);
     for (&slot, target) in plan.outs.iter().zip(targets) {
-        if !state.targets.iter().any(|(s, _)| *s == slot) {
-            state.targets.push((slot, target.clone()));
-        }
+        state.targets.add(slot, target);
     }
     let state = execute(plan, state, ctx)?;
     for (value, target) in results(plan, state.slots).iter().zip(targets) {
@@ -272,7 +291,7 @@ pub(super) fn run_strip(
 }
 
 /// A step that calls back. What it gives is checked: later steps rely on dtypes and shapes.
-fn call_back(step: &Step, slots: &mut [Option<Value>]) -> Result<()> {
+fn call_back(step: &Step, slots: &mut Slots) -> Result<()> {
     let Work::Host(host, used) = &step.work else {
         return Err(Error::Program(format!(
             "{}: does not call back",
@@ -283,7 +302,7 @@ fn call_back(step: &Step, slots: &mut [Option<Value>]) -> Result<()> {
     let ctx = Ctx::new(&cancel, 1);
     let args: Vec<Value> = (step.inputs.iter())
         .map(|&s| {
-            let value = get(slots, s);
+            let value = slots.get(s);
             // What is called may keep it; borrowed memory is not ours to give away.
             if value.is_contiguous() && !value.storage().is_borrowed() {
                 Ok(value.clone())
@@ -292,58 +311,42 @@ fn call_back(step: &Step, slots: &mut [Option<Value>]) -> Result<()> {
             }
         })
         .collect::<Result<_>>()?;
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
+    slots.release(&step.dying);
     let name = host.name();
     let outs = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| host.call(&args)))
         .unwrap_or_else(|_| Err(Error::Program(format!("{name}: panicked"))))?;
-    for ((slot, aval), &output) in step.outputs.iter().zip(used) {
-        let value = (outs.get(output))
-            .filter(|v| v.aval() == aval)
-            .ok_or_else(|| Error::Program(format!("{name}: output {output} is not {aval}")))?;
-        slots[*slot as usize] = Some(value.clone());
-    }
-    for slot in &step.unread {
-        slots[*slot as usize] = None;
-    }
+    let checked = (step.outputs.iter().zip(used)).map(|((_, aval), &output)| {
+        let value = outs.get(output).filter(|v| v.aval() == aval).cloned();
+        value.ok_or_else(|| Error::Program(format!("{name}: output {output} is not {aval}")))
+    });
+    slots.put(step, checked.collect::<Result<Vec<_>>>()?);
     Ok(())
 }
 
-fn get(slots: &[Option<Value>], slot: u32) -> &Value {
-    slots[slot as usize]
-        .as_ref()
-        .expect("a step runs after what it reads")
-}
-
-fn view(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
+fn view(step: &Step, slots: &mut Slots, ctx: &Ctx<'_>) -> Result<()> {
     let Some(Kernel::View(layout)) = step.prim.kernel_ref() else {
         return Err(Error::Program(format!("{}: is no view", step.prim.name())));
     };
-    let (out, aval) = &step.outputs[0];
-    let source = get(slots, step.inputs[0]);
+    let (_, aval) = &step.outputs[0];
+    let source = slots.get(step.inputs[0]);
     let value = match layout(&step.params, source, aval) {
         Some(value) => value,
         // No strides describe it: in row-major order they do.
         None => layout(&step.params, &kernels::copy(source, ctx)?, aval)
             .ok_or_else(|| Error::Program(format!("{}: has no layout", step.prim.name())))?,
     };
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
-    slots[*out as usize] = Some(value);
+    slots.release(&step.dying);
+    slots.put(step, [value]);
     Ok(())
 }
 
-fn call(step: &Step, slots: &mut [Option<Value>], ctx: &Ctx<'_>) -> Result<()> {
+fn call(step: &Step, slots: &mut Slots, ctx: &Ctx<'_>) -> Result<()> {
     // A buffer that dies here is handed over, so that the kernel may write to it.
-    let mut args: SmallVec<[Value; 4]> =
-        step.inputs.iter().map(|&s| get(slots, s).clone()).collect();
-    for slot in &step.dying {
-        slots[*slot as usize] = None;
-    }
-    let (out, aval) = &step.outputs[0];
-    slots[*out as usize] = Some(kernel(step, &mut args, aval, ctx)?);
+    let mut args: SmallVec<[Value; 4]> = slots.read(step);
+    slots.release(&step.dying);
+    let (_, aval) = &step.outputs[0];
+    let result = kernel(step, &mut args, aval, ctx)?;
+    slots.put(step, [result]);
     Ok(())
 }
 
@@ -367,19 +370,15 @@ pub(super) fn kernel(
 
 /// Memory for the results of a fused step: that of an input which dies here and that nobody else
 /// refers to, where the step allows it, else fresh.
-fn allocate(
-    step: &Step,
-    slots: &mut [Option<Value>],
-    targets: &[(u32, Value)],
-) -> Result<SmallVec<[Value; 2]>> {
+fn allocate(step: &Step, slots: &mut Slots, targets: &Targets) -> Result<SmallVec<[Value; 2]>> {
     // Among very many inputs the search would cost more than it saves.
-    let mut donors: SmallVec<[u32; 8]> = step.dying.iter().copied().take(MANY).collect();
+    let mut donors: SmallVec<[Slot; 8]> = step.dying.iter().copied().take(MANY).collect();
     if !step.in_place {
         donors.clear();
     }
     let mut outputs = SmallVec::new();
     for (out, aval) in &step.outputs {
-        if let Some((_, target)) = targets.iter().find(|(s, _)| s == out) {
+        if let Some(target) = targets.get(*out) {
             outputs.push(target.clone());
             continue;
         }
@@ -391,11 +390,11 @@ fn allocate(
         };
         let donor = donors
             .iter()
-            .position(|&s| slots[s as usize].as_mut().is_some_and(fits));
+            .position(|&s| slots.0[s as usize].as_mut().is_some_and(fits));
         outputs.push(match donor {
             Some(i) => {
                 let slot = donors.swap_remove(i);
-                get(slots, slot).reinterpreted(aval.dtype)
+                slots.get(slot).reinterpreted(aval.dtype)
             }
             None => Value::empty(aval.clone())?,
         });

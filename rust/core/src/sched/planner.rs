@@ -1,0 +1,415 @@
+//! From a program to the steps of its run: an order of groups, products with what reads them, and single equations.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::fuse::{Fusion, Place, fuse};
+use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
+use super::strips::{self, Found};
+use crate::aval::Aval;
+use crate::error::Result;
+use crate::interrupt::Steps;
+use crate::kernels::{Ctx, FusedBuilder, Reg, Value};
+use crate::ops;
+use crate::prim::{Cost, Kernel, Params, Var};
+use crate::program::{Calls, Program};
+
+/// Plans a program whose equations are primitives.
+pub(super) fn plan(program: &Program) -> Result<Plan> {
+    let fusion = fuse(program);
+    let mut planner = Planner::new(program, &fusion);
+    planner.literals()?;
+    planner.steps()?;
+    Ok(planner.finish())
+}
+
+struct Planner<'p> {
+    program: &'p Program,
+    fusion: &'p Fusion<'p>,
+    slots: Vec<Slot>,
+    next: Slot,
+    steps: Vec<Step>,
+    constants: Vec<(Slot, Value)>,
+    progress: Steps,
+    /// For each variable the last group that has it, and its register there; a row value's is that of its
+    /// elements repeated.
+    regs: Vec<Option<(usize, Reg)>>,
+    /// The same for registers with one element for each row.
+    row_regs: Vec<Option<(usize, Reg)>>,
+    calls: Calls,
+}
+
+const NO_SLOT: Slot = Slot::MAX;
+
+impl<'p> Planner<'p> {
+    fn new(program: &'p Program, fusion: &'p Fusion<'p>) -> Planner<'p> {
+        let inputs = program.num_inputs();
+        let mut slots = vec![NO_SLOT; program.num_vars()];
+        for (i, slot) in slots[..inputs].iter_mut().enumerate() {
+            *slot = i as Slot;
+        }
+        Planner {
+            program,
+            fusion,
+            slots,
+            next: inputs as Slot,
+            steps: Vec::new(),
+            constants: Vec::new(),
+            progress: Steps::default(),
+            regs: vec![None; program.num_vars()],
+            row_regs: vec![None; program.num_vars()],
+            calls: program.calls(),
+        }
+    }
+
+    fn slot(&mut self, var: Var) -> Slot {
+        let slot = &mut self.slots[var as usize];
+        if *slot == NO_SLOT {
+            *slot = self.next;
+            self.next += 1;
+        }
+        *slot
+    }
+
+    /// Literals are buffers that are there from the start.
+    fn literals(&mut self) -> Result<()> {
+        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let ctx = Ctx::new(&cancel, 1);
+        for (k, place) in self.fusion.places.iter().enumerate() {
+            if *place != Place::Literal {
+                continue;
+            }
+            let eqn = &self.program.eqns()[k];
+            let var = self.program.result(k);
+            let Some(Kernel::Call(call)) = eqn.prim.kernel_ref() else {
+                continue;
+            };
+            let value = call(
+                self.program.params(eqn),
+                &mut [],
+                self.program.aval(var),
+                &ctx,
+            )?;
+            let slot = self.slot(var);
+            self.constants.push((slot, value));
+        }
+        Ok(())
+    }
+
+    /// All steps, level by level; inside a level in the order of the program.
+    fn steps(&mut self) -> Result<()> {
+        let read_outside = self.read_outside();
+        let mut strips = strips::find(self.program, self.fusion, &read_outside)?;
+        let mut behind = vec![false; self.program.eqns().len()];
+        for found in strips.iter().flatten() {
+            behind[found.product] = true;
+        }
+        // (level, position) of each step; a view comes before what else happens at its level.
+        let mut order: Vec<(u32, u32, Item)> = Vec::new();
+        for (k, place) in self.fusion.places.iter().enumerate() {
+            match *place {
+                Place::View(level) => {
+                    // Groups read layouts of row values without them.
+                    let out = self.program.result(k);
+                    if self.fusion.rows.of(out).is_none() || read_outside[out as usize] {
+                        order.push((level, k as u32, Item::Eqn(k)));
+                    }
+                }
+                Place::Alone(_) if behind[k] => {}
+                Place::Alone(level) => order.push((level, k as u32, Item::Eqn(k))),
+                Place::Group(_) | Place::Literal => {}
+            }
+        }
+        for (g, group) in self.fusion.groups.iter().enumerate() {
+            let last = *group.eqns.last().expect("a group has an equation");
+            order.push((group.level, last as u32, Item::Group(g)));
+        }
+        // Views of what a level has produced belong to the next level, in program order, because a
+        // view of a view comes after it; groups and calls of one level are independent.
+        order.sort_by_key(|(level, at, item)| {
+            let view =
+                matches!(item, Item::Eqn(k) if matches!(self.fusion.places[*k], Place::View(_)));
+            (*level, !view, *at)
+        });
+        for (_, _, item) in order {
+            match item {
+                Item::Eqn(k) => {
+                    self.progress.count()?;
+                    self.single(k);
+                }
+                Item::Group(g) => match strips.get_mut(g).and_then(Option::take) {
+                    Some(found) => self.strips(found),
+                    None => self.group(g, &read_outside)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// For every variable, whether anything but its own group reads it.
+    fn read_outside(&self) -> Vec<bool> {
+        let program = self.program;
+        let mut outside = vec![false; program.num_vars()];
+        for &out in program.outs() {
+            outside[out as usize] = true;
+        }
+        // Backwards, because a layout of a row value reads it only if it is read itself.
+        for (k, eqn) in program.eqns().iter().enumerate().rev() {
+            let out = program.result(k);
+            if eqn.prim.is_view() && self.fusion.rows.of(out).is_some() && !outside[out as usize] {
+                continue;
+            }
+            for &a in program.args(eqn) {
+                let Some(source) = (a as usize).checked_sub(program.num_inputs()) else {
+                    continue;
+                };
+                let inside = |g| self.fusion.row_inside(program, g, a).is_some();
+                let here = match (self.fusion.places[k], self.fusion.places[source]) {
+                    (Place::Group(g), _) if eqn.prim.is_elementwise() && inside(g) => true,
+                    // A reduction's result is complete only after its group has run.
+                    (Place::Group(a), Place::Group(b)) => {
+                        a == b && program.eqns()[source].prim.is_elementwise()
+                    }
+                    _ => false,
+                };
+                outside[a as usize] |= !here;
+            }
+        }
+        outside
+    }
+
+    fn single(&mut self, k: usize) {
+        if self.program.eqns()[k].prim == ops::HOST {
+            self.host(k);
+            return;
+        }
+        let eqn = &self.program.eqns()[k];
+        let out = self.program.result(k);
+        let aval = self.program.aval(out).clone();
+        let inputs = self
+            .program
+            .args(eqn)
+            .iter()
+            .map(|&a| self.slot(a))
+            .collect();
+        let work = if eqn.prim.is_view() {
+            Work::View
+        } else {
+            Work::Call
+        };
+        let cost = match work {
+            Work::Call => self.call_cost(k),
+            _ => 0.0,
+        };
+        let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
+        self.steps.push(Step {
+            params: self.program.params(eqn).clone(),
+            ..Step::new(work, eqn.prim, inputs, outputs, cost)
+        });
+    }
+
+    /// All outputs of a call at once.
+    fn host(&mut self, k: usize) {
+        let program = self.program;
+        let members = self.calls.members(k);
+        let (Params::Host { call, .. }, Some(&(first, _))) =
+            (program.params(&program.eqns()[k]), members.first())
+        else {
+            return;
+        };
+        if k > first {
+            return;
+        }
+        let members = members.to_vec();
+        let eqn = &program.eqns()[k];
+        let inputs = program.args(eqn).iter().map(|&a| self.slot(a)).collect();
+        let outputs = members.iter().map(|&(k, _)| {
+            let var = program.result(k);
+            (self.slot(var), program.aval(var).clone())
+        });
+        let outputs = outputs.collect();
+        let used = members.iter().map(|&(_, output)| output).collect();
+        let work = Work::Host(Arc::clone(call), used);
+        self.steps
+            .push(Step::new(work, eqn.prim, inputs, outputs, 0.0));
+    }
+
+    /// A rough guess: bytes at 10 GB/s, and 2 n^3 operations of a product at 50 GFLOP/s.
+    fn call_cost(&self, k: usize) -> f64 {
+        let eqn = &self.program.eqns()[k];
+        let out = self.program.aval(self.program.result(k));
+        let bytes: usize = self
+            .program
+            .args(eqn)
+            .iter()
+            .map(|&a| self.program.aval(a).nbytes())
+            .sum();
+        let mut cost = (bytes + out.nbytes()) as f64 * 0.1;
+        if eqn.prim.0.cost == Cost::Heavy
+            && let Some(inner) = self
+                .program
+                .args(eqn)
+                .first()
+                .and_then(|&a| self.program.aval(a).shape.last())
+        {
+            cost += 2.0 * out.size() as f64 * *inner as f64 / 50.0;
+        }
+        cost
+    }
+
+    /// A group together with the product that it reads.
+    fn strips(&mut self, found: Found) {
+        let program = self.program;
+        let inputs = found.inputs.iter().map(|&v| self.slot(v)).collect();
+        let outputs = (found.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
+        let outputs = outputs.collect();
+        let cost = found.strips.cost();
+        let work = Work::Strips(Box::new(found.strips));
+        self.steps
+            .push(Step::new(work, ops::MATMUL, inputs, outputs, cost));
+    }
+
+    fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {
+        let program = self.program;
+        let group = &self.fusion.groups[g];
+        let row_of = |v: Var| self.fusion.row_inside(program, g as u32, v);
+        // Tiles of whole rows only where the result of a reduction is read again.
+        let again = (group.eqns.iter()).find_map(|&k| {
+            let eqn = &program.eqns()[k];
+            let mut args = program.args(eqn).iter();
+            args.find_map(|&a| row_of(a).filter(|_| eqn.prim.is_elementwise()))
+        });
+        let row = again.and_then(|v| self.fusion.rows.of(v));
+        let mut fused = match row {
+            Some(row) => FusedBuilder::with_rows(&group.shape, self.fusion.rows.space(row).1),
+            None => FusedBuilder::new(&group.shape),
+        };
+        let mut inputs: SmallVec<[Slot; 4]> = SmallVec::new();
+        let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
+        let mut refused: Vec<usize> = Vec::new();
+        for &k in &group.eqns {
+            self.progress.count()?;
+            let eqn = &program.eqns()[k];
+            let out = program.result(k);
+            let is_row = row.is_some() && self.fusion.rows.of(out).is_some();
+            let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
+            for &a in program.args(eqn) {
+                let inside = row_of(a).filter(|_| eqn.prim.is_elementwise());
+                // The operand of a reduction is the space; what is elementwise is like its operands.
+                let by_row = is_row && eqn.prim.is_elementwise();
+                let var = inside.unwrap_or(a) as usize;
+                let regs = if by_row { &self.row_regs } else { &self.regs };
+                if let Some((_, reg)) = regs[var].filter(|(of, _)| *of == g) {
+                    args.push(reg);
+                    continue;
+                }
+                let repeated = inside
+                    .and_then(|root| self.row_regs[root as usize])
+                    .filter(|(of, _)| *of == g);
+                let reg = if let Some((_, reg)) = repeated {
+                    fused.expand(reg)
+                } else {
+                    let aval = program.aval(a);
+                    let slot = self.slot(a);
+                    inputs.push(slot);
+                    if by_row {
+                        fused.row_input(aval.dtype, &program.aval(out).shape)
+                    } else {
+                        fused.input(aval.dtype)
+                    }
+                };
+                let regs = if by_row {
+                    &mut self.row_regs
+                } else {
+                    &mut self.regs
+                };
+                regs[var] = Some((g, reg));
+                args.push(reg);
+            }
+            let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
+                (Some(lane), _) => fused.op(lane, &args)?,
+                (None, Some(Kernel::Cast)) => fused.cast(args[0], program.aval(out).dtype),
+                (None, Some(Kernel::Reduce(op))) if is_row => fused.fold_rows(*op, args[0])?,
+                (None, Some(Kernel::Reduce(op))) => {
+                    if fused.reduce(*op, args[0], program.params(eqn).axes()) {
+                        outputs.push((self.slot(out), program.aval(out).clone()));
+                    } else {
+                        refused.push(k);
+                    }
+                    continue;
+                }
+                _ => unreachable!("only elementwise equations and reductions form groups"),
+            };
+            let regs = if is_row {
+                &mut self.row_regs
+            } else {
+                &mut self.regs
+            };
+            regs[out as usize] = Some((g, reg));
+            if read_outside[out as usize] {
+                fused.output(reg);
+                outputs.push((self.slot(out), program.aval(out).clone()));
+            }
+        }
+        // What a refused reduction reads must be in memory: one more output, if it is made here.
+        for &k in &refused {
+            let source = program.args(&program.eqns()[k])[0];
+            let slot = self.slot(source);
+            let made_here = program
+                .definition(source)
+                .is_some_and(|e| e.prim.is_elementwise())
+                && !inputs.contains(&slot);
+            if let Some((_, reg)) = self.regs[source as usize]
+                && made_here
+                && !outputs.iter().any(|(s, _)| *s == slot)
+            {
+                fused.output(reg);
+                outputs.push((slot, program.aval(source).clone()));
+            }
+        }
+        if !outputs.is_empty() {
+            let fused = fused.finish();
+            let cost = fused.cost();
+            let first = program.eqns()[group.eqns[0]].prim;
+            let in_place = outputs.len() == 1 && outputs[0].1.shape == group.shape;
+            let work = Work::Fused(Box::new(fused));
+            self.steps.push(Step {
+                in_place,
+                ..Step::new(work, first, inputs, outputs, cost)
+            });
+        }
+        for k in refused {
+            self.single(k);
+        }
+        Ok(())
+    }
+
+    /// Fills in where buffers die.
+    fn finish(mut self) -> Plan {
+        let outs: Vec<Slot> = self
+            .program
+            .outs()
+            .to_vec()
+            .iter()
+            .map(|&v| self.slot(v))
+            .collect();
+        let num_slots = self.next as usize;
+        note_deaths(&mut self.steps, num_slots, &outs, &self.constants);
+        Plan {
+            calls_back: self.program.has_host_calls(),
+            cost: cost_of(&self.steps),
+            steps: self.steps,
+            num_slots,
+            constants: self.constants,
+            outs,
+            counts: counts(self.program),
+            weight: self.program.eqns().len() + 16,
+        }
+    }
+}
+
+enum Item {
+    Eqn(usize),
+    Group(usize),
+}
