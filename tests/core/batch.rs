@@ -5,6 +5,8 @@ use cotan::prim::Params;
 use cotan::testing::{self, Rng};
 use cotan::{DType, Program, ops, transform};
 
+use super::common::close;
+
 const SIZE: usize = 3;
 
 /// Example `k` of what is batched, the rest as it is.
@@ -28,18 +30,7 @@ fn check(program: &Program, values: &[Value], batched: &[bool], tolerance: f64) 
         let single = testing::run(program, &example(values, batched, k)).unwrap();
         for (all, one) in outs.iter().zip(&single) {
             assert_eq!(&all.shape()[1..], one.shape(), "{program}");
-            assert_eq!(all.dtype(), one.dtype());
-            let (a, b) = (
-                testing::numbers(&row(all, k)).unwrap(),
-                testing::numbers(one).unwrap(),
-            );
-            for (p, q) in a.iter().zip(&b) {
-                let error = (p - q).norm() / (1.0 + q.norm());
-                assert!(
-                    error <= tolerance || p.is_nan() && q.is_nan(),
-                    "{p} and {q} in\n{program}"
-                );
-            }
+            close(&row(all, k), one, program, tolerance);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod api;
 mod batch;
 mod checkpoint;
+mod common;
 mod custom;
 mod detect;
 mod faults;

@@ -5,6 +5,8 @@ use cotan::opt::{self, Passes};
 use cotan::testing::{self, Rng};
 use cotan::{DType, Program, ops, transform};
 
+use super::common::same_bits;
+
 fn program(body: &str, out: &str) -> Program {
     let text = format!("program(%0: f64[4], %1: f64[4]) {{\n{body}  return {out}\n}}\n");
     Program::parse(&text).unwrap()
@@ -114,19 +116,6 @@ fn optimising_changes_no_bit() {
                 }
             }
         }
-    }
-}
-
-/// Equal bits, where every NaN counts as equal to every other.
-pub fn same_bits(a: &Value, b: &Value, program: &Program) {
-    assert_eq!(a.aval(), b.aval());
-    let (a, b) = (testing::numbers(a).unwrap(), testing::numbers(b).unwrap());
-    for (x, y) in a.iter().zip(&b) {
-        let same = |x: f64, y: f64| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
-        assert!(
-            same(x.re, y.re) && same(x.im, y.im),
-            "{x} and {y} in\n{program}"
-        );
     }
 }
 

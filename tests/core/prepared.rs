@@ -9,8 +9,7 @@ use cotan::testing::Rng;
 use cotan::{Array, DType, gradient, sched};
 use proptest::prelude::*;
 
-use super::opt::same_bits;
-use super::sched::{close, random_program};
+use super::common::{close, random_program, same_bits};
 
 fn never() -> bool {
     false

@@ -1,94 +1,12 @@
 //! Running: fused equals one equation at a time, any number of threads gives the same bits, and the
 //! tables of plans are bounded.
 
-use std::sync::Mutex;
-
 use cotan::kernels::Value;
-use cotan::prim::{Params, Var};
-use cotan::program::Builder;
 use cotan::testing::{self, Rng};
-use cotan::{Arg, Array, Aval, DType, Program, gradient, ops, sched};
+use cotan::{Arg, Array, DType, Program, gradient, ops, sched};
 use proptest::prelude::*;
 
-use super::opt::same_bits;
-
-/// Tests that change the number of threads take turns.
-pub static THREADS: Mutex<()> = Mutex::new(());
-
-/// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
-pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
-    let mut rng = Rng::new(seed);
-    let builder = Builder::new();
-    let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
-    let mut vars: Vec<Var> = shapes
-        .iter()
-        .map(|s| builder.input("", &Aval::new(dtype, s)))
-        .collect();
-    let unary = [
-        ops::SIN,
-        ops::NEG,
-        ops::TANH,
-        ops::SQUARE,
-        ops::ABS,
-        ops::SIGMOID,
-        ops::FLOOR,
-    ];
-    let binary = [
-        ops::ADD,
-        ops::MUL,
-        ops::SUB,
-        ops::MAXIMUM,
-        ops::HYPOT,
-        ops::ATAN2,
-    ];
-    let reductions = [
-        ops::SUM,
-        ops::MAX,
-        ops::MEAN,
-        ops::MIN,
-        ops::LOGSUMEXP,
-        ops::PROD,
-    ];
-    for _ in 0..length {
-        let pick = |rng: &mut Rng, n: usize| (rng.bits() % n as u64) as usize;
-        let x = builder.handle(vars[pick(&mut rng, vars.len())]);
-        let y = builder.handle(vars[pick(&mut rng, vars.len())]);
-        let rank = x.shape().len();
-        let new = match rng.bits() % 8 {
-            0 | 1 => x.map(unary[pick(&mut rng, unary.len())]),
-            2..=4 => {
-                let prim = binary[pick(&mut rng, binary.len())];
-                match builder.push(prim, Params::None, &[x.var, y.var]) {
-                    Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.handle(var),
-                    _ => continue,
-                }
-            }
-            5 if rank > 0 => x.reduce(
-                reductions[pick(&mut rng, reductions.len())],
-                &[pick(&mut rng, rank)],
-            ),
-            6 if rank > 1 => {
-                let perm: Vec<usize> = (0..rank).rev().collect();
-                x.transpose(&perm)
-            }
-            7 if rank < 3 => {
-                let shape = x.shape();
-                x.broadcast_to(&[&[2][..], &shape].concat())
-            }
-            _ => {
-                let zero = x.number(0.0);
-                x.compare(ops::GT, zero).select(x, x.square())
-            }
-        };
-        vars.push(new.var);
-    }
-    let outs: Vec<Var> = vars[4..].iter().rev().step_by(3).copied().collect();
-    let values = shapes
-        .iter()
-        .map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap())
-        .collect();
-    (builder.finish(outs).unwrap(), values)
-}
+use super::common::{close, on_threads, random_program, same_bits, turn};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
@@ -127,22 +45,6 @@ proptest! {
     }
 }
 
-/// Equal up to the order in which reductions add.
-pub fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
-    assert_eq!(a.aval(), b.aval());
-    for (x, y) in testing::numbers(a)
-        .unwrap()
-        .iter()
-        .zip(testing::numbers(b).unwrap())
-    {
-        let same = (x.re - y.re).abs() <= tolerance * (1.0 + x.re.abs().max(y.re.abs()))
-            || x.re.to_bits() == y.re.to_bits()
-            || (x.re.is_nan() && y.re.is_nan());
-        // Overflow may come a little earlier in another order.
-        assert!(same || x.re.abs() > 1e30, "{x} and {y} in\n{program}");
-    }
-}
-
 fn large() -> (Array, Array) {
     let n = 1 << 20;
     let mut rng = Rng::new(3);
@@ -153,9 +55,6 @@ fn large() -> (Array, Array) {
 
 #[test]
 fn the_same_bits_on_any_number_of_threads() {
-    let _turn = THREADS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let (x, w) = large();
     let run = || {
         let f = |v: &[Array]| {
@@ -172,13 +71,7 @@ fn the_same_bits_on_any_number_of_threads() {
             .collect::<Vec<_>>()
     };
     let program = Program::new();
-    let mut runs = Vec::new();
-    for threads in [1, 2, 3] {
-        sched::set_num_threads(threads);
-        assert_eq!(sched::num_threads(), threads);
-        runs.push(run());
-    }
-    sched::set_num_threads(0);
+    let runs = on_threads(run);
     for other in &runs[1..] {
         for (a, b) in runs[0].iter().zip(other) {
             same_bits(a, b, &program);
@@ -189,9 +82,7 @@ fn the_same_bits_on_any_number_of_threads() {
 /// A run that the user stops ends with an error, and the next one is right.
 #[test]
 fn a_run_is_interrupted() {
-    let _turn = THREADS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let n = 1500;
     // Written out: products of an array that repeats one element are sums.
     let x = Array::from_slice(&[n, n], &vec![1e-3; n * n]).unwrap();

@@ -4,8 +4,7 @@ use cotan::kernels::Value;
 use cotan::testing::{self, Rng};
 use cotan::{DType, Program, sched};
 
-use super::opt::same_bits;
-use super::sched::{THREADS, close};
+use super::common::{close, on_threads, same_bits};
 
 fn program(inputs: &str, body: &[&str], outs: &str) -> Program {
     let body = body.join("\n  ");
@@ -16,9 +15,6 @@ fn program(inputs: &str, body: &[&str], outs: &str) -> Program {
 /// The results are those of one equation at a time, by so many passes over memory, with the same bits on
 /// any number of threads.
 fn check(program: &Program, passes: usize) {
-    let _turn = THREADS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut rng = Rng::new(11);
     let inputs = (0..program.num_inputs() as u32).map(|v| {
         let aval = program.aval(v);
@@ -32,12 +28,7 @@ fn check(program: &Program, passes: usize) {
         DType::F32 | DType::C64 => 1e-4,
         _ => 1e-9,
     };
-    let mut runs = Vec::new();
-    for threads in [1, 2, 3] {
-        sched::set_num_threads(threads);
-        runs.push(testing::run(program, &inputs).unwrap());
-    }
-    sched::set_num_threads(0);
+    let runs = on_threads(|| testing::run(program, &inputs).unwrap());
     for run in &runs {
         for ((a, b), first) in run.iter().zip(&plain).zip(&runs[0]) {
             close(a, b, program, tolerance);

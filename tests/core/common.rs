@@ -1,0 +1,135 @@
+//! What several files of tests use: random programs, when results are the same, numbers of threads.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cotan::kernels::Value;
+use cotan::prim::{Params, Var};
+use cotan::program::Builder;
+use cotan::testing::{self, Rng};
+use cotan::{Aval, DType, Program, ops, sched};
+
+/// Tests that change the number of threads, or that rely on it, take turns.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static THREADS: Mutex<()> = Mutex::new(());
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a computation gives on one, two and three threads.
+pub fn on_threads<T>(run: impl Fn() -> T) -> [T; 3] {
+    let _turn = turn();
+    let runs = [1, 2, 3].map(|threads| {
+        sched::set_num_threads(threads);
+        assert_eq!(sched::num_threads(), threads);
+        run()
+    });
+    sched::set_num_threads(0);
+    runs
+}
+
+/// Equal up to the order in which reductions add.
+pub fn close(a: &Value, b: &Value, program: &Program, tolerance: f64) {
+    assert_eq!(a.aval(), b.aval());
+    let (a, b) = (testing::numbers(a).unwrap(), testing::numbers(b).unwrap());
+    for (x, y) in a.iter().zip(&b) {
+        let size = x.norm().max(y.norm());
+        let same = |x: f64, y: f64| {
+            let size = if size.is_finite() { size } else { x.abs() };
+            (x - y).abs() <= tolerance * (1.0 + size)
+                || x.to_bits() == y.to_bits()
+                || (x.is_nan() && y.is_nan())
+        };
+        // Overflow may come a little earlier in another order.
+        assert!(
+            same(x.re, y.re) && same(x.im, y.im) || x.norm() > 1e30,
+            "{x} and {y} in\n{program}"
+        );
+    }
+}
+
+/// Equal bits, where every NaN counts as equal to every other.
+pub fn same_bits(a: &Value, b: &Value, program: &Program) {
+    assert_eq!(a.aval(), b.aval());
+    let (a, b) = (testing::numbers(a).unwrap(), testing::numbers(b).unwrap());
+    for (x, y) in a.iter().zip(&b) {
+        let same = |x: f64, y: f64| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+        assert!(
+            same(x.re, y.re) && same(x.im, y.im),
+            "{x} and {y} in\n{program}"
+        );
+    }
+}
+
+/// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
+pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
+    let mut rng = Rng::new(seed);
+    let builder = Builder::new();
+    let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
+    let mut vars: Vec<Var> = shapes
+        .iter()
+        .map(|s| builder.input("", &Aval::new(dtype, s)))
+        .collect();
+    let unary = [
+        ops::SIN,
+        ops::NEG,
+        ops::TANH,
+        ops::SQUARE,
+        ops::ABS,
+        ops::SIGMOID,
+        ops::FLOOR,
+    ];
+    let binary = [
+        ops::ADD,
+        ops::MUL,
+        ops::SUB,
+        ops::MAXIMUM,
+        ops::HYPOT,
+        ops::ATAN2,
+    ];
+    let reductions = [
+        ops::SUM,
+        ops::MAX,
+        ops::MEAN,
+        ops::MIN,
+        ops::LOGSUMEXP,
+        ops::PROD,
+    ];
+    for _ in 0..length {
+        let pick = |rng: &mut Rng, n: usize| (rng.bits() % n as u64) as usize;
+        let x = builder.handle(vars[pick(&mut rng, vars.len())]);
+        let y = builder.handle(vars[pick(&mut rng, vars.len())]);
+        let rank = x.shape().len();
+        let new = match rng.bits() % 8 {
+            0 | 1 => x.map(unary[pick(&mut rng, unary.len())]),
+            2..=4 => {
+                let prim = binary[pick(&mut rng, binary.len())];
+                match builder.push(prim, Params::None, &[x.var, y.var]) {
+                    Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.handle(var),
+                    _ => continue,
+                }
+            }
+            5 if rank > 0 => x.reduce(
+                reductions[pick(&mut rng, reductions.len())],
+                &[pick(&mut rng, rank)],
+            ),
+            6 if rank > 1 => {
+                let perm: Vec<usize> = (0..rank).rev().collect();
+                x.transpose(&perm)
+            }
+            7 if rank < 3 => {
+                let shape = x.shape();
+                x.broadcast_to(&[&[2][..], &shape].concat())
+            }
+            _ => {
+                let zero = x.number(0.0);
+                x.compare(ops::GT, zero).select(x, x.square())
+            }
+        };
+        vars.push(new.var);
+    }
+    let outs: Vec<Var> = vars[4..].iter().rev().step_by(3).copied().collect();
+    let values = shapes
+        .iter()
+        .map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap())
+        .collect();
+    (builder.finish(outs).unwrap(), values)
+}
