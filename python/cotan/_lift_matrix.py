@@ -47,6 +47,36 @@ def _wrapped(x: Any) -> Any:
     return Matrix(x) if is_array(x) and x.ndim == 2 else x
 
 
+def _as_row(x: Any) -> Any:
+    """Give a matrix for an array of ours, one row for one axis."""
+    return Matrix(x[None, :]) if is_array(x) and x.ndim == 1 else _wrapped(x)
+
+
+# What gives plain arrays for matrices, since NumPy computes it with `np.asarray` of them.
+_PLAIN = {
+    "where", "tril", "triu", "outer", "diag", "diagonal", "ravel", "unique", "extract", "einsum",
+    "cross", "tensordot", "flatnonzero", "nonzero", "argwhere", "interp", "convolve", "correlate",
+}  # fmt: skip
+
+
+# What reduces the last axis of a matrix to a column, since NumPy asks methods of the matrix.
+_COLUMNS = {
+    "amax", "amin", "average", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nansum",
+    "trapezoid",
+}  # fmt: skip
+
+
+def _of_function(func: Any, result: Any, axis: Any = None) -> Any:
+    """Give what a function of NumPy has computed for matrices as NumPy would."""
+    if func.__name__ in _PLAIN:
+        return result
+    is_column = func.__name__ in _COLUMNS and isinstance(axis, int) and axis in {1, -1}
+    if is_column and is_array(result) and result.ndim == 1:
+        return Matrix(result[:, None])
+    # The functions of `numpy.linalg` give arrays with one axis as they are.
+    return (_wrapped if func.__module__ == "numpy.linalg" else _as_row)(result)
+
+
 def _constant(x: Any) -> Any:
     """Give a matrix of ours for one of NumPy's, anything else as it is."""
     return Matrix(_core.array(np.asarray(x))) if _is_numpys(x) else x
@@ -60,7 +90,7 @@ def function_with_matrices(func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     """Compute a function of NumPy for our arrays and matrices of NumPy's, if these are there."""
     if not _any_of_numpy((*args, *kwargs.values())):
         return NotImplemented
-    return _wrapped(func(*_plain(tuple(args)), **_plain(kwargs)))
+    return _of_function(func, func(*_plain(tuple(args)), **_plain(kwargs)))
 
 
 def _any_of_numpy(items: Any) -> bool:
@@ -120,13 +150,14 @@ class Matrix:
         if ufunc is np.multiply and method == "__call__" and not options and _is_operator():
             return _product(*inputs)
         options = {key: _plain(value) for key, value in options.items()}
-        return _wrapped(getattr(ufunc, method)(*map(_plain, inputs), **options))
+        return _as_row(getattr(ufunc, method)(*map(_plain, inputs), **options))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
             # NumPy asks the method of this name, which keeps two axes.
             return getattr(args[0], func.__name__)(*args[1:], **kwargs)
-        return _wrapped(func(*_plain(tuple(args)), **_plain(kwargs)))
+        result = func(*_plain(tuple(args)), **_plain(kwargs))
+        return _of_function(func, result, kwargs.get("axis", args[1] if args[1:] else None))
 
     def __getattr__(self, name: str) -> Any:
         """Do what the array does: its attributes, and methods whose results are matrices again."""
@@ -137,7 +168,7 @@ class Matrix:
             return _wrapped(value)
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            return _wrapped(value(*_plain(args), **_plain(kwargs)))
+            return _as_row(value(*_plain(args), **_plain(kwargs)))
 
         return method
 
@@ -261,10 +292,10 @@ def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
     def forward(self: Any, other: Any) -> Any:
-        return _wrapped(compute(self.A, _plain(other)))
+        return _as_row(compute(self.A, _plain(other)))
 
     def reflected(self: Any, other: Any) -> Any:
-        return _wrapped(compute(_plain(other), self.A))
+        return _as_row(compute(_plain(other), self.A))
 
     def in_place(self: Any, other: Any) -> Any:
         self.A[...] = compute(self.A, _plain(other))

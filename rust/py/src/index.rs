@@ -7,7 +7,10 @@ use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple, PyType,
+};
 
 use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{is_numpy_scalar, original};
@@ -215,10 +218,17 @@ pub fn getitem<'py>(
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
 
-/// The numbers of an `np.matrix`: it differs from other arrays by its products only, and takes no part in one
-/// where it is written.
+/// The numbers of an `np.matrix`, of NumPy's or of ours: it differs from other arrays by its products only, and
+/// takes no part in one where it is written.
 fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
+    static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
+        return Ok(None);
+    }
+    if value.is_exact_instance(MATRIX.import(py, "cotan._lift_matrix", "Matrix")?) {
+        return value.getattr("A").map(Some);
+    }
     if value.is_exact_instance_of::<PyUntypedArray>()
         || !value.is_instance_of::<PyUntypedArray>()
         || !value.is_instance(&original(py, "numpy", "matrix")?)?

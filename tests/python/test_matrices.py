@@ -1,0 +1,84 @@
+"""`np.matrix` of traced values: what NumPy's functions give for it, and writes of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
+X = np.array([[1.0, 2.0], [3.0, 5.0]])
+V = np.array([0.5, -2.0])
+WEIGHTS = np.arange(9.0).reshape(3, 3)
+
+
+def expect_gradient(f: Callable[[Any], Any]) -> None:
+    """Compare value and gradient with NumPy and central differences."""
+    value, (found,) = ct.value_and_gradient(f, X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12)
+    for index in np.ndindex(X.shape):
+        step = np.zeros(X.shape)
+        step[index] = 1e-6
+        wanted = (f(X + step) - f(X - step)) / 2e-6
+        np.testing.assert_allclose(found[index], wanted, rtol=1e-6, atol=1e-7)
+
+
+def shown(made: Any) -> Any:
+    """Say what kind of array something is, and how large."""
+    return isinstance(made, np.matrix), np.shape(made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.dot(m, v)", "np.dot(v, m)", "np.inner(m, v)", "m.dot(v)", "m @ v", "v @ m",
+        "np.matmul(m, v)", "np.cumsum(m)", "np.take(m, [0, 1])", "np.squeeze(m[0])",
+        "m[0].squeeze()", "np.squeeze(m[:, 0])", "np.repeat(m, 2)", "np.median(m, axis=0)",
+        "np.median(m, axis=1)", "np.average(m, axis=1)", "np.amax(m, axis=1)",
+        "np.trapezoid(m, axis=0)", "np.trapezoid(m, axis=1)",
+        "np.where(m > 2.5, m, 0)", "np.tril(m)", "np.outer(m, v)", "np.diag(m)", "np.ravel(m)",
+        "np.einsum('ij,j', m, v)", "np.add.reduce(m)", "np.linalg.solve(m, v)",
+        "np.linalg.svd(m)[1]", "np.linalg.inv(m)", "np.diagonal(m)", "m.diagonal()",
+        "np.percentile(m, 50, axis=0)", "np.nansum(m, axis=1)",
+    ],
+)  # fmt: skip
+def test_functions_give_matrices_where_numpy_does(text: str) -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        made = eval(text, {"np": np, "m": np.matrix(x), "v": V})
+        seen.append(shown(made))
+        return np.sum(np.multiply(made, made))
+
+    expect_gradient(f)
+    assert len(set(seen)) == 1
+
+
+def test_products_of_what_where_gives_are_elementwise() -> None:
+    def f(x: Any) -> Any:
+        m = np.matrix(x)
+        return np.sum(np.where(m > 2.5, m, 0) * np.asarray(m.T))
+
+    expect_gradient(f)
+
+
+def test_matrices_are_written_into_arrays() -> None:
+    def assembled(x: Any) -> Any:
+        k, places = np.zeros((3, 3)), np.ix_([0, 2], [0, 2])
+        k[places] += np.matrix(x) * np.matrix(x)
+        k[:2, :1] -= np.matrix(x)[:, 0]
+        k[1] = x[0, 0]
+        return np.sum(WEIGHTS * k)
+
+    def in_place(x: Any) -> Any:
+        k = np.ones((2, 2))
+        k += np.matrix(x) * np.matrix(x)
+        # Products in place are those of an array.
+        k *= np.matrix(x)
+        k *= np.matrix([[1.0, 2.0], [3.0, 4.0]])
+        return np.sum(WEIGHTS[:2, :2] * k)
+
+    expect_gradient(assembled)
+    expect_gradient(in_place)
