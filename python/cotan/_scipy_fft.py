@@ -21,6 +21,7 @@ from cotan._fourier import (
 )
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, on_values, refuse
+from cotan._own import found
 
 
 def _expect_plain(plan: Any) -> None:
@@ -313,6 +314,25 @@ def _packed_irfft(x: Any, n: Any = None, axis: Any = -1, overwrite_x: bool = Fal
     return np.moveaxis(real_transform(y, [n], [y.ndim - 1], True, 1 / n), -1, axis)
 
 
+def _circulant(name: str) -> Callable[..., Any]:
+    """Multiply the spectrum by what SciPy multiplies it by, which its answer to an impulse says."""
+
+    def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if any_active(args) or any_active(kwargs):
+            raise refuse(f"scipy.fftpack.{name} with respect to another argument than x")
+        x = numbers(x)
+        if x.ndim != 1:
+            raise ValueError(f"{name}: takes an array with one axis, got shape {x.shape}")
+        impulse = np.zeros(x.shape)
+        impulse[:1] = 1.0
+        factors = np.fft.fft(found(f"scipy.fftpack.{name}")(impulse, *args, **kwargs))
+        complex_ = x.dtype.kind == "c"
+        y = np.fft.ifft(np.fft.fft(x.astype(complex if complex_ else float)) * factors)
+        return y if complex_ else y.real
+
+    return transform
+
+
 if hasattr(_core, "fourier"):
     for _name, _implementation in _FFT.items():
         lifts(f"scipy.fft.{_name}")(_implementation)
@@ -330,8 +350,8 @@ if hasattr(_core, "fourier"):
     lifts("scipy.fftpack.rfft")(_packed_rfft)
     lifts("scipy.fftpack.irfft")(_packed_irfft)
     for _name in ("diff", "hilbert", "ihilbert", "tilbert", "itilbert", "shift"):
-        lifts(f"scipy.fftpack.{_name}")(_on_values("scipy.fftpack", _name))
+        lifts(f"scipy.fftpack.{_name}")(_circulant(_name))
     for _name in ("sc_diff", "cs_diff", "cc_diff", "ss_diff"):
-        lifts(f"scipy.fftpack.{_name}")(_on_values("scipy.fftpack", _name))
+        lifts(f"scipy.fftpack.{_name}")(_circulant(_name))
 for _name in ("fftshift", "ifftshift"):
     lifts(f"scipy.fft.{_name}", f"scipy.fftpack.{_name}")(_shifted(_name))

@@ -336,3 +336,23 @@ def test_every_transform_of_scipy_has_an_entry():
     )
     with pytest.raises(NotImplementedError, match="plan"):
         LIFTED["scipy.fft"]["fft"](x, plan=object())
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("diff", ()), ("diff", (3, 2.0)), ("diff", (0,)), ("diff", (-1,)), ("hilbert", ()),
+        ("ihilbert", ()), ("tilbert", (0.7,)), ("itilbert", (0.7, 3.0)), ("shift", (0.3,)),
+        ("cs_diff", (0.5, 0.7)), ("sc_diff", (0.5, 0.7)), ("ss_diff", (0.5, 0.7)),
+        ("cc_diff", (0.5, 0.7)),
+    ],
+)  # fmt: skip
+def test_derivatives_of_periodic_sequences(name, parameters):
+    ours, wanted = LIFTED["scipy.fftpack"][name], getattr(scipy.fftpack, name)
+    for n in (7, 8):
+        assert_gradient(lambda x: ours(x, *parameters), array(n))
+        for x in (array(n), array(n) + 1j * array(n)[::-1], array(n, "f4")):
+            found = ct.pullback(lambda x: ours(x, *parameters), x)[0]
+            np.testing.assert_allclose(found, wanted(x, *parameters), atol=1e-11)
+    with pytest.raises(TypeError, match="another argument than x"):
+        ct.gradient(lambda h: ct.sum(LIFTED["scipy.fftpack"]["tilbert"](array(8), h)), 0.5)
