@@ -9,6 +9,7 @@ do these. What the modules beside this one share is here, too: `_scipy_bands`,
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
 import importlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,28 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
     elif assume_a in {"pos", "positive definite"}:
         x = solve_cholesky(dec.cholesky(a, lower), b)
     else:
-        x = dec.solve(as_assumed(a, assume_a, lower), b, transposed)
+        decomposed = dec.Lu(as_assumed(a, assume_a, lower))
+        _warn_of_condition(decomposed)
+        x = decomposed.solve(b, transposed)
     return result(x, vector)
+
+
+def _warn_of_condition(decomposed: Any) -> None:
+    """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
+    if _core.is_tracing():
+        return
+    n, a = decomposed.a.shape[-1], plain(dec.constant(decomposed.a))
+    # The factors are packed column by column.
+    factors = np.swapaxes(plain(decomposed.packed)[..., : n * n].reshape(-1, n, n), -1, -2)
+    (gecon,) = scipy_linalg().get_lapack_funcs(("gecon",), (a,))
+    bad = []
+    for i, (matrix_, factor) in enumerate(zip(a.reshape(-1, n, n), factors, strict=True)):
+        rcond, _ = gecon(factor, np.max(np.sum(np.abs(matrix_), axis=0), initial=0.0))
+        if not rcond >= np.finfo(a.dtype).eps:
+            bad.append(f"slice {i} has rcond = {rcond}")
+    if bad:
+        kind = scipy_linalg().LinAlgWarning
+        warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=3)
 
 
 def _expect_nonsingular(a: Any) -> None:

@@ -1,5 +1,7 @@
 """The functions of `scipy.linalg`: values against SciPy, derivatives to second order."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.linalg as sla
@@ -318,3 +320,26 @@ def test_the_form_of_a_matrix_is_constant():
 
     (slope,) = ct.gradient(f, np.arange(1.0, 10.0).reshape(3, 3))
     np.testing.assert_allclose(np.abs(slope), np.sqrt(0.5))
+
+
+def test_ill_conditioned_matrices_are_warned_of():
+    near = np.array([[1.0, 2.0], [2.0, 4.0 + 1e-15]])
+
+    def tried(x, solve):
+        # As programs do that fall back on a matrix of lower rank.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", sla.LinAlgWarning)
+            try:
+                return np.sum(solve(near * x))
+            except sla.LinAlgWarning:
+                return 3.0 * x
+
+    # Far from it, but not by much.
+    well = np.vander(np.linspace(0.1, 1, 12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sla.LinAlgWarning)
+        sla.inv(well)
+        ct.gradient(lambda x: np.sum(sla.inv(well * x)), 1.0)
+    for solve in (lambda a: sla.inv(a), lambda a: sla.solve(a, np.ones(2))):
+        assert tried(1.0, solve) == 3.0
+        assert ct.value_and_gradient(lambda x, solve=solve: tried(x, solve), 1.0) == (3.0, (3.0,))
