@@ -59,7 +59,7 @@ PROVIDERS = {
     "scipy.linalg.blas": ["cotan._scipy_blas"],
     "scipy.linalg.lapack": ["cotan._scipy_blas"],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
-    "scipy.optimize": ["cotan._scipy_optimize"],
+    "scipy.optimize": ["cotan._scipy_optimize", "cotan._scipy_bounded"],
     "scipy.signal": [
         *("cotan._scipy_signal", "cotan._scipy_filters", "cotan._scipy_systems"),
         "cotan._scipy_peaks",

@@ -495,6 +495,5 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
 
 
 refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
-        f"{_HERE}.nnls", f"{_HERE}.lsq_linear",
         f"{_HERE}.fmin_tnc", f"{_HERE}.fmin_ncg", f"{_HERE}.fmin_powell",
         f"{_HERE}.fmin_cobyla")  # fmt: skip

@@ -1,0 +1,50 @@
+"""Linear least squares with bounds: `scipy.optimize.nnls` and `lsq_linear`.
+
+SciPy says which variables are free. The solution is that of plain least squares in these, and the
+others stay at their bounds.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._implicit import plain_items, valued
+from cotan._lifted import lifts
+from cotan._numpy_core import any_active, plain
+from cotan._numpy_own import asarray
+from cotan._own import found
+
+_HERE = "scipy.optimize"
+
+
+def _of_free(a: Any, b: Any, x: Any, free: Any) -> Any:
+    """Give a solution with the derivatives that it has while the same variables are free."""
+    held = np.where(free, 0.0, x)
+    if not np.any(free):
+        return _core.asarray(held)
+    columns = np.flatnonzero(free)
+    moved = np.linalg.lstsq(a[:, columns], b - a @ held, rcond=None)[0]
+    return valued(x, _core.index_update(_core.asarray(held), columns, moved))
+
+
+@lifts(f"{_HERE}.nnls")
+def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    x, _ = found(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
+    a, b = asarray(A), asarray(b)
+    x = _of_free(a, b, x, x > 0)
+    return x, np.linalg.norm(a @ x - b)
+
+
+@lifts(f"{_HERE}.lsq_linear")
+def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
+               **options: Any) -> Any:  # fmt: skip
+    if any_active(bounds):
+        raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
+                        "cotan; hold them constant with ct.dropgrad")  # fmt: skip
+    a, b = asarray(A), asarray(b)
+    result = found(f"{_HERE}.lsq_linear")(plain(a), plain(b), plain_items(bounds), *args, **options)
+    result.x = _of_free(a, b, result.x, result.active_mask == 0)
+    result.fun = a @ result.x - b
+    result.cost = 0.5 * _core.sum(_core.square(result.fun))
+    return result
