@@ -64,7 +64,9 @@ PROVIDERS = {
         *("cotan._scipy_signal", "cotan._scipy_filters", "cotan._scipy_systems"),
         "cotan._scipy_peaks",
     ],
-    "scipy.sparse": ["cotan._scipy_sparse", "cotan._scipy_sparse_followed"],
+    "scipy.sparse": [
+        *("cotan._scipy_sparse", "cotan._scipy_sparse_followed", "cotan._scipy_sparse_written"),
+    ],
     "scipy.sparse.linalg": [
         *("cotan._scipy_sparse", "cotan._scipy_sparse_followed"),
         "cotan._scipy_sparse_spectra",

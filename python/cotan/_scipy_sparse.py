@@ -24,7 +24,15 @@ _BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
 
 
 def is_followed_inside(matrix: Any) -> bool:
-    return is_array(getattr(matrix, "data", None))
+    return is_array(getattr(matrix, "data", None)) or holds_written(matrix)
+
+
+def holds_written(matrix: Any) -> bool:
+    """Say whether values of ours were written into a matrix one by one (`lil`, `dok`)."""
+    kind = getattr(matrix, "format", None)
+    if kind == "lil":
+        return any(is_array(x) for row in matrix.data for x in row)
+    return kind == "dok" and any(map(is_array, matrix.values()))
 
 
 def method_of(base: str, name: str) -> Callable[..., Any]:
@@ -33,7 +41,7 @@ def method_of(base: str, name: str) -> Callable[..., Any]:
 
 def entries(matrix: Any) -> tuple[Any, Any, Any]:
     """Give rows, columns and values of the elements that are there."""
-    data = matrix.data
+    data: Any = getattr(matrix, "data", None)
     if not is_array(data):
         coo = matrix.tocoo()
         return coo.row, coo.col, coo.data

@@ -16,7 +16,14 @@ from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array
 from cotan._numpy_own import asarray
 from cotan._own import found
-from cotan._scipy_sparse import entries, is_followed_inside, method_of, spsolve, toarray
+from cotan._scipy_sparse import (
+    entries,
+    holds_written,
+    is_followed_inside,
+    method_of,
+    spsolve,
+    toarray,
+)
 
 _HERE = "scipy.sparse"
 
@@ -43,6 +50,9 @@ def _summed(matrix: Any) -> tuple[Any, Any, Any]:
 
 def _changed(matrix: Any, change: Callable[[Any], Any]) -> Any:
     """Do with the values what SciPy does with numbers in their place."""
+    if holds_written(matrix):
+        result = _changed(matrix.tocsr(), change)
+        return result.asformat(matrix.format) if hasattr(result, "tocoo") else result
     row, column, values = _summed(matrix)
     numbers = _coo(matrix, np.arange(1.0, row.size + 1), (row, column), matrix.shape)
     result = change(numbers.asformat(matrix.format))
@@ -339,25 +349,3 @@ class Factored:
 def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
     return Factored("splu", A, {**dict(zip(names, args, strict=False)), **options})
-
-
-# --------------------------------------------------------------------------------------------------
-# What is written one by one
-
-_REMEDY = (
-    "a traced value cannot be written into a sparse matrix; collect values, rows and columns in "
-    "lists and make it by coo_matrix((values, (rows, columns))), which adds up what comes to one "
-    "place"
-)
-
-
-def _refuse_writes(owner: str) -> None:
-    @lifts_method(f"{_HERE}.{owner}", "__setitem__")
-    def setitem(self: Any, key: Any, value: Any) -> None:
-        if any_active(value):
-            raise TypeError(f"{type(self).__name__}: {_REMEDY}")
-        method_of(f"{_HERE}.{owner}", "__setitem__")(self, key, np.asarray(value))
-
-
-for _owner in ("_lil._lil_base", "_dok._dok_base", "_index.IndexMixin"):
-    _refuse_writes(_owner)

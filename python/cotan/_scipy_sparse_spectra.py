@@ -1,4 +1,4 @@
-"""A few eigenvalues or singular values of large matrices: `eigsh` and `svds` of SciPy.
+"""A few eigenvalues or singular values of large matrices: `eigsh`, `eigs`, `svds` of SciPy.
 
 Which ones are meant, their order and the signs of the vectors is what SciPy says for the values at
 hand; values and derivatives come from the dense decomposition, whose rule knows all the others.
@@ -69,6 +69,35 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
         at = _places(chosen[0], _values(all_values))
         w, v = all_values[at], v[:, at]
     return (w, lapack.columns(v, chosen[1])) if with_vectors else w
+
+
+@lifts(f"{_HERE}.eigs", always=True)
+def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.eigs")
+    if not (_is_followed(A) or _is_followed(M)):
+        return original(A, k, M, *args, **options)
+    if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
+        raise TypeError("eigs: of the matrices only A and M are differentiated; name what follows")
+    if _core.is_preparing():
+        raise TypeError("eigs: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+    a, m = _dense("eigs", A), None if M is None else _dense("eigs", M)
+    with_vectors = options.pop("return_eigenvectors", True)
+    options = {name: plain(value) for name, value in options.items()}
+    w, v = original(_values(a), int(k), _values(m), **options)
+    all_values, own = np.linalg.eig((a if m is None else np.linalg.solve(m, a)) + 0j)
+    at = _places(w, _values(all_values))
+    if not with_vectors:
+        return all_values[at]
+    own = own[:, at]
+    if m is not None:
+        own = own / np.sqrt(np.real(np.sum(own.conj() * (m @ own), 0)))
+    # Those of length 1, times what SciPy's are multiplied by.
+    values = _values(own)
+    factors = np.sum(values.conj() * v, 0) / np.sum(np.abs(values) ** 2, 0)
+    if not np.allclose(np.abs(factors), 1):
+        raise TypeError("eigs: the vectors have no derivative rule here, since their length is not "
+                        "1; ask for the values alone, by return_eigenvectors=False")  # fmt: skip
+    return all_values[at], own * factors
 
 
 @lifts(f"{_HERE}.svds", always=True)

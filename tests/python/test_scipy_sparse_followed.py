@@ -101,18 +101,17 @@ def test_decompositions():
 
 
 @pytest.mark.filterwarnings("ignore:Changing the sparsity")
-@pytest.mark.parametrize("make", [sparse.lil_matrix, sparse.dok_matrix, sparse.csr_array])
-def test_writes_name_a_remedy(make):
+def test_writes_name_a_remedy():
     def f(x):
-        a = make((2, 2))
+        a = sparse.csr_array((2, 2))
         a[0, 0] = x
         return a.sum()
 
-    with pytest.raises(TypeError, match="coo_matrix"):
+    with pytest.raises(TypeError, match=r"lil_matrix.*coo_matrix"):
         ct.gradient(f, 1.0)
 
     def g(x):
-        a = make((2, 2))
+        a = sparse.csr_array((2, 2))
         a[0, 0] = np.ones(1)[0]
         return x * a.sum()
 

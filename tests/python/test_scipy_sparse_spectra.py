@@ -80,3 +80,26 @@ def test_sparse_of_dense(make):
     check(f, dense)
     with pytest.raises(ValueError, match="inconsistent shapes"):
         ct.gradient(lambda x: make(x, shape=(9, 9)).sum(), dense)
+
+
+def one_way(x):
+    return sparse.diags([x, -np.ones(7), -x[:7]], [0, 1, -1]).tocsc()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: linalg.eigs(one_way(x), 3, which="LM", v0=START)[0],
+        lambda x: linalg.eigs(one_way(x), k=2, sigma=0.2, v0=START, return_eigenvectors=False),
+        lambda x: np.abs(linalg.eigs(one_way(x), 2, v0=START)[1]) ** 2,
+        lambda x: linalg.eigs(
+            A=one_way(x), k=2, M=hamiltonian(4 + x), sigma=0.2, return_eigenvectors=False
+        ),
+        lambda x: (
+            np.abs(linalg.eigs(one_way(x), 2, M=hamiltonian(4 + x), sigma=0.2, v0=START)[1]) ** 2
+        ),
+        lambda x: linalg.eigs(np.outer(x, x) + np.diag(x), 1, v0=START)[0],
+    ],
+)
+def test_eigenvalues_of_matrices_that_are_not_symmetric(f):
+    check(lambda x: np.sum(np.abs(f(x)) ** 2), X, value_rtol=1e-7)
