@@ -11,10 +11,10 @@ import numpy as np
 from cotan import _core
 from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import FUNCTIONS, plain
+from cotan._numpy_core import FUNCTIONS, any_active, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
-from cotan._own import SUBSTITUTES, adopts, bound
+from cotan._own import SUBSTITUTES, adopts, bound, found
 
 creates(
     "numpy",
@@ -224,6 +224,14 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
         for c, d in zip(columns, dtypes, strict=True)
     ]
     return tuple(joined) if several else joined[0]
+
+
+@lifts("numpy.piecewise", always=True)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    # What is traced may be in the functions only.
+    original = found("numpy.piecewise")
+    made = FUNCTIONS[original](_core.asarray(_asarray(x)), condlist, funclist, *args, **kw)
+    return made if any_active(made) else plain(made)
 
 
 @lifts("numpy.apply_along_axis", always=True)

@@ -6,6 +6,7 @@ import runpy
 import types
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import cotan as ct
@@ -155,3 +156,18 @@ def test_tables_of_functions(tmp_path):
         assert slope == pytest.approx((names.f(0.5 + 1e-6) - names.f(0.5 - 1e-6)) / 2e-6)
         assert before == names.FUNCTIONS
     assert ct.prepare(names.f, 0.5)(0.25) == pytest.approx(ct.gradient(names.f, 0.25))
+
+
+def test_pieces_of_constants_by_functions_of_what_is_traced():
+    places = np.linspace(0.1, 3, 7)
+
+    def f(p):
+        pieces = np.piecewise(places, [places <= p], [lambda x, k: p * (x / p) ** k, p], 1.5)
+        counts = np.piecewise(np.arange(5), [np.arange(5) < 2], [lambda n: n * 2, 7])
+        assert type(counts) is np.ndarray
+        assert counts.dtype.kind == "i"
+        return np.sum(pieces) * counts[-1]
+
+    value, (slope,) = ct.value_and_gradient(f, 1.3)
+    np.testing.assert_allclose(value, f(1.3))
+    np.testing.assert_allclose(slope, (f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6, rtol=1e-7)
