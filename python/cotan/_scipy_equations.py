@@ -9,7 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan import _decompositions as dec
 from cotan._lifted import lifts
-from cotan._numpy_core import plain, refuse
+from cotan._numpy_core import is_followed, plain
 from cotan._scipy_linalg import matrix, scipy_linalg
 
 
@@ -72,11 +72,30 @@ def _are(name: str, a: Any, b: Any, q: Any, r: Any, gain: Any, solve: Any) -> An
     return x
 
 
+def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
+    """Give `a` and `q` of the equation without `e` and `s` that has the same solution."""
+    given = {"a": a, "b": b, "q": q, "r": r, "e": e, "s": s}
+    given = {name: matrix(name, x, True, False) for name, x in given.items() if x is not None}
+    given = dict(zip(given, dec.common(*given.values()), strict=True))
+    a, b, q, r, e, s = map(given.get, ("a", "b", "q", "r", "e", "s"))
+    if e is not None:
+        # What stands on both sides of the solution is divided out.
+        e = dec.adjoint(e)
+        a = dec.adjoint(dec.solve(e, dec.adjoint(a)))
+        q = dec.solve(e, dec.adjoint(dec.solve(e, q)))
+        s = None if s is None else dec.solve(e, s)
+    # A product of states and controls is part of a square, whose weight may be 0 without it.
+    if s is not None and (is_followed(s) or np.any(_known(s))):
+        shift = dec.solve(r, dec.adjoint(s))
+        a, q = a - b @ shift, q - s @ shift
+    return a, q
+
+
 @lifts("scipy.linalg.solve_continuous_are")
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
                          balanced: bool = True) -> Any:  # fmt: skip
     if e is not None or s is not None:
-        raise refuse("scipy.linalg.solve_continuous_are with e= or s=")
+        a, q = _without(a, b, q, r, e, s)
 
     def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
         return dec.solve(r, dec.adjoint(b) @ x)
@@ -89,7 +108,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
                        balanced: bool = True) -> Any:  # fmt: skip
     if e is not None or s is not None:
-        raise refuse("scipy.linalg.solve_discrete_are with e= or s=")
+        a, q = _without(a, b, q, r, e, s)
 
     def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
         xb = x @ b

@@ -105,3 +105,17 @@ def _asks(name: str) -> None:
 _asks("bandwidth")
 _asks("issymmetric")
 _asks("ishermitian")
+
+
+@lifts("scipy.linalg.matrix_balance")
+def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
+                   separate: Any = False, overwrite_a: Any = False) -> Any:  # fmt: skip
+    """Scale and permute by what SciPy says, which is constant where it does not jump."""
+    del overwrite_a
+    a = host_asarray(A)
+    original = found("scipy.linalg.matrix_balance")
+    _, transform = original(plain(a), permute, scale, False)
+    _, (scaling, order) = original(plain(a), permute, scale, True)
+    # Powers of 2, so that this is exact.
+    balanced = a[np.ix_(order, order)] / scaling[:, None] * scaling
+    return balanced, ((scaling, order) if separate else transform)

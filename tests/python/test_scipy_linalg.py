@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg as sla
+from scipy_cases import check
 from test_linalg import check_gradient, close, ct_value, definite, hermitian, random, weigh
 
 import cotan as ct
@@ -343,3 +344,38 @@ def test_ill_conditioned_matrices_are_warned_of():
     for solve in (lambda a: sla.inv(a), lambda a: sla.solve(a, np.ones(2))):
         assert tried(1.0, solve) == 3.0
         assert ct.value_and_gradient(lambda x, solve=solve: tried(x, solve), 1.0) == (3.0, (3.0,))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("name", ["solve_continuous_are", "solve_discrete_are"])
+def test_riccati_equations_in_general(name, dtype):
+    a, e = (random(3, 3, seed=s).astype(dtype) for s in (1, 2))
+    b, s = (random(3, 2, seed=s).astype(dtype) for s in (3, 4))
+    if dtype == np.complex128:
+        a, s = a + 0.3j * e, s - 0.2j * b
+    q, r = definite(random(3, 3, seed=5)), definite(random(2, 2, seed=6))
+    e = e + 3 * np.eye(3)
+
+    def f(a, b, q, r, e, s):
+        q, r = ((x + x.conj().T) / 2 for x in (q, r))
+        return getattr(sla, name)(a, b, q, r, e, 0.1 * s)
+
+    check(f, a, b, q, r, e, s, value_rtol=1e-7, rtol=1e-4, atol=1e-5)
+    without = getattr(sla, name)(a, b, q, r, np.eye(3), 0 * s)
+    found = ct.pullback(lambda a: getattr(sla, name)(a, b, q, r, np.eye(3), 0 * s), a)[0]
+    close(found, without)
+
+
+def test_balanced_matrices():
+    a = np.array(
+        [[1.0, 0.0, 0.0, 0.0], [300.0, 2.0, 0.01, 0.0], [5.0, 4e3, 3.0, 0.0], [1, 2, 3, 4]]
+    )
+    order = sla.matrix_balance(a, separate=True)[1][1]
+    assert not np.array_equal(order, np.arange(4))
+    # What is 0 stays so: it says what is permuted.
+    factors = random(4, 4) + 2
+    check(lambda x: sla.matrix_balance(a * x), factors, rtol=1e-4)
+    check(lambda x: sla.matrix_balance(a * x, permute=False, separate=True)[0], factors)
+    # Of Hermitian ones.
+    close(ct.pullback(lambda a: sla.matrix_balance(a)[0], a + 1j * a.T)[0],
+          sla.matrix_balance(a + 1j * a.T)[0])  # fmt: skip
