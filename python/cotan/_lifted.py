@@ -44,6 +44,7 @@ PROVIDERS = {
     "cmath": ["cotan._lift_math"],
     "builtins": ["cotan._lift_numbers"],
     "statistics": ["cotan._lift_statistics"],
+    "hashlib": ["cotan._lift_hashes"],
     "numpy.polynomial": ["cotan._lift_polynomial"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
