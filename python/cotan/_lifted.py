@@ -51,6 +51,7 @@ PROVIDERS = {
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
     "scipy.interpolate": [
         *("cotan._scipy_interpolate", "cotan._scipy_splines", "cotan._scipy_surfaces"),
+        "cotan._scipy_rbf",
     ],
     "scipy.linalg": [
         *("cotan._scipy_linalg", "cotan._scipy_bands", "cotan._scipy_decompositions"),

@@ -474,6 +474,6 @@ refuses("use interp1d, CubicSpline or make_interp_spline",
         f"{_HERE}.sproot")  # fmt: skip
 refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
         f"{_HERE}.LinearNDInterpolator", f"{_HERE}.NearestNDInterpolator",
-        f"{_HERE}.CloughTocher2DInterpolator", f"{_HERE}.RBFInterpolator",
+        f"{_HERE}.CloughTocher2DInterpolator",
         f"{_HERE}.SmoothBivariateSpline", f"{_HERE}.LSQBivariateSpline",
         f"{_HERE}.bisplrep")  # fmt: skip

@@ -1,0 +1,41 @@
+"""Interpolation between scattered places."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import RBFInterpolator
+from scipy_cases import check
+
+import cotan as ct
+from cotan._scipy_rbf import _KERNELS
+
+RNG = np.random.default_rng(0)
+Y, D, X = RNG.random((7, 2)), RNG.normal(size=(7, 3)), RNG.random((4, 2))
+
+
+@pytest.mark.parametrize("kernel", _KERNELS)
+def test_kernels(kernel):
+    def f(y, d, x, epsilon):
+        import scipy.interpolate as si
+
+        made = si.RBFInterpolator(y, d, kernel=kernel, epsilon=epsilon, smoothing=0.1 * epsilon)
+        # One of the places, too.
+        return made(np.concatenate([x, y[:1]]))
+
+    check(f, Y, D, X, np.array(0.8), rtol=1e-4, value_rtol=1e-7)
+
+
+def test_shapes_and_degrees():
+    import scipy.interpolate as si
+
+    check(lambda d: si.RBFInterpolator(Y, d, degree=-1, kernel="gaussian", epsilon=2)(X), D[:, 0])
+    check(lambda d: si.RBFInterpolator(Y, d, degree=2)(X), D[:, 0] + 1j * D[:, 1], value_rtol=1e-7)
+    check(lambda s: si.RBFInterpolator(Y, D, smoothing=s, kernel="linear")(X), D[:, 0] ** 2)
+    # One that is constant, at points that move.
+    for made in (RBFInterpolator(Y, D), RBFInterpolator(Y, D[:, 0] + 1j * D[:, 1])):
+        check(lambda x, made=made: made(x), X, second=True)
+    near = RBFInterpolator(Y, D, neighbors=5)
+    assert ct.gradient(lambda t: t * np.sum(near(X)), 2.0)[0] == np.sum(near(X))
+    with pytest.raises(TypeError, match="neighbors"):
+        ct.gradient(lambda x: np.sum(near(x)), X)
+    with pytest.raises(ValueError, match=r"\(any number, 2\)"):
+        ct.gradient(lambda x: np.sum(RBFInterpolator(Y, D)(x[0])), X)
