@@ -25,7 +25,7 @@ from cotan._own import found, refuses
 _HERE = "scipy.optimize"
 
 
-def _more(args: Any) -> tuple[Any, ...]:
+def more_of(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -53,11 +53,11 @@ def _is_constraint(value: Any) -> bool:
 
 
 def _with(function: Any, args: Any) -> Callable[[Any], Any]:
-    more = _more(args)
+    more = more_of(args)
     return lambda x: function(x, *more)
 
 
-def _slope(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Give the gradient of a real function of a vector."""
 
     def gradient(x: Any) -> Any:
@@ -74,7 +74,7 @@ def _slope(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _scalar(name: str, function: Any, args: Any, root: Any, watch: Watched) -> Any:
-    more = _more(args)
+    more = more_of(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
     y = solution(f"{_HERE}.{name}", equation, np.array([float(root)]))[0]
     watch.leave(y, more)
@@ -86,7 +86,7 @@ def _bracketed(name: str) -> None:
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function = Watched(f)
         result = found(f"{_HERE}.{name}")(
-            function, plain(a), plain(b), plain_items(_more(args)), *map(plain, rest),
+            function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
         if not function.seen and not any_active(args):
@@ -113,7 +113,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
     function = Watched(func)
     start = plain(x0)
     result = found(f"{_HERE}.newton")(
-        function, start, watched(fprime), plain_items(_more(args)), *map(watched, rest),
+        function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
         **_watched_all(options),
     )  # fmt: skip
     if not function.seen and not any_active(args):
@@ -132,7 +132,10 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
     function = Watched(f)
     result = found(f"{_HERE}.root_scalar")(
-        function, plain_items(_more(args)), *map(plain_items, rest), **_watched_all(options)
+        function,
+        plain_items(more_of(args)),
+        *map(plain_items, rest),
+        **_watched_all(options),
     )
     if function.seen or any_active(args):
         # A function may give its derivatives, too.
@@ -145,7 +148,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function = Watched(func)
     x = found(f"{_HERE}.fixed_point")(
-        function, plain_items(x0), plain_items(_more(args)), *rest, **plain_of(options)
+        function, plain_items(x0), plain_items(more_of(args)), *rest, **plain_of(options)
     )
     if not function.seen and not any_active(args):
         return x
@@ -153,11 +156,11 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 
     def equation(v: Any) -> Any:
         v = _core.reshape(v, shape)
-        return (v - stacked(func(v, *_more(args)))).reshape(-1)
+        return (v - stacked(func(v, *more_of(args)))).reshape(-1)
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
     y = _core.reshape(flat, shape)
-    function.leave(y, _more(args))
+    function.leave(y, more_of(args))
     return y
 
 
@@ -170,7 +173,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Watched(fun)
     result = found(f"{_HERE}.root")(
-        function, plain_items(x0), plain_items(_more(args)), method, watched(jac), *rest,
+        function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
         **_watched_all(options),
     )  # fmt: skip
     if function.seen or any_active(args):
@@ -181,7 +184,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
 
 def _root(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
     y = solution(f"{_HERE}.{name}", _with(fun, args), x)
-    watch.leave(y, _more(args))
+    watch.leave(y, more_of(args))
     return y
 
 
@@ -190,7 +193,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Watched(func)
     result = found(f"{_HERE}.fsolve")(
-        function, plain_items(x0), plain_items(_more(args)), watched(fprime), full_output, *rest,
+        function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
     if not function.seen and not any_active(args):
@@ -208,7 +211,7 @@ def _minimum(name: str, function: Callable[[Any], Any], x: Any, free: Any = None
     """Give where the gradient is zero; variables that are not free stay at their bounds."""
     x = np.asarray(x, np.float64)
     if free is None or np.all(free):
-        return solution(f"{_HERE}.{name}", _slope(name, function), x)
+        return solution(f"{_HERE}.{name}", slope_of(name, function), x)
     index = np.flatnonzero(free)
 
     def put(v: Any) -> Any:
@@ -216,7 +219,7 @@ def _minimum(name: str, function: Callable[[Any], Any], x: Any, free: Any = None
 
     if index.size == 0:
         return _core.asarray(x)
-    slope = _slope(name, function)
+    slope = slope_of(name, function)
     return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
 
 
@@ -241,7 +244,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     function, slope = Watched(fun), watched(jac)
     others = _watched_items(constraints)
     result = found(f"{_HERE}.minimize")(
-        function, plain_items(x0), plain_items(_more(args)), method, slope, watched(hess),
+        function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
         watched(hessp), bounds, others, tol, callback, options,
     )  # fmt: skip
     inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
@@ -280,7 +283,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     _expect_constant("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
-    function, more = Watched(func), _more(args)
+    function, more = Watched(func), more_of(args)
     inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
               watched(f_ieqcons)]  # fmt: skip
     result = found(f"{_HERE}.fmin_slsqp")(
@@ -301,7 +304,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
 def fmin_l_bfgs_b(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
                   bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
     _expect_constant("fmin_l_bfgs_b", bounds)
-    function, more = Watched(func), _more(args)
+    function, more = Watched(func), more_of(args)
     result = found(f"{_HERE}.fmin_l_bfgs_b")(
         function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
         plain_items(bounds), *rest, **options,
@@ -325,11 +328,11 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Watched(fun)
     result = found(f"{_HERE}.minimize_scalar")(
-        function, plain_items(bracket), plain_items(bounds), plain_items(_more(args)), *rest,
+        function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
     if function.seen or any_active(args):
-        more = _more(args)
+        more = more_of(args)
         x = np.array([float(result.x)])
         # The search ends a little before the bound.
         tolerance = 1e-4 * (plain_items(bounds)[1] - plain_items(bounds)[0]) if bounds else 0
@@ -356,13 +359,13 @@ def _fmin(name: str) -> None:
         more = given.get("args", ())
         rest = _watched_all({k: v for k, v in given.items() if k != "args"})
         result = found(f"{_HERE}.{name}")(
-            function, plain_items(x0), args=plain_items(_more(more)), **rest
+            function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
         if not function.seen and not any_active(more):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         y = _minimum(name, _with(f, more), x)
-        function.leave(y, _more(more))
+        function.leave(y, more_of(more))
         return (y, *report) if report else y
 
 
@@ -377,7 +380,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     function = Watched(fun)
     result = found(f"{_HERE}.least_squares")(
         function, plain_items(x0), watched(jac), plain_items(bounds), *rest,
-        args=plain_items(_more(args)), kwargs=plain_of(kwargs), **_watched_all(options),
+        args=plain_items(more_of(args)), kwargs=plain_of(kwargs), **_watched_all(options),
     )  # fmt: skip
     if not function.seen and not any_active((args, bounds, list(kwargs.values()))):
         return result
@@ -386,7 +389,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
                         "derivative rule in cotan; use minimize")  # fmt: skip
 
     def residuals(x: Any) -> Any:
-        return stacked(fun(x, *_more(args), **kwargs)).reshape(-1)
+        return stacked(fun(x, *more_of(args), **kwargs)).reshape(-1)
 
     def cost(x: Any) -> Any:
         return 0.5 * _core.sum(_core.square(residuals(x)))
@@ -402,7 +405,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = Watched(func)
     result = found(f"{_HERE}.leastsq")(
-        function, plain_items(x0), plain_items(_more(args)), watched(Dfun), full_output,
+        function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
     if not function.seen and not any_active(args):
@@ -410,7 +413,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
     call = _with(func, args)
     cost = lambda x: 0.5 * _core.sum(_core.square(stacked(call(x)).reshape(-1)))  # noqa: E731
     x = _minimum("leastsq", cost, result[0])
-    function.leave(x, _more(args))
+    function.leave(x, more_of(args))
     return (x, *result[1:])
 
 
