@@ -57,6 +57,9 @@ _COMPILED = (
 )
 
 
+_FIELDS = "which hold no traced values, keep one array for each field, in a dict, say"
+
+
 def hint() -> str:
     """Say, for an error, why the running code does not see a traced value, if that can be told."""
     if not _core.is_lifting():
@@ -85,11 +88,15 @@ def hint() -> str:
                     f"; if {drawn} is a method of a generator that was made before: make that in "
                     "the function, or write loc + scale * rng.standard_normal(size) and the like"
                 )
-            if frame.f_code.co_code[frame.f_lasti] == dis.opmap["STORE_SUBSCR"]:
+            writes = frame.f_code.co_code[frame.f_lasti]
+            if writes == dis.opmap["STORE_SUBSCR"]:
                 return (
                     "; what it is stored in is a plain ndarray: make that by np.array(c) or "
-                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like"
+                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like; if it "
+                    f"has fields, {_FIELDS}"
                 )
+            if writes == dis.opmap["STORE_ATTR"]:
+                return f"; if it is a record array that it is stored in, {_FIELDS}"
             return ""
         frame = frame.f_back
     return ""

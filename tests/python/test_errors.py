@@ -571,3 +571,24 @@ def test_an_element_that_is_no_number_is_named_with_its_dtype():
     for f in (lambda x: x * objects, lambda x: objects * x, lambda x: np.multiply(x, objects)):
         with pytest.raises(TypeError, match="dtype object.*'str'.*astype"):
             gradient(f, np.ones(2))
+
+
+def test_arrays_with_fields_are_named():
+    def field(x):
+        table = np.zeros(3, dtype=[("x", "f8"), ("y", "f8")])
+        table["x"] = x
+        return table["x"].sum()
+
+    def row(x):
+        table = np.zeros(3, dtype=[("x", "f8"), ("y", "f8")])
+        table[0] = (x, 2.0)
+        return table["x"].sum()
+
+    def record(x):
+        table = np.recarray((3,), dtype=[("x", "f8"), ("y", "f8")])
+        table.x = x
+        return table.x.sum()
+
+    for f in (field, row, record):
+        with pytest.raises(TypeError, match="one array for each field"):
+            ct.gradient(f, 1.0)
