@@ -165,8 +165,10 @@ def astype(
     return _core.cast(self, target)
 
 
-def conjugate(self: Any) -> Any:
+def conjugate(self: Any, out: Any = None) -> Any:
     """Give the complex conjugate."""
+    if out is not None:
+        return np.conjugate(self, out)
     return _core.apply("conj", self) if self.dtype.kind == "c" else self
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._frames import calls_itself
-from cotan._numpy_core import is_array
+from cotan._numpy_core import FUNCTIONS, is_array
 from cotan._numpy_own import asarray
 
 
@@ -29,9 +29,18 @@ def _by_function(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs) if type(self) is np.ndarray else NotImplemented
+        if type(self) is not np.ndarray:
+            return NotImplemented
+        # NumPy's own function asks the first argument only, and would call the method again.
+        return FUNCTIONS[function](self, *args, **kwargs)
 
     return method
+
+
+def _choose(self: Any, *choices: Any, **kwargs: Any) -> Any:
+    if type(self) is not np.ndarray:
+        return NotImplemented
+    return np.choose(self, choices[0] if len(choices) == 1 else choices, **kwargs)
 
 
 def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
@@ -72,7 +81,8 @@ def _holds(items: Any) -> bool:
 
 _core.add_method(vars(np.ndarray)["dot"], _dot, "arrays")
 _core.add_method(vars(np.ndarray)["compress"], _compress, "arrays")
-for _name in ("choose", "cumprod", "cumsum", "repeat", "round", "searchsorted", "take", "trace"):
+_core.add_method(vars(np.ndarray)["choose"], _choose, "arrays")
+for _name in ("cumprod", "cumsum", "repeat", "round", "searchsorted", "take", "trace"):
     _core.add_method(vars(np.ndarray)[_name], _by_function(_name), "arrays")
 _core.add_method(vars(np.ndarray)["copy"], _copy, "always")
 for _name in ("reduce", "accumulate", "reduceat", "outer"):

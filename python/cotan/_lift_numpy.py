@@ -11,7 +11,7 @@ import numpy as np
 from cotan import _core
 from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import FUNCTIONS, any_active, plain
+from cotan._numpy_core import FUNCTIONS, any_active, is_array, plain
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asarray as _asarray
 from cotan._own import SUBSTITUTES, adopts, bound, found
@@ -57,7 +57,14 @@ for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint"):
     _of_polynomials(_name)
 
 
-@lifts("numpy.asarray", "numpy.asanyarray", "numpy.asarray_chkfinite")
+@lifts("numpy.asarray_chkfinite")
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    x = _asarray(a, dtype, order)
+    np.asarray_chkfinite(plain(x))
+    return x
+
+
+@lifts("numpy.asarray", "numpy.asanyarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)
     return _asarray(a, dtype, order, **options)
@@ -110,7 +117,9 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
         start, stop = 0, start
     start, step = 0 if start is None else start, 1 if step is None else step
     count = len(np.arange(plain(start), plain(stop), plain(step)))
-    result = start + step * _core.array(np.arange(count))
+    given_as: tuple[Any, ...] = start, stop, step
+    floats = any(is_array(a) and a.dtype.kind in "fc" for a in given_as)
+    result = start + step * _core.array(np.arange(count, dtype=float if floats else None))
     return result if dtype is None else result.astype(dtype)
 
 

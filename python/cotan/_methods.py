@@ -13,7 +13,7 @@ from cotan._numpy_own import Flat
 
 # Methods whose NumPy function takes the array first and then the same arguments.
 _FUNCTIONS = (
-    "all", "any", "argpartition", "argsort", "choose", "cumprod", "diagonal", "nonzero", "ptp",
+    "all", "any", "argpartition", "argsort", "cumprod", "diagonal", "nonzero", "ptp",
     "put", "repeat", "round", "searchsorted", "std", "take", "trace", "var",
 )  # fmt: skip
 
@@ -82,6 +82,12 @@ def _memory(name: str) -> Callable[..., Any]:
     method.__name__ = name
     method.__doc__ = f"Do what `ndarray.{name}` does, for an array that no gradient follows."
     return method
+
+
+def choose(self: Any, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Give elements of several arrays, which are one argument or several."""
+    given = choices[0] if len(choices) == 1 else choices
+    return FUNCTIONS[np.choose](self, given, out, mode)
 
 
 def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -272,7 +278,8 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _refuse(name, instead))
     for name in ("tobytes", "tofile"):
         setattr(cls, name, _memory(name))
-    for method in (clip, compress, fill, partition, resize, setflags, sort, to_device, view):
+    own = choose, clip, compress, fill, partition, resize, setflags, sort, to_device, view
+    for method in own:
         setattr(cls, method.__name__, method)
     for name, (get, doc) in _PROPERTIES.items():
         setattr(cls, name, property(get, doc=doc))

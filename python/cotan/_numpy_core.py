@@ -57,7 +57,7 @@ def plain(x: Any) -> Any:
     """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):
         value = _core.value(x)
-        return value if x._rank == "array" else value[()]
+        return value if x._rank == "array" else value.item() if x._rank == "number" else value[()]
     expect_unmasked(x)
     if isinstance(x, (list, tuple)) and any(
         is_array(item) or type(item) in (list, tuple) for item in x
@@ -125,14 +125,14 @@ def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
     return x, normalize_axis_index(operator.index(axis), x.ndim)
 
 
-def written(name: str, out: Any, result: Any) -> Any:
+def written(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """Write a result into `out` when it was given; of the same shape, and a dtype that holds it."""
     if out is None or out is np._NoValue:
         return result
     value = _core.asarray(result)
     if out.shape != value.shape:
         raise ValueError(f"{name}: out= has shape {out.shape}, the result has {value.shape}")
-    check_cast(name, value.dtype, out.dtype)
+    check_cast(name, value.dtype, out.dtype, casting)
     return assigned(name, out, value)
 
 

@@ -47,6 +47,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = index % n
     elif mode == "clip" and n:
         index = np.clip(index, 0, n - 1)
+    elif mode not in {"raise", "wrap", "clip"}:
+        raise ValueError(f"take: mode must be one of 'raise', 'wrap' or 'clip', not {mode!r}")
     taken = x[(slice(None),) * at + (index.astype(np.intp),)]
     # A single index gives a view; what is taken is a copy.
     return written("take", out, kept(taken))
@@ -321,6 +323,8 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
     if not _writable("putmask", a, values):
         np.putmask(a, plain(mask), plain(values))
         return
+    if np.size(mask) != a.size:
+        raise ValueError("putmask: mask and data must be the same size")
     if np.size(values) == 1 and np.shape(mask) == a.shape:
         a[host_asarray(mask).astype(bool)] = host_asarray(values).reshape(())
         return
@@ -375,7 +379,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
         result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
     if out is not None and np.broadcast_shapes(result.shape, out.shape) == out.shape:
         result = _core.broadcast_to(result, out.shape)
-    return written("clip", out, result)
+    return written("clip", out, result, kwargs.get("casting", "same_kind"))
 
 
 def _bound(x: Any, bound: Any, side: int) -> Any:

@@ -114,7 +114,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if _core.is_traced(a):
         return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, keepdims)
-    return np.count_nonzero(plain(a), axis=axis, keepdims=keepdims)
+    return np.count_nonzero(plain(a), axis=plain(axis), keepdims=plain(keepdims))
 
 
 def _arg(name: str) -> Callable[..., Any]:
@@ -336,17 +336,30 @@ def _sortable(a: Any, axis: Any) -> tuple[Any, int]:
     return flat_if_none(a, axis)
 
 
+def _expect_kind(kind: Any, stable: Any) -> None:
+    """Refuse what NumPy refuses as a way to sort; ours is stable in any case."""
+    if kind is not None or stable is not None:
+        np.sort(np.empty(0), kind=kind, stable=stable)
+
+
+def _expect_selection(kind: Any) -> None:
+    if kind not in {None, "introselect"}:
+        np.partition(np.empty(1), 0, kind=kind)
+
+
 @implements(np.argsort)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
             stable: Any = None) -> Any:  # fmt: skip
-    del kind, order, stable
+    del order
+    _expect_kind(kind, stable)
     return _core.argsort(*flat_if_none(a, axis))
 
 
 @implements(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
          stable: Any = None) -> Any:  # fmt: skip
-    del kind, order, stable
+    del order
+    _expect_kind(kind, stable)
     x, at = _sortable(a, axis)
     perm = [i for i in range(x.ndim) if i != at] + [at]
     moved = _core.transpose(x, perm)
@@ -364,7 +377,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
 
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    del kind, order
+    del order
+    _expect_selection(kind)
     x, at = _sortable(a, axis)
     _checked("partition", kth, x, at)
     return sort(x, at)
@@ -372,7 +386,8 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = N
 
 @implements(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    del kind, order
+    del order
+    _expect_selection(kind)
     x, at = flat_if_none(a, axis)
     _checked("argpartition", kth, x, at)
     return argsort(x, at)

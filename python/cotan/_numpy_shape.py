@@ -148,6 +148,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = plain(shape)
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     x = host_asarray(array)
+    if any(n < 0 for n in shape):
+        raise ValueError("all elements of broadcast shape must be non-negative")
     if is_array(x):
         return x._broadcast(shape)
     # Texts and objects among the arguments are no arrays of ours.

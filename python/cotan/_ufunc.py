@@ -157,9 +157,14 @@ def _along_axes(
         pairs = zip(arrays, axes, strict=False)
         arrays = [np.moveaxis(x, a, range(-len(a), 0)) for x, a in pairs]  # type: ignore[type-var]
     result = computed(ufunc, compute, arrays, loop(ufunc, inputs, dtype, signature, casting))
-    if len(axes) > ufunc.nin and axes[-1]:
-        result = np.moveaxis(result, range(-len(axes[-1]), 0), axes[-1])
-    return np.expand_dims(result, axes[0]) if keepdims else result
+    if keepdims:
+        # Where nothing says otherwise, the axis that stays is where `axis=` says, or the last.
+        result = np.expand_dims(result, -1)
+        axes = [*axes, (-1 if axis is None else axis,)][: ufunc.nin + 1]
+    if len(axes) > ufunc.nin and axes[ufunc.nin]:
+        target = axes[ufunc.nin]
+        result = np.moveaxis(result, range(-len(target), 0), target)
+    return result
 
 
 def _into(

@@ -200,9 +200,12 @@ def reduceat(
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
     starts = np.asarray(plain(indices))
+    starts = starts if starts.size else starts.astype(np.intp)
     for start in starts:
         if not 0 <= start < n:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    if not starts.size:
+        return np.zeros((*x.shape[:at], 0, *x.shape[at + 1 :]), target)
     ends = np.maximum([*starts[1:], n], starts + 1)
     if ufunc.__name__ == "add" and target != np.bool_:
         # One gather of all parts, one sum by part.

@@ -90,9 +90,31 @@ def loop(
     elif dtype is not None:
         wanted = dtype if isinstance(dtype, type(np.dtype)) else np.dtype(dtype)
         options["signature"] = (None,) * ufunc.nin + (wanted,) * ufunc.nout
-    dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), casting=casting, **options)
+    # NumPy's own answer for a Python number under a strict rule may be a crash of the interpreter.
+    strict = casting in {"no", "equiv"} and any(isinstance(kind, type) for kind in given)
+    rule = "unsafe" if strict else casting
+    dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), casting=rule, **options)
+    if strict:
+        _expect_castable(ufunc, given, dtypes, casting)
     _expect_supported(ufunc, dtypes)
     return tuple(dtypes)
+
+
+def _expect_castable(ufunc: Any, given: Sequence[Any], dtypes: Sequence[Any], casting: Any) -> None:
+    for i, (kind, dtype) in enumerate(zip(given, dtypes, strict=False)):
+        if isinstance(kind, type):
+            # A Python number has a dtype for "equiv" only, by which it would stand alone.
+            own = np.dtype(kind)
+            if own != dtype if casting == "equiv" else not np.can_cast(own, dtype, "same_kind"):
+                raise TypeError(
+                    f"{ufunc.__name__}: cannot cast Python {kind.__name__} to {dtype} "
+                    f"under the casting rule {casting!r}"
+                )
+        elif not np.can_cast(kind, dtype, casting):
+            raise TypeError(
+                f"{ufunc.__name__}: cannot cast input {i} from {kind} to {dtype} "
+                f"under the casting rule {casting!r}"
+            )
 
 
 def _expect_supported(ufunc: Any, dtypes: Sequence[Any]) -> None:

@@ -3,12 +3,13 @@
 
 use cotan::prim::{Class, Prim};
 use cotan::{Array, ops};
-use numpy::PyUntypedArray;
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyString};
+use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
+use crate::convert::{Borrow, dtype_of, from_ndarray, original};
 use crate::error::OrRaise;
 use crate::exit;
 use crate::scalar::{Operand, elementwise};
@@ -62,7 +63,13 @@ pub fn binary(
         };
         return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
     }
-    let Some(y) = Operand::of(other)? else {
+    let operand = Operand::of(other);
+    if !matches!(operand, Ok(Some(_)))
+        && let Some(out) = unequal(slf, other, prim)?
+    {
+        return Ok(out);
+    }
+    let Some(y) = operand? else {
         // A text would otherwise try to repeat itself, or to be concatenated.
         if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
             Operand::expect(prim.name(), other)?;
@@ -73,6 +80,56 @@ pub fn binary(
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
     let (array, rank) = elementwise(py, prim, operands, true)?;
     Ok(wrap(py, array, rank)?.unbind())
+}
+
+/// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`
+/// where it is another operator, or something else.
+fn unequal(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    prim: Prim,
+) -> PyResult<Option<Py<PyAny>>> {
+    let py = slf.py();
+    let method = if prim == ops::EQ {
+        intern!(py, "__eq__")
+    } else if prim == ops::NE {
+        intern!(py, "__ne__")
+    } else {
+        return Ok(None);
+    };
+    let text = other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>();
+    // Texts, times and records, of which NumPy has no loop that compares them with numbers.
+    let strange = match other.getattr_opt(intern!(py, "dtype"))? {
+        Some(dtype) => match dtype.cast::<PyArrayDescr>() {
+            Ok(dtype) => b"SUMmV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
+            Err(_) => false,
+        },
+        None => false,
+    };
+    let array = slf.get().rank() == Rank::Array;
+    if !strange && !array {
+        return Ok(text.then(|| py.NotImplemented()));
+    }
+    let plain = || -> PyResult<bool> {
+        let kind = other.get_type();
+        let eq = intern!(py, "__eq__");
+        Ok(!kind.hasattr(intern!(py, "__array_ufunc__"))?
+            && kind.getattr(eq)?.is(&py.get_type::<PyAny>().getattr(eq)?))
+    };
+    if !strange && !text && !other.is_none() && !plain()? {
+        return Ok(None);
+    }
+    // Whatever the values are, so zeros will do, and nothing has to be computed.
+    let shape = PyTuple::new(py, slf.get().read()?.shape())?;
+    let zeros = original(py, "numpy", "zeros")?.call1((shape,))?;
+    let out = zeros.call_method1(method, (other,))?;
+    if !out.is_instance_of::<PyUntypedArray>() {
+        return Ok(Some(out.unbind()));
+    }
+    let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
+    Ok(Some(
+        wrap(py, Array::constant(value), Rank::Array)?.unbind(),
+    ))
 }
 
 /// What an operator gives for an object that is no operand of ours. One that knows ufuncs is asked as a

@@ -1,0 +1,186 @@
+"""Ways to call NumPy that its own tests know: other spellings, strict rules, wrong arguments."""
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+X = np.array([0.5, -1.5, 2.0])
+
+
+def recorded(f, *args):
+    """Give what f gives of arguments that a gradient follows."""
+    out = []
+
+    def g(*leaves):
+        out.append(f(*leaves))
+        return 0.0 * np.sum(leaves[0])
+
+    ct.gradient(g, *args)
+    return out[0]
+
+
+def expect_same(f, *args):
+    """Hold a call against plain NumPy: value, dtype, and the kind of exception."""
+    try:
+        expected = f(*args)
+    except (TypeError, ValueError, IndexError) as error:
+        with pytest.raises(type(error).__mro__[-3]):
+            recorded(f, *args)
+        return
+    mine = recorded(f, *args)
+    value = np.asarray(ct.dropgrad(mine) if isinstance(mine, ct.Array) else mine)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    assert value.dtype == np.asarray(expected).dtype
+    assert isinstance(mine, np.ndarray) == isinstance(expected, np.ndarray)
+
+
+# --------------------------------------------------------------------------------------------------
+# Strict casting
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe"])
+@pytest.mark.parametrize("number", [1, 1.0, 1j, True, np.float32(1)])
+@pytest.mark.parametrize("a", [X, X.astype("f4"), 3.0])
+def test_python_numbers_under_strict_rules(a, number, casting):
+    # NumPy's own way to find the loop crashes on some of these.
+    expect_same(lambda x: np.add(x, number, casting=casting), a)
+    expect_same(lambda x: np.multiply(x, number, dtype="f4", casting=casting), a)
+
+
+def test_clip_into_another_dtype():
+    out = ct.array(np.zeros(3, np.int64))
+    assert np.clip(ct.array(X), 0, 1.7, out=out, casting="unsafe") is out
+    np.testing.assert_array_equal(np.asarray(out), [0, 0, 1])
+    with pytest.raises(TypeError, match="cannot cast"):
+        np.clip(ct.array(X), 0, 1.7, out=out)
+
+
+# --------------------------------------------------------------------------------------------------
+# Comparisons with what is no number
+
+
+@pytest.mark.parametrize("other", [None, "scott", b"x", ..., int, np.str_("a"), np.array(["a"])])
+@pytest.mark.parametrize("a", [X, np.array(1.5), 1.5])
+def test_nothing_but_a_number_equals_one(a, other):
+    expect_same(lambda x: x == other, a)
+    expect_same(lambda x: x != other, a)
+    if not isinstance(other, np.ndarray):  # arrays of texts ask for memory first
+        expect_same(lambda x: other == x, a)
+
+
+def test_an_option_is_a_text_or_a_number():
+    def smooth(x, width="auto"):
+        scale = 2.0 if width == "auto" else width
+        return x * scale
+
+    assert ct.gradient(smooth, 3.0) == (2.0,)
+    assert ct.gradient(smooth, 3.0, 5.0) == (5.0, 3.0)
+    with pytest.raises(ValueError, match="ambiguous"):
+        ct.gradient(lambda x: 0.0 if x == "auto" else np.sum(x), X)
+
+
+def test_a_comparison_with_none_computes_nothing():
+    y = np.sin(ct.array(X))
+    assert not (y == None).any()  # noqa: E711
+    assert not y.is_forced
+
+
+def test_order_is_still_an_error():
+    for other in (None, "scott"):
+        with pytest.raises(TypeError):
+            ct.array(X) < other  # noqa: B015
+
+
+# --------------------------------------------------------------------------------------------------
+# Methods of tables, with indices that are computed
+
+
+TABLE = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: TABLE.take(np.argsort(x), axis=1),
+        lambda x: TABLE.take(np.argsort(x)),
+        lambda x: TABLE.repeat(np.argsort(x), axis=0),
+        lambda x: TABLE[0].searchsorted(x, "right"),
+        lambda x: np.argsort(x).choose(x, 2 * x, 3 * x),
+        lambda x: np.array([2, 0, 1]).choose(x, 2 * x, 3 * x),
+        lambda x: np.array([2, 0, 1]).choose([x, 2 * x, 3 * x], mode="clip"),
+        lambda x: (x > 0).choose(x, 2 * x),
+        lambda x: (x > 0).choose((x, 2 * x), mode="wrap"),
+        lambda x: (x * 1j).conjugate(np.zeros(3, complex)),
+        lambda x: np.quantile(np.arange(5), abs(x[0]), method="inverted_cdf"),
+        lambda x: np.count_nonzero(TABLE, axis=np.argmax(x) - 1),
+    ],
+)
+def test_methods(f):
+    expect_same(f, X)
+
+
+def test_what_choose_takes_has_a_gradient():
+    (g,) = ct.gradient(lambda x: np.sum((x > 0).choose(x, 2 * x)), X)
+    np.testing.assert_array_equal(g, [2.0, 1.0, 2.0])
+
+
+# --------------------------------------------------------------------------------------------------
+# dtypes that numbers among the arguments decide
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: np.arange(n),
+        lambda n: np.arange(0, n),
+        lambda n: np.arange(0, n, dtype=int),
+        lambda n: np.isclose(np.ones(2, "f4"), n / n * 0.9999999999999998, rtol=0, atol=0),
+    ],
+)
+def test_dtypes_of_numbers(f):
+    expect_same(f, 3.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Nothing at all, and axes
+
+
+@pytest.mark.parametrize("where", [[], np.array([], int)])
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply])
+def test_reduceat_nowhere(ufunc, where):
+    expect_same(lambda x: ufunc.reduceat(x, where), X)
+    expect_same(lambda x: ufunc.reduceat(x, where, axis=1), np.ones((2, 0)))
+
+
+@pytest.mark.parametrize("axes", [[0, 0], [0, 2], [1, 0], [0, 2, 0], [0, 0, 1], [(2,), (2,), (1,)]])
+def test_vecdot_keeps_the_axis_where_it_is_asked_for(axes):
+    a, b = np.arange(27.0).reshape(3, 3, 3), np.arange(9.0).reshape(3, 1, 3)
+    expect_same(lambda x, y: np.vecdot(x, y, axes=axes, keepdims=True), a, b)
+
+
+# --------------------------------------------------------------------------------------------------
+# What NumPy refuses
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sort(x, kind="nonsense"),
+        lambda x: np.argsort(x, kind="nonsense"),
+        lambda x: x.sort(kind="nonsense"),
+        lambda x: np.sort(x, kind="stable", stable=True),
+        lambda x: np.partition(x, 1, kind="nonsense"),
+        lambda x: np.argpartition(x, 1, kind="nonsense"),
+        lambda x: np.take(x, 1, mode="nonsense"),
+        lambda x: np.putmask(x, [True], 3.0),
+        lambda x: np.broadcast_to(x, -1),
+        lambda x: np.asarray_chkfinite([x[0], np.inf]),
+        lambda x: np.asarray_chkfinite(x / 0),
+    ],
+)
+def test_refused(f):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"\w"):
+        f(X.copy())
+    with pytest.raises(ValueError, match=r"\w"):
+        recorded(f, X)
