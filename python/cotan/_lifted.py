@@ -94,7 +94,12 @@ def lifts(*names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
     def enter(implementation: _Entry) -> _Entry:
         for name in names:
             module, _, function = name.rpartition(".")
-            LIFTED.setdefault(module, {})[function] = implementation
+            rule = implementation
+            if module.startswith("scipy.") and not always and not isinstance(rule, type):
+                from cotan._lift_constants import of_constants  # noqa: PLC0415 - it needs arrays
+
+                rule = of_constants(name, implementation)
+            LIFTED.setdefault(module, {})[function] = rule
         if always:
             ALWAYS.add(implementation)
         return implementation

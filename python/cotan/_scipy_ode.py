@@ -367,9 +367,12 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
-        log = _log_of(method, Watched(ordered), span, plain(start), more, options)
-        steps = _steps(method, slope, log, span, start)
-        rows = [start if i == 0 else _within(steps, plain(times[i]))(times[i])
-                for i in range(times.shape[0])]  # fmt: skip
+        if plain(times[0]) == plain(times[-1]):  # no time passes
+            rows = [start + slope(times[0], start) * (at - times[0]) for at in times]
+        else:
+            log = _log_of(method, Watched(ordered), span, plain(start), more, options)
+            steps = _steps(method, slope, log, span, start)
+            rows = [start if i == 0 else _within(steps, plain(times[i]))(times[i])
+                    for i in range(times.shape[0])]  # fmt: skip
         y = valued(y, np.stack(rows))
     return (y, info) if full_output else y

@@ -368,10 +368,19 @@ runs("""
     scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
     scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
     scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
-    scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse scipy.signal.lfiltic
+    scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse
     scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
     scipy.signal.sweep_poly
 """)
+
+
+@lifts("scipy.signal.lfiltic")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """Give the state after given outputs, whatever `a[0]` is: SciPy looks whether it is 1."""
+    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if b.ndim == 1 and a.ndim == 1 and a.size and plain(a[0]):
+        b, a = b / a[0], a / a[0]
+    return own_of("scipy.signal.lfiltic")(b, a, y, x)
 
 
 @lifts("scipy.signal.lfilter_zi")
@@ -386,10 +395,10 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     a = a[leading[0] :]
     b, a = b / a[0], a / a[0]
     n = max(len(a), len(b))
-    b, a = (np.concatenate([c, np.zeros(n - len(c))]) for c in (b, a))
-    shift = np.eye(n - 1, k=1)
-    first = np.eye(n - 1)[0]
-    return np.linalg.solve(np.eye(n - 1) + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
+    b, a = (np.concatenate([c, np.zeros(n - len(c), c.dtype)]) for c in (b, a))
+    one = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
+    shift, first = np.eye(n - 1, k=1, dtype=one.dtype), one[0]
+    return np.linalg.solve(one + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
 
 
 @lifts("scipy.signal.medfilt2d")
