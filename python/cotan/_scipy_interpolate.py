@@ -45,7 +45,7 @@ runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
 runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
-runs(f"{_HERE}.interpn {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
+runs(f"{_HERE}.interpn {_HERE}.pade {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
      f"{_HERE}.krogh_interpolate")  # fmt: skip
 
 

@@ -112,5 +112,6 @@ def _write(self: Any, *args: Any, **options: Any) -> Any:
 runs("""
     scipy.stats.boxcox_llf !scipy.stats.expectile !scipy.stats.gzscore scipy.stats.linregress
     !scipy.stats.zmap !scipy.stats.zscore !scipy.stats.wasserstein_distance
-    !scipy.stats.energy_distance
+    !scipy.stats.energy_distance scipy.stats.binned_statistic scipy.stats.binned_statistic_2d
+    scipy.stats.binned_statistic_dd
 """)

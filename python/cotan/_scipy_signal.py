@@ -370,7 +370,8 @@ runs("""
     scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
     scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse
     scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
-    scipy.signal.sweep_poly
+    scipy.signal.sweep_poly scipy.signal.minimum_phase scipy.signal.cspline1d
+    scipy.signal.qspline1d scipy.signal.firls scipy.signal.firwin2 scipy.signal.sos2zpk
 """)
 
 

@@ -125,3 +125,14 @@ def test_the_leading_coefficient_counts_where_it_is_one():
 
     slope = (f(1.0 + 1e-6) - f(1.0 - 1e-6)) / 2e-6
     np.testing.assert_allclose(ct.gradient(f, 1.0)[0], slope, rtol=1e-6)
+
+
+def test_pade_of_a_series():
+    series = np.array([1.0, 1.0, 0.5, 1 / 6, 1 / 24])
+
+    def f(series):
+        p, q = interpolate.pade(series, 2)
+        return p(0.5) / q(0.5)
+
+    slope = [(f(series + e) - f(series - e)) / 2e-6 for e in np.eye(5) * 1e-6]
+    np.testing.assert_allclose(ct.gradient(f, series)[0], slope, rtol=1e-6, atol=1e-8)

@@ -247,3 +247,15 @@ def test_correlations_of_complex_images_of_which_the_second_is_larger():
         wanted = signal.correlate2d(a, b, mode)
         y, _ = ct.pullback(lambda a, mode=mode: signal.correlate2d(a, b, mode), a)
         np.testing.assert_allclose(y, wanted, 1e-12)
+
+
+def test_filters_of_gains_and_splines_of_signals():
+    gains = np.array([1.0, 0.8, 0.3, 0.2])
+    check(lambda g: signal.firls(7, [0, 0.3, 0.5, 1], g), gains)
+    check(lambda g: signal.firwin2(9, [0, 0.3, 0.5, 1], g), gains)
+    taps = np.array([0.1, -0.3, 0.5, 2.0, 0.5, -0.3, 0.1])
+    check(lambda h: signal.minimum_phase(h, "homomorphic"), taps)
+    check(lambda x: signal.cspline1d(x), X)
+    check(lambda x: signal.cspline1d(x, 1.0), X)
+    check(lambda x: signal.qspline1d(x), X)
+    check(lambda sos: signal.sos2zpk(sos)[2], SOS)

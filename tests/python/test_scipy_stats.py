@@ -195,3 +195,18 @@ def test_distributions_give_double_precision():
     for name in ("pmf", "logpmf", "cdf"):
         found = ct.pullback(getattr(stats.poisson, name), one, x + one)[0]
         assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum", "std", "median", "min", "max", np.ptp])
+def test_statistics_of_bins(statistic):
+    where = np.linspace(0.0, 1.0, 12)
+    values = np.random.default_rng(4).normal(size=12)
+
+    def f(v):
+        one = stats.binned_statistic(where, v, statistic, bins=3)[0]
+        two = stats.binned_statistic_2d(where, where**2, v, statistic, bins=[2, 1])[0]
+        more = stats.binned_statistic_dd(where[:, None], v, statistic, bins=2)[0]
+        return np.sum(one * np.arange(3.0)) + np.sum(two) + np.sum(more**2)
+
+    slope = [(f(values + e) - f(values - e)) / 2e-6 for e in np.eye(12) * 1e-6]
+    np.testing.assert_allclose(ct.gradient(f, values)[0], slope, rtol=1e-6, atol=1e-8)
