@@ -694,6 +694,33 @@ def test_endless_recursion_in_f_is_a_recursion_error():
     assert ct.gradient(lambda x: x * x, 3.0) == (6.0,)
 
 
+def test_at_the_end_of_the_stack_there_is_a_value_or_a_recursion_error():
+    run("""
+    def h(x):
+        table = np.outer(x, x).reshape(-1) + np.quantile(x, 0.3)
+        return np.sum(np.linalg.solve(np.eye(3) + table.reshape(3, 3), np.array([x[0], 1.0, 2.0])))
+
+    found = set()
+
+    def down():
+        try:
+            found.add(tuple(ct.gradient(h, np.arange(1.0, 4.0))[0]))
+        except RecursionError:
+            pass
+        down()
+
+    for limit in range(200, 250, 7):
+        sys.setrecursionlimit(limit)
+        try:
+            down()
+        except RecursionError:
+            pass
+        sys.setrecursionlimit(1000)
+    assert found == {tuple(ct.gradient(h, np.arange(1.0, 4.0))[0])}, found
+    check()
+    """)
+
+
 def test_generators_that_record_may_be_dropped_half_way():
     def values(x):
         while True:

@@ -4,7 +4,7 @@
 use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, normalize_axis, tuple};
 use cotan::prim::{Params, Prim};
 use cotan::{Array, DType, ops};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -82,8 +82,15 @@ fn axis_error(py: Python<'_>, message: &str) -> PyErr {
 }
 
 fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize> {
-    if let Ok(index) = object.call_method0("__index__") {
-        return index.extract();
+    let error = match object.call_method0("__index__") {
+        Ok(index) => return index.extract(),
+        Err(error) => error,
+    };
+    // What an array says against it names a way out, and other exceptions are not about the type.
+    let has_none = error.is_instance_of::<PyAttributeError>(object.py())
+        || error.is_instance_of::<PyTypeError>(object.py());
+    if !has_none || object.is_instance_of::<PyArray>() {
+        return Err(error);
     }
     Err(PyTypeError::new_err(format!(
         "{name}: {what} must be an integer, not {}",
