@@ -355,7 +355,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     `ct.lifting`.
 
     Raises `AttributeError` when the module has no such name, `TypeError` when either is no
-    function.
+    function, or the module none.
 
     >>> import statistics
     >>> import cotan as ct
@@ -363,6 +363,8 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     >>> ct.gradient(lambda x: statistics.fmean([x, x * x, 1.0]), 3.0)
     (2.333333333333333,)
     """
+    if not isinstance(module, ModuleType):
+        raise TypeError(f"lift: needs a module, such as statistics, not {type(module)}")
     original = vars(module)[name] if name in vars(module) else getattr(module, name)
     if not callable(original) or not callable(rule):
         raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")

@@ -69,7 +69,6 @@ def test_docstrings():
     """Those of the compiled module; `--doctest-modules` runs the others."""
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     finder = doctest.DocTestFinder()
-    for name, value in list(vars(ct).items()):
     for name, value in list(vars(ct).items()):  # modules are imported as they are needed
         if not name.startswith("_") and callable(value) and value.__doc__:
             for test in finder.find(value, name, module=False, globs={}):

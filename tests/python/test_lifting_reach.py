@@ -171,3 +171,8 @@ def test_pieces_of_constants_by_functions_of_what_is_traced():
     value, (slope,) = ct.value_and_gradient(f, 1.3)
     np.testing.assert_allclose(value, f(1.3))
     np.testing.assert_allclose(slope, (f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6, rtol=1e-7)
+
+
+def test_a_module_is_lifted_by_itself_and_not_by_name():
+    with pytest.raises(TypeError, match="needs a module"):
+        ct.lift("statistics", "fmean", sum)  # type: ignore[arg-type]

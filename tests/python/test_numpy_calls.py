@@ -184,3 +184,9 @@ def test_refused(f):
         f(X.copy())
     with pytest.raises(ValueError, match=r"\w"):
         recorded(f, X)
+
+
+def test_no_dtype_is_float64():
+    x = ct.array([1, 2])
+    assert x.astype(None).dtype == np.float64
+    assert ct.cast(x, None).dtype == np.float64  # type: ignore[arg-type]

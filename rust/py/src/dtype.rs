@@ -59,6 +59,10 @@ fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
 
 /// The dtype that a user names: a NumPy dtype, its name, a Python type.
 pub fn dtype_from(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    // `np.dtype(None)` is float64; the converter behind `new` has no answer for it.
+    if object.is_none() {
+        return Ok(DType::F64);
+    }
     dtype_of(&PyArrayDescr::new(py, object)?)
 }
 
