@@ -18,8 +18,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
-use crate::dtype::descr;
-pub use crate::dtype::dtype_of;
+use crate::dtype::{descr, dtype_of};
 use crate::error::OrRaise;
 
 /// How long memory of NumPy may be used.

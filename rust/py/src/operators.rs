@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
-use crate::convert::{Borrow, dtype_of, from_ndarray, original};
+use crate::convert::{Borrow, from_ndarray, original};
+use crate::dtype::dtype_of;
 use crate::error::OrRaise;
 use crate::exit;
 use crate::scalar::{Operand, elementwise};
