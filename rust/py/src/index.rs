@@ -221,8 +221,8 @@ pub fn getitem<'py>(
 /// The numbers of an `np.matrix`, of NumPy's or of ours: it differs from other arrays by its products only, and
 /// takes no part in one where it is written.
 fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = value.py();
     static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = value.py();
     if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
         return Ok(None);
     }

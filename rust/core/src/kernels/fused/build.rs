@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
-use super::{pairs, rows};
+use super::{ahead, pairs, rows};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, lane};
 
@@ -212,7 +212,8 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let folded = reductions.iter().map(|r| r.kernels.acc.size());
     let slots = registers.classes.iter();
     let slots = slots.filter_map(|&(class, row)| (!row).then_some(1usize << class));
-    let bytes: usize = streams.chain(stored).chain(folded).chain(slots).sum();
+    let streamed: usize = streams.chain(stored).sum();
+    let bytes: usize = streamed + folded.chain(slots).sum::<usize>();
     let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
     let tile = fitting(CACHE).max(fitting(SECOND_CACHE).min(SHORT_TILE)) / MIN_TILE * MIN_TILE;
     let tile = tile.min(size).max(1);
@@ -258,6 +259,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             }
         })
         .collect();
+    let far = ahead::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
     Fused {
         shape,
         size,
@@ -270,6 +272,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         folds,
         scratch: scratch.bytes,
         plan,
+        far,
         cost,
     }
 }

@@ -9,6 +9,7 @@
 //! How the work is divided depends on the program and its shape only, never on the number of
 //! threads, and partial results are combined in a fixed order: same inputs, same bits.
 
+mod ahead;
 mod bound;
 mod build;
 mod load;
@@ -383,6 +384,8 @@ pub struct Fused {
     folds: usize,
     scratch: usize,
     plan: plan::Plan,
+    /// Whether tiles are asked for before their turn.
+    far: bool,
     cost: f64,
 }
 

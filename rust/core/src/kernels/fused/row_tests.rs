@@ -168,6 +168,8 @@ fn results_of_rows_are_read_in_their_pass() {
         (37, 1024),
         (9, 5000),
         (500, 300),
+        // More than is in a cache, so that tiles are asked for ahead.
+        (601, 1000),
     ] {
         check::<f64>(outer, length, |x| x, |x| x, f64::EPSILON);
         check::<f32>(

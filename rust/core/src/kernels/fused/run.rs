@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
+use super::ahead::Ahead;
 use super::load::{Source, splat};
 use super::plan::Walk;
 use super::reduce::{GROUP, Reduction};
@@ -97,6 +98,7 @@ struct Chunk<'a> {
     table: SmallVec<[*mut u8; 32]>,
     scratch: *mut u8,
     progress: SmallVec<[Progress; 4]>,
+    ahead: Ahead,
 }
 
 impl Fused {
@@ -256,6 +258,7 @@ impl Fused {
             table,
             scratch: scratch.ptr,
             progress,
+            ahead: Ahead::default(),
         };
         // SAFETY: the values were checked against the program, the scratch memory is as large as
         // the program asks for, and chunks are disjoint.
@@ -397,6 +400,9 @@ impl Chunk<'_> {
                 self.table[base + k] = address.0.wrapping_add(start * output.dtype.size());
             }
         }
+        if fused.far {
+            self.look_ahead(start + n, n);
+        }
         let mut done = 0;
         for r in 0..fused.reductions.len() {
             let reduction = &fused.reductions[r];
@@ -411,12 +417,40 @@ impl Chunk<'_> {
         unsafe { self.execute(done, fused.instrs.len(), n) };
     }
 
+    /// Asks for the elements from `start` on, as many as the tile before them has.
+    fn look_ahead(&mut self, start: usize, n: usize) {
+        let fused = self.fused;
+        self.ahead.clear();
+        let n = n.min(fused.size - start);
+        let mut add = |address: *const u8, size: usize| {
+            (self.ahead).add(
+                address.wrapping_add(start * size),
+                n * size,
+                fused.instrs.len(),
+            );
+        };
+        for (input, source) in fused.inputs.iter().zip(&self.bound.sources) {
+            if let (Source::Direct(ptr), None) = (source, &input.row) {
+                add(*ptr, input.dtype.size());
+            }
+        }
+        for (output, address) in fused.outputs.iter().zip(&self.bound.outputs) {
+            if output.written.is_some() && !output.row {
+                add(address.0, output.dtype.size());
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn execute(&mut self, from: usize, to: usize, n: usize) {
         let (table, row) = (self.table.as_slice(), self.fused.row);
+        let mut ahead = self.fused.far.then_some(&mut self.ahead);
         let null = std::ptr::null();
         let is_single = self.fused.size == 1;
         for instr in &self.fused.instrs[from..to] {
+            if let Some(ahead) = &mut ahead {
+                ahead.step();
+            }
             let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
             let out = table[instr.out as usize];
             // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the

@@ -369,7 +369,7 @@ unsafe fn transpose<T: Copy>(rows: Loop, cols: Loop, dst: *mut T, src: *const T)
 
 /// Asks for the cache lines of `bytes` bytes; any address will do.
 #[inline(always)]
-fn fetch<T>(p: *const T, bytes: usize) {
+pub(in crate::kernels) fn fetch<T>(p: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
