@@ -216,7 +216,7 @@ def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
     def method(self: Any, other: Any) -> Any:
         result = operator(self, other)
-        if type(result) is not type(self) and isinstance(other, np.matrix):
+        if self._rank == "array" and isinstance(other, np.matrix):
             # Its products are its own in `x * m`, and those of an array in `x *= m`.
             result = operator(self, other.A)
         if self._rank != "array" or result is NotImplemented:

@@ -56,6 +56,7 @@ def _as_row(x: Any) -> Any:
 _PLAIN = {
     "where", "tril", "triu", "outer", "diag", "diagonal", "ravel", "unique", "extract", "einsum",
     "cross", "tensordot", "flatnonzero", "nonzero", "argwhere", "interp", "convolve", "correlate",
+    "copy", "pad", "select", "choose", "broadcast_to", "cov", "corrcoef", "sinc", "unwrap",
 }  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def _warn_of_condition(decomposed: Any) -> None:
             bad.append(f"slice {i} has rcond = {rcond}")
     if bad:
         kind = scipy_linalg().LinAlgWarning
-        warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=3)
+        warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=5)
 
 
 def _expect_nonsingular(a: Any) -> None:

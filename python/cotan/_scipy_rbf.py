@@ -20,16 +20,17 @@ from cotan._own import found
 
 _NAME = "scipy.interpolate.RBFInterpolator"
 
-# Kernels as functions of the square of the distance, which is not 0, and their values where it is.
-_KERNELS: dict[str, tuple[Callable[[Any], Any], float]] = {
+# Kernels as functions of the square of the distance; where it is 0, those that have no derivatives
+# there have this value.
+_KERNELS: dict[str, tuple[Callable[[Any], Any], float | None]] = {
     "linear": (lambda q: -np.sqrt(q), 0.0),
     "thin_plate_spline": (lambda q: 0.5 * q * np.log(q), 0.0),
     "cubic": (lambda q: q * np.sqrt(q), 0.0),
     "quintic": (lambda q: -q * q * np.sqrt(q), 0.0),
-    "multiquadric": (lambda q: -np.sqrt(q + 1), -1.0),
-    "inverse_multiquadric": (lambda q: 1 / np.sqrt(q + 1), 1.0),
-    "inverse_quadratic": (lambda q: 1 / (q + 1), 1.0),
-    "gaussian": (lambda q: np.exp(-q), 1.0),
+    "multiquadric": (lambda q: -np.sqrt(q + 1), None),
+    "inverse_multiquadric": (lambda q: 1 / np.sqrt(q + 1), None),
+    "inverse_quadratic": (lambda q: 1 / (q + 1), None),
+    "gaussian": (lambda q: np.exp(-q), None),
 }
 
 
@@ -37,8 +38,11 @@ def _basis(self: Any, x: Any, y: Any, epsilon: Any) -> Any:
     """Give the kernels at some points, beside the polynomials there."""
     squares = np.sum(np.square((x[:, None, :] - y[None, :, :]) * epsilon), axis=-1)
     kernel, at_zero = _KERNELS[self.kernel]
-    there = squares > 0
-    values = np.where(there, kernel(np.where(there, squares, 1.0)), at_zero)
+    if at_zero is None:
+        values = kernel(squares)
+    else:
+        there = squares > 0
+        values = np.where(there, kernel(np.where(there, squares, 1.0)), at_zero)
     # Where the polynomials are centred makes no difference to what is spanned.
     scaled = (x - self._shift) / self._scale
     powers = [np.prod(scaled**power, axis=1) for power in np.asarray(self.powers)]
@@ -68,6 +72,19 @@ def RBFInterpolator(
     right = np.concatenate([d, np.zeros((more, d.shape[1]))])
     made._followed = y, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
     return made
+
+
+@lifts_method(_NAME, "__getstate__", always=True)
+def state(self: Any) -> tuple[Any, ...]:
+    # Copies follow what it follows.
+    return *unlifted(found(_NAME).__getstate__)(self), getattr(self, "_followed", None)
+
+
+@lifts_method(_NAME, "__setstate__", always=True)
+def restore(self: Any, state: tuple[Any, ...]) -> None:
+    unlifted(found(_NAME).__setstate__)(self, state[:2])
+    if len(state) > 2 and state[2] is not None:
+        self._followed = state[2]
 
 
 @lifts_method(_NAME, "__call__", always=True)

@@ -27,6 +27,10 @@ def _kind(sparse: Any) -> str:
     return "array" if isinstance(sparse, found(f"{_HERE}.sparray")) else "matrix"
 
 
+def _is_whole(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+
+
 def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]:
     """Give row, column and value of each element that is written, as SciPy reads the key."""
     if is_followed_inside(value):
@@ -37,6 +41,10 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
             f"{type(matrix).__name__}: traced values of dtype {value.dtype} do not fit into a "
             f"sparse matrix of dtype {matrix.dtype}; make it with dtype={value.dtype}"
         )
+    if value.size == 1 and isinstance(key, tuple) and all(map(_is_whole, key)):
+        row, column = (range(n)[int(k)] for k, n in zip(key, matrix.shape, strict=True))
+        yield row, column, _core.asarray(value.reshape(()), matrix.dtype)
+        return
     # Numbers in the place of the values say which one comes where.
     probe = found(f"{_HERE}.lil_{_kind(matrix)}")(matrix.shape)
     shape = np.shape(probe[key]) if not hasattr(probe[key], "tocoo") else probe[key].shape

@@ -75,6 +75,17 @@ def test_daemon_threads_compute_to_the_end(job, attempt):
     run(body, job)
 
 
+@pytest.mark.parametrize("wait", [0.003, 0.006, 0.01])
+@pytest.mark.parametrize("job", ["prepared", "small"])
+def test_threads_that_have_just_begun_are_waited_for(job, wait):
+    body = """
+    for _ in range(4):
+        threading.Thread(target=forever, args=(jobs[sys.argv[1]],), daemon=True).start()
+    time.sleep(float(sys.argv[2]))
+    """
+    run(body, job, str(wait))
+
+
 def test_the_thread_that_ends_the_interpreter_computes_as_ever():
     body = """
     threading.Thread(target=forever, args=(jobs["large"],), daemon=True).start()

@@ -82,3 +82,34 @@ def test_matrices_are_written_into_arrays() -> None:
 
     expect_gradient(assembled)
     expect_gradient(in_place)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.copy,
+        lambda m: np.pad(m, 1),
+        lambda m: np.select([np.asarray(m) > 1.5], [m]),
+        lambda m: np.broadcast_to(m, (2, 2)),
+        lambda m: np.choose([[0, 1], [1, 0]], [m, 2 * m]),
+        np.cov,
+        np.sinc,
+        np.unwrap,
+        lambda m: np.flip(m, 0),
+    ],
+)
+def test_what_is_multiplied_afterwards(f: Callable[[Any], Any]) -> None:
+    def squared(x: Any) -> Any:
+        m = f(np.matrix(x))
+        return np.sum(np.asarray(m * m))
+
+    expect_gradient(squared)
+
+
+def test_a_scalar_times_a_matrix_is_a_matrix_in_place_too() -> None:
+    def f(x: Any) -> Any:
+        y = x[0, 0]
+        y *= np.matrix([[1.0, 2.0], [3.0, 4.0]])
+        return np.sum(np.asarray(y * y)) * x[1, 1]
+
+    expect_gradient(f)

@@ -190,3 +190,15 @@ def test_no_dtype_is_float64():
     x = ct.array([1, 2])
     assert x.astype(None).dtype == np.float64
     assert ct.cast(x, None).dtype == np.float64  # type: ignore[arg-type]
+
+
+def test_spans_of_time_are_not_said_to_differ():
+    spans = np.array([1, 2], "m8[s]")
+    with pytest.raises(TypeError, match="timedelta64"):
+        ct.array([1, 2]) == spans  # noqa: B015 - NumPy compares these
+    assert not np.any(ct.array([1, 2]) == np.array(["1", "2"]))
+
+
+def test_what_is_finite_is_not_asked_where_values_are_not_looked_at():
+    g = ct.prepare(lambda x: np.sum(np.asarray_chkfinite(x) ** 2), X)
+    np.testing.assert_array_equal(*g(X), 2 * X)

@@ -1,5 +1,7 @@
 """Interpolation between scattered places."""
 
+import copy
+
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
@@ -39,3 +41,25 @@ def test_shapes_and_degrees():
         ct.gradient(lambda x: np.sum(near(x)), X)
     with pytest.raises(ValueError, match=r"\(any number, 2\)"):
         ct.gradient(lambda x: np.sum(RBFInterpolator(Y, D)(x[0])), X)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "multiquadric", "inverse_quadratic", "cubic"])
+def test_second_derivatives_at_the_places_themselves(kernel):
+    made = RBFInterpolator(Y, D[:, 0], kernel=kernel, epsilon=1.5)
+    slope = ct.grad(lambda x: made(x[None, :])[0])
+    found = ct.hessian(lambda x: made(x[None, :])[0], Y[2])
+    for i, step in enumerate(np.eye(2) * 1e-5):
+        wanted = (slope(Y[2] + step) - slope(Y[2] - step)) / 2e-5
+        np.testing.assert_allclose(found[i], wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_follow_what_they_were_copied_of(copied):
+    def f(d):
+        import scipy.interpolate as si
+
+        return np.sum(copied(si.RBFInterpolator(Y, d))(X) ** 2)
+
+    check(f, D[:, 0])
+    plain = copied(RBFInterpolator(Y, D))
+    np.testing.assert_array_equal(plain(X), RBFInterpolator(Y, D)(X))

@@ -131,6 +131,8 @@ pub fn recordings() -> usize {
 /// Counts a recording; the first one lifts the names.
 pub fn enter(py: Python<'_>) -> PyResult<()> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    // What prepares it is Python code below these frames.
+    let _inside = exit::Inside::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<_> {
         let modules = py.import("sys")?.getattr("modules")?;
         Ok(modules.cast_into::<PyDict>()?.unbind())

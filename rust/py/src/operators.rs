@@ -99,10 +99,11 @@ fn unequal(
         return Ok(None);
     };
     let text = other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>();
-    // Texts, times and records, of which NumPy has no loop that compares them with numbers.
+    // Texts, dates and records, of which NumPy has no loop that compares them with numbers (for spans of time
+    // it has one).
     let strange = match other.getattr_opt(intern!(py, "dtype"))? {
         Some(dtype) => match dtype.cast::<PyArrayDescr>() {
-            Ok(dtype) => b"SUMmV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
+            Ok(dtype) => b"SUMV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
             Err(_) => false,
         },
         None => false,

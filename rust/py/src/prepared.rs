@@ -126,6 +126,8 @@ impl PyPrepared {
                 return Ok(result);
             }
         }
+        // What looks at the function and its surroundings is Python code below these frames.
+        let _inside = crate::exit::Inside::new();
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args)?;
         // What is recorded around it goes on through the function itself.
