@@ -135,7 +135,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
 def _told(result: Any) -> Any:
     """Give value and error only, and warn as SciPy does when something was wrong."""
     if len(result) > 3:
-        warnings.warn(result[3], found("scipy.integrate.IntegrationWarning"), stacklevel=5)
+        warnings.warn(result[3], found("scipy.integrate.IntegrationWarning"), stacklevel=4)
     return result[:2]
 
 

@@ -191,6 +191,10 @@ fn contribution<'e>(
 fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
     let mut first: FastMap<(Prim, &Params, Var), Var> = FastMap::default();
     let mut twins: FastMap<Var, Var> = FastMap::default();
+    // Two layouts have two parameters, behind that of equations without any.
+    if primal.params.len() < 3 {
+        return twins;
+    }
     for (k, eqn) in primal.eqns.iter().enumerate() {
         if eqn.len != 1 || !eqn.prim.is_view() || !active[primal.result(k) as usize] {
             continue;
