@@ -27,8 +27,9 @@ def _kind(sparse: Any) -> str:
     return "array" if isinstance(sparse, found(f"{_HERE}.sparray")) else "matrix"
 
 
-def _is_whole(key: Any) -> bool:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+def _is_inside(key: Any, n: int) -> bool:
+    whole = isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    return whole and -n <= key < n
 
 
 def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]:
@@ -41,8 +42,9 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
             f"{type(matrix).__name__}: traced values of dtype {value.dtype} do not fit into a "
             f"sparse matrix of dtype {matrix.dtype}; make it with dtype={value.dtype}"
         )
-    if value.size == 1 and isinstance(key, tuple) and all(map(_is_whole, key)):
-        row, column = (range(n)[int(k)] for k, n in zip(key, matrix.shape, strict=True))
+    is_pair = isinstance(key, tuple) and len(key) == len(matrix.shape) == 2
+    if is_pair and value.size == 1 and all(map(_is_inside, key, matrix.shape)):
+        row, column = (int(k) % n for k, n in zip(key, matrix.shape, strict=True))
         yield row, column, _core.asarray(value.reshape(()), matrix.dtype)
         return
     # Numbers in the place of the values say which one comes where.

@@ -75,3 +75,17 @@ def test_what_does_not_fit_is_refused():
 
     with pytest.raises(TypeError, match="dtype=float64"):
         ct.gradient(f, 1.0)
+
+
+@pytest.mark.parametrize("make", [sparse.lil_matrix, sparse.dok_matrix])
+def test_places_count_from_the_end_and_are_inside(make):
+    def f(x):
+        k = make((4, 3))
+        k[-1, -3] = x[0] * x[1]
+        k[np.int64(0), 2] = x[1]
+        return k.toarray()
+
+    check(f, X)
+    for place in [(4, 0), (0, -4)]:
+        with pytest.raises(IndexError):
+            ct.gradient(lambda t, place=place: make((4, 3)).__setitem__(place, t), 1.0)

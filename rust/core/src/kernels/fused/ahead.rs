@@ -6,7 +6,10 @@
 
 use smallvec::SmallVec;
 
+use super::Fused;
+use super::load::Source;
 use super::plan::Walk;
+use super::run::Bound;
 use crate::kernels::strided::fetch;
 
 /// Below so many bytes of inputs and outputs a program's memory is in a cache near enough.
@@ -39,19 +42,28 @@ struct Part {
 }
 
 impl Ahead {
-    /// Forgets what has not been asked for.
-    pub(super) fn clear(&mut self) {
+    /// From now on it is about the elements from `start`, up to `n` of them: what lies there without gaps.
+    pub(super) fn begin(&mut self, fused: &Fused, bound: &Bound, start: usize, n: usize) {
         self.parts.clear();
-    }
-
-    /// So many bytes from here, over so many instructions.
-    pub(super) fn add(&mut self, at: *const u8, bytes: usize, instrs: usize) {
-        let step = bytes.div_ceil(instrs.max(1)).next_multiple_of(LINE);
-        self.parts.push(Part {
-            at,
-            left: bytes,
-            step,
-        });
+        let n = n.min(fused.size - start);
+        let mut add = |address: *const u8, size: usize| {
+            let bytes = n * size;
+            self.parts.push(Part {
+                at: address.wrapping_add(start * size),
+                left: bytes,
+                step: (bytes.div_ceil(fused.instrs.len().max(1))).next_multiple_of(LINE),
+            });
+        };
+        for (input, source) in fused.inputs.iter().zip(&bound.sources) {
+            if let (Source::Direct(ptr), None) = (source, &input.row) {
+                add(*ptr, input.dtype.size());
+            }
+        }
+        for (output, address) in fused.outputs.iter().zip(&bound.outputs) {
+            if output.written.is_some() && !output.row {
+                add(address.0, output.dtype.size());
+            }
+        }
     }
 
     /// Asks for the next share.

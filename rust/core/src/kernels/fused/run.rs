@@ -401,7 +401,7 @@ impl Chunk<'_> {
             }
         }
         if fused.far {
-            self.look_ahead(start + n, n);
+            self.ahead.begin(fused, self.bound, start + n, n);
         }
         let mut done = 0;
         for r in 0..fused.reductions.len() {
@@ -415,30 +415,6 @@ impl Chunk<'_> {
         }
         // SAFETY: the caller's contract.
         unsafe { self.execute(done, fused.instrs.len(), n) };
-    }
-
-    /// Asks for the elements from `start` on, as many as the tile before them has.
-    fn look_ahead(&mut self, start: usize, n: usize) {
-        let fused = self.fused;
-        self.ahead.clear();
-        let n = n.min(fused.size - start);
-        let mut add = |address: *const u8, size: usize| {
-            (self.ahead).add(
-                address.wrapping_add(start * size),
-                n * size,
-                fused.instrs.len(),
-            );
-        };
-        for (input, source) in fused.inputs.iter().zip(&self.bound.sources) {
-            if let (Source::Direct(ptr), None) = (source, &input.row) {
-                add(*ptr, input.dtype.size());
-            }
-        }
-        for (output, address) in fused.outputs.iter().zip(&self.bound.outputs) {
-            if output.written.is_some() && !output.row {
-                add(address.0, output.dtype.size());
-            }
-        }
     }
 
     #[inline(always)]
