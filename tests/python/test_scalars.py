@@ -158,3 +158,52 @@ def test_nothing_is_stored_anywhere():
         return np.sum(x**2) + np.sum(made)
 
     np.testing.assert_allclose(ct.gradient(f, np.arange(3.0))[0], [0.0, 2.0, 4.0])
+
+
+NUMPY_SCALARS = [np.float64(1.3), np.float32(0.3), np.int64(3), np.int32(-2), np.int64(2**53 + 1)]
+MEETINGS = [np.multiply, np.arctan2, np.power, np.less, np.true_divide, np.maximum]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i4", "i8", "?"])
+@pytest.mark.parametrize("scalar", NUMPY_SCALARS, ids=repr)
+def test_numpy_scalars_meet_arrays_as_in_numpy(dtype, scalar):
+    plain = np.array([1, 0, 1, 3]).astype(dtype)
+
+    def results(x):
+        found = [x * scalar, scalar * x, scalar - x, x / scalar]
+        for ufunc in MEETINGS:
+            for pair in ((x, scalar), (scalar, x)):
+                try:
+                    found.append(ufunc(*pair))
+                except (TypeError, ValueError) as error:
+                    found.append(type(error))
+        return found
+
+    with np.errstate(all="ignore"):
+        wanted, got = results(plain), results(ct.array(plain))
+    for want, found in zip(wanted, got, strict=True):
+        if isinstance(want, type):
+            assert found is want
+        else:
+            assert isinstance(found, ct.Array) and found.dtype == want.dtype
+            np.testing.assert_allclose(np.asarray(found), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("c", [np.float32(0.01), np.float64(0.01), np.int64(3), 3, 0.01], ids=repr)
+def test_a_number_that_a_loop_meets_again_is_one_input(c):
+    def f(x):
+        for _ in range(20):
+            x = x + c * x * (1 - x) ** c
+        return np.sum(x)
+
+    gradient = ct.prepare(f, np.full(5, 0.5), transform="gradient")
+    assert [len(p.inputs) for p in gradient.programs] == [2]
+
+
+@pytest.mark.parametrize("n", [2**53 + 1, -(2**63), 2**63 - 1, 2**64, -(2**70)], ids=str)
+def test_large_whole_numbers_meet_arrays_as_in_numpy(n):
+    for dtype in ("f4", "f8"):
+        x = np.array([1.5, -2.0], dtype)
+        for found, want in ((ct.array(x) * n, x * n), (n - ct.array(x), n - x)):
+            assert found.dtype == want.dtype
+            np.testing.assert_array_equal(np.asarray(found), want)

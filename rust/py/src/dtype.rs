@@ -5,6 +5,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 /// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
@@ -55,6 +56,27 @@ fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
     descr
         .getattr("name")
         .is_ok_and(|n| n.to_string() == "bfloat16")
+}
+
+/// The dtype of a NumPy scalar of one of the commonest classes; `None` for anything else. Asking the object itself
+/// takes longer than an operation does.
+pub fn dtype_of_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
+    static CLASSES: PyOnceLock<[(Py<PyType>, DType); 4]> = PyOnceLock::new();
+    let py = object.py();
+    let classes = CLASSES.get_or_try_init(py, || {
+        let numpy = py.import("numpy")?;
+        let class = |name| Ok::<_, PyErr>(numpy.getattr(name)?.cast_into::<PyType>()?.unbind());
+        Ok::<_, PyErr>([
+            (class("float64")?, DType::F64),
+            (class("float32")?, DType::F32),
+            (class("int64")?, DType::I64),
+            (class("int32")?, DType::I32),
+        ])
+    })?;
+    let own = object.get_type_ptr();
+    Ok((classes.iter())
+        .find(|(class, _)| class.as_ptr().cast() == own)
+        .map(|(_, dtype)| *dtype))
 }
 
 /// The dtype that a user names: a NumPy dtype, its name, a Python type.

@@ -6,14 +6,14 @@ use cotan::{Array, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
 use crate::convert::{Borrow, from_ndarray, original};
-use crate::dtype::dtype_of;
+use crate::dtype::{dtype_of, dtype_of_scalar};
 use crate::error::OrRaise;
 use crate::exit;
-use crate::scalar::{Operand, elementwise};
+use crate::scalar::{EXACT, Operand, elementwise};
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     let operand = Operand::expect(prim.name(), slf.as_any())?;
@@ -21,7 +21,7 @@ pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     Ok(wrap(slf.py(), array, rank)?.unbind())
 }
 
-/// Arrays of one inexact dtype, or such an array and a Python float, meet without any promotion.
+/// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion.
 pub fn fast(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
@@ -38,8 +38,22 @@ pub fn fast(
         let y = Array::float(x.dtype(), other.extract()?);
         return Ok(Some((x, y)));
     }
+    if other.is_exact_instance_of::<PyInt>() {
+        let exact = other
+            .extract()
+            .ok()
+            .filter(|n: &i64| n.unsigned_abs() <= EXACT);
+        return Ok(exact.map(|n| {
+            let y = Array::float(x.dtype(), n as f64);
+            (x, y)
+        }));
+    }
     let Ok(other) = other.cast_exact::<PyArray>() else {
-        return Ok(None);
+        // A float of NumPy's, of the same dtype.
+        let found = dtype_of_scalar(other)?.filter(|&dtype| dtype == x.dtype());
+        return found.map_or(Ok(None), |dtype| {
+            Ok(Some((x, Array::float(dtype, other.extract()?))))
+        });
     };
     let y = other.get().read()?;
     let fits = other.get().rank() != Rank::Number && y.dtype() == x.dtype();

@@ -2,6 +2,7 @@
 //! rules, where a Python number takes the dtype of the array it meets.
 
 use cotan::aval::{DType, Kind};
+use cotan::kernels::Value;
 use cotan::prim::{Class, Params, Prim};
 use cotan::{Array, Number, ops};
 use num_complex::Complex;
@@ -16,7 +17,7 @@ use pyo3::types::{
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
-use crate::dtype::dtype_of;
+use crate::dtype::{dtype_of, dtype_of_scalar};
 use crate::error::OrRaise;
 use crate::session;
 use crate::subclass::is_plain;
@@ -59,6 +60,9 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
     Ok(is_one.then_some(array))
 }
 
+/// Integers up to this one are floats, too.
+pub const EXACT: u64 = 1 << 53;
+
 /// An operand as it was given.
 pub enum Operand {
     /// An array, or a NumPy scalar: its dtype counts.
@@ -67,6 +71,8 @@ pub enum Operand {
     Weak(Array),
     /// A Python number.
     Number(Number),
+    /// A NumPy scalar of a real dtype: its dtype counts.
+    Scalar(DType, Number),
 }
 
 impl Operand {
@@ -84,6 +90,14 @@ impl Operand {
         }
         if object.is_exact_instance_of::<PyFloat>() {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
+        }
+        if let Some(dtype) = dtype_of_scalar(object)? {
+            let number = if dtype.is_inexact() {
+                Number::Float(object.extract()?)
+            } else {
+                Number::Int(object.extract()?)
+            };
+            return Ok(Some(Operand::Scalar(dtype, number)));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             // The elements of an array of objects answer for themselves.
@@ -165,6 +179,7 @@ impl Operand {
     pub fn dtype(&self) -> DType {
         match self {
             Operand::Strong(a, _) | Operand::Weak(a) => a.dtype(),
+            Operand::Scalar(dtype, _) => *dtype,
             Operand::Number(Number::Int(_)) => DType::I64,
             Operand::Number(Number::Float(_)) => DType::F64,
             Operand::Number(Number::Complex(_)) => DType::C128,
@@ -181,6 +196,24 @@ impl Operand {
         }
         match self {
             Operand::Strong(a, _) | Operand::Weak(a) => a.cast(dtype).or_raise(),
+            Operand::Scalar(_, Number::Float(x)) if dtype.is_inexact() => {
+                Ok(Array::float(dtype, x))
+            }
+            Operand::Scalar(_, Number::Int(n))
+                if dtype.is_inexact() && n.unsigned_abs() <= EXACT =>
+            {
+                Ok(Array::float(dtype, n as f64))
+            }
+            Operand::Scalar(own, number) => {
+                let array = match number {
+                    Number::Int(n) if own == DType::I64 => {
+                        Array::constant(Value::scalar(n).or_raise()?)
+                    }
+                    number => Array::number(own, number),
+                };
+                array.cast(dtype).or_raise()
+            }
+            Operand::Number(Number::Float(x)) => Ok(Array::float(dtype, x)),
             Operand::Number(number) => Ok(Array::number(dtype, number)),
         }
     }
@@ -208,6 +241,7 @@ impl Operand {
     pub fn rank(&self) -> Rank {
         match self {
             Operand::Strong(_, rank) => *rank,
+            Operand::Scalar(..) => Rank::Scalar,
             Operand::Weak(_) | Operand::Number(_) => Rank::Number,
         }
     }
@@ -217,22 +251,16 @@ impl Operand {
     }
 }
 
-fn scalar_constant(value: cotan::kernels::Value) -> Array {
-    // A float scalar is a number like any other: rewriting rules may know it.
-    let number = match (value.dtype(), value.item()) {
-        (DType::F32 | DType::F64, Some(z)) => Some(Number::Float(z.re)),
-        _ => None,
-    };
-    match number {
-        Some(number) => Array::number(value.dtype(), number),
-        None => Array::constant(value),
+fn scalar_constant(value: Value) -> Array {
+    // A float scalar is a number like any other: rewriting rules may know it, and it is met again.
+    match (value.dtype(), value.item()) {
+        (dtype @ (DType::F32 | DType::F64), Some(z)) => Array::float(dtype, z.re),
+        _ => Array::constant(value),
     }
 }
 
 fn scalar_bool(value: bool) -> PyResult<Array> {
-    Ok(Array::constant(
-        cotan::kernels::Value::scalar(value).or_raise()?,
-    ))
+    Ok(Array::constant(Value::scalar(value).or_raise()?))
 }
 
 /// The dtype in which operands meet.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::array::{PyArray, Rank};
 use crate::convert::{is_numpy_scalar, original};
-use crate::dtype::{dtype_from, dtype_of};
+use crate::dtype::{dtype_from, dtype_of, dtype_of_scalar};
 use crate::exit;
 use crate::operators::apply_elementwise;
 use crate::subclass::is_plain_class;
@@ -72,7 +72,7 @@ pub fn direct<'py>(
     };
     // One more would be where to write the result.
     if inputs.len() != prim.0.args.len()
-        || !uniform(inputs)?.is_some_and(|dtype| types.accept(dtype))
+        || !common(inputs)?.is_some_and(|dtype| types.accept(dtype))
     {
         return Ok(None);
     }
@@ -158,11 +158,11 @@ pub fn array_function<'py>(
     }
 }
 
-/// The one dtype of all operands, when they are arrays of ours, ndarrays and NumPy scalars of one dtype
-/// of 32 bits or more with a fraction, and Python numbers, which take it over: then there is nothing to
-/// promote, and the primitive is what NumPy computes. Everything else asks NumPy for its dtypes.
-fn uniform(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
-    let (mut strong, mut weak) = (None, None);
+/// The dtype in which NumPy computes with arrays of ours, ndarrays, NumPy scalars, and Python numbers, which take over
+/// that of the others, where it is one of 32 bits or more with a fraction: then the primitive is what NumPy computes.
+/// Everything else asks NumPy for its dtypes.
+fn common(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
+    let (mut strong, mut weak) = (None::<DType>, None);
     for x in operands {
         let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
             let dtype = array.get().own_dtype();
@@ -173,6 +173,8 @@ fn uniform(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
             dtype
         } else if x.is_exact_instance_of::<PyFloat>() || x.is_exact_instance_of::<PyInt>() {
             continue;
+        } else if let Some(dtype) = dtype_of_scalar(x)? {
+            dtype
         } else if let Ok(array) = x.cast_exact::<PyUntypedArray>() {
             match dtype_of(&array.dtype()) {
                 Ok(dtype) => dtype,
@@ -186,10 +188,7 @@ fn uniform(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
         } else {
             return Ok(None);
         };
-        if strong.is_some_and(|other| other != dtype) {
-            return Ok(None);
-        }
-        strong = Some(dtype);
+        strong = Some(strong.map_or(dtype, |other| other.promote(dtype)));
     }
     Ok(strong
         .or(weak)
