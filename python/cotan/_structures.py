@@ -235,13 +235,3 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     structure = _core.structure(tree)
     leaves = structure.leaves
     return structure.build([function(leaf) for leaf in leaves]) if leaves else tree
-
-
-def stacked(items: Sequence[Any]) -> Any:
-    """Make one array of nested lists that hold `Array`s."""
-    parts = [stacked(i) if isinstance(i, (list, tuple)) else _core.asarray(i) for i in items]
-    shapes = {part.shape for part in parts}
-    if len(shapes) > 1:
-        listed = ", ".join(map(str, sorted(shapes)))
-        raise ValueError(f"array: the entries have different shapes: {listed}")
-    return _core.stack(parts)

@@ -257,3 +257,22 @@ def test_outer_names_three_levels_deep_and_to_second_order():
     np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-15)
     with pytest.raises(ValueError, match=r"named .?.?typo.*deep.*argument"):
         ct.gradient(ct.checkpoint(f, policy=["typo"]), X)
+
+
+@pytest.mark.parametrize("number", [0.3, 2, 2.0, np.float64(0.3), np.int64(7)], ids=repr)
+def test_numbers_may_have_been_met_before(number):
+    # Whether a number is remembered must not change the program.
+    def g(x):
+        return np.sum(np.sin(x) * 0.7 + x * number + number)
+
+    def f(call, x):
+        before = x * number
+        for k in range(40):
+            before = before + 0.01 * k
+        return call(g, before) + call(g, x)
+
+    same(f, X[:4])
+    again = [str(ct.trace(g, X[:4])) for _ in range(2)]
+    np.asarray(ct.array(X[:4]) * number + 0.5)
+    again += [str(ct.trace(g, X[:4]))]
+    assert len(set(again)) == 1

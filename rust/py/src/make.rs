@@ -1,17 +1,21 @@
 //! Making arrays, and asking about the machine.
 
+use std::collections::BTreeSet;
+
+use cotan::aval::tuple;
 use cotan::kernels::Value;
 use cotan::sched;
-use cotan::{Array, DType};
+use cotan::{Array, DType, Number};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{Borrow, from_ndarray, original};
 use crate::dtype::{dtype_from, dtype_of};
 use crate::error::OrRaise;
+use crate::ops::stack_all;
 use crate::scalar::Operand;
 use crate::session;
 
@@ -49,10 +53,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     }
     let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     if list && holds_arrays(object, 0)? {
-        let stacked = py
-            .import("cotan._structures")?
-            .call_method1("stacked", (object,))?;
-        return Operand::expect("array", &stacked)?.array();
+        return stacked(py, object);
     }
     if let Ok(array) = object.cast::<PyUntypedArray>() {
         // Before `asarray` makes a plain ndarray of whatever it is.
@@ -76,6 +77,42 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     } else {
         value
     }))
+}
+
+/// One array of nested lists that hold `Array`s.
+fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let mut parts: Vec<Operand> = Vec::with_capacity(items.len()?);
+    for item in items.try_iter()? {
+        let item = item?;
+        let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        parts.push(if nested {
+            Operand::Strong(stacked(py, &item)?, Rank::Array)
+        } else {
+            entry(py, &item)?
+        });
+    }
+    let shapes: BTreeSet<&[usize]> = parts.iter().map(Operand::shape).collect();
+    if shapes.len() > 1 {
+        let listed: Vec<String> = shapes.into_iter().map(tuple).collect();
+        return Err(PyValueError::new_err(format!(
+            "array: the entries have different shapes: {}",
+            listed.join(", ")
+        )));
+    }
+    stack_all(parts)
+}
+
+/// An entry of a list, where a number counts as it does in an array of its own.
+fn entry(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Operand> {
+    let too_large = item.is_instance_of::<PyInt>() && item.extract::<i64>().is_err();
+    let operand = if too_large { None } else { Operand::of(item)? };
+    Ok(match operand {
+        Some(Operand::Number(Number::Float(x))) => Operand::Scalar(DType::F64, Number::Float(x)),
+        Some(Operand::Number(Number::Int(n))) => Operand::Scalar(DType::I64, Number::Int(n)),
+        Some(operand @ Operand::Scalar(..)) => operand,
+        Some(operand) => Operand::Strong(operand.array()?, Rank::Array),
+        None => Operand::Strong(build(py, item)?, Rank::Array),
+    })
 }
 
 /// What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array

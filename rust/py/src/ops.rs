@@ -420,6 +420,11 @@ pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound
             Ok(Operand::Strong(array, Rank::Array))
         })
         .collect::<PyResult<_>>()?;
+    wrap(py, stack_all(operands)?, Rank::Array)
+}
+
+/// Operands of one shape along a new first axis.
+pub fn stack_all(operands: Vec<Operand>) -> PyResult<Array> {
     if operands.is_empty() {
         return Err(PyValueError::new_err("need at least one array to stack"));
     }
@@ -429,8 +434,7 @@ pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound
         .map(|o| o.cast(dtype))
         .collect::<PyResult<_>>()?;
     let inputs: Vec<&Array> = arrays.iter().collect();
-    let stacked = Array::apply(ops::STACK, Params::None, &inputs).or_raise()?;
-    wrap(py, stacked, Rank::Array)
+    Array::apply(ops::STACK, Params::None, &inputs).or_raise()
 }
 
 /// The order of elements reversed along `axis`.

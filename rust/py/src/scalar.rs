@@ -186,6 +186,14 @@ impl Operand {
         }
     }
 
+    /// Its shape.
+    pub fn shape(&self) -> &[usize] {
+        match self {
+            Operand::Strong(a, _) | Operand::Weak(a) => a.shape(),
+            Operand::Number(_) | Operand::Scalar(..) => &[],
+        }
+    }
+
     /// As an array of this dtype.
     pub fn cast(self, dtype: DType) -> PyResult<Array> {
         if let Some(n) = self.beyond(dtype) {

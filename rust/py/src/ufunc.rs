@@ -20,6 +20,8 @@ use crate::subclass::is_plain_class;
 /// The ufuncs that are primitives, by address; each is kept alive.
 struct Table {
     prims: FastMap<usize, Prim>,
+    /// `np.matmul`, which is more than a primitive.
+    matmul: usize,
     kept: Vec<Py<PyAny>>,
 }
 
@@ -28,9 +30,11 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     TABLE.get_or_try_init(py, || {
         let numpy = py.import("numpy")?;
         let class = numpy.getattr("ufunc")?;
+        let matmul = numpy.getattr("matmul")?;
         let mut table = Table {
             prims: FastMap::default(),
-            kept: Vec::new(),
+            matmul: matmul.as_ptr() as usize,
+            kept: vec![matmul.unbind()],
         };
         for &prim in ops::table() {
             let Some(name) = prim
@@ -57,15 +61,21 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     })
 }
 
-/// `ufunc(*inputs)` where that is a primitive, and its operands are arrays of ours and what needs no promotion
+/// `ufunc(*inputs)` where that is a primitive or the matrix product, and its operands are arrays of ours and what needs no promotion
 /// beside them: what NumPy would come back with.
 pub fn direct<'py>(
     py: Python<'py>,
     ufunc: *mut PyObject,
     inputs: &[Bound<'py, PyAny>],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(&prim) = ufuncs(py)?.prims.get(&(ufunc as usize)) else {
-        return Ok(None);
+    let table = ufuncs(py)?;
+    let Some(&prim) = table.prims.get(&(ufunc as usize)) else {
+        return match inputs {
+            [x, y] if ufunc as usize == table.matmul && common(inputs)?.is_some() => {
+                crate::ops::matmul(x, y).map(Some)
+            }
+            _ => Ok(None),
+        };
     };
     let Class::Elementwise { types, .. } = prim.0.class else {
         return Ok(None);

@@ -85,18 +85,18 @@ RANGES = array([norm(geometric_range(s, TRUE) - TRUE) for s in SATELLITES]) + 12
 
 
 def main(errors, zenith_delay):
-    """Errors of the ranges in metres."""
+    """Errors of the ranges in kilometres."""
     x, H, residual = position(
-        SATELLITES, RANGES + 1e-3 * errors, TRUE + array([50.0, -30.0, 20.0]), zenith_delay
+        SATELLITES, RANGES + errors, TRUE + array([50.0, -30.0, 20.0]), zenith_delay
     )
     _, _, height = to_geodetic(x[:3])
     dilution = sqrt(trace(inv(H.T @ H)))
     return (
-        1e3 * norm(x[:3] - TRUE) + 10 * (height - 0.45) + dilution + 1e6 * dot(residual, residual)
+        1e3 * norm(x[:3] - TRUE) + 10 * (height - 0.45) + dilution + 1e4 * dot(residual, residual)
     )
 
 
-ARGUMENTS = (array([2.0, -1.0, 3.0, 0.5, -2.5, 1.5]), 0.0024)
+ARGUMENTS = (1e-3 * array([20.0, -10.0, 30.0, 5.0, -25.0, 15.0]), 0.0024)
 
 
 def check():

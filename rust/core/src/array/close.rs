@@ -11,7 +11,7 @@ use super::report::Marks;
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::kernels::Value;
-use crate::prim::{Cost, Params, Place, Var};
+use crate::prim::{Cost, Params, Place, Site, Var};
 use crate::program::{Builder, FastMap, Program};
 
 /// A program, and the arrays that are its inputs.
@@ -212,6 +212,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         vars.insert(leaf.id(), i as Var);
     }
 
+    let mut has_numbers = false;
     for (array, next) in &reached {
         if role(array) == Role::Alias && next.is_empty() {
             return Err(Error::Program(format!(
@@ -223,9 +224,21 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         // Another thread may have forced it meanwhile; then it has forgotten its inputs.
         let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
-        if role(array) == Role::Input || forced_meanwhile {
+        if is_number(array) {
+            has_numbers = true;
+        } else if role(array) == Role::Input || forced_meanwhile {
             vars.insert(array.id(), builder.input("", array.aval()));
             inputs.push(Array::clone(array));
+        }
+    }
+    // A number that was met before is an older node or a new one, as it happens: it stands where it is read first.
+    if has_numbers {
+        let read = reached.iter().flat_map(|(_, next)| next.iter());
+        for array in read.chain(outputs.iter().copied()) {
+            if is_number(array) && !vars.contains(array.id()) {
+                vars.insert(array.id(), builder.input("", array.aval()));
+                inputs.push(Array::clone(array));
+            }
         }
     }
     let calls = collect_calls(&reached);
@@ -235,22 +248,20 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     for (array, next) in &reached {
         steps.count()?;
-        if vars.contains(array.id()) {
+        if vars.contains(array.id()) || is_literal(array) {
             continue;
         }
-        builder.at(array.0.site);
         args.clear();
         for a in next.iter() {
-            args.push(vars.get(a.id()));
+            args.push(vars.of(a, &builder));
         }
+        builder.at(array.0.site);
         let var = match &array.0.op {
-            Op::Prim(prim) => match array.0.params.as_deref() {
-                Some(Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
-                params => {
-                    let params = params.cloned().unwrap_or(Params::None);
-                    builder.push_inferred(*prim, params, &args, array.aval())
-                }
-            },
+            Op::Prim(prim) => {
+                let params = array.0.params.as_deref().cloned();
+                let params = params.unwrap_or(Params::None);
+                builder.push_inferred(*prim, params, &args, array.aval())
+            }
             Op::Output(program, i, call, marks) => {
                 if let Some(marks) = marks {
                     computed.push((Arc::clone(marks), *i as usize));
@@ -268,7 +279,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         vars.insert(array.id(), var);
     }
-    let mut outs: Vec<Var> = outputs.iter().map(|a| vars.get(a.id())).collect();
+    let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, &builder)).collect();
     let mut kept = Vec::new();
     if tag == u64::MAX {
         kept = held_elsewhere(&reached, outputs);
@@ -359,6 +370,17 @@ impl Vars {
         (self.get(id) as usize) < inputs
     }
 
+    /// The variable of a node, which has one, or is a literal that is read for the first time.
+    fn of(&mut self, array: &Array, builder: &Builder) -> Var {
+        if let Some(Params::Literal { dtype, value }) = array.0.params.as_deref()
+            && !self.contains(array.id())
+        {
+            builder.at(Site::NONE);
+            self.insert(array.id(), builder.complex_literal(*dtype, *value));
+        }
+        self.get(array.id())
+    }
+
     /// The variable of a node that has one: inputs come before what is made of them.
     fn get(&self, id: u64) -> Var {
         match self.slot(id) {
@@ -366,6 +388,10 @@ impl Vars {
             None => self.sparse[&id],
         }
     }
+}
+
+fn is_number(array: &Array) -> bool {
+    matches!(array.0.op, Op::Number(_))
 }
 
 fn is_literal(array: &Array) -> bool {
