@@ -58,7 +58,7 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            # A loader by what it does: the classes of `importlib.abc` take a fifth of our own import to load.
+            # By what it does: the classes of `importlib.abc` take a fifth of our import to load.
             loader: Any = _Loading(spec.loader, self._ready)
             spec.loader = loader
         return spec

@@ -158,9 +158,10 @@ enum Role {
 /// not; what belongs to outer recordings only becomes inputs.
 pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
     let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
-    let mut seen: FastMap<u64, ()> = FastMap::default();
-    seen.reserve(leaves.len() + FEW);
-    seen.extend(leaves.iter().map(|leaf| (leaf.id(), ())));
+    let mut seen = Seen::below(outputs.iter().copied().chain(leaves));
+    for leaf in leaves {
+        seen.is_new(leaf);
+    }
 
     let role = |a: &Array| match a.0.op {
         Op::Known | Op::Number(_) => Role::Input,
@@ -176,7 +177,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     // What is reachable, in order of creation: that is a topological order.
     let mut reached: Vec<Reached<'_>> = Vec::with_capacity(FEW);
     let mut work: Vec<Held<'_>> = Vec::with_capacity(FEW);
-    let mut is_new = |a: &Array| seen.insert(a.id(), ()).is_none();
+    let mut is_new = |a: &Array| seen.is_new(a);
     for &output in outputs {
         if is_new(output) {
             work.push(Held::Ref(output));
@@ -313,6 +314,41 @@ fn held_elsewhere(reached: &[Reached<'_>], outputs: &[&Array]) -> Vec<Array> {
         .filter(|a| Arc::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
         .map(|a| Array::clone(a))
         .collect()
+}
+
+/// Which nodes a walk has come to. Most of them were recorded shortly before the newest one: these are bits.
+struct Seen {
+    newest: u64,
+    near: Vec<u64>,
+    far: FastMap<u64, ()>,
+}
+
+impl Seen {
+    /// For nodes that are no newer than these.
+    fn below<'a>(arrays: impl Iterator<Item = &'a Array>) -> Seen {
+        Seen {
+            newest: arrays.map(Array::id).max().unwrap_or(0),
+            near: vec![0; FEW],
+            far: FastMap::default(),
+        }
+    }
+
+    /// Whether a node is met for the first time.
+    fn is_new(&mut self, array: &Array) -> bool {
+        let age = self.newest.wrapping_sub(array.id());
+        let (word, bit) = ((age / 64) as usize, 1 << (age % 64));
+        // Bits grow with the walk; what lies far behind it does not make room for all between.
+        if word >= self.near.len() && word < 2 * self.near.len() {
+            self.near.resize(2 * self.near.len(), 0);
+        }
+        let Some(word) = self.near.get_mut(word) else {
+            return self.far.insert(array.id(), ()).is_none();
+        };
+        let is_new =
+            *word & bit == 0 && (self.far.is_empty() || !self.far.contains_key(&array.id()));
+        *word |= bit;
+        is_new
+    }
 }
 
 /// The variables of nodes. Ids of what was recorded together lie close together, so most of them are
