@@ -64,8 +64,11 @@ def _is_basic(item: Any) -> bool:
     return item is None or item is Ellipsis or isinstance(item, slice)
 
 
-def _expand(key: Any, ndim: int) -> list[Any]:
-    """Write a key out: one item for each axis and each new axis, no ellipsis."""
+def _expand(key: Any, ndim: int) -> list[tuple[int, Any]]:
+    """Write a key out: one item for each axis and each new axis, with its place in the key.
+
+    An ellipsis counts as a place, also where it stands for no axis: it comes between index arrays.
+    """
     items = list(key) if isinstance(key, tuple) else [key]
     if _core.is_preparing():
         for item in items:
@@ -86,17 +89,18 @@ def _expand(key: Any, ndim: int) -> list[Any]:
     if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     at = ellipses[0] if ellipses else len(items)
-    return items[:at] + [slice(None)] * (ndim - used) + items[at + 1 :]
+    places = list(enumerate(items))
+    return places[:at] + [(at, slice(None))] * (ndim - used) + places[at + 1 :]
 
 
 def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
     basic: list[Any] = []
     arrays: list[Any] = []
     axes: list[int] = []
-    groups: list[int] = []  # the item that each index array came from
+    places: list[int] = []  # in the key, of the item that each index array came from
     axis = 0  # of the array
     out = 0  # of what the basic part gives
-    for number, item in enumerate(_expand(key, len(shape))):
+    for place, item in _expand(key, len(shape)):
         if item is None:
             basic.append(None)
             out += 1
@@ -111,25 +115,25 @@ def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
                 basic.append(None)
                 axes.append(out)
                 arrays.append(np.zeros(int(item), dtype=np.intp))
-                groups.append(number)
+                places.append(place)
                 out += 1
                 continue
             for positions in item.nonzero():
                 basic.append(slice(None))
                 axes.append(out)
                 arrays.append(positions)
-                groups.append(number)
+                places.append(place)
                 axis += 1
                 out += 1
         else:
             basic.append(slice(None))
             axes.append(out)
             arrays.append(_normalized(item, shape[axis], axis))
-            groups.append(number)
+            places.append(place)
             axis += 1
             out += 1
     rows = _positions(arrays, _basic_shape(shape, basic), axes)
-    adjacent = all(b - a <= 1 for a, b in pairwise(groups))
+    adjacent = all(b - a <= 1 for a, b in pairwise(places))
     return _Plan(tuple(basic), axes, rows, axes[0] if adjacent else 0)
 
 

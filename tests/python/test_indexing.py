@@ -59,6 +59,8 @@ ADVANCED_KEYS = [
     ([True, True], [0, 2], slice(1, None)), (None, np.arange(6).reshape(2, 3) > 1, None),
     ([0, 1], np.array([True, False, True])),
     (np.array([[1, 0]]), slice(None), np.array([[2], [0]])),
+    (slice(None), [0, 1], ..., [0, 3]), (None, [0, 1], ..., [1, 2], [3, 0]),
+    (None, [0, 1], [1, 2], [3, 0], ...),
 ]  # fmt: skip
 KEYS = [*BASIC_KEYS, *ADVANCED_KEYS]
 
