@@ -98,12 +98,15 @@ def i0(x: Any) -> Any:
 
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
-    zero = _core.eq(x, 0)
-    y = math.pi * _core.where(zero, 1, x)
-    # Three terms of the series carry the derivatives at 0 up to the fifth.
-    square = _core.square(math.pi * _core.asarray(x))
-    series = 1 - square / 6 * (1 - square / 20)
-    return _core.where(zero, series, _core.sin(y) / y)
+    x = _core.asarray(x)
+    # Near 0 the derivatives of the quotient cancel.
+    near = _core.lt(_core.abs(x), 0.1)
+    y = math.pi * _core.where(near, 1, x)
+    square = _core.square(math.pi * _core.where(near, x, 0))
+    series: Any = 1
+    for k in range(16, 0, -2):
+        series = 1 - square / (k * (k + 1)) * series
+    return _core.where(near, series, _core.sin(y) / y)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -392,8 +392,14 @@ def test_kinks(f, x, slope):
     np.testing.assert_allclose(np.zeros_like(x) if g is None else g, np.full(np.shape(x), slope))
 
 
-def test_second_derivative_of_sinc_at_zero():
-    assert ct.grad(ct.grad(np.sinc))(0.0) == pytest.approx(-(np.pi**2) / 3)
+@pytest.mark.parametrize("x", [0.0, 1e-300, 1e-20, 1e-8, -1e-5, 1e-3])
+def test_derivatives_of_sinc_near_zero(x):
+    y = (np.pi * x) ** 2
+    slope = -(np.pi**2) * x / 3 * (1 - y / 10)
+    assert ct.grad(np.sinc)(x) == pytest.approx(slope, rel=1e-9, abs=0)
+    bend = -(np.pi**2) / 3 * (1 - 3 * y / 10)
+    assert ct.grad(ct.grad(np.sinc))(x) == pytest.approx(bend, rel=1e-9)
+    assert ct.grad(ct.grad(lambda z: np.sinc(z + 0j).real))(x) == pytest.approx(bend, rel=1e-9)
 
 
 def test_zeros_among_factors():
