@@ -61,12 +61,7 @@ def _real(name: str, inverse: bool) -> Callable[..., Any]:
 def _lengths(a: Any, s: Any, axes: Any, to_real: bool) -> tuple[list[int], list[int]]:
     """Give lengths and axes of a transform along several, as NumPy reads them."""
     if axes is None:
-        if s is not None and len(s) != a.ndim:
-            raise ValueError(
-                f"fft: s={tuple(s)} without axes= leaves open which of the {a.ndim} axes are "
-                "meant; give both"
-            )
-        axes = range(a.ndim)
+        axes = range(a.ndim) if s is None else range(-len(s), 0)
     axes = [axis_of(a, axis) for axis in axes]
     if not axes:
         raise ValueError("fft: no axes to transform along")

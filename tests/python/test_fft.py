@@ -1,6 +1,7 @@
 """Fourier, cosine and sine transforms: `numpy.fft`, `scipy.fft` and `scipy.fftpack`."""
 
 import multiprocessing
+import warnings
 
 import numpy as np
 import pytest
@@ -111,6 +112,10 @@ def test_along_several_axes(name, dtype):
         if len(shape) > 1:
             assert_like(function, function, x, (3, 6), (0, 1))
             assert_like(function, function, x, (-1, 5), (1, 0))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # lengths without axes
+                if name in ALONG_ALL:
+                    assert_like(function, function, x, (6,))
             assert_like(function, function, x, axes=(1,))
             assert_like(function, function, x, axes=(1, 1))
 
