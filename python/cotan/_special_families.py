@@ -102,6 +102,14 @@ def _over(function: Callable[[Any], Any], x: Any, limit: float) -> Any:
     return where(zero, limit, function(x) / x)
 
 
+def _i1e(x: Any) -> Any:
+    # The order 2 has values up to 1e9; the recurrence would cancel near 0.
+    far = abs(x) > 100
+    y = where(far, x, 1.0)
+    second = where(far, f.i0e(y) - 2 / y * f.i1e(y), f.ive(2.0, where(far, 0.0, x)))
+    return (f.i0e(x) + second) / 2 - np.sign(x) * f.i1e(x)
+
+
 for _name in ("jv", "yv", "hankel1", "hankel2"):
     PARTIALS[_name] = (UNKNOWN, _cylinder(_name, 0.5, -0.5))
 for _name in ("jn", "yn", "in", "kn"):
@@ -127,11 +135,11 @@ PARTIALS.update({
     "i0": (lambda x: f.i1(x),),
     "i1": (lambda x: (f.i0(x) + f.iv(2.0, x)) / 2,),
     "i0e": (lambda x: f.i1e(x) - np.sign(x) * f.i0e(x),),
-    "i1e": (lambda x: (f.i0e(x) + f.ive(2.0, x)) / 2 - np.sign(x) * f.i1e(x),),
+    "i1e": (_i1e,),
     "k0": (lambda x: -f.k1(x),),
     "k1": (lambda x: -(f.k0(x) + f.kv(2.0, x)) / 2,),
     "k0e": (lambda x: f.k0e(x) - f.k1e(x),),
-    "k1e": (lambda x: f.k1e(x) - (f.k0e(x) + f.kve(2.0, x)) / 2,),
+    "k1e": (lambda x: f.k1e(x) - f.k0e(x) - f.k1e(x) / x,),
     "struve": (UNKNOWN, _struve("struve", -1)),
     "modstruve": (UNKNOWN, _struve("modstruve", 1)),
     "airy": (_airy,),
@@ -244,7 +252,13 @@ PARTIALS.update({
 
 
 def _ellipk(m: Any) -> Any:
-    return math.pi / 8 * f.hyp2f1(1.5, 1.5, 2.0, m)
+    near = m > -2
+    far = where(near, -3.0, m)
+    return where(
+        near,
+        math.pi / 8 * f.hyp2f1(1.5, 1.5, 2.0, where(near, m, 0.0)),
+        (f.ellipe(far) / (1 - far) - f.ellipk(far)) / (2 * far),
+    )
 
 
 def _ellipe(m: Any) -> Any:

@@ -284,6 +284,12 @@ def _lambertw(z: Any, k: Any, tol: Any) -> Any:
     return np.exp(-w) / (1 + w)
 
 
+def _spence(z: Any) -> Any:
+    near = abs(1 - z) < 0.5
+    far = where(near, 3.0, z)
+    return where(near, -f.hyp2f1(1.0, 1.0, 2.0, 1 - where(near, z, 1.0)), np.log(far) / (1 - far))
+
+
 def _wrightomega(z: Any) -> Any:
     w = f.wrightomega(z)
     return w / (1 + w)
@@ -298,7 +304,7 @@ PARTIALS.update({
     "exprel": (lambda x: f.hyp1f1(2.0, 3.0, x) / 2,),
     "sici": (lambda z: (f._spherical_jn(0, _right(z)), np.cos(z) / z),),
     "shichi": (lambda z: (f._spherical_in(0, _right(z)), np.cosh(z) / z),),
-    "spence": (lambda z: -f.hyp2f1(1.0, 1.0, 2.0, 1 - z),),
+    "spence": (_spence,),
     "_lambertw": (_lambertw, ZERO, ZERO),
     "wrightomega": (_wrightomega,),
     "wright_bessel": (UNKNOWN, UNKNOWN, lambda a, b, x: f.wright_bessel(a, a + b, x)),

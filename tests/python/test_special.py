@@ -412,11 +412,11 @@ def test_logsumexp_at_its_edges():
         ("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [-2.0, 0.0, 1.0, 10.0]),
         ("j1", lambda x: mpmath.besselj(1, x), [0.0, 1e-4, 3.8, 30.0]),
         ("i0e", lambda x: mpmath.exp(-x) * mpmath.besseli(0, x), [1e-4, 1.0, 40.0]),
-        ("ellipk", mpmath.ellipk, [-5.0, 0.0, 1e-9, 0.5, 0.99]),
+        ("ellipk", mpmath.ellipk, [-1e6, -1e3, -5.0, 0.0, 1e-9, 0.5, 0.99]),
         ("ellipe", mpmath.ellipe, [-5.0, 0.0, 1e-9, 0.5, 0.99]),
         ("exprel", lambda x: mpmath.expm1(x) / x if x else mpmath.mpf(1), [-9.0, -1e-7, 1e-7, 3.0]),
         ("rgamma", mpmath.rgamma, [-3.0, -2.0, 0.0, 0.5, 3.0]),
-        ("spence", lambda x: mpmath.polylog(2, 1 - x), [0.2, 1.0, 1.0001, 1.9]),
+        ("spence", lambda x: mpmath.polylog(2, 1 - x), [0.2, 1.0, 1.0001, 1.9, 7.0]),
         ("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), [-30.0, -5.0, 0.0, 6.0, 9.0]),
         ("sici", mpmath.si, [-2.0, 1e-5, 1.0, 20.0]),
     ],
@@ -432,6 +432,20 @@ def test_derivatives_against_mpmath(name, reference, points):
                 expected = float(mpmath.diff(reference, mpmath.mpf(x), order).real)
                 actual = float(np.asarray(f(ct.array(x)) if order == 0 else f(x)))
                 np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-13)
+
+
+def test_slopes_far_out():
+    slope, bend = ct.grad(sp.spence), ct.grad(ct.grad(sp.spence))
+    for z in (1e-30, 1e16, 1e100):
+        assert slope(z) == pytest.approx(np.log(z) / (1 - z))
+        expected = 1 / (z * (1 - z)) + np.log(z) / (1 - z) ** 2
+        assert bend(z) == pytest.approx(expected, rel=1e-9, abs=0)
+    # K(m) is log(16 * |m|) / (2 * sqrt(|m|)) far to the left.
+    for m in (-1e14, -1e30):
+        expected = (np.log(-16 * m) / 2 - 1) / 2 * (-m) ** -1.5
+        assert ct.grad(sp.ellipk)(m) == pytest.approx(expected, rel=1e-9, abs=0)
+    for function in (sp.i0e, sp.i1e, sp.k0e, sp.k1e):
+        assert abs(ct.grad(ct.grad(function))(1e12)) < 1e-20
 
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 30.0, -30.0, 1e300, 1e-300, np.inf, -np.inf, np.nan])
