@@ -15,6 +15,7 @@ from cotan import _core
 from cotan._convolution import conv
 from cotan._numpy_core import (
     FUNCTIONS,
+    any_active,
     flat,
     implements,
     in_numpy,
@@ -107,6 +108,30 @@ def sinc(x: Any) -> Any:
     for k in range(16, 0, -2):
         series = 1 - square / (k * (k + 1)) * series
     return _core.where(near, series, _core.sin(y) / y)
+
+
+@implements(np.roots)
+def roots(p: Any) -> Any:
+    """Give the roots as NumPy does, which leaves out trailing zeros: they move roots, too."""
+    found = own(np.roots)(p)
+    p = np.atleast_1d(p)
+    places = np.nonzero(p)[0]
+    zeros = p.size - int(places[-1]) - 1 if places.size else 0
+    if not zeros or not any_active((p,)):
+        return found
+    p = p[int(places[0]) :]
+    slope = _core.cast(np.polyder(p), p.dtype)
+    simple = _core.dropgrad(found)
+    if zeros > 1:
+        simple = simple[: p.size - 1 - zeros]
+    # Steps of Newton's method that move nothing: one for each order of derivatives.
+    for _ in range(2):
+        rest = np.polyval(p, simple)
+        simple = simple - (rest - _core.dropgrad(rest)) / np.polyval(slope, simple)
+    if zeros == 1:
+        return simple
+    # Several roots at 0 part as a root of the last coefficient does, infinitely fast.
+    return np.concatenate([simple, np.repeat(p[-1:] ** (1 / zeros), zeros)])
 
 
 # --------------------------------------------------------------------------------------------------

@@ -347,7 +347,7 @@ _FUNCTIONS = """
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
     linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
     nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
-    polysub polyval quantile real real_if_close rollaxis roots rot90 select
+    polysub polyval quantile real real_if_close rollaxis rot90 select
     setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """

@@ -64,6 +64,41 @@ def test_classes(cls):
     assert seen == [True]
 
 
+@pytest.mark.parametrize("p", [[1.0, -1, 0], [2.0, -6, 4, 0], [1.0, 0, 1, 0], [2.0, 0]])
+def test_trailing_zeros_move_roots(p):
+    p = np.array(p)
+    n = p.size - 1
+
+    def power_sums(p):
+        """Give the sums of powers of the roots, by Newton's identities."""
+        e = [(-1) ** k * p[k] / p[0] for k in range(n + 1)]
+        sums = []
+        for k in range(1, n + 1):
+            last = (-1) ** (k - 1) * k * e[k]
+            sums.append(last + sum((-1) ** (i - 1) * e[i] * sums[k - i - 1] for i in range(1, k)))
+        return sum(s * (k + 2) for k, s in enumerate(sums))
+
+    def f(p):
+        r = np.roots(p)
+        return np.real(sum(np.sum(r**k) * (k + 1) for k in range(1, n + 1)))
+
+    assert ct.value_and_grad(f)(p)[0] == f(p)
+    np.testing.assert_allclose(ct.grad(f)(p), ct.grad(power_sums)(p), 1e-12, 1e-12)
+    np.testing.assert_allclose(ct.hessian(f, p), ct.hessian(power_sums, p), 1e-11, 1e-11)
+    y, _ = ct.pullback(lambda p: np.roots(p), p.astype(np.float32))
+    assert y.dtype == np.roots(p.astype(np.float32)).dtype
+
+
+def test_several_roots_at_zero():
+    # What moves nothing there has a slope, and what parts them an infinite one.
+    def f(a, c):
+        return np.sum(np.roots([1.0, -a, c, c]))
+
+    da, dc = ct.gradient(f, 2.0, 0.0)
+    assert da == 1.0
+    assert not np.isfinite(dc)
+
+
 def test_masked_arrays_are_refused_by_name():
     mask = np.array([False, True, False, False])
     with pytest.raises(TypeError, match=r"np\.where\(mask, 0, x\)"):
