@@ -102,6 +102,8 @@ def solution(
     where the solver stopped far from a solution.
     """
     at = np.array(_core.value(x), ndmin=1)
+    if matrix is None and at.dtype.kind == "c":
+        return _in_parts(name, equation, at, check)
     if matrix is None:
         matrix = jacobian(equation, at)
     try:
@@ -120,6 +122,21 @@ def solution(
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
     return valued(at, moved)
+
+
+def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -> Any:
+    """Give a complex solution by equations of real numbers: it need not be holomorphic."""
+    n = at.size
+
+    def joined(v: Any) -> Any:
+        return _core.apply("complex", v[:n], v[n:]).reshape(at.shape)
+
+    def parts(v: Any) -> Any:
+        residual = stacked(equation(joined(v))).reshape(-1)
+        return np.concatenate([residual.real, residual.imag])
+
+    flat = at.reshape(-1)
+    return joined(solution(name, parts, np.concatenate([flat.real, flat.imag]), check=check))
 
 
 def valued(value: Any, computed: Any) -> Any:

@@ -61,7 +61,11 @@ PROVIDERS = {
     "scipy.linalg.blas": ["cotan._scipy_blas"],
     "scipy.linalg.lapack": ["cotan._scipy_blas"],
     "scipy.ndimage": ["cotan._scipy_ndimage"],
-    "scipy.optimize": ["cotan._scipy_optimize", "cotan._scipy_bounded"],
+    "scipy.optimize": [
+        "cotan._scipy_optimize",
+        "cotan._scipy_fits",
+        "cotan._scipy_bounded",
+    ],
     "scipy.optimize.elementwise": ["cotan._scipy_elementwise"],
     "scipy.signal": [
         *("cotan._scipy_signal", "cotan._scipy_filters", "cotan._scipy_systems"),

@@ -6,7 +6,6 @@ one begins has no influence, and neither has a bound that is not reached.
 """
 
 import copy
-import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._constrained import constrained
-from cotan._hosted import inverse
-from cotan._implicit import Watched, plain_items, solution, stacked, valued, was_seen, watched
+from cotan._implicit import Watched, plain_items, solution, stacked, was_seen, watched
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -29,7 +27,7 @@ def more_of(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def _watched_all(options: dict[str, Any]) -> dict[str, Any]:
+def watched_all(options: dict[str, Any]) -> dict[str, Any]:
     return {k: _watched_items(v) for k, v in options.items()}
 
 
@@ -52,7 +50,7 @@ def _is_constraint(value: Any) -> bool:
     return hasattr(value, "keep_feasible") and callable(getattr(value, "fun", None))
 
 
-def _with(function: Any, args: Any) -> Callable[[Any], Any]:
+def with_args(function: Any, args: Any) -> Callable[[Any], Any]:
     more = more_of(args)
     return lambda x: function(x, *more)
 
@@ -76,7 +74,8 @@ def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _scalar(name: str, function: Any, args: Any, root: Any, watch: Watched) -> Any:
     more = more_of(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
-    y = solution(f"{_HERE}.{name}", equation, np.array([float(root)]))[0]
+    at = np.array([root if np.iscomplexobj(root) else float(root)])
+    y = solution(f"{_HERE}.{name}", equation, at)[0]
     watch.leave(y, more)
     return y
 
@@ -111,10 +110,10 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
     function = Watched(func)
-    start = plain(x0)
+    start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
     result = found(f"{_HERE}.newton")(
         function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
-        **_watched_all(options),
+        **watched_all(options),
     )  # fmt: skip
     if not function.seen and not any_active(args):
         return result
@@ -123,7 +122,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
         y = _scalar("newton", func, args, root, function)
     else:
         # Many equations in one variable each.
-        y = _root("newton", func, args, root, function)
+        y = root_of("newton", func, args, root, function)
     return (y, *report) if report else y
 
 
@@ -135,7 +134,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function,
         plain_items(more_of(args)),
         *map(plain_items, rest),
-        **_watched_all(options),
+        **watched_all(options),
     )
     if function.seen or any_active(args):
         # A function may give its derivatives, too.
@@ -146,9 +145,9 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 
 @lifts(f"{_HERE}.fixed_point", always=True)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function = Watched(func)
+    function, args = Watched(func), tuple(args)  # as in newton
     x = found(f"{_HERE}.fixed_point")(
-        function, plain_items(x0), plain_items(more_of(args)), *rest, **plain_of(options)
+        function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
     if not function.seen and not any_active(args):
         return x
@@ -156,11 +155,11 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 
     def equation(v: Any) -> Any:
         v = _core.reshape(v, shape)
-        return (v - stacked(func(v, *more_of(args)))).reshape(-1)
+        return (v - stacked(func(v, *args))).reshape(-1)
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
     y = _core.reshape(flat, shape)
-    function.leave(y, more_of(args))
+    function.leave(y, args)
     return y
 
 
@@ -174,16 +173,16 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     function = Watched(fun)
     result = found(f"{_HERE}.root")(
         function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
-        **_watched_all(options),
+        **watched_all(options),
     )  # fmt: skip
     if function.seen or any_active(args):
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
-        result.x = _root("root", value, args, result.x, function)
+        result.x = root_of("root", value, args, result.x, function)
     return result
 
 
-def _root(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
-    y = solution(f"{_HERE}.{name}", _with(fun, args), x)
+def root_of(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
+    y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
     watch.leave(y, more_of(args))
     return y
 
@@ -199,15 +198,15 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
     if not function.seen and not any_active(args):
         return result
     if full_output:
-        return (_root("fsolve", func, args, result[0], function), *result[1:])
-    return _root("fsolve", func, args, result, function)
+        return (root_of("fsolve", func, args, result[0], function), *result[1:])
+    return root_of("fsolve", func, args, result, function)
 
 
 # --------------------------------------------------------------------------------------------------
 # Minima
 
 
-def _minimum(name: str, function: Callable[[Any], Any], x: Any, free: Any = None) -> Any:
+def minimum_of(name: str, function: Callable[[Any], Any], x: Any, free: Any = None) -> Any:
     """Give where the gradient is zero; variables that are not free stay at their bounds."""
     x = np.asarray(x, np.float64)
     if free is None or np.all(free):
@@ -223,7 +222,7 @@ def _minimum(name: str, function: Callable[[Any], Any], x: Any, free: Any = None
     return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
 
 
-def _free(bounds: Any, x: Any) -> Any:
+def free_of(bounds: Any, x: Any) -> Any:
     """Say which variables do not lie at a bound."""
     if bounds is None:
         return np.ones(np.shape(x), bool)
@@ -240,7 +239,7 @@ def _free(bounds: Any, x: Any) -> Any:
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
-    _expect_constant("minimize", bounds)
+    expect_constant_bounds("minimize", bounds)
     function, slope = Watched(fun), watched(jac)
     others = _watched_items(constraints)
     result = found(f"{_HERE}.minimize")(
@@ -251,13 +250,13 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     if not was_seen(function, *inside) and not any_active((args, constraints)):
         return result
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
-    call = _with(value, args)
-    result.x = _inside("minimize", call, result.x, bounds, constraints)
+    call = with_args(value, args)
+    result.x = inside_of("minimize", call, result.x, bounds, constraints)
     result.fun = asarray(call(result.x)).reshape(())[()]
     return result
 
 
-def _expect_constant(name: str, bounds: Any) -> None:
+def expect_constant_bounds(name: str, bounds: Any) -> None:
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
     if any_active(tuple(items)):
         raise TypeError(
@@ -266,12 +265,12 @@ def _expect_constant(name: str, bounds: Any) -> None:
         )
 
 
-def _inside(name: str, call: Callable[[Any], Any], x: Any, bounds: Any, constraints: Any) -> Any:
+def inside_of(name: str, call: Callable[[Any], Any], x: Any, bounds: Any, constraints: Any) -> Any:
     """Give a minimum under bounds and constraints, if there are any."""
-    free = _free(bounds, x)
+    free = free_of(bounds, x)
     several = isinstance(constraints, (list, tuple))
     if several and not constraints:
-        return _minimum(name, call, x, free).reshape(np.shape(x))
+        return minimum_of(name, call, x, free).reshape(np.shape(x))
     return constrained(name, call, x, free, constraints).reshape(np.shape(x))
 
 
@@ -280,7 +279,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
                f_ieqcons: Any = None, bounds: Any = (), fprime: Any = None,
                fprime_eqcons: Any = None, fprime_ieqcons: Any = None, args: Any = (),
                *rest: Any, **options: Any) -> Any:  # fmt: skip
-    _expect_constant("fmin_slsqp", bounds)
+    expect_constant_bounds("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
     function, more = Watched(func), more_of(args)
@@ -295,15 +294,15 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
     constraints = [{"type": kind, "fun": f, "args": more} for kind, f in given]
-    call = _with(func, more)
-    y = _inside("fmin_slsqp", call, x, bounds or None, constraints)
+    call = with_args(func, more)
+    y = inside_of("fmin_slsqp", call, x, bounds or None, constraints)
     return (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
 
 
 @lifts(f"{_HERE}.fmin_l_bfgs_b", always=True)
 def fmin_l_bfgs_b(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
                   bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
-    _expect_constant("fmin_l_bfgs_b", bounds)
+    expect_constant_bounds("fmin_l_bfgs_b", bounds)
     function, more = Watched(func), more_of(args)
     result = found(f"{_HERE}.fmin_l_bfgs_b")(
         function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
@@ -312,8 +311,8 @@ def fmin_l_bfgs_b(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx
     if not function.seen and not any_active(more):
         return result
     both = fprime is None and not approx_grad
-    call = _with((lambda x, *a: func(x, *a)[0]) if both else func, more)
-    y = _inside("fmin_l_bfgs_b", call, result[0], bounds, ())
+    call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
+    y = inside_of("fmin_l_bfgs_b", call, result[0], bounds, ())
     return (y, asarray(call(y)).reshape(())[()], *result[2:])
 
 
@@ -331,7 +330,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
-    if function.seen or any_active(args):
+    if function.seen or any_active(args) or any_active(bounds):
         more = more_of(args)
         x = np.array([float(result.x)])
         # The search ends a little before the bound.
@@ -340,7 +339,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         if not free and any_active(bounds):
             raise TypeError("minimize_scalar: the minimum lies at a bound that is being "
                             "differentiated; use the bound itself")  # fmt: skip
-        found_x = _minimum("minimize_scalar", lambda v: fun(v[0], *more), x, np.array([free]))
+        found_x = minimum_of("minimize_scalar", lambda v: fun(v[0], *more), x, np.array([free]))
         result.x = found_x[0]
         result.fun = fun(result.x, *more)
     return result
@@ -357,138 +356,20 @@ def _fmin(name: str) -> None:
             raise TypeError(f"{name}: give arguments after {names[-1]} by name")
         function = Watched(f)
         more = given.get("args", ())
-        rest = _watched_all({k: v for k, v in given.items() if k != "args"})
+        rest = watched_all({k: v for k, v in given.items() if k != "args"})
         result = found(f"{_HERE}.{name}")(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
         if not function.seen and not any_active(more):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
-        y = _minimum(name, _with(f, more), x)
+        y = minimum_of(name, with_args(f, more), x)
         function.leave(y, more_of(more))
         return (y, *report) if report else y
 
 
 for _name in ("fmin", "fmin_bfgs", "fmin_cg"):
     _fmin(_name)
-
-
-@lifts(f"{_HERE}.least_squares", always=True)
-def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
-                  *rest: Any, **options: Any) -> Any:  # fmt: skip
-    args, kwargs = options.pop("args", ()), options.pop("kwargs", None) or {}
-    function = Watched(fun)
-    result = found(f"{_HERE}.least_squares")(
-        function, plain_items(x0), watched(jac), plain_items(bounds), *rest,
-        args=plain_items(more_of(args)), kwargs=plain_of(kwargs), **_watched_all(options),
-    )  # fmt: skip
-    if not function.seen and not any_active((args, bounds, list(kwargs.values()))):
-        return result
-    if options.get("loss", "linear") != "linear" or any_active(bounds):
-        raise TypeError("least_squares: only loss='linear', with bounds that are constant, has a "
-                        "derivative rule in cotan; use minimize")  # fmt: skip
-
-    def residuals(x: Any) -> Any:
-        return stacked(fun(x, *more_of(args), **kwargs)).reshape(-1)
-
-    def cost(x: Any) -> Any:
-        return 0.5 * _core.sum(_core.square(residuals(x)))
-
-    result.x = _minimum("least_squares", cost, result.x, result.active_mask == 0)
-    result.fun = residuals(result.x)
-    result.cost = 0.5 * _core.sum(_core.square(result.fun))
-    return result
-
-
-@lifts(f"{_HERE}.leastsq", always=True)
-def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
-            full_output: bool = False, **options: Any) -> Any:  # fmt: skip
-    function = Watched(func)
-    result = found(f"{_HERE}.leastsq")(
-        function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
-        **plain_of(options),
-    )  # fmt: skip
-    if not function.seen and not any_active(args):
-        return result
-    call = _with(func, args)
-    cost = lambda x: 0.5 * _core.sum(_core.square(stacked(call(x)).reshape(-1)))  # noqa: E731
-    x = _minimum("leastsq", cost, result[0])
-    function.leave(x, more_of(args))
-    return (x, *result[1:])
-
-
-@lifts(f"{_HERE}.curve_fit", always=True)
-def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
-              absolute_sigma: bool = False, check_finite: Any = None,
-              bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *,
-              full_output: bool = False, nan_policy: Any = None,
-              **options: Any) -> Any:  # fmt: skip
-    function = Watched(f)
-    if p0 is None and hasattr(f, "__code__"):
-        # SciPy counts the parameters of the function itself.
-        count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
-        p0 = np.ones(count) if np.all(np.isinf(plain_items(bounds[0]))) else None
-    result = found(f"{_HERE}.curve_fit")(
-        function if p0 is not None else _counted(function, f), plain_items(xdata),
-        plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
-        plain_items(bounds), method, watched(jac), full_output=full_output, nan_policy=nan_policy,
-        **_watched_all(options),
-    )  # fmt: skip
-    if not function.seen and not any_active((xdata, ydata, sigma)):
-        return result
-    if any_active(bounds) or options.get("loss", "linear") != "linear":
-        raise TypeError("curve_fit: only a linear loss, with bounds that are constant, has a "
-                        "derivative rule in cotan; use minimize")  # fmt: skip
-    weight = None if sigma is None else asarray(sigma)
-    if weight is not None and weight.ndim == 2:
-        raise TypeError("curve_fit: a matrix sigma has no derivative rule in cotan; use minimize")
-
-    def residuals(p: Any) -> Any:
-        r = stacked(f(xdata, *(p[i] for i in range(p.shape[0])))) - asarray(ydata)
-        return r if weight is None else r / weight
-
-    def cost(p: Any) -> Any:
-        return 0.5 * _core.sum(_core.square(residuals(p)))
-
-    popt, pcov, *report = result
-    low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
-    free = _free(found(f"{_HERE}.Bounds")(low, high), popt)
-    y = _minimum("curve_fit", cost, popt, free)
-    return (y, _covariance(pcov, y, residuals, absolute_sigma, free), *report)
-
-
-def _pair(bounds: Any) -> Any:
-    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-
-
-def _counted(function: Watched, f: Any) -> Any:
-    """Let SciPy count the parameters of a function that is watched."""
-
-    @functools.wraps(f)
-    def call(*args: Any) -> Any:
-        return function(*args)
-
-    return call
-
-
-def _covariance(value: Any, p: Any, residuals: Any, absolute: bool, free: Any) -> Any:
-    """Give the covariance of fitted parameters as a function of what they depend on."""
-    if not np.all(np.isfinite(value)) or not np.all(free):
-        return value
-
-    def rows(p: Any) -> Any:
-        y, back = _core.pullback(residuals, p)
-        units = np.eye(y.shape[0])
-        zero = np.zeros(p.shape)
-        found_rows = [back(u)[0] for u in units]
-        return np.stack([zero if r is None else r for r in found_rows])
-
-    matrix = rows(p)
-    covariance = inverse(_core.matmul(matrix.T, matrix))
-    r = residuals(p)
-    if not absolute:
-        covariance = covariance * (_core.sum(_core.square(r)) / (r.shape[0] - p.shape[0]))
-    return valued(value, covariance)
 
 
 @lifts(f"{_HERE}.linear_sum_assignment")
