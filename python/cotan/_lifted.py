@@ -64,6 +64,7 @@ PROVIDERS = {
     "scipy.optimize": [
         "cotan._scipy_optimize",
         "cotan._scipy_fits",
+        "cotan._scipy_searches",
         "cotan._scipy_bounded",
     ],
     "scipy.optimize.elementwise": ["cotan._scipy_elementwise"],

@@ -1,0 +1,143 @@
+"""Searches of `scipy.optimize`, methods for large systems of equations, isotonic regression.
+
+Which of two values is smaller has no derivative, so that code which only compares would lose it in
+silence. Where a search ends is a minimum, and is differentiated as that.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._implicit import Watched, plain_items, valued
+from cotan._lifted import lifts
+from cotan._numpy_core import any_active, plain
+from cotan._numpy_own import asarray
+from cotan._own import found
+from cotan._scipy_optimize import (
+    expect_constant_bounds,
+    inside_of,
+    minimize_scalar,
+    minimum_of,
+    more_of,
+    root_of,
+    watched_all,
+    with_args,
+)
+
+_HERE = "scipy.optimize"
+
+# --------------------------------------------------------------------------------------------------
+# Older names for the methods of `minimize_scalar`
+
+
+@lifts(f"{_HERE}.brent", always=True)
+def brent(func: Any, args: Any = (), brack: Any = None, tol: float = 1.48e-8,
+          full_output: Any = 0, maxiter: int = 500) -> Any:  # fmt: skip
+    options = {"xtol": tol, "maxiter": maxiter}
+    r = minimize_scalar(func, brack, args=args, method="brent", options=options)
+    return (r.x, r.fun, r.nit, r.nfev) if full_output else r.x
+
+
+@lifts(f"{_HERE}.golden", always=True)
+def golden(func: Any, args: Any = (), brack: Any = None,
+           tol: float = float(np.sqrt(np.finfo(float).eps)), full_output: Any = 0,
+           maxiter: int = 5000) -> Any:  # fmt: skip
+    options = {"xtol": tol, "maxiter": maxiter}
+    r = minimize_scalar(func, brack, args=args, method="golden", options=options)
+    return (r.x, r.fun, r.nfev) if full_output else r.x
+
+
+@lifts(f"{_HERE}.fminbound", always=True)
+def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, maxfun: int = 500,
+              full_output: Any = 0, disp: int = 1) -> Any:  # fmt: skip
+    options = {"xatol": xtol, "maxiter": maxfun, "disp": disp}
+    r = minimize_scalar(func, bounds=(x1, x2), args=args, method="bounded", options=options)
+    return (r.x, r.fun, r.status, r.nfev) if full_output else r.x
+
+
+# --------------------------------------------------------------------------------------------------
+# Global minima
+
+
+def _global(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
+        expect_constant_bounds(name, bounds)
+        args, *rest_of = (*rest, *([options.pop("args", ())] if not rest else []))
+        function, more = Watched(func), more_of(args)
+        given = {} if name == "direct" and not more else {"args": plain_items(more)}
+        if rest_of:
+            raise TypeError(f"{name}: give arguments after args by name")
+        result = found(f"{_HERE}.{name}")(function, bounds, **given, **watched_all(options))
+        constraints = options.get("constraints") or ()
+        if not function.seen and not any_active((more, constraints)):
+            return result
+        call = with_args(func, more)
+        result.x = inside_of(name, call, result.x, bounds, constraints)
+        result.fun = asarray(call(result.x)).reshape(())[()]
+        if "xl" in result:
+            # Minima in several places, of which the first is the smallest.
+            minima = [inside_of(name, call, x, bounds, constraints) for x in result.xl]
+            result.xl = np.stack(minima)
+            result.funl = np.stack([asarray(call(x)).reshape(()) for x in minima])
+        return result
+
+
+for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
+    _global(_name)
+
+
+@lifts(f"{_HERE}.brute", always=True)
+def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    function, more = Watched(func), tuple(args) if np.iterable(args) else (args,)
+    result = found(f"{_HERE}.brute")(
+        function, plain_items(ranges), plain_items(more), *rest, **options
+    )
+    if not function.seen and not any_active(more):
+        return result
+    if isinstance(result, tuple):
+        raise TypeError(
+            "brute: full_output=True gives the values on the grid, which have no derivative rule "
+            "in cotan; call the function where they are needed"
+        )
+    finish = rest[2] if len(rest) > 2 else options.get("finish", True)
+    # Which point of the grid is the best one is constant where it does not jump.
+    return minimum_of("brute", with_args(func, more), result) if finish else result
+
+
+# --------------------------------------------------------------------------------------------------
+# Large systems of equations
+
+
+def _nonlinear(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+        function = Watched(F)
+        x = found(f"{_HERE}.{name}")(function, plain_items(xin), *rest, **watched_all(options))
+        return root_of(name, F, (), x, function).reshape(np.shape(x)) if function.seen else x
+
+
+for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",
+              "newton_krylov"):  # fmt: skip
+    _nonlinear(_name)
+
+
+# --------------------------------------------------------------------------------------------------
+# Isotonic regression
+
+
+@lifts(f"{_HERE}.isotonic_regression")
+def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
+    """Each block has the mean of its elements; which blocks there are is constant."""
+    result = found(f"{_HERE}.isotonic_regression")(
+        plain_items(y), weights=plain_items(weights), increasing=increasing
+    )
+    y = np.atleast_1d(asarray(y, np.float64))
+    w = np.ones(y.shape) if weights is None else np.atleast_1d(asarray(weights, np.float64))
+    starts, sizes = plain(result.blocks)[:-1], np.diff(result.blocks)
+    sums = np.add.reduceat(w, starts)
+    means = np.add.reduceat(w * y, starts) / sums
+    result.x = valued(_core.asarray(result.x), np.repeat(means, sizes))
+    result.weights = sums
+    return result
