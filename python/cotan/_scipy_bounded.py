@@ -28,22 +28,34 @@ def _of_free(a: Any, b: Any, x: Any, free: Any) -> Any:
     return valued(x, _core.index_update(_core.asarray(held), columns, moved))
 
 
+def _dense(a: Any) -> Any:
+    """Give what SciPy takes for a matrix, a sparse one or an operator, too, as an array."""
+    if hasattr(a, "toarray"):
+        return asarray(a.toarray())
+    return asarray(a.matmat(np.eye(a.shape[1]))) if hasattr(a, "matmat") else asarray(a)
+
+
 @lifts(f"{_HERE}.nnls")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     x, _ = found(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
-    a, b = asarray(A), asarray(b)
+    a, b = asarray(A), asarray(b).reshape(-1)
     x = _of_free(a, b, x, x > 0)
     return x, np.linalg.norm(a @ x - b)
 
 
-@lifts(f"{_HERE}.lsq_linear")
+@lifts(f"{_HERE}.lsq_linear", always=True)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
                **options: Any) -> Any:  # fmt: skip
     if any_active(bounds):
         raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
                         "cotan; hold them constant with ct.dropgrad")  # fmt: skip
-    a, b = asarray(A), asarray(b)
-    result = found(f"{_HERE}.lsq_linear")(plain(a), plain(b), plain_items(bounds), *args, **options)
+    solve = found(f"{_HERE}.lsq_linear")
+    moves = any_active((A, getattr(A, "data", None)))
+    if not moves and not any_active((b,)):
+        return solve(plain_items(A), plain_items(b), plain_items(bounds), *args, **options)
+    a, b = _dense(A), np.atleast_1d(asarray(b))
+    result = solve(plain(a) if moves else plain_items(A), plain(b), plain_items(bounds), *args,
+                   **options)  # fmt: skip
     result.x = _of_free(a, b, result.x, result.active_mask == 0)
     result.fun = a @ result.x - b
     result.cost = 0.5 * _core.sum(_core.square(result.fun))

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, sparse
+from scipy.sparse.linalg import aslinearoperator
 from scipy_cases import check
 
 import cotan as ct
@@ -34,3 +35,23 @@ def test_lsq_linear():
     check(lambda b: optimize.lsq_linear(A, b).x, B, value_rtol=1e-6)
     with pytest.raises(TypeError, match="lsq_linear: bounds"):
         ct.gradient(lambda v: np.sum(optimize.lsq_linear(A, B, (v, 1.0)).x), 0.1)
+
+
+@pytest.mark.parametrize("made", [sparse.csr_array, sparse.coo_matrix, aslinearoperator, list])
+def test_forms_of_matrices(made):
+    matrix = made(A)
+    check(lambda b: optimize.lsq_linear(matrix, b, (0.2, [0.5, 2.0, 3.0])).x, B, value_rtol=1e-6)
+
+
+def test_sparse_matrices_with_followed_values():
+    places = np.nonzero(A)
+
+    def f(v):
+        matrix = sparse.csr_array((v, places), shape=A.shape)
+        return optimize.lsq_linear(matrix, B, (0.2, [0.5, 2.0, 3.0])).x
+
+    check(f, A[places], value_rtol=1e-5, rtol=1e-4)
+
+
+def test_nnls_of_a_column():
+    check(lambda b: optimize.nnls(A, b), B[:, None])
