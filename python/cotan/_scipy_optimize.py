@@ -6,6 +6,7 @@ one begins has no influence, and neither has a bound that is not reached.
 """
 
 import copy
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -299,21 +300,30 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     return (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
 
 
-@lifts(f"{_HERE}.fmin_l_bfgs_b", always=True)
-def fmin_l_bfgs_b(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
-                  bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
-    expect_constant_bounds("fmin_l_bfgs_b", bounds)
-    function, more = Watched(func), more_of(args)
-    result = found(f"{_HERE}.fmin_l_bfgs_b")(
-        function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
-        plain_items(bounds), *rest, **options,
-    )  # fmt: skip
-    if not function.seen and not any_active(more):
-        return result
-    both = fprime is None and not approx_grad
-    call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
-    y = inside_of("fmin_l_bfgs_b", call, result[0], bounds, ())
-    return (y, asarray(call(y)).reshape(())[()], *result[2:])
+def _in_bounds(name: str) -> None:
+    """Older names for the methods of `minimize` with bounds."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
+             bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
+        expect_constant_bounds(name, bounds)
+        function, more = Watched(func), more_of(args)
+        result = found(f"{_HERE}.{name}")(
+            function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
+            plain_items(bounds), *rest, **options,
+        )  # fmt: skip
+        if not function.seen and not any_active(more):
+            return result
+        both = fprime is None and not approx_grad
+        call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
+        y = inside_of(name, call, result[0], bounds, ())
+        if name == "fmin_tnc":
+            return (y, *result[1:])
+        return (y, asarray(call(y)).reshape(())[()], *result[2:])
+
+
+for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
+    _in_bounds(_name)
 
 
 def _each(constraints: Any) -> list[Any]:
@@ -350,10 +360,8 @@ def _fmin(name: str) -> None:
 
     @lifts(f"{_HERE}.{name}", always=True)
     def fmin(f: Any, x0: Any, *args: Any, **options: Any) -> Any:
-        names = ("fprime", "args") if name in {"fmin_bfgs", "fmin_cg"} else ("args",)
+        names = list(inspect.signature(found(f"{_HERE}.{name}")).parameters)[2:]
         given = dict(zip(names, args, strict=False)) | options
-        if len(args) > len(names):
-            raise TypeError(f"{name}: give arguments after {names[-1]} by name")
         function = Watched(f)
         more = given.get("args", ())
         rest = watched_all({k: v for k, v in given.items() if k != "args"})
@@ -363,12 +371,12 @@ def _fmin(name: str) -> None:
         if not function.seen and not any_active(more):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
-        y = minimum_of(name, with_args(f, more), x)
+        y = minimum_of(name, with_args(f, more), x).reshape(np.shape(x))
         function.leave(y, more_of(more))
         return (y, *report) if report else y
 
 
-for _name in ("fmin", "fmin_bfgs", "fmin_cg"):
+for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
     _fmin(_name)
 
 
@@ -379,5 +387,4 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
 
 
 refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
-        f"{_HERE}.fmin_tnc", f"{_HERE}.fmin_ncg", f"{_HERE}.fmin_powell",
         f"{_HERE}.fmin_cobyla")  # fmt: skip

@@ -114,6 +114,39 @@ def test_minima():
     )
 
 
+def slope(x, p):
+    return ct.value_and_grad(lambda x: bowl(x, p))(x)[1]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda p: optimize.fmin_ncg(bowl, [1.0, 1.0], slope, args=(p,), avextol=1e-12, disp=0),
+        lambda p: optimize.fmin_ncg(bowl, [1.0, 1.0], slope, None, None, (p,), 1e-12, disp=0),
+        lambda p: optimize.fmin_powell(bowl, [1.0, 1.0], (p,), 1e-12, 1e-12, disp=0),
+        lambda p: optimize.fmin_tnc(bowl, [1.0, 1.0], slope, (p,), disp=0, pgtol=1e-12)[0],
+        lambda p: optimize.fmin_tnc(
+            bowl, [1.0, 0.1], None, (p,), 1, [(0, 3), (-1, 0.3)], disp=0, pgtol=1e-12
+        )[0],
+    ],
+)
+def test_older_names(search):
+    def f(p):
+        return np.sum(search(p) * [1.0, 2.0])
+
+    step = 1e-3
+    near = [(f(P + e) - f(P - e)) / (2 * step) for e in step * np.eye(2)]
+    np.testing.assert_allclose(ct.grad(f)(P), near, rtol=5e-3, atol=1e-3)
+
+
+def test_the_shape_of_powells_result():
+    def f(p):
+        return optimize.fmin_powell(lambda x: (x[0] - p) ** 4 + x[0] ** 2, [1.0], disp=0)
+
+    y, _ = ct.pullback(f, 1.3)
+    assert np.shape(y) == np.shape(f(1.3))
+
+
 T = np.linspace(0, 2, 8)
 DATA = 1.3 * np.exp(-0.7 * T) + 0.03 * np.cos(7 * T)
 
