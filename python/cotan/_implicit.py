@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._hosted import hosted
 from cotan._numpy_core import any_active, plain
 
 # A step that is longer than this part of a solution says that it is none.
@@ -142,6 +143,18 @@ def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -
 def valued(value: Any, computed: Any) -> Any:
     """Give a value, with the derivatives of what was computed in another way."""
     return value + (computed - _core.dropgrad(computed))
+
+
+def without_rule(what: str, value: Any, on: Any) -> Any:
+    """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
+
+    def back(*_: Any) -> Any:
+        raise TypeError(
+            f"{what} has no derivative rule in cotan; compute it of the solution, or hold it "
+            "constant with ct.dropgrad"
+        )
+
+    return hosted(what, lambda _: value, back, on)
 
 
 def _expect_solution(name: str, at: Any, step: Any) -> None:

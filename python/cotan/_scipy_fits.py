@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import inverse
-from cotan._implicit import Watched, plain_items, stacked, valued, watched
+from cotan._implicit import Watched, plain_items, stacked, valued, watched, without_rule
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -22,6 +22,7 @@ from cotan._scipy_optimize import (
     minimum_of,
     more_of,
     plain_of,
+    slope_of,
     watched_all,
     with_args,
 )
@@ -108,11 +109,17 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     def residuals(x: Any) -> Any:
         return stacked(fun(x, *args, **kwargs)).reshape(-1)
 
-    result.x = minimum_of(
-        "least_squares", lambda x: loss.cost(residuals(x)), result.x, result.active_mask == 0
-    )
+    def cost(x: Any) -> Any:
+        return loss.cost(residuals(x))
+
+    free = result.active_mask == 0
+    result.x = minimum_of("least_squares", cost, result.x, free)
+    if not np.all(free):
+        # Elsewhere it is zero, and stays so.
+        result.grad = valued(result.grad, slope_of("least_squares", cost)(result.x))
     result.fun = residuals(result.x)
-    result.cost = loss.cost(result.fun)
+    result.jac = without_rule("jac of least_squares", result.jac, result.x)
+    result.cost = cost(result.x)
     return result
 
 
@@ -138,10 +145,23 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
     if not function.seen and not any_active(args):
         return result
     call = with_args(func, args)
-    cost = lambda x: 0.5 * _core.sum(_core.square(stacked(call(x)).reshape(-1)))  # noqa: E731
-    x = minimum_of("leastsq", cost, result[0])
+
+    def residuals(x: Any) -> Any:
+        return stacked(call(x)).reshape(-1)
+
+    x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
     function.leave(x, more_of(args))
-    return (x, *result[1:])
+    if not full_output:
+        return (x, *result[1:])
+    _, covariance, report, *rest = result
+    if covariance is not None:
+        covariance = _covariance(covariance, x, residuals, _Loss({}), True)
+    return (x, covariance, _with_residuals(report, residuals(x)), *rest)
+
+
+def _with_residuals(report: Any, residuals: Any) -> Any:
+    """Give what the solver says, with residuals that are followed."""
+    return report | {"fvec": valued(report["fvec"], residuals)}
 
 
 @lifts(f"{_HERE}.curve_fit", always=True)
@@ -175,7 +195,9 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
     free = free_of(found(f"{_HERE}.Bounds")(low, high), popt)
     y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
-    return (y, _covariance(pcov, y, residuals, loss, absolute_sigma, free), *report)
+    if report:
+        report[0] = _with_residuals(report[0], residuals(y))
+    return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
 
 
 def _samples(x: Any, y: Any, sigma: Any, omit: bool) -> tuple[Any, Any, Any]:
@@ -209,10 +231,11 @@ def _counted(function: Watched, f: Any) -> Any:
     return call
 
 
-def _covariance(value: Any, p: Any, residuals: Callable[[Any], Any], loss: _Loss, absolute: bool,
-                free: Any) -> Any:  # fmt: skip
+def _covariance(
+    value: Any, p: Any, residuals: Callable[[Any], Any], loss: _Loss, absolute: bool
+) -> Any:
     """Give the covariance of fitted parameters as a function of what they depend on."""
-    if not np.all(np.isfinite(value)) or not np.all(free):
+    if not np.all(np.isfinite(value)):
         return value
 
     def rows(p: Any) -> Any:

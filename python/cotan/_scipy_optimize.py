@@ -15,7 +15,16 @@ import numpy as np
 
 from cotan import _core
 from cotan._constrained import constrained
-from cotan._implicit import Watched, plain_items, solution, stacked, was_seen, watched
+from cotan._implicit import (
+    Watched,
+    plain_items,
+    solution,
+    stacked,
+    valued,
+    was_seen,
+    watched,
+    without_rule,
+)
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -124,6 +133,8 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
     else:
         # Many equations in one variable each.
         y = root_of("newton", func, args, root, function)
+    if report and hasattr(report[0], "root"):
+        report[0].root = y
     return (y, *report) if report else y
 
 
@@ -252,8 +263,15 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         return result
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
+    at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
     result.x = inside_of("minimize", call, result.x, bounds, constraints)
     result.fun = asarray(call(result.x)).reshape(())[()]
+    if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
+        # Elsewhere it is zero, and stays so.
+        result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
+    for part in ("hess", "hess_inv"):
+        if isinstance(result.get(part), np.ndarray):
+            result[part] = without_rule(f"{part} of minimize", result[part], result.x)
     return result
 
 
@@ -371,8 +389,13 @@ def _fmin(name: str) -> None:
         if not function.seen and not any_active(more):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
-        y = minimum_of(name, with_args(f, more), x).reshape(np.shape(x))
+        call = with_args(f, more)
+        y = minimum_of(name, call, x).reshape(np.shape(x))
         function.leave(y, more_of(more))
+        if given.get("full_output"):
+            report[0] = valued(report[0], asarray(call(y)).reshape(()))[()]
+            if name == "fmin_bfgs":
+                report[2] = without_rule("the inverse Hessian of fmin_bfgs", report[2], y)
         return (y, *report) if report else y
 
 

@@ -109,3 +109,35 @@ def test_places_in_a_list():
         np.array([1.0, 2.0, 0.5, 3.0]),
         **LOOSE,
     )
+
+
+def test_what_a_solver_says_besides():
+    def residuals(x, y):
+        return decay(T, x[0], x[1]) - y
+
+    def least(y):
+        x, covariance, report, *_ = optimize.leastsq(
+            residuals, [1.0, 1.0], (y,), full_output=True, xtol=1e-14, ftol=1e-14
+        )
+        return x, covariance, report["fvec"]
+
+    check(least, DATA, **LOOSE)
+
+    def fit(y):
+        _, _, report, *_ = optimize.curve_fit(decay, T, y, full_output=True, xtol=1e-14, ftol=1e-14)
+        return report["fvec"]
+
+    check(fit, DATA, **LOOSE)
+    bounds = (0, [3.0, 0.5])
+
+    def bounded(y):
+        x, covariance = optimize.curve_fit(decay, T, y, [1.0, 0.4], bounds=bounds, **TIGHT)
+        r = optimize.least_squares(residuals, [1.0, 0.4], args=(y,), bounds=bounds, **TIGHT)
+        assert r.active_mask.any()
+        return x, covariance, r.grad
+
+    check(bounded, DATA, **LOOSE)
+    with pytest.raises(TypeError, match="jac of least_squares has no derivative rule"):
+        ct.gradient(
+            lambda y: np.sum(optimize.least_squares(residuals, [1.0, 1.0], args=(y,)).jac), DATA
+        )

@@ -147,6 +147,52 @@ def test_the_shape_of_powells_result():
     assert np.shape(y) == np.shape(f(1.3))
 
 
+LOOSE = {"value_rtol": 1e-6, "value_atol": 1e-7, "rtol": 2e-3, "atol": 1e-4, "step": 1e-3}
+
+
+@pytest.mark.parametrize("name", ["fmin", "fmin_bfgs", "fmin_cg", "fmin_powell"])
+def test_values_at_minima_of_older_names(name):
+    tight = {"xtol": 1e-9, "ftol": 1e-12} if name in {"fmin", "fmin_powell"} else {}
+
+    def f(p):
+        search = getattr(optimize, name)
+        return search(bowl, [1.0, 1.0], args=(p,), full_output=True, disp=0, **tight)[1]
+
+    check(f, P, **LOOSE)
+
+
+def test_slopes_at_bounds_and_constraints():
+    bounds = [(None, None), (0, 0.3)]
+    check(lambda p: optimize.minimize(bowl, [1.0, 0.2], (p,), bounds=bounds).jac, P, **LOOSE)
+    line = {"type": "ineq", "fun": lambda x: 1 - x[0] - x[1]}
+    check(
+        lambda p: optimize.minimize(bowl, [1.0, 0.2], (p,), constraints=line, tol=1e-12).jac,
+        P,
+        **LOOSE,
+    )
+
+
+def test_what_a_solver_says_besides():
+    # Estimates of second derivatives are used by who wants to print them, and not differentiated.
+    def f(p, wanted):
+        r = optimize.minimize(bowl, [1.0, 1.0], (p,))
+        assert r.hess_inv.shape == (2, 2)
+        assert float(f"{r.hess_inv[0, 0]:.4f}") > 0
+        return np.sum(r.hess_inv if wanted else r.x)
+
+    assert np.isfinite(ct.grad(f)(P, False)).all()
+    with pytest.raises(TypeError, match="hess_inv of minimize has no derivative rule"):
+        ct.gradient(lambda p: f(p, True), P)
+    with pytest.raises(TypeError, match="the inverse Hessian of fmin_bfgs has no derivative rule"):
+        ct.gradient(
+            lambda p: np.sum(
+                optimize.fmin_bfgs(bowl, [1.0, 1.0], args=(p,), full_output=True, disp=0)[3]
+            ),
+            P,
+        )
+    check(lambda p: optimize.newton(lambda x: x**3 - p, 1.0, full_output=True)[1].root, 1.3)
+
+
 T = np.linspace(0, 2, 8)
 DATA = 1.3 * np.exp(-0.7 * T) + 0.03 * np.cos(7 * T)
 
