@@ -58,5 +58,8 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # n
                    **options)  # fmt: skip
     result.x = _of_free(a, b, result.x, result.active_mask == 0)
     result.fun = a @ result.x - b
+    if isinstance(result.unbounded_sol, tuple):
+        x, *rest = result.unbounded_sol
+        result.unbounded_sol = (valued(x, np.linalg.lstsq(a, b, rcond=None)[0]), *rest)
     result.cost = 0.5 * _core.sum(_core.square(result.fun))
     return result

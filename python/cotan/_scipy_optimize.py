@@ -190,6 +190,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     if function.seen or any_active(args):
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
+        _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
     return result
 
 
@@ -209,9 +210,11 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
     )  # fmt: skip
     if not function.seen and not any_active(args):
         return result
-    if full_output:
-        return (root_of("fsolve", func, args, result[0], function), *result[1:])
-    return root_of("fsolve", func, args, result, function)
+    if not full_output:
+        return root_of("fsolve", func, args, result, function)
+    y = root_of("fsolve", func, args, result[0], function)
+    _without_rules("fsolve", result[1], ("fjac", "r"), y)
+    return (y, *result[1:])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -269,10 +272,15 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
         # Elsewhere it is zero, and stays so.
         result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
-    for part in ("hess", "hess_inv"):
-        if isinstance(result.get(part), np.ndarray):
-            result[part] = without_rule(f"{part} of minimize", result[part], result.x)
+    _without_rules("minimize", result, ("hess", "hess_inv"), result.x)
     return result
+
+
+def _without_rules(name: str, report: Any, parts: tuple[str, ...], on: Any) -> None:
+    """Let what a solver estimates say that it has no derivative, where one is asked for."""
+    for part in parts:
+        if isinstance(report.get(part), np.ndarray):
+            report[part] = without_rule(f"{part} of {name}", report[part], on)
 
 
 def expect_constant_bounds(name: str, bounds: Any) -> None:
@@ -337,7 +345,10 @@ def _in_bounds(name: str) -> None:
         y = inside_of(name, call, result[0], bounds, ())
         if name == "fmin_tnc":
             return (y, *result[1:])
-        return (y, asarray(call(y)).reshape(())[()], *result[2:])
+        report = result[2]
+        if not np.all(free_of(bounds, result[0])):
+            report = report | {"grad": valued(report["grad"], slope_of(name, call)(y))}
+        return (y, asarray(call(y)).reshape(())[()], report, *result[3:])
 
 
 for _name in ("fmin_l_bfgs_b", "fmin_tnc"):

@@ -29,7 +29,7 @@ def test_lsq_linear():
     def f(a, b):
         result = optimize.lsq_linear(a, b, (0.2, [0.5, 2.0, 3.0]))
         assert not np.all(result.active_mask == 0)
-        return result.x, result.fun, result.cost
+        return result.x, result.fun, result.cost, result.unbounded_sol[0]
 
     check(f, A, B, value_rtol=1e-6)
     check(lambda b: optimize.lsq_linear(A, b).x, B, value_rtol=1e-6)

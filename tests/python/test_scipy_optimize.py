@@ -164,6 +164,13 @@ def test_values_at_minima_of_older_names(name):
 def test_slopes_at_bounds_and_constraints():
     bounds = [(None, None), (0, 0.3)]
     check(lambda p: optimize.minimize(bowl, [1.0, 0.2], (p,), bounds=bounds).jac, P, **LOOSE)
+    check(
+        lambda p: optimize.fmin_l_bfgs_b(
+            bowl, [1.0, 0.2], None, (p,), True, [(-9, 9), (0, 0.3)], pgtol=1e-9, factr=10
+        )[2]["grad"],
+        P,
+        **LOOSE,
+    )
     line = {"type": "ineq", "fun": lambda x: 1 - x[0] - x[1]}
     check(
         lambda p: optimize.minimize(bowl, [1.0, 0.2], (p,), constraints=line, tol=1e-12).jac,
@@ -190,6 +197,16 @@ def test_what_a_solver_says_besides():
             ),
             P,
         )
+    for part in ("fjac", "r"):
+        with pytest.raises(TypeError, match=f"{part} of root has no derivative rule"):
+            ct.gradient(lambda p, n=part: np.sum(optimize.root(system, [1.0, 1.0], (p,))[n]), P)
+        with pytest.raises(TypeError, match=f"{part} of fsolve has no derivative rule"):
+            ct.gradient(
+                lambda p, n=part: np.sum(
+                    optimize.fsolve(system, [1.0, 1.0], (p,), full_output=True)[1][n]
+                ),
+                P,
+            )
     check(lambda p: optimize.newton(lambda x: x**3 - p, 1.0, full_output=True)[1].root, 1.3)
 
 
