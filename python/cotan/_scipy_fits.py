@@ -5,6 +5,7 @@ derivatives which that says (`_implicit`); so has the covariance, of the Jacobia
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -94,11 +95,12 @@ class _Loss:
 def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
                   *rest: Any, **options: Any) -> Any:  # fmt: skip
     _expect_constant("least_squares", bounds)
-    options |= dict(zip(_AFTER_BOUNDS, rest, strict=False))
+    solve = found(f"{_HERE}.least_squares")
+    options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
     function, loss = Watched(fun), _Loss(options)
-    result = found(f"{_HERE}.least_squares")(
+    result = solve(
         function, plain_items(x0), watched(jac), bounds,
         args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
     )  # fmt: skip
@@ -118,12 +120,10 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
         # Elsewhere it is zero, and stays so.
         result.grad = valued(result.grad, slope_of("least_squares", cost)(result.x))
     result.fun = residuals(result.x)
-    result.jac = without_rule("jac of least_squares", result.jac, result.x)
+    if isinstance(result.jac, np.ndarray):
+        result.jac = without_rule("jac of least_squares", result.jac, result.x)
     result.cost = cost(result.x)
     return result
-
-
-_AFTER_BOUNDS = ("method", "ftol", "xtol", "gtol", "x_scale", "loss", "f_scale", "diff_step")
 
 
 def _expect_constant(name: str, bounds: Any) -> None:

@@ -44,6 +44,20 @@ def test_losses(loss):
     check(lambda scale: both(DATA, scale), 0.07, **LOOSE)
 
 
+def test_arguments_by_place_and_sparse_jacobians():
+    def residuals(x, y):
+        return decay(T, x[0], x[1]) - y
+
+    def fit(y):
+        places = ("2-point", (-np.inf, np.inf), "trf", 1e-15, 1e-15, 1e-14, 1.0, "huber", 0.07)
+        more = (None, "lsmr", {}, np.ones((8, 2)), 200, 0, (y,))
+        r = optimize.least_squares(residuals, [1.0, 0.5], *places, *more)
+        assert not isinstance(r.jac, np.ndarray)
+        return r.x
+
+    check(fit, DATA, **LOOSE)
+
+
 def test_bounds_of_a_class():
     bounds = optimize.Bounds([0.0, 0.0], [np.inf, 0.6])
     check(lambda y: optimize.curve_fit(decay, T, y, bounds=bounds, **TIGHT)[0], DATA, **LOOSE)
