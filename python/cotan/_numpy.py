@@ -78,6 +78,13 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return written("round", out, result)
 
 
+@implements(np.angle)
+def angle(z: Any, deg: Any = False) -> Any:
+    z = host_asarray(z)
+    # Of real numbers it is 0 or pi, with no slope at 0 either.
+    return own(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
+
+
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
     return written("fix", out, _core.trunc(x))

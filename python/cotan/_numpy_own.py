@@ -338,7 +338,7 @@ INTERNAL |= {
 # The functions that are run like this. Where a rule of our own gives fewer equations, or is right
 # at a kink, it is in another file.
 _FUNCTIONS = """
-    angle append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
+    append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d average block column_stack corrcoef diag_indices_from diagflat diff dsplit
     dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
     fliplr flipud geomspace histogram2d histogramdd hsplit hstack imag insert

@@ -402,6 +402,14 @@ def test_derivatives_of_sinc_near_zero(x):
     assert ct.grad(ct.grad(lambda z: np.sinc(z + 0j).real))(x) == pytest.approx(bend, rel=1e-9)
 
 
+def test_the_angle_of_real_numbers_is_constant():
+    x = np.array([-1.5, 0.0, 2.0])
+    (g,) = ct.gradient(lambda x: np.sum(np.angle(x) + x), x)
+    np.testing.assert_array_equal(g, 1.0)
+    y, _ = ct.pullback(lambda x: np.angle(x, deg=True) + 0 * x, x)
+    np.testing.assert_array_equal(y, np.angle(x, deg=True))
+
+
 def test_zeros_among_factors():
     x = np.array([2.0, 0.0, 3.0, 0.0])
     (g,) = ct.gradient(lambda x: np.sum(np.cumprod(x)), x)
