@@ -804,3 +804,14 @@ def test_distances_whose_diagonal_is_overwritten():
         assert np.all(np.isfinite(g)) and g[1, 0] == pytest.approx(quotient, rel=1e-6)
     # Where the result counts, the root stays infinitely steep.
     assert ct.gradient(np.sqrt, 0.0) == (np.inf,)
+
+
+def test_roots_whose_result_has_no_influence_have_curvature():
+    # The cotangent of the root is 0 where the residual is, and has a derivative there.
+    def misfit(x):
+        return np.sum((np.sqrt(x) - np.array([2.0, 2.0])) ** 2 + (x**0.5 - 2.0) ** 2)
+
+    curved = ct.hessian(misfit, np.array([4.0, 9.0]))
+    np.testing.assert_allclose(curved, np.diag([0.25, 4 / 54]), atol=1e-15)
+    slope = ct.grad(lambda y: ct.grad(lambda x: y * np.sqrt(x))(4.0))
+    assert slope(0.0) == pytest.approx(0.25)

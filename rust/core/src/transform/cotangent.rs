@@ -59,8 +59,12 @@ impl<'e> Ct<'e> {
         let cond = match (partial, self) {
             (&Partial::Where(cond, true), _) => cond,
             (&Partial::Where(cond, false), _) => cond.not(),
-            (Partial::Steep(_), Ct::Dense(v) | Ct::Masked(v, _)) => {
-                v.compare(ops::NE, v.number(0.0))
+            // Where the function is not steep, a cotangent of 0 is like any other: what it comes from
+            // may have a derivative of its own.
+            (&Partial::Steep(p), Ct::Dense(v) | Ct::Masked(v, _)) => {
+                let given = v.compare(ops::NE, v.number(0.0));
+                let finite = p.compare(ops::NE, p.number(0.0));
+                given.apply(ops::LOGICAL_OR, Params::None, &[finite])
             }
             _ => return out,
         };
