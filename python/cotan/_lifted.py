@@ -48,7 +48,7 @@ PROVIDERS = {
     "numpy.polynomial": ["cotan._lift_polynomial"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
-    "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode"],
+    "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode", "cotan._scipy_ode_class"],
     "scipy.interpolate": [
         *("cotan._scipy_interpolate", "cotan._scipy_splines", "cotan._scipy_surfaces"),
         "cotan._scipy_rbf",

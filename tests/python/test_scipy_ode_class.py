@@ -1,0 +1,142 @@
+"""`scipy.integrate.ode` under a gradient."""
+
+import numpy as np
+import pytest
+from scipy.integrate import complex_ode, ode
+
+import cotan as ct
+
+METHODS = {
+    "dopri5": {},
+    "dop853": {},
+    "vode": {"rtol": 1e-9, "atol": 1e-11},
+    "lsoda": {"rtol": 1e-9, "atol": 1e-11},
+}
+
+
+def pendulum(t, y, k):
+    return [y[1], -k * np.sin(y[0]) - 0.1 * y[1] + 0.1 * t]
+
+
+def expect_slopes(f, *at, rtol=1e-5):
+    """Compare value and gradient with SciPy and central differences."""
+    value, found = ct.value_and_gradient(f, *at)
+    assert value == f(*at)
+    for i, slope in enumerate(found):
+        step = [1e-4 * (i == j) for j in range(len(at))]
+        ends = [f(*(x + sign * s for x, s in zip(at, step, strict=True))) for sign in (1, -1)]
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=rtol)
+
+
+@pytest.mark.parametrize("how", ["params", "closure"])
+@pytest.mark.parametrize("name", METHODS)
+def test_one_time_after_the_other(name, how):
+    def f(k, y0, dt):
+        if how == "params":
+            solver = ode(pendulum).set_f_params(k)
+        else:
+            solver = ode(lambda t, y: pendulum(t, y, k))
+        solver.set_integrator(name, **METHODS[name]).set_initial_value([y0, 0.0], 0.0)
+        total = 0.0
+        while solver.successful() and solver.t < 3.5 * dt:
+            y = solver.integrate(solver.t + dt)
+            total = total + y[0] * y[1] + solver.y[0] * solver.t
+        return total
+
+    expect_slopes(f, 2.0, 0.5, 0.2)
+
+
+def test_a_state_that_is_plain_at_first_is_not_changed_by_the_solver():
+    def f(k):
+        solver = ode(lambda t, y: -k * y).set_integrator("lsoda", rtol=1e-10, atol=1e-12)
+        return solver.set_initial_value([1.0]).integrate(1.0)[0]
+
+    expect_slopes(f, 1.5)
+
+
+def test_stiff_systems_with_a_jacobian():
+    def f(k):
+        def slope(t, y):
+            return [-k * (y[0] - np.cos(t)), y[0] - y[1]]
+
+        def jacobian(t, y):
+            return [[-k, 0.0], [1.0, -1.0]]
+
+        solver = ode(slope, jacobian).set_integrator("vode", method="bdf", rtol=1e-9, atol=1e-11)
+        solver.set_initial_value([0.0, 1.0], 0.0)
+        return k * np.sum(solver.integrate(1.0) * [1.0, 0.1])
+
+    expect_slopes(f, 50.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize("stop", [None, 0.5])
+@pytest.mark.parametrize("name", ["dopri5", "dop853"])
+def test_solout_hears_of_steps_that_are_followed(name, stop):
+    def heard(k):
+        steps = []
+
+        def solout(t, y):
+            steps.append([t, y[0]])
+            return -1 if stop is not None and y[0] < stop else 0
+
+        solver = ode(lambda t, y: -k * y).set_integrator(name, max_step=0.125)
+        solver.set_solout(solout)
+        solver.set_initial_value([1.0], 0.0).integrate(1.0)
+        steps.append([solver.t, solver.y[0]])
+        return np.array(steps)
+
+    plain = heard(1.2)
+    value, back = ct.pullback(heard, 1.2)
+    np.testing.assert_allclose(value, plain, rtol=1e-12)
+    assert (value[-1, 1] < 0.5) == (plain[-1, 0] > 0.5) and value[-2, 1] == value[-1, 1]
+    # The times are constant.
+    for i, (t, y) in enumerate(plain):
+        cotangent = np.zeros(plain.shape)
+        cotangent[i, 1] = 1.0
+        assert back(cotangent)[0] == pytest.approx(-t * y, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dopri5", "vode"])
+def test_complex_numbers(name):
+    options = {"rtol": 1e-9, "atol": 1e-11}
+
+    def parts(w, y0):
+        solver = complex_ode(lambda t, y: 1j * w * y + t).set_integrator(name, **options)
+        solver.set_initial_value([y0 + 0.5j * w], 0.0)
+        solver.integrate(0.5)
+        return solver.integrate(1.0)[0].real + np.imag(solver.y[0])
+
+    expect_slopes(parts, 1.3, 0.7)
+
+    def zvode(w):
+        solver = ode(lambda t, y, w: [1j * w * y[0]]).set_integrator("zvode", **options)
+        return solver.set_initial_value([1.0 + 0j]).set_f_params(w).integrate(1.0)[0].real
+
+    expect_slopes(zvode, 1.3)
+
+
+def test_constants_are_scipys_own():
+    def solved():
+        solver = ode(pendulum).set_integrator("dopri5").set_f_params(2.0)
+        return solver.set_initial_value([0.5, 0.0]).integrate(1.0)
+
+    def f(x):
+        y = solved()
+        assert type(y) is np.ndarray
+        return x * y[0]
+
+    assert ct.gradient(f, 1.0) == (solved()[0],)
+
+
+def test_a_subclass_of_the_program():
+    class Solver(ode):
+        def go(self, t):
+            return super().integrate(t)
+
+    def f(k):
+        solver = Solver(lambda t, y: -k * y).set_integrator("dop853")
+        return solver.set_initial_value(2.0).go(1.0)[0]
+
+    expect_slopes(f, 1.5)
+    (second,) = ct.gradient(lambda k: ct.grad(f)(k), 1.5)
+    assert second == pytest.approx(2 * np.exp(-1.5), rel=1e-6)
