@@ -16,6 +16,7 @@ from cotan._lift import StandIn
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, assigned, is_array
 from cotan._own import found
+from cotan._scipy_lapack import ROUTINES
 
 _MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
 
@@ -42,8 +43,11 @@ def _bytes(x: Any) -> Any:
 
 def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a routine on copies, and write back what it changed."""
-    name = f"scipy.linalg {routine.__name__.removeprefix('function ')}"
+    called = routine.__name__.removeprefix("function ")
+    name = f"scipy.linalg {called}"
     if any_active(args) or any_active(kwargs):
+        if called[1:] in ROUTINES:
+            return ROUTINES[called[1:]](routine, *args, **kwargs)
         raise TypeError(
             f"{name} has no derivative rule in cotan; write it with @, np.dot, np.linalg or the "
             "functions of scipy.linalg, or hold its arguments constant with ct.dropgrad"
