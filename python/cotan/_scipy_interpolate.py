@@ -29,6 +29,7 @@ from cotan._own import (
     stands_for,
     stands_for_member,
 )
+from cotan._scipy_bands import solve_banded
 
 _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
@@ -351,6 +352,11 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
         raise ValueError("array must not contain infs or NaNs")
     if bc_type == "periodic" and not np.allclose(plain(y)[0], plain(y)[-1], atol=1e-15):
         raise ValueError("First and last points does not match while periodic case expected")
+    made = own_class(found(f"{_HERE}.BSpline"))
+    if bc_type is None or (t is None and bc_type == "not-a-knot"):
+        spline = make(x, np.zeros(y.shape[0]), k, t)
+        own: Any = _core.reshape(_collocated(x, spline.t, k, flat), y.shape)
+        return made(spline.t, np.moveaxis(own, 0, axis), k, spline.extrapolate, axis)
     # The coefficients are linear in the samples.
     numbers = not isinstance(bc_type, str) and bc_type is not None
     unit = np.eye(y.shape[0])
@@ -364,10 +370,19 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     c = _core.reshape(c, (c.shape[0], *y.shape[1:]))
     if numbers:
         c = c + make(x, np.zeros(y.shape), k, t, bc_type).c
-    made = own_class(found(f"{_HERE}.BSpline"))
     whole: Any = c
     moved = np.moveaxis(whole, 0, axis)
     return made(spline.t, moved, spline.k, spline.extrapolate, axis)
+
+
+def _collocated(x: Any, t: Any, k: int, y: Any) -> Any:
+    """Give the coefficients of the spline through samples, by a matrix of few diagonals."""
+    if k < 2:
+        return y
+    matrix = found(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
+    bands = np.zeros((2 * k + 1, y.shape[0]))
+    bands[k + matrix.row - matrix.col, matrix.col] = matrix.data
+    return solve_banded((k, k), bands, y)
 
 
 def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:

@@ -253,3 +253,22 @@ def test_methods_of_splines_of_fitpack():
         ct.gradient(
             lambda y: np.sum(interpolate.InterpolatedUnivariateSpline(X, y, ext=2)(BEYOND)), Y
         )
+
+
+@pytest.mark.parametrize("degree", range(6))
+def test_splines_through_many_points(degree):
+    # Each coefficient belongs to few samples: there is no table of all pairs.
+    x = np.linspace(0, 1, 20_001)
+
+    def f(a):
+        return interpolate.make_interp_spline(x, np.sin(a * x), degree)(0.3) + 0.0
+
+    value, (slope,) = ct.value_and_gradient(f, 2.0)
+    assert value == pytest.approx(np.sin(0.6), abs=1e-4)
+    assert slope == pytest.approx(0.3 * np.cos(0.6), abs=1e-4)
+
+
+def test_splines_with_knots_that_are_given():
+    knots = np.r_[[X[0]] * 4, X[2:-2], [X[-1]] * 4]
+    check(lambda y: interpolate.make_interp_spline(X, y, 3, t=knots)(AT), Y)
+    check(lambda y: interpolate.make_interp_spline(X, y, 3, t=knots, axis=1)(AT), ROWS)
