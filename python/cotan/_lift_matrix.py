@@ -63,19 +63,58 @@ _PLAIN = {
 # What reduces the last axis of a matrix to a column, since NumPy asks methods of the matrix.
 _COLUMNS = {
     "amax", "amin", "average", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nansum",
-    "trapezoid",
+    "nanstd", "nanvar", "trapezoid",
 }  # fmt: skip
 
 
 def _of_function(func: Any, result: Any, axis: Any = None) -> Any:
     """Give what a function of NumPy has computed for matrices as NumPy would."""
-    if func.__name__ in _PLAIN:
+    if func.__name__ in _PLAIN or func.__module__ == "numpy.fft":
         return result
     is_column = func.__name__ in _COLUMNS and isinstance(axis, int) and axis in {1, -1}
     if is_column and is_array(result) and result.ndim == 1:
         return Matrix(result[:, None])
     # The functions of `numpy.linalg` give arrays with one axis as they are.
     return (_wrapped if func.__module__ == "numpy.linalg" else _as_row)(result)
+
+
+# What Python code of NumPy computes with matrices as they are, which always have two axes and
+# multiply as matrices do.
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None and type(a) is Matrix:
+        return Matrix(a.A.copy())  # along the first axis of a matrix of one row
+    return _wrapped(np.roll(_plain(a), _plain(shift), axis))
+
+
+def _polyval(p: Any, x: Any) -> Any:
+    y = x * 0.0
+    for coefficient in _plain(p):
+        y = y * x + coefficient
+    return y
+
+
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    if to_end is None and to_begin is None and type(ary) is Matrix:
+        return ary.ravel()[1:] - ary.ravel()[:-1]
+    return _wrapped(np.ediff1d(_plain(ary), _plain(to_end), _plain(to_begin)))
+
+
+def _vdot(a: Any, b: Any) -> Any:
+    # NumPy takes the first axis of a matrix of one row for the length.
+    first, second = (x.A.reshape(-1)[:1] if type(x) is Matrix else np.ravel(x) for x in (a, b))
+    if len(first) != len(second):
+        raise ValueError("vectors have different lengths")
+    return Matrix(np.vdot(first, second).reshape(1, 1))
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "roll": _roll,
+    "polyval": _polyval,
+    "ediff1d": _ediff1d,
+    "vdot": _vdot,
+}
 
 
 def _constant(x: Any) -> Any:
@@ -91,6 +130,9 @@ def function_with_matrices(func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     """Compute a function of NumPy for our arrays and matrices of NumPy's, if these are there."""
     if not _any_of_numpy((*args, *kwargs.values())):
         return NotImplemented
+    own = _OWN.get(func.__name__)
+    if own is not None:
+        return own(*map(_constant, args), **kwargs)
     return _of_function(func, func(*_plain(tuple(args)), **_plain(kwargs)))
 
 
@@ -157,8 +199,12 @@ class Matrix:
         if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
             # NumPy asks the method of this name, which keeps two axes.
             return getattr(args[0], func.__name__)(*args[1:], **kwargs)
+        if func.__name__ in _OWN:
+            return _OWN[func.__name__](*args, **kwargs)
         result = func(*_plain(tuple(args)), **_plain(kwargs))
-        return _of_function(func, result, kwargs.get("axis", args[1] if args[1:] else None))
+        place, usual = (3, -1) if func.__name__ == "trapezoid" else (1, None)
+        axis = kwargs.get("axis", args[place] if args[place:] else usual)
+        return _of_function(func, result, axis)
 
     def __getattr__(self, name: str) -> Any:
         """Do what the array does: its attributes, and methods whose results are matrices again."""

@@ -41,7 +41,10 @@ def shown(made: Any) -> Any:
         "np.where(m > 2.5, m, 0)", "np.tril(m)", "np.outer(m, v)", "np.diag(m)", "np.ravel(m)",
         "np.einsum('ij,j', m, v)", "np.add.reduce(m)", "np.linalg.solve(m, v)",
         "np.linalg.svd(m)[1]", "np.linalg.inv(m)", "np.diagonal(m)", "m.diagonal()",
-        "np.percentile(m, 50, axis=0)", "np.nansum(m, axis=1)",
+        "np.percentile(m, 50, axis=0)", "np.nansum(m, axis=1)", "np.nanstd(m, axis=1)",
+        "np.nanvar(m, axis=1)", "np.trapezoid(m)", "np.roll(m, 1)", "np.roll(m, 1, axis=1)",
+        "np.polyval([1.0, 2.0, 3.0], m)", "np.polyval(m.A1, m)", "np.ediff1d(m)", "np.vdot(m, m)",
+        "np.fft.fft(m).real",
     ],
 )  # fmt: skip
 def test_functions_give_matrices_where_numpy_does(text: str) -> None:
