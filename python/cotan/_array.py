@@ -1,5 +1,6 @@
 """The methods of `Array` that are said in terms of primitives: NumPy's signatures, nothing else."""
 
+import gc
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
@@ -177,27 +178,28 @@ def dot(self: Any, b: Any, out: Any = None) -> Any:
     return np.dot(self, b, out)
 
 
-def _iter(self: Any) -> Iterator[Any]:
+def elements(self: Any) -> Iterator[Any]:
+    """Give the elements along the first axis, one after the other."""
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
     return (self[i] for i in range(len(self)))
 
 
-class _UnsizedError(AttributeError, TypeError):
+class _NoArrayError(AttributeError, TypeError):
     """What `len` raises for a scalar, and what `hasattr` looks for."""
 
 
-class _Length:
-    """The method `__len__`, which arrays have and scalars have not: `hasattr(x, "__len__")`."""
+class _OfArrays:
+    """A method that arrays have and scalars have not: `hasattr(x, "__len__")`."""
 
-    def __init__(self, method: Callable[[Any], int]) -> None:
-        self._method = method
+    def __init__(self, method: Callable[[Any], Any], message: str) -> None:
+        self._method, self._message = method, message
 
     def __get__(self, array: Any, owner: type | None = None) -> Any:
         if array is None:
             return self._method
         if array._rank != "array":
-            raise _UnsizedError(f"object of type {array.__class__.__name__!r} has no len()")
+            raise _NoArrayError(self._message.format(array.__class__.__name__))
         return MethodType(self._method, array)
 
 
@@ -258,8 +260,12 @@ def attach(cls: type) -> None:
         setattr(cls, method.__name__, method)
     setattr(cls, "conj", conjugate)  # noqa: B010
     setattr(cls, "conjugate", conjugate)  # noqa: B010
-    setattr(cls, "__iter__", _iter)  # noqa: B010
-    setattr(cls, "__len__", _Length(vars(cls)["__len__"]))  # noqa: B010
+    # What iterates goes by the class's slot, which would take the error that is meant for `hasattr`
+    # as the lack of the method; so only the name is changed. What is set next lets Python know.
+    (names,) = (d for d in gc.get_referents(vars(cls)) if isinstance(d, dict))
+    names["__iter__"] = _OfArrays(names["__iter__"], "{!r} object has no attribute '__iter__'")
+    length = _OfArrays(names["__len__"], "object of type {!r} has no len()")
+    setattr(cls, "__len__", length)  # noqa: B010
     setattr(cls, "__contains__", _contains)  # noqa: B010
     for name in _SYMBOLS:
         operator = getattr(cls, f"__{name}__")

@@ -3,7 +3,8 @@
 Called, they give plain numbers, which nothing follows, so a traced argument is refused in code that
 knows of cotan. In other modules, and in those that were handed to `ct.lift_module`, they give the
 traced scalar instead, and `type(x)` the class that NumPy would have handed out. What is no call
-(`dtype=np.float64`, `isinstance(x, float)`) means the class itself in every case.
+(`dtype=np.float64`, `isinstance(x, float)`) means the class itself in every case. There
+`isinstance(x, Iterable)` is answered as for NumPy's scalars, too.
 """
 
 import builtins
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._array import DTYPES
 from cotan._lifted import NUMBERS
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import asarray
@@ -33,6 +35,9 @@ def _of_numpy(name: str) -> None:
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
             return scalar(*map(plain, args), **kwargs)
+        if np.dtype(scalar).name not in DTYPES:
+            # Whole numbers of another dtype, which have no derivative: NumPy's.
+            return scalar(plain(asarray(args[0])))
         return asarray(args[0], scalar)[()]
 
     NUMBERS.setdefault("numpy", {})[name] = rule
@@ -40,7 +45,9 @@ def _of_numpy(name: str) -> None:
 
 for _name in (
     *("float64", "float32", "float16", "double", "single", "half"),
-    *("complex128", "complex64", "cdouble", "csingle", "int64", "int32", "int_", "intp"),
+    *("complex128", "complex64", "cdouble", "csingle", "int64", "int32", "int_", "intp", "uint8"),
+    *("int8", "int16", "uint16", "uint32", "uint64", "byte", "ubyte", "short", "ushort", "intc"),
+    *("uintc", "uint", "uintp", "long", "ulong", "longlong", "ulonglong", "bool", "bool_"),
 ):
     _of_numpy(_name)
 
@@ -66,6 +73,18 @@ def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
 def _type(*args: Any, **kwargs: Any) -> Any:
     (x,) = args if len(args) == 1 and not kwargs else (None,)
     return x.__class__ if is_array(x) else type(*args, **kwargs)
+
+
+# What arrays have, and scalars have not: classes that look for methods on the class itself.
+_PROTOCOLS = {"Iterable", "Sized", "Container", "Collection"}
+
+
+def _isinstance(x: Any, class_or_tuple: Any, /) -> bool:
+    """Say whether NumPy's scalar would be an instance where a scalar of ours is."""
+    is_one = isinstance(x, class_or_tuple)
+    if is_one and is_array(x) and x._rank != "array":
+        return issubclass(x.__class__, class_or_tuple)
+    return is_one
 
 
 def _said(original: Any, args: tuple[Any, ...]) -> Any:
@@ -117,6 +136,7 @@ _CLASSES = {
     "float": _class(float, _float),
     "complex": _class(complex, _complex),
     "type": _class(type, _type),
+    "isinstance": _isinstance,
 }
 
 
@@ -215,7 +235,7 @@ def _used(own: Iterable[CodeType]) -> set[str]:
     asked: set[str] = set()
     for code in own:
         if names := _CLASSES.keys() & set(code.co_names):
-            used |= names
+            used |= names if _PROTOCOLS & set(code.co_names) else names - {"isinstance"}
             steps = itertools.pairwise(dis.get_instructions(code))
             asked |= {before.argval for before, step in steps if step.opname == "IS_OP"}
     return used - asked

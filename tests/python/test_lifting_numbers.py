@@ -643,3 +643,66 @@ def test_arrays_of_objects_hold_traced_numbers(f):
     y, g = ct.value_and_grad(f)(0.7)
     np.testing.assert_allclose(y, f(0.7))
     np.testing.assert_allclose(g, (f(0.7 + step) - f(0.7 - step)) / (2 * step), 1e-7)
+
+
+def test_scalars_are_not_iterable():
+    def f(x, a):
+        for scalar in (x, a[0], np.sum(a)):
+            assert not hasattr(scalar, "__iter__") and not np.iterable(scalar)
+            with pytest.raises(TypeError, match="iteration over a 0-d array"):
+                list(scalar)
+            with pytest.raises(TypeError, match="iteration over a 0-d array"):
+                for _ in scalar:
+                    pass
+        assert hasattr(a, "__iter__") and len(list(a.__iter__())) == len([*a]) == 2
+        first, second = a
+        return x * first * second
+
+    assert ct.gradient(f, 3.0, PLAIN)[0] == 2.0
+
+
+def test_programs_that_ask_for_protocols():
+    module = module_of(
+        """
+import collections.abc, numbers
+from collections.abc import Iterable, Sized
+import numpy as np
+def kinds(x):
+    a = np.array([x, 2.0])
+    values = (x, a, a[0], a.sum(), [x], "x")
+    classes = (Iterable, (Sized, dict), collections.abc.Container, numbers.Real, (float, int))
+    return [[isinstance(value, kind) for value in values] for kind in classes]
+def f(x):
+    total = 0.0
+    for part in x if isinstance(x, Iterable) else [x]:
+        total = total + part * part
+    return total
+"""
+    )
+    ct.lift_module(module)
+    seen = []
+    ct.gradient(lambda x: (seen.append(module.kinds(x)), x)[1], 1.5)
+    assert seen == [module.kinds(1.5)]
+    assert ct.gradient(module.f, 1.5) == (3.0,)
+    assert ct.gradient(module.f, PLAIN)[0].tolist() == [2.0, 4.0]
+
+
+def test_whole_numbers_of_other_dtypes():
+    names = ["int8", "int16", "uint8", "uint16", "uint32", "uint64", "intc", "byte", "bool_"]
+    lines = "".join(f"def {n}(x): return np.{n}(x)\n" for n in names)
+    module = module_of(f"import numpy as np\n{lines}")
+    ct.lift_module(module)
+    for name in names:
+        convert = getattr(module, name)
+        for given in (np.array([1.4, 2.6]), 2.7, [1.5, 2.5]):
+            seen = []
+
+            def f(t, given=given, convert=convert, seen=seen):
+                parts = [v * t for v in given] if isinstance(given, list) else given * t
+                seen.append(convert(parts))
+                return t
+
+            ct.gradient(f, 1.0)
+            wanted = convert(given)
+            assert isinstance(seen[0], type(wanted)) and seen[0].dtype == wanted.dtype
+            np.testing.assert_array_equal(ct.dropgrad(seen[0]), wanted)

@@ -7,6 +7,7 @@ use cotan::ops;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::convert::{original, to_ndarray};
@@ -302,6 +303,14 @@ impl PyArray {
             return Ok((slf.as_ptr() as usize >> 4).cast_signed());
         }
         item(slf.py(), &this.read()?)?.hash()
+    }
+
+    /// Scalars hide it (`cotan._array`): `hasattr(x, "__iter__")` is how programs ask for arrays.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        static ELEMENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        ELEMENTS
+            .import(slf.py(), "cotan._array", "elements")?
+            .call1((slf,))
     }
 
     fn __len__(&self) -> PyResult<usize> {
