@@ -53,6 +53,36 @@ def is_array(x: Any) -> bool:
     return isinstance(x, _core.Array)
 
 
+def are_objects(*items: Any) -> bool:
+    """Say whether one of them is an array of Python objects."""
+    return any(isinstance(x, np.ndarray) and x.dtype == object for x in items)
+
+
+def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
+    """Call a function of NumPy's on arrays of objects, where each element answers for itself."""
+    try:
+        return compute(*map(_objects, items), **options)
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+        raise TypeError(
+            f"{name}: an element of an array of dtype object has no arithmetic with an "
+            f"array: {error}; if they are numbers, make an array of them with astype(float)"
+        ) from error
+
+
+def _objects(x: Any) -> Any:
+    """Give an array of ours, or a list with one, as an ndarray of its elements."""
+    if isinstance(x, (list, tuple)) and _core.involves((x,), {}):
+        x = _core.array(x)
+    if not is_array(x):
+        return x
+    objects = np.empty(x.shape, object)
+    for index in np.ndindex(*x.shape):
+        objects[index] = x[index]
+    return objects
+
+
 def plain(x: Any) -> Any:
     """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):

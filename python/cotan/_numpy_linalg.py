@@ -9,11 +9,13 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
 from cotan._numpy_core import (
+    are_objects,
     check_cast,
     either,
     flat,
     implements,
     in_numpy,
+    of_objects,
     written,
 )
 from cotan._numpy_index import positions_in, view_at
@@ -32,6 +34,8 @@ def _misfit(name: str, x: Any, y: Any) -> ValueError:
 
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
+    if are_objects(a, b):
+        return of_objects("dot", np.dot, a, b, out=out)
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
         return written("dot", out, _core.mul(x, y))
@@ -52,6 +56,8 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
+    if are_objects(a, b):
+        return of_objects("inner", np.inner, a, b)
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
         return _core.mul(x, y)
@@ -62,6 +68,8 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
+    if are_objects(a, b):
+        return of_objects("outer", np.outer, a, b, out=out)
     x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
     return written("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
 
@@ -89,6 +97,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @implements(np.tensordot, in_numpy("linalg.tensordot"))
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if are_objects(a, b):
+        return of_objects("tensordot", np.tensordot, a, b, axes=axes)
     x, y = host_asarray(a), host_asarray(b)
     if isinstance(axes, (int, np.integer)):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))

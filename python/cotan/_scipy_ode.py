@@ -267,13 +267,24 @@ def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options
     return log
 
 
+def _places(steps: list[_Step], times: Any) -> Any:
+    """Give the numbers of the steps that times lie in: of two that meet there the earlier one."""
+    ends = np.array([plain(step.t) for step in steps])
+    sign = 1 if plain(steps[0].t_old) <= ends[-1] else -1
+    return np.minimum(np.searchsorted(sign * ends, sign * times), len(steps) - 1)
+
+
 def _within(steps: list[_Step], t: Any) -> _Step:
-    """Give the step that a time lies in: of two that meet there the earlier one."""
-    forward = plain(steps[0].t_old) <= plain(steps[-1].t)
-    for step in steps:
-        if (t <= plain(step.t)) if forward else (t >= plain(step.t)):
-            return step
-    return steps[-1]
+    return steps[int(_places(steps, t))]
+
+
+def _states(steps: list[_Step], times: Any) -> Any:
+    """Give the states at times as columns, those within a step together."""
+    places = _places(steps, plain(times))
+    ends = [*(np.flatnonzero(np.diff(places)) + 1), len(places)]
+    begins = [0, *ends[:-1]]
+    parts = [steps[places[i]](times[i:j]) for i, j in zip(begins, ends, strict=True) if i < j]
+    return _core.concatenate(parts, 1)
 
 
 def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, events: Any,
@@ -294,13 +305,12 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     if t_eval is None and exact:
         times = [t_span[0], *(s.t for s in steps[:-1]), end]
         result.t = _core.array(times) if any_active(times) else result.t
-        columns = [y0, *(s.y for s in steps[:-1]), state]
+        y: Any = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
         times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
-        columns = [_within(steps, t)(times[i]) for i, t in enumerate(result.t)]
+        y = _states(steps, times) if len(times) else None
         result.t = times if is_array(times) else result.t
-    if columns:
-        y = np.stack(columns, axis=1)
+    if y is not None:
         result.y = y if exact else valued(result.y, y)
     if result.sol is not None:
         inner = [plain(s.t) for s in steps[:-1]]
@@ -368,11 +378,10 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
         if plain(times[0]) == plain(times[-1]):  # no time passes
-            rows = [start + slope(times[0], start) * (at - times[0]) for at in times]
+            rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
         else:
             log = _log_of(method, Watched(ordered), span, plain(start), more, options)
             steps = _steps(method, slope, log, span, start)
-            rows = [start if i == 0 else _within(steps, plain(times[i]))(times[i])
-                    for i in range(times.shape[0])]  # fmt: skip
-        y = valued(y, np.stack(rows))
+            rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
+        y = valued(y, rows)
     return (y, info) if full_output else y

@@ -11,7 +11,15 @@ import numpy as np
 from cotan import _core
 from cotan._in_place import takes_name
 from cotan._lift_matrix import ufunc_with_matrices
-from cotan._numpy_core import assigned, check_cast, is_followed, plain, refuse
+from cotan._numpy_core import (
+    are_objects,
+    assigned,
+    check_cast,
+    is_followed,
+    of_objects,
+    plain,
+    refuse,
+)
 from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
 from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
@@ -33,8 +41,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     out = kwargs.get("out") or ()
     if not all(map(_known, (*inputs, *out))):
         return ufunc_with_matrices(ufunc, method, inputs, kwargs)
-    if any(isinstance(x, np.ndarray) and x.dtype == object for x in inputs):
-        return _of_objects(ufunc, method, inputs, kwargs)
+    if are_objects(*inputs):
+        return of_objects(ufunc.__name__, getattr(ufunc, method), *inputs, **kwargs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)
@@ -49,29 +57,6 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _METHODS[method](ufunc, *inputs, **options)
     casting = kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
-
-
-def _of_objects(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a ufunc on arrays of objects, where each element answers for itself."""
-    try:
-        return getattr(ufunc, method)(*map(_objects, inputs), **kwargs)
-    except TypeError as error:
-        if type(error) is not TypeError:
-            raise
-        raise TypeError(
-            f"{ufunc.__name__}: an element of an array of dtype object has no arithmetic with an "
-            f"array: {error}; if they are numbers, make an array of them with astype(float)"
-        ) from error
-
-
-def _objects(x: Any) -> Any:
-    """Give an array of ours as an ndarray of its elements."""
-    if not isinstance(x, _core.Array):
-        return x
-    objects = np.empty(x.shape, object)
-    for index in np.ndindex(*x.shape):
-        objects[index] = x[index]
-    return objects
 
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

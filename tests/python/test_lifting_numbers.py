@@ -21,6 +21,8 @@ import cotan as ct
 PLAIN = np.array([1.0, 2.0])
 MATRIX = np.array([[1.0, 2.0], [3.0, 5.0]])
 THREE = np.linspace(0.0, 1.0, 3)
+OBJECTS = np.empty(2, object)
+OBJECTS[:] = [PLAIN, 3.0]
 
 
 def slope_is_right(f, x=0.7, step=1e-6, tolerance=1e-6):
@@ -632,6 +634,10 @@ def test_draws_that_are_written_into_an_array_that_was_made():
         lambda x: np.dot(np.array([x, 2.0], object), np.array([x * x, x], object)),
         lambda x: np.array([[x, 1.0], [2, x]], object)[0, 0] * 3,
         lambda x: (np.array([x, 1.0], object) * x + x * np.array([2, x], object)).sum(),
+        lambda x: np.dot(OBJECTS, np.array([x, x * x])).sum(),
+        lambda x: np.inner(np.array([x, x * x]), OBJECTS).sum(),
+        lambda x: np.dot(OBJECTS, [x, 2.0]).sum() + np.outer([x], OBJECTS)[0, 0].sum(),
+        lambda x: (np.array([x, x * x]) @ OBJECTS).sum(),
         lambda x: np.sum((np.array([x, 3.0], object) - x * np.ones(2)) ** 2),
         lambda x: np.sum(x * np.ones(2) / np.array([x, x + 1], object)),
         lambda x: sum(d["v"] for d in np.array([{"v": x}, {"v": x * x}], object)),

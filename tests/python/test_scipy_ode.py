@@ -130,3 +130,23 @@ def test_odeint():
     (slope,) = ct.gradient(stiff, 1000.0)
     wanted = (stiff(1010.0) - stiff(990.0)) / 20
     assert slope == pytest.approx(wanted, rel=1e-2)
+
+
+def test_many_times_within_few_steps():
+    # Those within one step are computed together: 20,000 take a moment.
+    times = np.linspace(0, 5, 20_001)
+
+    def f(k):
+        y = integrate.odeint(lambda y, t: [-k * y[0], 1.0], [2.0, 0.0], times, **TIGHT)
+        return np.sum(y[:, 0]) / 4000 + y[-1, 0] * y[3, 1]
+
+    def g(k):
+        result = integrate.solve_ivp(
+            lambda t, y: -k * y, (5, 0), [2.0], t_eval=times[::-1], **TIGHT
+        )
+        return np.sum(result.y) / 4000
+
+    for h in (f, g):
+        value, (slope,) = ct.value_and_gradient(h, 0.7)
+        assert value == pytest.approx(h(0.7), rel=1e-14)
+        assert slope == pytest.approx((h(0.7 + 1e-5) - h(0.7 - 1e-5)) / 2e-5, rel=1e-4)
