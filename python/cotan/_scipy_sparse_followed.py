@@ -167,9 +167,10 @@ _when_followed(
 
 
 def _sum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    if out is not None or dtype is not None:
-        raise TypeError("sum: of a sparse matrix that is being differentiated, without dtype, out")
+    if out is not None:
+        raise TypeError("sum: of a sparse matrix that is being differentiated, without out")
     row, column, values = entries(self)
+    values = asarray(values, dtype)
     if axis is None:
         return _core.sum(values)
     at, count = (column, self.shape[1]) if axis in {0, -2} else (row, self.shape[0])
@@ -229,6 +230,22 @@ def product(a: Any, b: Any) -> Any:
     values = asarray(values)[left] * asarray(values2)[right]
     made = _coo(a, values, (row[left], column2[right]), (a.shape[0], b.shape[1]))
     return made.asformat("csr")
+
+
+def _multiply(self: Any, other: Any) -> Any:
+    """Multiply element by element; of two sparse matrices there is what both have."""
+    if not hasattr(other, "tocoo") or other.shape != self.shape:
+        return method_of(f"{_HERE}._base._spbase", "multiply")(self, other)
+    if holds_written(self) or holds_written(other):
+        self, other = self.tocsr(), other.tocsr()
+    (row, column, values), (row2, column2, values2) = map(_summed, (self, other))
+    keys = [r.astype(np.int64) * self.shape[1] + c for r, c in ((row, column), (row2, column2))]
+    _, at, at2 = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    both = asarray(values)[at] * asarray(values2)[at2]
+    return _coo(self, both, (row[at], column[at]), self.shape).asformat("csr")
+
+
+_when_followed(_multiply, "_base._spbase.multiply")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -32,6 +32,10 @@ def _is_inside(key: Any, n: int) -> bool:
     return whole and -n <= key < n
 
 
+def _squeezed(shape: tuple[int, ...]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
 def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]:
     """Give row, column and value of each element that is written, as SciPy reads the key."""
     if is_followed_inside(value):
@@ -50,6 +54,8 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
     # Numbers in the place of the values say which one comes where.
     probe = found(f"{_HERE}.lil_{_kind(matrix)}")(matrix.shape)
     shape = np.shape(probe[key]) if not hasattr(probe[key], "tocoo") else probe[key].shape
+    if _squeezed(value.shape) == _squeezed(shape):
+        value = value.reshape(shape)  # a row of values goes into a column, too
     values = np.broadcast_to(value, shape) if value.shape != (1,) * value.ndim else value
     values = _core.broadcast_to(values.reshape(()) if values.size == 1 else values, shape)
     values = _core.asarray(values, matrix.dtype).reshape(-1)
@@ -133,3 +139,7 @@ _enter(_LIL, "toarray", lambda self, *_: toarray(_compressed(self)))
 _enter(_DOK, "tocoo", lambda self, *_: _coordinates(self))
 for _name in ("_matmul_vector", "_matmul_multivector"):
     _enter(_DOK, _name, lambda self, other: _coordinates(self).tocsr() @ other)
+
+
+for _owner in (_LIL, _DOK):
+    _enter(_owner, "multiply", lambda self, other: self.tocsr().multiply(other))

@@ -132,3 +132,11 @@ def test_stacked(kind):
         check(lambda v, f=f: f(v).toarray(), V, second=True)
     system = lambda v: sparse.bmat([[a(v) + other, other.T], [other, -a(v)]], format="csc")
     check(lambda v: linalg.spsolve(system(v), np.arange(8.0)), V)
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_products_element_by_element(form):
+    check(lambda v: made(v, form=form).multiply(OTHER).toarray(), V)
+    check(lambda v: OTHER.multiply(made(v, form=form)).toarray(), V)
+    check(lambda v: made(v, form=form).multiply(made(v * v)).toarray(), V, second=True)
+    check(lambda v: made(v, form=form).mean(), V)

@@ -89,3 +89,28 @@ def test_places_count_from_the_end_and_are_inside(make):
     for place in [(4, 0), (0, -4)]:
         with pytest.raises(IndexError):
             ct.gradient(lambda t, place=place: make((4, 3)).__setitem__(place, t), 1.0)
+
+
+@pytest.mark.parametrize("make", [sparse.lil_matrix, sparse.dok_array])
+def test_a_row_of_values_goes_into_a_column(make):
+    def f(x):
+        k = make((3, 3))
+        k[0:3, 0] = np.array([x[0], x[1], 1.0])
+        k[0:2, 1:2] = np.array([x[0] * x[1], x[1]])
+        k[:2, :] = k[:2, :].toarray() + x[:3]
+        return k.toarray()
+
+    check(f, X)
+
+
+@pytest.mark.parametrize("make", [sparse.lil_matrix, sparse.dok_array])
+def test_products_element_by_element(make):
+    def f(x):
+        k = make((3, 3))
+        k[0, 0], k[1, 2], k[2, 2] = x[0], x[1] * x[0], 3.0
+        other = make((3, 3))
+        other[1, 2], other[0, 1] = x[1], x[0]
+        products = [k.multiply(2.0), k.multiply(k), k.multiply(other), k.multiply(x[0])]
+        return sum(p.sum() for p in products) + k.multiply(np.ones((3, 3)) * x[1]).sum() + k.mean()
+
+    check(f, X)
