@@ -119,14 +119,28 @@ def multivariate_normal(
         return mean + draws.multivariate_normal(center, plain(cov), size, *args, **options)
     shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size or ())
     z = draws.standard_normal((*shape, len(mean)))
-    # The two generations of generators take another square root, and which of two opposite vectors
-    # is meant is NumPy's choice.
-    first = isinstance(draws, _generator)
-    u, s, v = np.linalg.svd(cov)
-    own, _, other = np.linalg.svd(plain(cov))
-    vectors, chosen = (u, own) if first else (v.T, other.T)
-    signs = np.sign(np.sum(plain(vectors) * chosen, axis=0))
-    return mean + z @ (vectors * signs * np.sqrt(s)).T
+    return mean + z @ _root(asarray(cov), isinstance(draws, _generator)).T
+
+
+def _root(cov: Any, first: bool) -> Any:
+    """Give the square root of a covariance that NumPy's generators take: older ones another."""
+    value = plain(cov)
+    own, s, other = np.linalg.svd(value)
+    vectors = own if first else other.T
+    if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
+        # Which of two opposite vectors is meant is NumPy's choice.
+        u, values, v = np.linalg.svd(cov)
+        followed = u if first else v.T
+        signs = np.sign(np.sum(plain(followed) * vectors, axis=0))
+        return followed * signs * np.sqrt(values)
+    # Vectors of equal variances do not turn, and what does not vary goes on not to.
+    largest = np.max(s, initial=0.0)
+    gaps, size = s - s[:, None], np.sqrt(s)
+    apart, varies = np.abs(gaps) > 1e-12 * largest, s > 1e-13 * largest
+    turn = np.where(apart, size / np.where(apart, gaps, 1.0), 0.0)
+    growth = np.diag(np.where(varies, 0.5 / np.where(varies, size, 1.0), 0.0))
+    change = vectors.T @ (cov - value) @ vectors
+    return vectors * size + vectors @ ((turn + growth) * change)
 
 
 @_rule

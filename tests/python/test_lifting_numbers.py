@@ -712,3 +712,41 @@ def test_whole_numbers_of_other_dtypes():
             wanted = convert(given)
             assert isinstance(seen[0], type(wanted)) and seen[0].dtype == wanted.dtype
             np.testing.assert_array_equal(ct.dropgrad(seen[0]), wanted)
+
+
+@pytest.mark.parametrize(
+    "cov",
+    [
+        lambda q: q * np.eye(3),
+        lambda q: [[q, 0.0, 0.0], [0.0, q, 0.0], [0.0, 0.0, 2 * q]],
+        lambda q: np.array([[q, 0.0, 0.0], [0.0, 2 * q, 0.1 * q], [0.0, 0.1 * q, 1.0]]),
+        lambda q: np.diag([q, 3.0, 3.0 * q]) + 0.1 * np.ones((3, 3)),
+    ],
+)
+def test_draws_of_vectors_whose_variances_may_be_equal(cov):
+    def old(q):
+        np.random.seed(3)
+        drawn = np.random.multivariate_normal([0.0, q, 2.0], cov(q), 4)
+        return np.sum(drawn * np.arange(12.0).reshape(4, 3))
+
+    def new(q):
+        drawn = np.random.default_rng(3).multivariate_normal(np.array([0.0, q, 2.0]), cov(q))
+        return np.sum(drawn * np.arange(3.0))
+
+    for f in (old, new):
+        slope_is_right(f, 1.3)
+
+
+def test_draws_of_vectors_that_do_not_vary_in_all_directions():
+    # The covariance of white noise, of rank 1: nothing is drawn beside its direction.
+    g = np.array([[0.5], [1.0], [0.2]])
+    z = np.random.default_rng(3).standard_normal(3)[0]
+
+    def f(q):
+        drawn = np.random.default_rng(3).multivariate_normal(np.zeros(3), q * (g @ g.T))
+        return drawn[0] / 0.5
+
+    value, (slope,) = ct.value_and_gradient(f, 1.3)
+    assert value == pytest.approx(f(1.3), rel=1e-12)
+    assert abs(value) == pytest.approx(np.sqrt(1.3) * abs(z), rel=1e-6)
+    assert slope == pytest.approx(value / (2 * 1.3), rel=1e-6)
