@@ -160,6 +160,8 @@ def _lift_init(base: str) -> None:
         make = method_of(base, "__init__")
         if isinstance(arg1, tuple) and any_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
+        elif isinstance(arg1, tuple) and len(arg1) > 1:
+            arg1 = (arg1[0], *plain_items(arg1[1:]))  # places have no derivative
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
             if any_active(arg1) or getattr(arg1, "__class__", None) is np.matrix:
                 made = _of_dense(arg1)

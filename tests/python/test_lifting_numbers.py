@@ -14,6 +14,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
+import scipy.sparse
 import scipy.special
 
 import cotan as ct
@@ -750,3 +751,30 @@ def test_draws_of_vectors_that_do_not_vary_in_all_directions():
     assert value == pytest.approx(f(1.3), rel=1e-12)
     assert abs(value) == pytest.approx(np.sqrt(1.3) * abs(z), rel=1e-6)
     assert slope == pytest.approx(value / (2 * 1.3), rel=1e-6)
+
+
+def test_arrays_that_are_written_into_whole_numbers_are_cut_off():
+    def f(x):
+        counts = np.array([1, 2, 3])
+        counts[:] = np.array([x, 2 * x, 3 * x])
+        counts[[0, 1]] = counts[[0, 1]] + np.array([x, x])
+        table = {"rows": np.zeros((2, 2), int)}
+        table["rows"][1, :] = np.array(
+            [x, -x],
+        )
+        return x * (np.sum(counts) + table["rows"][1, 0] + 2 * table["rows"][1, 1])
+
+    value, (slope,) = ct.value_and_gradient(f, 2.7)
+    assert value == f(2.7) == 2.7 * (4 + 7 + 8 + 2 - 4)
+    assert slope == 17.0
+    with pytest.raises(TypeError, match="would drop the gradient"):
+        ct.gradient(lambda x: [PLAIN * 2][0].__setitem__(0, np.array([x])[0]) or x, 1.0)
+
+
+def test_places_of_sparse_elements_have_no_derivative():
+    def f(x):
+        table = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, x]])
+        a = scipy.sparse.csr_matrix((range(3), (table[:, 0], np.zeros(3))), shape=(3, 1))
+        return np.sum(a.toarray() * table[:, 1:])
+
+    slope_is_right(f, 2.0)

@@ -499,8 +499,8 @@ impl PyArray {
             return Err(session::left(py, what));
         }
         if session::is_followed(array) {
-            let drawn = py.import("cotan._drawn")?;
-            if drawn.call_method0("is_drawing")?.is_truthy()? {
+            let given = py.import("cotan._given")?;
+            if given.call_method0("is_lost_anyway")?.is_truthy()? {
                 return Ok(());
             }
             let hints = py.import("cotan._lift_hints")?;

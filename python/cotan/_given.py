@@ -1,0 +1,66 @@
+"""Values that may be taken of arrays that a gradient follows, as none is dropped by that."""
+
+import ast
+import dis
+import linecache
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._drawn import is_drawing
+from cotan._frames import is_of_program, outside
+
+_STORE = dis.opmap["STORE_SUBSCR"]
+
+
+def is_lost_anyway() -> bool:
+    """Say whether values are drawn, or are written into whole numbers, which cuts them off."""
+    return is_drawing() or _is_cut_off()
+
+
+def _is_cut_off() -> bool:
+    if _core.is_preparing() or _core.is_tracing():
+        return False  # The values would be those of this call forever.
+    frame = outside()
+    if frame is None or not is_of_program(frame):
+        return False
+    if frame.f_code.co_code[frame.f_lasti] != _STORE:
+        return False
+    target = _target(frame)
+    return type(target) is np.ndarray and target.dtype.kind in "biu"
+
+
+def _target(frame: Any) -> Any:
+    """Give what the running instruction writes into, where a name or an attribute says that."""
+    line, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    if None in (line, last, begin, end):
+        return None
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[line - 1 : last]
+    if not lines:
+        return None
+    encoded = [text.encode() for text in lines]
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][begin:]
+    try:
+        written = ast.parse(b"".join(encoded), mode="eval").body
+    except SyntaxError:
+        return None
+    try:
+        return _found(written.value, frame) if isinstance(written, ast.Subscript) else None
+    except (AttributeError, LookupError, TypeError):
+        return None
+
+
+def _found(node: ast.expr, frame: Any) -> Any:
+    """Give what an expression means that only looks things up: `self.state["gen"]`."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_found(node.value, frame), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _found(node.value, frame)[_found(node.slice, frame)]
+    if isinstance(node, ast.Constant):
+        return node.value
+    if not isinstance(node, ast.Name):
+        raise LookupError
+    names = frame.f_locals if node.id in frame.f_locals else frame.f_globals
+    return names[node.id]
