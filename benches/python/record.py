@@ -1,4 +1,4 @@
-"""Nanoseconds to record an operation from Python, to close a chain, to make its pullback, and to go back through it.
+"""Nanoseconds to record an operation from Python, to close a chain, and to go back through it.
 
     python benches/python/record.py [--markdown docs/benchmarks.md]
 
@@ -87,8 +87,8 @@ def record(rounds: int) -> dict[str, list[float]]:
 def chain(rounds: int) -> dict[str, list[float]]:
     """Record and close a chain of products; its value and pullback; and run that.
 
-    Closing makes a program of what was recorded. A pullback then needs the reverse pass, the optimiser and a
-    plan, unless such a program was there before, and runs the forward half.
+    Closing makes a program of what was recorded. A pullback then needs the reverse pass, the
+    optimiser and a plan, unless such a program was there before, and runs the forward half.
     """
     samples: dict[str, list[float]] = {
         "record and close": [],
