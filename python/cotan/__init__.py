@@ -10,6 +10,7 @@ import atexit as _atexit
 import os as _os
 
 from cotan import _core as _core
+from cotan import _lift as _lift
 from cotan._api import (
     const,
     grad,
@@ -72,6 +73,12 @@ if hasattr(_os, "register_at_fork"):
         before=_core.before_fork,
         after_in_parent=_core.after_fork_in_parent,
         after_in_child=_core.after_fork_in_child,
+    )
+    # What is done before comes in the opposite order: this one waits while nothing is locked yet.
+    _os.register_at_fork(
+        before=_lift.before_fork,
+        after_in_parent=_lift.after_fork_in_parent,
+        after_in_child=_lift.after_fork_in_child,
     )
 
 __all__ = [  # noqa: PLE0604

@@ -9,7 +9,6 @@ import dis
 import functools
 import importlib.util
 import inspect
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -38,9 +37,31 @@ _everywhere: set[int] = set()
 # The lock that is held while modules are made ready. It is not waited for by who imports a module,
 # which whoever holds it may be waiting for in turn; and the child of a fork has a new one.
 _preparing = [threading.RLock()]
+# The threads that hold it while they fork.
+_forking: set[int] = set()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _preparing.__setitem__(0, threading.RLock()))
+
+def before_fork() -> None:
+    """Wait for who makes modules ready, or the child would wait for ever for imports half done.
+
+    Not for ever: whoever does it may be waiting for a module that this thread imports.
+    """
+    if _preparing[0].acquire(timeout=5.0):
+        _forking.add(threading.get_ident())
+
+
+def after_fork_in_parent() -> None:
+    """Let others make modules ready again."""
+    me = threading.get_ident()
+    if me in _forking:
+        _forking.remove(me)
+        _preparing[0].release()
+
+
+def after_fork_in_child() -> None:
+    """Begin with a lock that nobody holds."""
+    _forking.clear()
+    _preparing[0] = threading.RLock()
 
 
 def prepare(loaded: str | None = None) -> bool:

@@ -65,6 +65,44 @@ def test_eight_threads_begin_at_once(attempt):
     """)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_fork_while_other_threads_begin(attempt):
+    # What these import and make once is never half done in a child.
+    run("""
+    import time
+    import scipy.linalg
+
+    def g(x):
+        return np.sum(scipy.linalg.solve(np.eye(20) * x[0], np.array([math.sin(e) for e in x])))
+
+    def work():
+        while not stop.is_set():
+            check()
+            ct.gradient(g, X)
+
+    stop = threading.Event()
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for t in threads: t.start()
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            check()
+            ct.gradient(g, X)
+            os._exit(0)
+        end = time.monotonic() + 30
+        while not (done := os.waitpid(pid, os.WNOHANG))[0]:
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                raise SystemExit("the child hangs")
+            time.sleep(0.005)
+        assert done[1] == 0
+    stop.set()
+    for t in threads: t.join()
+    """)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="timers are POSIX")
 @pytest.mark.parametrize("delay", ["0.0005", "0.002", "0.005", "0.01", "0.02", "0.03", "0.05"])
 def test_the_first_gradient_is_interrupted(delay):

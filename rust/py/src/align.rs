@@ -1,9 +1,9 @@
 //! Structures beside each other: for every leaf of one, what stands in its place in another. Masks,
 //! cotangents of results, and gradients in an update are read in this way.
 
+use crate::once::intern;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::once::OnceImported;
+use crate::once::intern;
 use cotan::program::FastMap;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
 
@@ -42,7 +43,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
         return Ok(*known);
     }
-    let asks = ASKS.import(py, "cotan._lift", "who_asks")?;
+    let asks = ASKS.found(py, "cotan._lift", "who_asks")?;
     let who = match asks.call1((frame,))?.extract()? {
         "own" => Asking::Own,
         "by name" => Asking::ByName,
@@ -61,7 +62,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
 /// The frame of the Python code that runs.
 fn frame(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    FRAME.import(py, "sys", "_getframe")?.call0()
+    FRAME.found(py, "sys", "_getframe")?.call0()
 }
 
 /// Whether a function of this name runs, in a file whose path has such a part.

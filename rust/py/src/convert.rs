@@ -20,6 +20,7 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
 use crate::dtype::{descr, dtype_of};
 use crate::error::OrRaise;
+use crate::once::OnceImported;
 
 /// How long memory of NumPy may be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -475,14 +476,14 @@ pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'p
 /// Whether an object is a NumPy scalar (`np.float64(1)`, not `np.array(1.0)`).
 pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let generic = GENERIC.import(object.py(), "numpy", "generic")?;
+    let generic = GENERIC.found(object.py(), "numpy", "generic")?;
     object.is_instance(generic)
 }
 
 /// The class of NumPy's ufuncs.
 pub fn ufunc_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static UFUNC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    UFUNC.import(py, "numpy", "ufunc")
+    UFUNC.found(py, "numpy", "ufunc")
 }
 
 /// The instance dictionary of an object whose class has one (`__dictoffset__` is not 0). Unlike reading

@@ -1,5 +1,6 @@
 //! NumPy's dtypes and ours.
 
+use crate::once::Once;
 use cotan::aval::DType;
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
@@ -99,7 +100,7 @@ pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> 
         })?;
         return PyArrayDescr::new(py, ml.getattr("bfloat16")?);
     }
-    let all = CACHE.get_or_try_init(py, || {
+    let all = CACHE.made(py, || {
         let of = |d: DType| {
             let name = if d == DType::Bf16 {
                 "float16"

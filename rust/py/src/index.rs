@@ -16,6 +16,7 @@ use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{is_numpy_scalar, original};
 use crate::error::OrRaise;
 use crate::handle::Element;
+use crate::once::OnceImported;
 use crate::scalar::Operand;
 use crate::view::ViewOp;
 
@@ -226,7 +227,7 @@ fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'p
     if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
         return Ok(None);
     }
-    if value.is_exact_instance(MATRIX.import(py, "cotan._lift_matrix", "Matrix")?) {
+    if value.is_exact_instance(MATRIX.found(py, "cotan._lift_matrix", "Matrix")?) {
         return value.getattr("A").map(Some);
     }
     if value.is_exact_instance_of::<PyUntypedArray>()

@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 
+use crate::once::intern;
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 

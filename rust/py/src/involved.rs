@@ -1,12 +1,13 @@
 //! Whether arrays of ours are among the arguments of a call.
 
+use crate::once::intern;
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::array::PyArray;
+use crate::once::OnceImported;
 use crate::scalar::as_array;
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
@@ -93,7 +94,7 @@ fn elements_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     let py = object.py();
     if !object
         .get_type()
-        .is(FLAT.import(py, "cotan._numpy_own", "Flat")?)
+        .is(FLAT.found(py, "cotan._numpy_own", "Flat")?)
     {
         return Ok(None);
     }

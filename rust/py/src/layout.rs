@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::once::Once;
+use crate::once::intern;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyMapping;
 use pyo3::types::{
     PyDict, PyList, PyString, PyTuple, PyType, PyWeakrefMethods, PyWeakrefReference,
 };
-use pyo3::{intern, types::PyMapping};
 
 /// What objects of a class are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +83,7 @@ pub fn forget_layouts() {
 /// Looks whether a package that classes may be registered with has been imported meanwhile.
 pub fn refresh(py: Python<'_>) -> PyResult<()> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    let modules = MODULES.get_or_try_init(py, || {
+    let modules = MODULES.made(py, || {
         let modules = py.import("sys")?.getattr("modules")?;
         Ok::<_, PyErr>(modules.cast_into::<PyDict>()?.unbind())
     })?;

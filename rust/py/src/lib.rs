@@ -41,6 +41,7 @@ mod make;
 mod method_call;
 mod module_class;
 mod natural;
+mod once;
 mod opaque;
 mod operators;
 mod ops;
@@ -85,7 +86,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
-    dtype::descr(module.py(), cotan::DType::F64)?;
+    once::warm_up(module.py())?;
     cotan::interrupt::set_hook(error::interrupted);
     cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;

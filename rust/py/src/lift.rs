@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::once::intern;
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
@@ -20,6 +20,7 @@ use crate::exit;
 use crate::function_call::Functions;
 use crate::method_call::Methods;
 use crate::module_class::Module;
+use crate::once::Once;
 use crate::ufunc_call::Ufuncs;
 use crate::vectorcall::{Asked, Rule};
 
@@ -133,7 +134,7 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     // What prepares it is Python code below these frames.
     let _inside = exit::Inside::new();
-    let modules = MODULES.get_or_try_init(py, || -> PyResult<_> {
+    let modules = MODULES.made(py, || -> PyResult<_> {
         let modules = py.import("sys")?.getattr("modules")?;
         Ok(modules.cast_into::<PyDict>()?.unbind())
     })?;

@@ -6,8 +6,8 @@
 //! references are counted (`object_set_class` in `CPython`; the field is a part of the stable ABI).
 #![allow(unsafe_code)]
 
+use crate::once::intern;
 use pyo3::ffi::{self, PyTypeObject};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 

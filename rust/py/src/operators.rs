@@ -1,10 +1,10 @@
 //! What the operators and elementwise functions of Python record: the short way for arrays that fit
 //! together as they are, promotion by NumPy's rules for everything else.
 
+use crate::once::intern;
 use cotan::prim::{Class, Prim};
 use cotan::{Array, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
 

@@ -1,10 +1,10 @@
 //! Structures of arguments and results as nested lists of plain objects, and back. Where they come from a
 //! file, anything may stand in them.
 
+use crate::once::intern;
 use cotan::aval::checked_size;
 use cotan::{Aval, DType};
 use pyo3::exceptions::{PyRecursionError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::intern;
+use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyFunction;

@@ -1,6 +1,6 @@
 //! Structures put together again, with values in the places of their leaves.
 
-use pyo3::intern;
+use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use crate::convert::{instance_dict, set_slot, slot_value};
 use crate::error::step;
 use crate::layout::{Layout, Sort, known};
+use crate::once::Once;
 use crate::tree::{Const, Form, Other, Tree};
 
 impl Tree {
@@ -203,7 +204,7 @@ pub fn named_tuple<'py>(
     // What `_make` of a named tuple does; a `__new__` of the class may want something else.
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
-    let make = MAKE.get_or_try_init(py, || {
+    let make = MAKE.made(py, || {
         let make = py.get_type::<PyTuple>().getattr(intern!(py, "__new__"))?;
         Ok::<_, PyErr>(make.unbind())
     })?;

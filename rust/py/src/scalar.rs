@@ -1,6 +1,7 @@
 //! What operands are: arrays, NumPy scalars, Python numbers; and the dtype they meet in under NumPy 2's
 //! rules, where a Python number takes the dtype of the array it meets.
 
+use crate::once::intern;
 use cotan::aval::{DType, Kind};
 use cotan::kernels::Value;
 use cotan::prim::{Class, Params, Prim};
@@ -8,7 +9,6 @@ use cotan::{Array, Number, ops};
 use num_complex::Complex;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
@@ -19,6 +19,7 @@ use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::dtype::{dtype_of, dtype_of_scalar};
 use crate::error::OrRaise;
+use crate::once::OnceImported;
 use crate::session;
 use crate::subclass::is_plain;
 
@@ -28,14 +29,14 @@ fn is_sequence(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
     Ok(object.is_instance_of::<PyRange>()
-        || object.is_instance(FLAT.import(py, "numpy", "flatiter")?)?
-        || object.is_instance(ARRAY.import(py, "array", "array")?)?)
+        || object.is_instance(FLAT.found(py, "numpy", "flatiter")?)?
+        || object.is_instance(ARRAY.found(py, "array", "array")?)?)
 }
 
 /// Whether an object is a deque, which may hold our arrays.
 fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    object.is_instance(DEQUE.import(object.py(), "collections", "deque")?)
+    object.is_instance(DEQUE.found(object.py(), "collections", "deque")?)
 }
 
 /// The array that an object of a program's gives itself out as, if it has no arithmetic with arrays of its own.

@@ -1,12 +1,12 @@
 //! What a prepared function was recorded for: the structure of its arguments, and what must not have
 //! changed around it.
 
+use crate::once::intern;
 use cotan::Aval;
 use cotan::kernels::Value;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,

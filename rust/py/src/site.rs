@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::once::OnceImported;
+use crate::once::intern;
 use cotan::prim::Site;
 use cotan::program::FastMap;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
 
@@ -31,7 +32,7 @@ pub fn running() -> Site {
 
 fn find(py: Python<'_>) -> PyResult<Option<Site>> {
     static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let innermost = FRAME.import(py, "sys", "_getframe")?.call0();
+    let innermost = FRAME.found(py, "sys", "_getframe")?.call0();
     // No frame at all: a thread of somebody else's.
     let mut next = innermost.ok();
     while let Some(frame) = next {

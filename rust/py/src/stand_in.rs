@@ -1,8 +1,8 @@
 //! What the names of lifted modules stand for, and the functions that are found there.
 
+use crate::once::intern;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyAttributeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
@@ -12,6 +12,7 @@ use crate::asking::{Asking, who_asks};
 use crate::dispatcher_call;
 use crate::involved::{any_array, given_out};
 use crate::lift::{is_lifting, recordings};
+use crate::once::OnceImported;
 
 /// A function that stands in for another one, which it is like in all but what it does with our
 /// arrays.
@@ -158,8 +159,8 @@ fn with_lists<'py>(args: &Bound<'py, PyTuple>, arrays: bool) -> PyResult<Bound<'
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = args.py();
-    let deque = DEQUE.import(py, "collections", "deque")?;
-    let matrix = MATRIX.import(py, "cotan._lift_matrix", "Matrix")?;
+    let deque = DEQUE.found(py, "collections", "deque")?;
+    let matrix = MATRIX.found(py, "cotan._lift_matrix", "Matrix")?;
     let is_matrix = |a: &Bound<'py, PyAny>| arrays && a.is_exact_instance(matrix);
     if !(args.iter()).any(|a| a.is_exact_instance(deque) || is_matrix(&a)) {
         return Ok(args.clone());

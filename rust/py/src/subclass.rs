@@ -1,6 +1,7 @@
 //! Subclasses of ndarray: those that only add attributes are arrays like others; what means something
 //! else by its operators, or hides elements, is not taken for one.
 
+use crate::once::Once;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,7 +25,7 @@ pub fn is_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
 pub fn is_plain_class(class: &Bound<'_, PyAny>) -> PyResult<bool> {
     static IS_PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
-    let is_plain = IS_PLAIN.get_or_try_init(py, || {
+    let is_plain = IS_PLAIN.made(py, || {
         py.import("cotan._subclass")?
             .getattr("is_plain")
             .map(Bound::unbind)

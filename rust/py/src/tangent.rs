@@ -1,12 +1,13 @@
 //! Cotangents of objects: a `Tangent`, or what their class makes of it.
 
-use pyo3::intern;
+use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::convert::{instance_dict, set_slot, slot_value};
 use crate::layout::known;
+use crate::once::Once;
 
 /// Why a field has no cotangent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub fn tangent<'py>(
     if crate::natural::is_natural(&object.get_type()) {
         return instance(object, fields, absent);
     }
-    let (class, make) = CLASS.get_or_try_init(py, || {
+    let (class, make) = CLASS.made(py, || {
         let class = py.import("cotan._structures")?.getattr("Tangent")?;
         let make = py
             .import("builtins")?

@@ -14,6 +14,7 @@ use crate::array::{PyArray, Rank};
 use crate::convert::{is_numpy_scalar, original};
 use crate::dtype::{dtype_from, dtype_of, dtype_of_scalar};
 use crate::exit;
+use crate::once::Once;
 use crate::operators::apply_elementwise;
 use crate::subclass::is_plain_class;
 
@@ -27,7 +28,7 @@ struct Table {
 
 fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     static TABLE: PyOnceLock<Table> = PyOnceLock::new();
-    TABLE.get_or_try_init(py, || {
+    TABLE.made(py, || {
         let numpy = py.import("numpy")?;
         let class = numpy.getattr("ufunc")?;
         let matmul = numpy.getattr("matmul")?;
@@ -145,7 +146,7 @@ pub fn array_function<'py>(
             }
         }
     }
-    let whole = WHOLE.get_or_try_init(py, || {
+    let whole = WHOLE.made(py, || {
         let of = |(name, prim): (&str, Prim)| Ok((original(py, "numpy", name)?.unbind(), prim));
         [
             ("sum", ops::SUM),
@@ -164,7 +165,7 @@ pub fn array_function<'py>(
     {
         return crate::ops::reduction(&args.get_item(0)?, *prim, None, false);
     }
-    let functions = FUNCTIONS.get_or_try_init(py, || {
+    let functions = FUNCTIONS.made(py, || {
         Ok::<_, PyErr>(
             py.import("cotan._numpy")?
                 .getattr("FUNCTIONS")?

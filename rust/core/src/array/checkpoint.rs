@@ -378,18 +378,21 @@ impl Rematerialized {
     /// The reverse pass, from the results, or from all outputs: under a second derivative a cotangent of
     /// what is kept around the call arrives, too.
     fn backward(&self, from_all: bool) -> Result<&Vjp> {
-        let made = || {
-            let mut program = (*self.program).clone();
-            if !from_all {
-                program.outs.truncate(self.results);
-                program.outputs.truncate(self.results);
+        let kept = &self.backward[usize::from(from_all)];
+        // Made outside of `get_or_init`: the child of a fork never meets it half made.
+        let made = match kept.get() {
+            Some(made) => made,
+            None => {
+                let mut program = (*self.program).clone();
+                if !from_all {
+                    program.outs.truncate(self.results);
+                    program.outputs.truncate(self.results);
+                }
+                let new = vjp(&program, &vec![true; program.num_inputs()]);
+                kept.get_or_init(|| new)
             }
-            vjp(&program, &vec![true; program.num_inputs()])
         };
-        self.backward[usize::from(from_all)]
-            .get_or_init(made)
-            .as_ref()
-            .map_err(Clone::clone)
+        made.as_ref().map_err(Clone::clone)
     }
 }
 

@@ -36,6 +36,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Holds the list of those that wait still while a `fork` copies it.
+pub(super) fn lock_waiting() -> impl Sized {
+    lock(&WAITING)
+}
+
 /// A thread that waits for another one, until it is dropped.
 struct Waiting;
 

@@ -90,8 +90,12 @@ fn table() -> MutexGuard<'static, Option<Lru<Derived>>> {
 
 /// Holds everything global in this crate still while a `fork` copies it.
 pub fn lock_for_fork() -> impl Sized {
+    // Tables that are made once must not be half made in the child.
+    crate::ops::by_name("add");
+    kernels::make_tables();
     (
         super::recording::lock(),
+        super::once::lock_waiting(),
         table(),
         sched::lock_plans(),
         #[cfg(feature = "fft")]

@@ -457,25 +457,33 @@ struct Forward {
 
 impl Traced {
     fn forward(&self) -> Result<&Forward> {
-        let made = self.forward.get_or_init(|| {
-            let linear = self.cts.iter().flatten().count();
-            let (program, found, _) =
-                transpose(&self.program, self.args, linear, self.outs, false)?;
-            let mut next = self.args;
-            let tangents = (self.gradients.iter())
-                .map(|g| {
-                    next += usize::from(g.is_some());
-                    g.is_some().then(|| next - 1)
-                })
-                .collect();
-            let results = self.cts.iter().map(|slot| found[(*slot)? - self.args]);
-            Ok(Forward {
-                results: results.collect(),
-                program,
-                tangents,
-            })
-        });
+        // Made outside of `get_or_init`: the child of a fork never meets it half made.
+        let made = match self.forward.get() {
+            Some(made) => made,
+            None => {
+                let new = self.make_forward();
+                self.forward.get_or_init(|| new)
+            }
+        };
         made.as_ref().map_err(Clone::clone)
+    }
+
+    fn make_forward(&self) -> Result<Forward> {
+        let linear = self.cts.iter().flatten().count();
+        let (program, found, _) = transpose(&self.program, self.args, linear, self.outs, false)?;
+        let mut next = self.args;
+        let tangents = (self.gradients.iter())
+            .map(|g| {
+                next += usize::from(g.is_some());
+                g.is_some().then(|| next - 1)
+            })
+            .collect();
+        let results = self.cts.iter().map(|slot| found[(*slot)? - self.args]);
+        Ok(Forward {
+            results: results.collect(),
+            program,
+            tangents,
+        })
     }
 
     /// Writes outputs of a program whose inputs are the arguments, those of `linear` (zero where there is

@@ -37,7 +37,7 @@ pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans
 pub use fused::{BoundFused, Fused, FusedBuilder, ReduceOp, Reg};
 pub use gemm::matmul;
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
-pub use lane::{LaneOp, number, result_dtype};
+pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use level::Level;
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};

@@ -110,6 +110,12 @@ pub fn lane(op: LaneOp, dtype: DType) -> Option<Lane> {
     table[op as usize][dtype as usize]
 }
 
+/// Makes the tables of lanes now, and not when the first is asked for.
+pub fn make_tables() {
+    lane(LaneOp::Neg, DType::F64);
+    cast_lane(DType::F64, DType::F64);
+}
+
 /// The result of an operation on single elements of a dtype of at most eight bytes, all as bits; `None` when
 /// the operation does not exist for it.
 pub fn number(op: LaneOp, dtype: DType, args: [u64; 3]) -> Option<u64> {
