@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from types import BuiltinFunctionType, ModuleType, TracebackType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ _stand_ins: dict[int, tuple[Any, Any]] = {}
 # Functions, by identity, that lead to what stands in for them wherever a program keeps them.
 _everywhere: set[int] = set()
 
+
+# Names that a program had replaced when their module was made ready.
+_replaced: dict[str, set[str]] = {}
 
 # The lock that is held while modules are made ready. It is not waited for by who imports a module,
 # which whoever holds it may be waiting for in turn; and the child of a fork has a new one.
@@ -78,7 +81,9 @@ def prepare(loaded: str | None = None) -> bool:
         while waiting := [n for n in _modules() if n not in _prepared and _is_whole(n, loaded)]:
             for name in waiting:
                 _prepare(name, sys.modules[name])
-        followed = follow(FOREIGN, _known)
+        for name in [n for n in _replaced if n in sys.modules]:
+            _enter_restored(name, sys.modules[name])
+        followed = follow(FOREIGN, _known) and not _replaced
         return followed and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
@@ -118,13 +123,8 @@ def _prepare(name: str, module: Any) -> None:
         if importlib.util.find_spec(provider) is not None:
             importlib.import_module(provider)
     plain: Any = type(module)
-    entries = LIFTED.get(name, {})
-    served = {own for own, rule in entries.items() if _is_served(module, own, rule)}
-    members = {own: _lifted_name(module, own) for own in _names(module) if own not in served}
-    for own in members:
-        original = vars(module)[own]
-        if _is_dispatched(original) and _core.add_dispatcher(original, _known(original)):
-            _everywhere.add(id(original))
+    replaced = {own for own in _names(module) if _is_replaced(module, own)}
+    members = _members(module, [own for own in _names(module) if own not in replaced])
     # Newer interpreters read modules past the class where it has no way of its own.
     more = {"__getattr__": _missing} if sys.version_info >= (3, 12) else {}
     lifted = type(plain)(plain.__name__, (plain,), {**members, **more})
@@ -135,7 +135,52 @@ def _prepare(name: str, module: Any) -> None:
         cls = getattr(module, owner.rpartition(".")[2], None)
         if cls is not None:  # private classes, and their methods, are not in every version
             _replace_methods(cls, METHODS[owner])
+    if replaced:
+        _replaced[name] = replaced
     _prepared[name] = lifted
+
+
+def _members(module: Any, names: list[str]) -> dict[str, Any]:
+    """Make what names of a module find, but for those that are served by their functions' entry."""
+    entries = LIFTED.get(module.__name__, {})
+    members = {}
+    for own in names:
+        if own in entries and _is_served(module, own, entries[own]):
+            continue
+        members[own] = _lifted_name(module, own)
+        original = vars(module)[own]
+        if _is_dispatched(original) and _core.add_dispatcher(original, _known(original)):
+            _everywhere.add(id(original))
+    return members
+
+
+def _is_replaced(module: Any, name: str) -> bool:
+    """Say whether a name of a library has a program's function, a test's mock, say."""
+    value = vars(module)[name]
+    if not isinstance(value, (FunctionType, MethodType, type)):
+        value = inspect.getattr_static(type(value), "__call__", value)  # of an object
+    value = value.__func__ if isinstance(value, MethodType) else value
+    if isinstance(value, FunctionType):
+        # Decorators copy the name of the module; not where the code is.
+        owner = "unittest" if hasattr(value, "mock") else value.__globals__.get("__name__")
+    else:
+        owner = value.__module__ if isinstance(value, type) else None
+    package = str(owner or "numpy").partition(".")[0]
+    is_library = package in FOREIGN or package in sys.stdlib_module_names - {"unittest"}
+    return not is_library and package != module.__name__.partition(".")[0]
+
+
+def _enter_restored(name: str, module: Any) -> None:
+    """Let names of a module take part that a program has given back meanwhile."""
+    awaited = _replaced[name]
+    restored = [n for n in awaited if n not in vars(module) or not _is_replaced(module, n)]
+    for own, member in _members(module, [n for n in restored if n in vars(module)]).items():
+        setattr(_prepared[name], own, member)
+    if restored:
+        _core.add_lifted(module, _prepared[name])
+        awaited.difference_update(restored)
+    if not awaited:
+        del _replaced[name]
 
 
 # Functions of NumPy's that convert; they are served where a gradient follows the argument.
@@ -391,12 +436,13 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
         raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")
     LIFTED.setdefault(module.__name__, {})[name] = rule
     _stand_ins.pop(id(original), None)
-    lifted = _prepared.get(module.__name__)
-    if lifted is None:
+    if module.__name__ not in _prepared:
         _prepare(module.__name__, module)
-    else:
-        setattr(lifted, name, _lifted_name(module, name))
-        _core.add_lifted(module, lifted)
+    # It was asked for by name, so it may be a program's own function.
+    _replaced.get(module.__name__, set()).discard(name)
+    lifted = _prepared[module.__name__]
+    setattr(lifted, name, _lifted_name(module, name))
+    _core.add_lifted(module, lifted)
 
 
 def lift_module(*modules: ModuleType) -> None:

@@ -103,6 +103,35 @@ def test_a_fork_while_other_threads_begin(attempt):
     """)
 
 
+def test_what_a_program_put_in_a_functions_place_counts():
+    # It is there when the module is made ready; the library's own function is back afterwards.
+    run("""
+    from unittest import mock
+    import scipy.linalg
+
+    def g(x):
+        return np.sum(scipy.linalg.solve(np.eye(2) * x, np.ones(2)))
+
+    def h(x):
+        filled = np.zeros(2)
+        filled[0] = x
+        return filled[0] * filled[1] + filled[0]
+
+    twice = mock.patch("scipy.linalg.solve", lambda a, b: 2 * np.sum(a) * b)
+    threes = mock.patch("numpy.zeros", wraps=lambda n: np.array([3.0] * n))
+    with twice, threes:
+        assert ct.gradient(g, 2.0) == (8.0,)
+        assert ct.gradient(h, 2.0) == (4.0,)
+    assert ct.gradient(g, 2.0) == (-0.5,)
+    assert ct.gradient(h, 2.0) == (1.0,)
+    with twice, threes:
+        assert ct.gradient(g, 2.0) == (8.0,)
+        assert ct.gradient(h, 2.0) == (4.0,)
+    check()
+    check_nothing_is_lifted()
+    """)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="timers are POSIX")
 @pytest.mark.parametrize("delay", ["0.0005", "0.002", "0.005", "0.01", "0.02", "0.03", "0.05"])
 def test_the_first_gradient_is_interrupted(delay):
