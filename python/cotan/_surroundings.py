@@ -1,10 +1,12 @@
 """What the code of a function depends on besides its arguments: what a replay has to watch."""
 
 import builtins
+import ctypes
 import functools
 import io
 import operator
 import pickle
+import pkgutil
 import random
 import sys
 import weakref
@@ -31,11 +33,13 @@ from cotan._as_lapack import expect_no_choice
 
 _LIBRARIES = {"cotan", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
 # Libraries whose objects keep arrays, lists and dictionaries for their callers.
-_KEEPERS = {"collections", "numpy", "scipy"}
+_KEEPERS = {"_weakrefset", "collections", "numpy", "queue", "scipy", "threading", "weakref"}
 _WITHOUT_PARTS = (
     *(float, int, str, bool, complex, bytes, type(None), np.generic),
     BuiltinFunctionType,
 )
+# What `c_double` and the like are made of.
+_NUMBERS_OF_C = ctypes.c_double.__mro__[1:2]
 # Of such kinds are the attributes that a program sets on a library's module.
 _VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple)
 # Builtin names that get a meaning of ours in modules, while something is recorded.
@@ -46,6 +50,10 @@ _BY_ANY_NAME = {
     *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "fields"),
     *("getattr", "getmembers", "replace", "vars"),
 }
+# By these, code asks for attributes and global names that may not be there.
+_IF_THERE = {"AttributeError", "NameError", "getattr", "globals", "hasattr", "setattr", "vars"}
+# By these, code reads the environment.
+_OF_ENVIRONMENT = {"environ", "expanduser", "expandvars", "getenv"}
 # More than this is not watched: it would take longer than to call the function.
 _MANY = 100_000
 _UNBOUND = object()
@@ -97,12 +105,21 @@ class _Search:
         self.found: list[tuple[Any, Any, Any, int]] = []
         self.generators: list[Any] = []
         self.call: tuple[Any, tuple[Any, ...]] = function, ()
-        self._seen: set[int] = set()
+        # The names that each is asked for, by identity: each function may ask for other ones.
+        self._seen: dict[int, frozenset[str]] = {}
         self._noted: set[tuple[int, str]] = set()
         self._keep: list[Any] = []
-        self._work: list[tuple[Any, frozenset[str], int]] = [(function, frozenset(), 0)]
-        while self._work:
-            value, names, self._of = self._work.pop()
+        # Functions come first, so that most of what they share is looked at once.
+        self._functions: list[tuple[Any, frozenset[str], int]] = []
+        self._others: dict[int, tuple[Any, frozenset[str], int]] = {}
+        self._names_on: dict[type, frozenset[str]] = {}
+        self._of = 0
+        self._add(function, frozenset())
+        while self._functions or self._others:
+            if self._functions:
+                value, names, self._of = self._functions.pop()
+            else:
+                value, names, self._of = self._others.pop(next(iter(self._others)))
             self._visit(value, names)
             if len(self.found) > _MANY:
                 raise TypeError(
@@ -118,29 +135,43 @@ class _Search:
             self._noted.add((id(owner), name))
             self.found.append((owner, name, value, self._of))
 
-    def _note_value(self, name: str, read: Callable[[], Any]) -> None:
-        self._note(_Seen(read), name, read())
+    def _note_value(self, owner: Any, name: str, read: Callable[[], Any]) -> None:
+        if (id(owner), name) not in self._noted:
+            self._noted.add((id(owner), name))
+            self._keep.append(owner)
+            self.found.append((_Seen(read), name, read(), self._of))
 
     def _add(self, value: Any, names: frozenset[str]) -> None:
-        if not isinstance(value, _WITHOUT_PARTS):
-            self._work.append((value, names, self._of))
-
-    def _new(self, value: Any) -> bool:
-        if id(value) in self._seen:
-            return False
-        self._seen.add(id(value))
-        self._keep.append(value)
-        return True
+        if isinstance(value, _WITHOUT_PARTS):
+            return
+        if isinstance(value, (functools.partial, MethodType, FunctionType)):
+            self._functions.append((value, names, self._of))
+            return
+        waiting = self._others.get(id(value))
+        if waiting is not None:
+            names |= waiting[1]
+        self._others[id(value)] = value, names, self._of
 
     def _visit(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, _WITHOUT_PARTS) or not self._new(value):
+        if isinstance(value, _WITHOUT_PARTS):
             return
+        asked = self._seen.get(id(value), frozenset())
+        is_new = id(value) not in self._seen
+        if not is_new and names <= asked:
+            return
+        names |= asked
+        self._seen[id(value)] = names
+        self._keep.append(value)
+        if isinstance(value, (functools.partial, MethodType, FunctionType)):
+            self._called(value, names, is_new)
+        else:
+            self._held(value, names)
+
+    def _held(self, value: Any, names: frozenset[str]) -> None:
         if type(value) is _core.Array:
             self._note(value, "", None)
         elif isinstance(value, np.ndarray):
             self._array(value, names)
-        elif isinstance(value, (functools.partial, MethodType, FunctionType)):
-            self._called(value, names)
         elif isinstance(value, (list, tuple, dict, MappingProxyType)):
             self._items(value, names)
         elif isinstance(value, _CONTAINERS):
@@ -159,16 +190,19 @@ class _Search:
         if isinstance(value, ModuleType):
             self._module(value, names)
         elif isinstance(value, ContextVar):
-            self._note_value(f"the ContextVar {value.name}", lambda: value.get(None))
+            self._note_value(value, f"the ContextVar {value.name}", lambda: value.get(None))
             self._add(value.get(None), names)
         elif isinstance(value, weakref.ref):
             self._add(value(), names)
+        elif isinstance(value, random.SystemRandom):
+            raise _drawn("random.SystemRandom")
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            self.generators.append(value)
+            if all(g is not value for g in self.generators):
+                self.generators.append(value)
         elif isinstance(value, io.IOBase):
             # A file may be read on; what is written to, such as `sys.stdout`, may move.
             if not value.closed and value.readable() and value.seekable():
-                self._note_value("the place in a file", lambda: value.closed or value.tell())
+                self._note_value(value, "the place in a file", lambda: value.closed or value.tell())
         elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
             raise TypeError(
                 "prepare: the function uses an iterator from outside, which a replay would not "
@@ -193,6 +227,9 @@ class _Search:
             elif isinstance(value, (*_VALUES, FunctionType)) and not _is_library(_home(value)):
                 self._note(members, name, value)
                 self._add(value, names)
+        if names & _IF_THERE:
+            for name in sorted(names - _will_have(module)):
+                self._note(members, name, None)
 
     def _metaclass(self, cls: type, names: frozenset[str]) -> None:
         """Note what code finds on the class of a class, and what that does when it is asked."""
@@ -202,13 +239,15 @@ class _Search:
 
     def _array(self, value: Any, names: frozenset[str]) -> None:
         if value.dtype == object:
-            self._note_value("an array of objects", lambda: tuple(value.ravel().tolist()))
+            self._note_value(value, "an array of objects", lambda: tuple(value.ravel().tolist()))
             self._add(value.tolist(), names)
         elif value.dtype.name in DTYPES:
             # The watch is on the memory, whatever the class says of it.
             self._note(value if type(value) is np.ndarray else value.view(np.ndarray), "", None)
         else:
-            self._note_value(f"an array of dtype {value.dtype}", value.tobytes)
+            self._note_value(value, f"an array of dtype {value.dtype}", value.tobytes)
+        if "flags" in names:
+            self._note_value(value, "the flags of an array", lambda: value.flags.num)
         if type(value) is not np.ndarray:
             self._object(value, names)
 
@@ -217,7 +256,7 @@ class _Search:
         cls = type(value)
         names = _with_methods(cls, names)
         members = getattr(value, "__dict__", None)
-        self._attributes(members, names)
+        self._attributes(members, names, self._may_appear(cls, names))
         is_watched_whole = isinstance(value, (dict, np.ndarray))
         if type(members) is dict and not is_watched_whole and not _is_installed(cls.__module__):
             self._note(value, "__class__", value.__class__)
@@ -225,16 +264,25 @@ class _Search:
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
             self._add(wrapped, names)
-        if not _is_library(cls.__module__):
-            return
-        if str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
+        if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_NUMBERS_OF_C)):
+            buffer: Any = value
+            self._note_value(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
+        elif str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
             # Its methods are the library's, and so their names are not looked at.
-            kept = (np.ndarray, list, dict)
-            self._attributes(members, frozenset(k for k in members if isinstance(members[k], kept)))
-        elif isinstance(value, memoryview) or cls.__module__.partition(".")[0] == "ctypes":
-            self._note_value(f"a {cls.__name__}", lambda: bytes(memoryview(value)))
+            kept = (np.ndarray, list, dict, set, deque, bool)
+            own = frozenset(k for k in members if isinstance(members[k], kept))
+            self._attributes(members, own)
+            for name in sorted(own):
+                self._add(members[name], names | own)  # what the code asks of their elements
 
-    def _called(self, value: Any, names: frozenset[str]) -> None:
+    def _may_appear(self, cls: type, names: frozenset[str]) -> frozenset[str]:
+        """Give the names that an object may not have itself: who asks for others in vain fails."""
+        if cls not in self._names_on:
+            self._names_on[cls] = frozenset(name for c in cls.__mro__ for name in vars(c))
+        own = self._names_on[cls]
+        return names if names & _IF_THERE or "__getattr__" in own else names & own
+
+    def _called(self, value: Any, names: frozenset[str], is_new: bool) -> None:
         if isinstance(value, functools.partial):
             for part in (value.func, *value.args, value.keywords):
                 self._add(part, names)
@@ -242,7 +290,14 @@ class _Search:
             self._add(value.__func__, names)
             self._add(value.__self__, names | _names(getattr(value.__func__, "__code__", None)))
         else:
-            self._function(value)
+            if is_new:
+                self._function(value)
+            self._attributes_of(value, names)
+
+    def _attributes_of(self, function: FunctionType, names: frozenset[str]) -> None:
+        """Note attributes of a function itself, which it finds by its name, and others, too."""
+        members = function.__dict__
+        self._attributes(members, names if names & _IF_THERE else names & members.keys())
 
     def _items(self, value: Any, names: frozenset[str]) -> None:
         if isinstance(value, list):
@@ -258,7 +313,9 @@ class _Search:
         if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
             self._object(value, names)
 
-    def _attributes(self, members: Any, names: frozenset[str]) -> None:
+    def _attributes(
+        self, members: Any, names: frozenset[str], may_appear: frozenset[str] | None = None
+    ) -> None:
         if type(members) is dict:
             known = names & members.keys()
             if names & _BY_ANY_NAME:
@@ -267,7 +324,7 @@ class _Search:
             for name in sorted(known):
                 self._note(members, name, members[name])
                 self._add(members[name], names)
-            for name in sorted(names - members.keys()):
+            for name in sorted((names if may_appear is None else may_appear) - members.keys()):
                 self._note(members, name, None)
 
     def _members(self, value: Any, names: frozenset[str]) -> None:
@@ -293,13 +350,7 @@ class _Search:
     def _function(self, function: Any) -> None:
         self._of = id(function)
         if _is_library(function.__globals__.get("__name__")):
-            # A wrapper: what it wraps is the user's.
-            for cell in function.__closure__ or ():
-                if callable(value := _content(cell)):
-                    self._add(value, frozenset())
-            registry = getattr(function, "registry", None)
-            if isinstance(registry, MappingProxyType):
-                self._add(registry, frozenset())
+            self._wrapper(function)
             return
         members = function.__globals__
         cells = [(c, _content(c)) for c in function.__closure__ or ()]
@@ -313,6 +364,9 @@ class _Search:
             if not (isinstance(value, ModuleType) and _is_library(value.__name__)):
                 self._note(members, name, value)
             self._add(value, names)
+        if "globals" in names:
+            for name in sorted(names - members.keys() - vars(builtins).keys()):
+                self._note(members, name, None)
         if not _is_installed(str(members.get("__name__"))):
             self._imports(function, names)
             self._builtins(function, names)
@@ -322,8 +376,16 @@ class _Search:
         self._add(function.__kwdefaults__, names)
         # Reloaded code is put into the functions that are there.
         self._note(function, "__code__", function.__code__)
-        # Attributes of the function itself, which it finds by its name.
-        self._attributes(function.__dict__, names & function.__dict__.keys())
+        self._attributes_of(function, names)
+
+    def _wrapper(self, function: Any) -> None:
+        """Look at what a library's function wraps, which is the user's."""
+        for cell in function.__closure__ or ():
+            if callable(value := _content(cell)):
+                self._add(value, frozenset())
+        registry = getattr(function, "registry", None)
+        if isinstance(registry, MappingProxyType):
+            self._add(registry, frozenset())
 
     def _builtins(self, function: FunctionType, names: frozenset[str]) -> None:
         """Note the builtin functions that code calls, which a name of its module may hide later."""
@@ -341,19 +403,30 @@ class _Search:
                 if isinstance(module, ModuleType) and not _is_installed(full):
                     self._note(sys.modules, full, module)
                     self._add(module, names)
-        if names & {"environ", "getenv"} and (os := sys.modules.get("os")):
-            self._note_value("os.environ", lambda: tuple(os.environ.values()))
+        if names & {"environ", "expandvars", "expanduser", "getenv"} and (
+            os := sys.modules.get("os")
+        ):
+            self._note_value(os.environ, "os.environ", lambda: tuple(os.environ.values()))
 
     def expect_same_random(self) -> None:
         """Refuse a function that has drawn random numbers."""
         for generator, before in self._states:
             if _state(generator) != before:
-                name = getattr(generator, "__name__", type(generator).__name__)
-                raise TypeError(
-                    f"prepare: the function draws random numbers ({name}), which a replay would "
-                    "repeat; draw them outside and pass them as an argument"
-                )
+                raise _drawn(getattr(generator, "__name__", type(generator).__name__))
         expect_no_choice(*self.call)
+
+
+def _drawn(name: str) -> TypeError:
+    return TypeError(
+        f"prepare: the function draws random numbers ({name}), which a replay would "
+        "repeat; draw them outside and pass them as an argument"
+    )
+
+
+def _will_have(module: ModuleType) -> frozenset[str]:
+    """Give the names that a library's module has, or gets by itself: modules that are below it."""
+    below = (m.name for m in pkgutil.iter_modules(getattr(module, "__path__", ())))
+    return frozenset((*vars(module), *dir(module), *below))
 
 
 def _function_of(member: Any) -> Any:

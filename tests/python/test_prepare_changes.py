@@ -7,7 +7,10 @@ import io
 import math
 import operator
 import os
+import queue
+import random
 import sys
+import threading
 import types
 import weakref
 from collections import UserDict, deque
@@ -175,6 +178,14 @@ def powered(x):
     return pow(x, 1)
 
 
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_double),)
+
+
+def by_globals(x):
+    return x * globals().get("COTAN_LATE", 1.0)
+
+
 calls = Calls()
 setting = ContextVar("setting", default=1.0)
 by_name = operator.attrgetter("factor")
@@ -205,8 +216,15 @@ def more_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(Meta, "shared", 1.0)
     partly, state, lazy = functools.partial(with_keyword, factor=1.0), Plain(), {"late": 1.0}
     module.__getattr__ = lambda name: lazy[name]
+    numbers_of_c = (ctypes.c_double * 2)(1.0, 2.0)
     long = [[float(i)] for i in range(3000)]
     long[2500][0] = 1.0
+    pair, locked, event = Pair(1.0), np.ones(2), threading.Event()
+    weak, weak_set = weakref.WeakValueDictionary(a=keeps), weakref.WeakSet()
+    monkeypatch.delitem(globals(), "COTAN_LATE", raising=False)
+    for owner in (np, by_globals):
+        monkeypatch.setattr(owner, "cotan_late", 1.0, raising=False)
+        monkeypatch.delattr(owner, "cotan_late")
 
     def put(container, key=0, value=5.0):
         return lambda: container.__setitem__(key, value)
@@ -289,6 +307,31 @@ def more_changes(tmp_path, monkeypatch):
             lambda x: partly(x),
             put(partly.keywords, "factor"),
         ),
+        "structure of C": (lambda x: x * pair.a, five(pair, "a")),
+        "array of C": (lambda x: x * numbers_of_c[0], put(numbers_of_c)),
+        "flags": (
+            lambda x: x * (1.0 if locked.flags.writeable else 5.0),
+            lambda: locked.setflags(write=False),
+        ),
+        "weak dictionary": (lambda x: x * weak["a"].factor, five(keeps)),
+        "weak set": (
+            lambda x: x * (5.0 if len(weak_set) > 0 else 1.0),
+            lambda: weak_set.add(thing),
+        ),
+        "event": (lambda x: x * (5.0 if event.is_set() else 1.0), event.set),
+        "late on a library": (
+            lambda x: x * getattr(np, "cotan_late", 1.0),
+            five(np, "cotan_late"),
+        ),
+        "late on a function": (
+            lambda x: x * getattr(by_globals, "cotan_late", 1.0),
+            five(by_globals, "cotan_late"),
+        ),
+        "late among the globals": (by_globals, put(globals(), "COTAN_LATE")),
+        "environment by expandvars": (
+            lambda x: x * float(os.path.expandvars("$COTAN_FACTOR")),
+            put(os.environ, "COTAN_FACTOR", "5"),
+        ),
     }
 
 
@@ -300,7 +343,9 @@ ContextVar; environment; environment by getenv; module that is imported inside; 
 function by class; another function by class; default of a keyword; code that is reloaded; memmap;
 records; strings; objects; small integers; set on a library; list on a library; metaclass;
 __getattr__ of a metaclass; __getitem__ of a metaclass; __call__ of a metaclass; class of an object;
-name that hides a builtin; builtin; __getattr__ of a module; keyword of a partial function"""
+name that hides a builtin; builtin; __getattr__ of a module; keyword of a partial function;
+structure of C; array of C; flags; weak dictionary; weak set; event; late on a library;
+late on a function; late among the globals; environment by expandvars"""
 
 
 @pytest.mark.parametrize("name", [name.strip() for name in MORE.split(";")])
@@ -319,6 +364,30 @@ def test_each_of_them_is_tested(tmp_path, monkeypatch):
     assert list(more_changes(tmp_path, monkeypatch)) == [name.strip() for name in MORE.split(";")]
 
 
+def test_functions_that_ask_one_object_for_different_attributes():
+    shared = types.SimpleNamespace(first=1.0, second=1.0, inner=types.SimpleNamespace(third=1.0))
+
+    def inner(x):
+        return x * shared.second
+
+    def innermost(x):
+        return inner(x) * shared.inner.third
+
+    def innermost_of_all(x):
+        return x
+
+    innermost_of_all.factor = 1.0
+
+    def outer(x):
+        return innermost(x) * shared.first * innermost_of_all.factor
+
+    g = ct.prepare(outer, 1.0)
+    places = [(shared, "first"), (shared, "second"), (shared.inner, "third")]
+    for n, (owner, name) in enumerate([*places, (innermost_of_all, "factor")], 1):
+        setattr(owner, name, 2.0)
+        assert g(1.0) == (2.0**n,), name
+
+
 def test_more_than_can_be_watched_is_refused():
     lists = [[i] for i in range(100_001)]
     with pytest.raises(TypeError, match="more than 100,000 objects"):
@@ -333,6 +402,27 @@ def test_changes_are_noticed(name):
     change()
     assert g(2.0) == (5.0,)
     assert ct.gradient(f, 2.0) == (5.0,)
+
+
+def counts_globals(x):
+    globals()["COTAN_CALLS"] = globals().get("COTAN_CALLS", 0) + 1
+    return x * COTAN_CALLS  # noqa: F821
+
+
+def counts_itself(x):
+    counts_itself.calls = getattr(counts_itself, "calls", 0) + 1
+    return x * counts_itself.calls
+
+
+def test_changes_in_less_plain_places_are_refused_while_recording():
+    waiting, system = queue.Queue(), random.SystemRandom()
+    for _ in range(4):
+        waiting.put(1.0)
+    for f in (counts_globals, counts_itself, lambda x: x * waiting.get()):
+        with pytest.raises(TypeError, match="prepare: the function changes"):
+            ct.prepare(f, 1.0)
+    with pytest.raises(TypeError, match=r"draws random numbers \(random.SystemRandom\)"):
+        ct.prepare(lambda x: x * system.random(), 1.0)
 
 
 def test_iterators_from_outside_are_refused():
