@@ -4,6 +4,7 @@ import ast
 import functools
 import inspect
 import linecache
+import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._masks import argument_names
+from cotan._named import by_name
 from cotan._structures import leaves_of, map_leaves
 
 _Function = Callable[..., Any]
@@ -112,6 +114,21 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
         """Set the rule; gives it back, so that this is a decorator."""
         self._rule = rule
         return rule
+
+    def __reduce__(self) -> Any:
+        found = by_name(self, self._function)
+        if found is None:
+            raise pickle.PicklingError(
+                f"{self._name}: what custom_jvp made of a function is pickled by its name in a "
+                "module, and it is not there; use it as a decorator, or give it that name"
+            )
+        return found
+
+    def __copy__(self) -> "custom_jvp":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "custom_jvp":
+        return self  # As functions are.
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -561,6 +561,16 @@ def cube(x):
     return np.sum(x**3)
 
 
+@ct.prepared
+def decorated(x):
+    return x**3
+
+
+def test_pickles_by_its_name_where_it_is_a_decorator():
+    assert pickle.loads(pickle.dumps(decorated)) is decorated
+    assert pickle.loads(pickle.dumps([decorated, 2.0]))[0](2.0) == (12.0,)
+
+
 def test_pickles_by_its_function():
     g = ct.prepare(cube, X, transform="value_and_gradient")
     again = pickle.loads(pickle.dumps(g))

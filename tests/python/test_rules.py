@@ -1,6 +1,8 @@
 """Derivative rules written by users."""
 
+import copy
 import functools
+import pickle
 import threading
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -516,3 +518,22 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@ct.custom_jvp
+def steep(x):
+    return np.sin(x)
+
+
+@steep.defjvp
+def _(primals, tangents):
+    return steep(*primals), 7.0 * tangents[0]
+
+
+def test_rules_are_pickled_by_name_and_copied_as_functions_are():
+    assert pickle.loads(pickle.dumps(steep)) is steep
+    model = copy.deepcopy({"activation": steep, "w": 2.0})
+    assert model["activation"] is copy.copy(steep) is steep
+    assert ct.gradient(lambda m: m["activation"](m["w"]), model)[0]["w"] == 7.0
+    with pytest.raises(pickle.PicklingError, match="pickled by its name"):
+        pickle.dumps(ct.custom_jvp(lambda x: x))

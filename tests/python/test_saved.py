@@ -394,6 +394,13 @@ def test_bfloat16():
     expect_same(pickle.loads(pickle.dumps(back))(plain), back(plain))
 
 
+def test_constants_among_arguments():
+    held = pickle.loads(pickle.dumps(ct.const(np.arange(3.0))))
+    again = copy.deepcopy(held)
+    for c in (held, again):
+        assert ct.gradient(lambda x, c: np.sum(x * c), 2.0, c) == (3.0, None)
+
+
 def test_an_active_array_is_refused():
     def f(x):
         return pickle.loads(pickle.dumps(x)) * x

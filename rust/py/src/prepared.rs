@@ -188,13 +188,20 @@ impl PyPrepared {
     }
 
     /// By the function, which has to be one that can be pickled; it is recorded anew where it is used.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        // The decorator has put it where the function would be looked for.
+        let named = py.import("cotan._named")?;
+        let found = named.call_method1("by_name", (slf, this.function.bind(py)))?;
+        if !found.is_none() {
+            return Ok(found);
+        }
         let own = (
-            self.function.bind(py),
-            self.transform.name(),
-            self.wrt.as_ref().map(|w| w.bind(py)),
-            self.held.clone(),
-            self.out.as_ref().map(|o| o.bind(py)),
+            this.function.bind(py),
+            this.transform.name(),
+            this.wrt.as_ref().map(|w| w.bind(py)),
+            this.held.clone(),
+            this.out.as_ref().map(|o| o.bind(py)),
         );
         Ok((py.get_type::<PyPrepared>(), own)
             .into_pyobject(py)?

@@ -1,9 +1,9 @@
 //! Structures without their leaves, and those of the cotangents of these. [`crate::flatten`] makes them,
 //! [`crate::rebuild`] puts values in the places of the leaves.
 
+use crate::once::intern;
 use cotan::Array;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -33,6 +33,11 @@ impl Const {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("const({})", self.value.bind(py).repr()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyAny>,))> {
+        let make = py.import("cotan")?.getattr("const")?;
+        Ok((make, (self.value.clone_ref(py),)))
     }
 }
 
