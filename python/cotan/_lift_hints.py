@@ -44,7 +44,7 @@ _REMEDIES = {
         "NumPy asks each element of an array of objects for a method; leave out dtype=object"
     ),
     "bytes-like object is required, not 'cotan.Array'": (
-        "an Array has no memory to share: np.asarray(x) of a constant, or of ct.dropgrad(x), has; "
+        "an Array has no memory to share: x.__array__() of a constant, or of ct.dropgrad(x), has; "
         "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
     ),
 }

@@ -219,7 +219,7 @@ def _set_flat(self: Any, values: Any) -> None:
 
 
 def _no_memory(self: Any) -> Any:
-    raise AttributeError("an Array has no memory to point to; convert it first: np.asarray(x)")
+    raise AttributeError("an Array has no memory to point to: x.__array__() of a constant has")
 
 
 def _unwritable(name: str, instead: str) -> Callable[[Any, Any], None]:

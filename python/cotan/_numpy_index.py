@@ -391,7 +391,13 @@ def _bound(x: Any, bound: Any, side: int) -> Any:
 
 
 def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
-    beyond = compare(x, bound)
+    try:
+        beyond = compare(x, bound)
+    except ValueError as error:
+        operation, _, message = str(error).partition(": ")
+        if operation not in {"lt", "gt"}:
+            raise
+        raise ValueError(f"clip: {message}") from None
     if type(bound) in {int, float} and bound == bound:
         return beyond
     # A bound that is not a number is no bound; the result is none either.

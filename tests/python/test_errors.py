@@ -28,6 +28,7 @@ SHAPES = [
     ("maximum", np.maximum, [(3,), (4,)], r"max.*\(3,\).*\(4,\)"),
     ("arctan2", np.arctan2, [(3,), (4,)], r"(atan2|arctan2).*\(3,\).*\(4,\)"),
     ("where", lambda x, y: np.where(x > 0, x, y), [(3,), (4,)], r"where.*\(3,\).*\(4,\)"),
+    ("clip", lambda x, y: np.clip(x, y, 9.0), [(3,), (4,)], r"clip: shapes \(3,\) and \(4,\)"),
     ("matmul", lambda x, y: x @ y, [(2, 3), (2, 3)], r"matmul.*\(2, 3\).*\(2, 3\)"),
     ("matmul 1-d", np.matmul, [(3,), (4,)], r"matmul.*\(3,\).*\(4,\)"),
     ("matmul batch", np.matmul, [(2, 3, 4), (5, 4, 3)], r"matmul.*\(2, 3, 4\).*\(5, 4, 3\)"),
@@ -279,6 +280,15 @@ def test_nothing_detaches_in_silence(f):
 def test_memory_is_not_handed_out(f):
     with pytest.raises(TypeError):
         ct.gradient(lambda x: f(x), X)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda z: memoryview(z).nbytes, lambda z: z.ctypes.data, lambda z: z.data.nbytes]
+)
+def test_memory_of_constants_is_had_by_what_the_error_says(f):
+    with pytest.raises((TypeError, AttributeError), match=r"x\.__array__\(\) of a constant"):
+        ct.gradient(lambda x: f(np.zeros(3)) * x, 1.0)
+    assert ct.gradient(lambda x: (f(np.zeros(3).__array__()) > 0) * x, 1.0) == (1.0,)
 
 
 def test_functions_without_a_rule_are_refused_by_name():
