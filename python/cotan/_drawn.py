@@ -15,14 +15,22 @@ _COUNTING = frozenset(
 
 
 def is_drawing() -> bool:
-    """Say whether a value is read to be drawn: that is looking at it, as printing is."""
+    """Say whether a value is read to be drawn: that is looking at it, as printing is.
+
+    Raises `TypeError` where it is read for numbers that the caller gets.
+    """
     frame: Any = sys._getframe(1)
     drawn = False
     while frame is not None:
         package = package_of(frame)
         if package in {"matplotlib", "mpl_toolkits"}:
-            if frame.f_code.co_name in _COUNTING:
-                return False
+            name = frame.f_code.co_name
+            if name in _COUNTING:
+                raise TypeError(
+                    f"matplotlib's {name} gives numbers that it computes of what a gradient "
+                    f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
+                    "compute the numbers with NumPy (np.histogram, np.fft) and draw those"
+                )
             drawn = True
         elif drawn or package not in {"cotan", "numpy"}:
             return drawn
