@@ -25,6 +25,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/sta
 PRELUDE = """
 import os, signal, sys, threading, time
 import numpy as np
+import numpy.testing  # otherwise a thread may be importing it when another one forks
 import cotan as ct
 
 # Whoever starts the tests in the background makes its children ignore Ctrl-C.
