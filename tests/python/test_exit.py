@@ -110,3 +110,21 @@ def test_a_thread_that_somebody_waits_for_goes_on():
     waits.append(thread.join)
     """
     assert run(body) == "done\n"
+
+
+def test_a_second_interpreter_that_has_imported_cotan_may_end_last():
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    assert interpreters
+    body = """
+    import warnings
+    import _xxsubinterpreters as interpreters
+
+    code = "import sys, warnings; warnings.simplefilter('ignore')\\nsys.path[:] = %r\\nimport cotan"
+    second = interpreters.create()
+    try:
+        interpreters.run_string(second, code % sys.path)
+    except interpreters.RunFailedError:
+        pass  # Where NumPy refuses, nothing is there to end.
+    print(ct.gradient(lambda x: x * x, 3.0)[0])
+    """
+    assert run(body) == "6.0\n"

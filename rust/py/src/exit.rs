@@ -35,10 +35,15 @@ thread_local! {
 pub fn before_exit(py: Python<'_>) {
     AWAKE.set(true);
     ENDING.store(true, Ordering::SeqCst);
+    let others = || INSIDE.load(Ordering::SeqCst) - usize::from(DEPTH.get() > 0);
+    let moving = || RESTING.load(Ordering::SeqCst) < others();
+    // A second interpreter may end within the end of the first, and then nobody gets the lock back.
+    if !moving() {
+        return;
+    }
     py.detach(|| {
         let start = Instant::now();
-        let others = || INSIDE.load(Ordering::SeqCst) - usize::from(DEPTH.get() > 0);
-        while RESTING.load(Ordering::SeqCst) < others() && start.elapsed() < PATIENCE {
+        while moving() && start.elapsed() < PATIENCE {
             sleep(STEP);
         }
     });
