@@ -380,17 +380,16 @@ impl Rematerialized {
     fn backward(&self, from_all: bool) -> Result<&Vjp> {
         let kept = &self.backward[usize::from(from_all)];
         // Made outside of `get_or_init`: the child of a fork never meets it half made.
-        let made = match kept.get() {
-            Some(made) => made,
-            None => {
-                let mut program = (*self.program).clone();
-                if !from_all {
-                    program.outs.truncate(self.results);
-                    program.outputs.truncate(self.results);
-                }
-                let new = vjp(&program, &vec![true; program.num_inputs()]);
-                kept.get_or_init(|| new)
+        let made = if let Some(made) = kept.get() {
+            made
+        } else {
+            let mut program = (*self.program).clone();
+            if !from_all {
+                program.outs.truncate(self.results);
+                program.outputs.truncate(self.results);
             }
+            let new = vjp(&program, &vec![true; program.num_inputs()]);
+            kept.get_or_init(|| new)
         };
         made.as_ref().map_err(Clone::clone)
     }

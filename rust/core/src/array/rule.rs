@@ -458,12 +458,11 @@ struct Forward {
 impl Traced {
     fn forward(&self) -> Result<&Forward> {
         // Made outside of `get_or_init`: the child of a fork never meets it half made.
-        let made = match self.forward.get() {
-            Some(made) => made,
-            None => {
-                let new = self.make_forward();
-                self.forward.get_or_init(|| new)
-            }
+        let made = if let Some(made) = self.forward.get() {
+            made
+        } else {
+            let new = self.make_forward();
+            self.forward.get_or_init(|| new)
         };
         made.as_ref().map_err(Clone::clone)
     }
