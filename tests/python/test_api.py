@@ -442,6 +442,8 @@ def test_the_machine():
     try:
         ct.set_num_threads(1)
         assert ct.num_threads() == 1
+        ct.set_num_threads(10**12)
+        assert ct.num_threads() == 1024
     finally:
         ct.set_num_threads(threads)
     ct.clear_caches()

@@ -15,12 +15,18 @@ static STATE: Mutex<State> = Mutex::new(State {
     threads: 0,
 });
 
+/// More threads than this are not asked for, whatever is wished: each takes memory of the process.
+const MOST_THREADS: usize = 1024;
+
 fn default_threads() -> usize {
     let wanted = std::env::var("COTAN_NUM_THREADS")
         .ok()
         .and_then(|t| t.parse().ok());
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    wanted.filter(|&n| n > 0).unwrap_or_else(cores)
+    wanted
+        .filter(|&n| n > 0)
+        .unwrap_or_else(cores)
+        .min(MOST_THREADS)
 }
 
 /// How many threads a large run uses.
@@ -39,7 +45,7 @@ pub fn set_num_threads(threads: usize) {
     state.threads = if threads == 0 {
         default_threads()
     } else {
-        threads
+        threads.min(MOST_THREADS)
     };
     state.pool = None;
 }
