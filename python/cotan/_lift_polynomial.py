@@ -1,8 +1,12 @@
-"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes."""
+"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes.
+
+Masked arrays are refused here, too: what is masked has no place in an array of ours.
+"""
 
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 from numpy.polynomial import (
     chebyshev,
     hermite,
@@ -13,7 +17,9 @@ from numpy.polynomial import (
     polyutils,
 )
 
-from cotan._numpy_core import DISPATCHER, FUNCTIONS, implements
+from cotan._drawn import is_drawing
+from cotan._lifted import lifts
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, implements, plain
 from cotan._own import adopts, found, own, own_class, runs
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
@@ -64,3 +70,37 @@ def _mixing(name: str) -> None:
 
 for _name in _CLASSES:
     _mixing(_name)
+
+
+def _unmasked(name: str) -> None:
+    @lifts(f"numpy.ma.{name}")
+    def masked(*args: Any, **kwargs: Any) -> Any:
+        if (any_active(args) or any_active(kwargs)) and not is_drawing():
+            raise TypeError(
+                f"numpy.ma.{name}: a masked array cannot be differentiated; keep the mask beside "
+                "the array: np.where(mask, 0, x), x[~mask], or np.sum(x, where=~mask)"
+            )
+        return getattr(np.ma, name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+
+
+for _name in [
+    "array",
+    "asarray",
+    "asanyarray",
+    "fix_invalid",
+    "masked_array",
+    "MaskedArray",
+    "masked_equal",
+    "masked_greater",
+    "masked_greater_equal",
+    "masked_inside",
+    "masked_invalid",
+    "masked_less",
+    "masked_less_equal",
+    "masked_not_equal",
+    "masked_object",
+    "masked_outside",
+    "masked_values",
+    "masked_where",
+]:
+    _unmasked(_name)

@@ -42,34 +42,8 @@ def _is_plain(cls: Any) -> bool:
     return all(getattr(cls, name) is getattr(np.ndarray, name) for name in _PROTOCOLS)
 
 
-def is_unmasked(x: Any) -> bool:
-    """Say whether something is a masked array that hides nothing: it means what its memory says."""
-    hides = not isinstance(x, np.ma.MaskedArray) or x is np.ma.masked
-    return not hides and not np.any(np.ma.getmask(x))
-
-
-def _unmasked(x: Any, error: Exception) -> Any:
-    """Give the values of masked arrays that hide nothing, also in lists and dictionaries."""
-    if isinstance(x, np.ma.MaskedArray):
-        if not is_unmasked(x):
-            raise error
-        return np.asarray(x)
-    if type(x) in (list, tuple):
-        return type(x)(_unmasked(item, error) for item in x)
-    if type(x) is dict:
-        return {key: _unmasked(item, error) for key, item in x.items()}
-    if isinstance(x, np.matrix):
-        raise error
-    return x
-
-
-def function_of_unmasked(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
-    """Compute a function of NumPy with masked arrays among the arguments, if they hide nothing."""
-    return func(*_unmasked(args, error), **_unmasked(kwargs, error))
-
-
 def expect_unmasked(x: Any) -> None:
-    """Refuse a masked array where only its values would be used, and not its mask."""
-    if isinstance(x, np.ma.MaskedArray) and not is_unmasked(x):
+    """Refuse a masked array where only its values would be used."""
+    if isinstance(x, np.ma.MaskedArray):
         cls: Any = type(x)
         is_plain(cls)

@@ -20,7 +20,7 @@ from cotan._numpy_core import (
     plain,
     refuse,
 )
-from cotan._subclass import is_plain, is_unmasked
+from cotan._subclass import is_plain
 from cotan._ufunc_fold import accumulate, reduce, reduceat
 from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
 from cotan._ufunc_of_python import is_of_python, of_python
@@ -31,7 +31,7 @@ def _known(operand: Any) -> bool:
         return True
     if isinstance(operand, np.ndarray):
         cls: Any = type(operand)
-        return is_unmasked(operand) or is_plain(cls)
+        return is_plain(cls)
     own = getattr(type(operand), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return own is np.ndarray.__array_ufunc__
 

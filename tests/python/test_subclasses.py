@@ -215,23 +215,3 @@ def test_lists_with_masked_arrays_are_refused(items):
 def test_matrices_are_indices_as_in_numpy():
     key = np.array([[1, 0]]).view(np.matrix)
     np.testing.assert_array_equal(np.asarray(ct.array(X)[key]), X[key])
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda m, x: m - x,
-        lambda m, x: x * m + 2.0 * m / x,
-        lambda m, x: np.dot(x, m - 1.0) + m**2,
-        lambda m, x: np.subtract(m, x) + np.maximum(x, m),
-        lambda m, x: x @ m + np.where(x > 2, x, m),
-        lambda m, x: np.concatenate([x, m]) * 1.0,
-    ],
-)
-def test_masked_arrays_that_hide_nothing_are_arrays(f):
-    for masked in (np.ma.asarray(X), np.ma.masked_array(X, np.zeros(X.shape, bool))):
-        (found,) = ct.gradient(lambda a, m=masked: np.sum(f(m, a) * np.arange(2.0)), X)
-        (wanted,) = ct.gradient(lambda a: np.sum(f(X, a) * np.arange(2.0)), X)
-        np.testing.assert_allclose(found, wanted)
-    with pytest.raises(TypeError):
-        ct.gradient(lambda a: np.sum(f(MASKED, a) * a), X)

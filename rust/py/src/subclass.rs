@@ -10,12 +10,7 @@ use pyo3::sync::PyOnceLock;
 /// Whether an ndarray means what its memory says. An error for masked arrays and `np.matrix`, which
 /// would be misread in silence; false for a class that answers ufuncs or operators itself.
 pub fn is_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
-    static IS_UNMASKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if array.is_exact_instance_of::<PyUntypedArray>() {
-        return Ok(true);
-    }
-    let is_unmasked = IS_UNMASKED.import(array.py(), "cotan._subclass", "is_unmasked")?;
-    if is_unmasked.call1((array,))?.is_truthy()? {
         return Ok(true);
     }
     is_plain_class(array.get_type().as_any())

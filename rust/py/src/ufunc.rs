@@ -128,22 +128,10 @@ pub fn array_function<'py>(
     for class in types.try_iter()? {
         let class = class?;
         let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
-        if known {
-            continue;
-        }
-        match is_plain_class(&class) {
-            Ok(true) => {}
-            Ok(false) => {
-                return py
-                    .import("cotan._lift_matrix")?
-                    .call_method1("function_with_matrices", (func, args, kwargs));
-            }
-            Err(error) => {
-                return py.import("cotan._subclass")?.call_method1(
-                    "function_of_unmasked",
-                    (func, args, kwargs, error.into_value(py)),
-                );
-            }
+        if !known && !is_plain_class(&class)? {
+            return py
+                .import("cotan._lift_matrix")?
+                .call_method1("function_with_matrices", (func, args, kwargs));
         }
     }
     let whole = WHOLE.made(py, || {
