@@ -156,12 +156,17 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
     _, covariance, report, *rest = result
     if covariance is not None:
         covariance = _covariance(covariance, x, residuals, _Loss({}), True)
-    return (x, covariance, _with_residuals(report, residuals(x)), *rest)
+    return (x, covariance, _with_residuals(report, residuals(x), x), *rest)
 
 
-def _with_residuals(report: Any, residuals: Any) -> Any:
-    """Give what the solver says, with residuals that are followed."""
-    return report | {"fvec": valued(report["fvec"], residuals)}
+def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
+    """Give what the solver says, with residuals that are followed, and factors that are not."""
+    factors = {
+        part: without_rule(f"{part} of leastsq", report[part], on)
+        for part in ("fjac", "qtf")
+        if isinstance(report.get(part), np.ndarray)
+    }
+    return report | factors | {"fvec": valued(report["fvec"], residuals)}
 
 
 @lifts(f"{_HERE}.curve_fit", always=True)
@@ -196,7 +201,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     free = free_of(found(f"{_HERE}.Bounds")(low, high), popt)
     y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
     if report:
-        report[0] = _with_residuals(report[0], residuals(y))
+        report[0] = _with_residuals(report[0], residuals(y), y)
     return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
 
 

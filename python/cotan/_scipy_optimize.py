@@ -213,7 +213,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
     if not full_output:
         return root_of("fsolve", func, args, result, function)
     y = root_of("fsolve", func, args, result[0], function)
-    _without_rules("fsolve", result[1], ("fjac", "r"), y)
+    _without_rules("fsolve", result[1], ("fjac", "r", "qtf"), y)
     return (y, *result[1:])
 
 
@@ -272,7 +272,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
         # Elsewhere it is zero, and stays so.
         result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
-    _without_rules("minimize", result, ("hess", "hess_inv"), result.x)
+    _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
     return result
 
 
@@ -388,9 +388,11 @@ def _fmin(name: str) -> None:
     """Older names for the methods of `minimize`, which return the minimum only."""
 
     @lifts(f"{_HERE}.{name}", always=True)
-    def fmin(f: Any, x0: Any, *args: Any, **options: Any) -> Any:
-        names = list(inspect.signature(found(f"{_HERE}.{name}")).parameters)[2:]
-        given = dict(zip(names, args, strict=False)) | options
+    def fmin(*args: Any, **options: Any) -> Any:
+        # The function is `f` for some of them, and `func` for others.
+        parameters = inspect.signature(found(f"{_HERE}.{name}")).bind(*args, **options)
+        f, x0, *_ = parameters.args
+        given = dict(list(parameters.arguments.items())[2:])
         function = Watched(f)
         more = given.get("args", ())
         rest = watched_all({k: v for k, v in given.items() if k != "args"})

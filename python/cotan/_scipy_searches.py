@@ -91,6 +91,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 @lifts(f"{_HERE}.brute", always=True)
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, more = Watched(func), tuple(args) if np.iterable(args) else (args,)
+    expect_constant_bounds("brute", ranges)
     result = found(f"{_HERE}.brute")(
         function, plain_items(ranges), plain_items(more), *rest, **options
     )

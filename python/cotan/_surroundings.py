@@ -51,9 +51,8 @@ _BY_ANY_NAME = {
     *("getattr", "getmembers", "replace", "vars"),
 }
 # By these, code asks for attributes and global names that may not be there.
-_IF_THERE = {"AttributeError", "NameError", "getattr", "globals", "hasattr", "setattr", "vars"}
+_IF_THERE = {"except", "getattr", "globals", "hasattr", "setattr", "vars"}
 # By these, code reads the environment.
-_OF_ENVIRONMENT = {"environ", "expanduser", "expandvars", "getenv"}
 # More than this is not watched: it would take longer than to call the function.
 _MANY = 100_000
 _UNBOUND = object()
@@ -276,7 +275,10 @@ class _Search:
                 self._add(members[name], names | own)  # what the code asks of their elements
 
     def _may_appear(self, cls: type, names: frozenset[str]) -> frozenset[str]:
-        """Give the names that an object may not have itself: who asks for others in vain fails."""
+        """Give the names that an object may not have itself.
+
+        Who asks for others in vain fails, unless he expects that.
+        """
         if cls not in self._names_on:
             self._names_on[cls] = frozenset(name for c in cls.__mro__ for name in vars(c))
         own = self._names_on[cls]
@@ -507,6 +509,8 @@ def _names(code: Any) -> frozenset[str]:
     if not isinstance(code, CodeType):
         return frozenset()
     names = set(code.co_names)
+    if code.co_exceptiontable:
+        names.add("except")
     for constant in code.co_consts:
         names |= _names(constant)
         # `getattr(x, "w")`, `vars(x)["w"]`.

@@ -105,3 +105,19 @@ def test_files_of_traced_values():
     np.testing.assert_array_equal(np.load(binary), x)
     with pytest.raises(TypeError, match="prepare"):
         ct.prepare(f, x)
+
+
+@pytest.mark.parametrize("make", [np.array, np.asarray, np.stack, np.sum, np.max, np.dot])
+def test_lists_that_contain_themselves_are_refused(make):
+    def f(x):
+        items = [x, 1.0]
+        items.append(items)
+        return np.sum(make(items) if make is not np.dot else make(items, x))
+
+    with pytest.raises((ValueError, TypeError)):
+        ct.gradient(f, 2.0)
+    deep = [1.0]
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="nested"):
+        ct.array([ct.array(1.0), deep])

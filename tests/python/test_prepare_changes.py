@@ -451,3 +451,22 @@ def test_files_from_outside_may_be_held_but_not_read():
     assert ct.prepare(lambda x: x * held.factor * bool(held.file), 3.0)(3.0) == (2.0,)
     with pytest.raises(TypeError, match="the place in a file"):
         ct.prepare(lambda x: x * len(held.file.readline()), 3.0)
+
+
+@pytest.mark.parametrize(
+    "caught", [Exception, AttributeError, (TypeError, AttributeError)], ids=str
+)
+def test_attributes_that_appear_where_their_absence_is_caught(caught):
+    held = types.SimpleNamespace()
+
+    def f(x):
+        try:
+            factor = held.appears
+        except caught:
+            factor = 2.0
+        return x * factor
+
+    g = ct.prepare(f, 3.0)
+    assert g(3.0) == (2.0,)
+    held.appears = 7.0
+    assert g(3.0) == (7.0,)

@@ -159,3 +159,38 @@ def test_several_arguments_in_a_list():
         ),
         0.8,
     )
+
+
+def test_the_function_may_be_given_by_its_name():
+    for name in ("f", "func"):
+        search = "fmin_bfgs" if name == "f" else "fmin"
+        given = {"x0": [0.5], "disp": 0, name: lambda x, c: np.sum((x - c) ** 2) + x[0] ** 4}
+        check(
+            lambda p, s=search, g=given: getattr(optimize, s)(args=(p,), **g)[0],
+            1.3,
+            rtol=1e-3,
+            value_rtol=1e-4,
+        )
+
+
+@pytest.mark.parametrize(
+    ("f", "named"),
+    [
+        (lambda p: optimize.brute(lambda x: (x[0] - 1) ** 2, ((-p, p),), finish=None)[0], "brute"),
+        (
+            lambda p: np.sum(optimize.fsolve(lambda x: x**3 - p, 1.0, full_output=True)[1]["qtf"]),
+            "qtf",
+        ),
+        (
+            lambda p: np.sum(
+                optimize.leastsq(lambda x: x**2 - p * np.ones(3), [1.0], full_output=True)[2][
+                    "fjac"
+                ]
+            ),
+            "fjac",
+        ),
+    ],
+)
+def test_what_a_search_leaves_besides_has_no_derivative(f, named):
+    with pytest.raises(TypeError, match=named):
+        ct.gradient(f, 2.0)

@@ -14,6 +14,7 @@ use crate::convert::{original, to_ndarray};
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
+use crate::once::OnceImported;
 use crate::operators::{binary, bits, foreign, unary};
 use crate::plain::{given_out, item, whole};
 use crate::scalar::Operand;
@@ -309,7 +310,7 @@ impl PyArray {
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         static ELEMENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         ELEMENTS
-            .import(slf.py(), "cotan._array", "elements")?
+            .found(slf.py(), "cotan._array", "elements")?
             .call1((slf,))
     }
 

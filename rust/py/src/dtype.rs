@@ -64,10 +64,10 @@ fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
 pub fn dtype_of_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     static CLASSES: PyOnceLock<[(Py<PyType>, DType); 4]> = PyOnceLock::new();
     let py = object.py();
-    let classes = CLASSES.get_or_try_init(py, || {
+    let classes = CLASSES.made(py, || {
         let numpy = py.import("numpy")?;
         let class = |name| Ok::<_, PyErr>(numpy.getattr(name)?.cast_into::<PyType>()?.unbind());
-        Ok::<_, PyErr>([
+        Ok([
             (class("float64")?, DType::F64),
             (class("float32")?, DType::F32),
             (class("int64")?, DType::I64),

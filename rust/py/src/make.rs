@@ -53,7 +53,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     }
     let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     if list && holds_arrays(object, 0)? {
-        return stacked(py, object);
+        return stacked(py, object, 0);
     }
     if let Ok(array) = object.cast::<PyUntypedArray>() {
         // Before `asarray` makes a plain ndarray of whatever it is.
@@ -80,13 +80,14 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
 }
 
 /// One array of nested lists that hold `Array`s.
-fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>) -> PyResult<Array> {
+fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>, depth: usize) -> PyResult<Array> {
+    expect_shallow(depth)?;
     let mut parts: Vec<Operand> = Vec::with_capacity(items.len()?);
     for item in items.try_iter()? {
         let item = item?;
         let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
         parts.push(if nested {
-            Operand::Strong(stacked(py, &item)?, Rank::Array)
+            Operand::Strong(stacked(py, &item, depth + 1)?, Rank::Array)
         } else {
             entry(py, &item)?
         });
@@ -100,6 +101,15 @@ fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>) -> PyResult<Array> {
         )));
     }
     stack_all(parts)
+}
+
+fn expect_shallow(depth: usize) -> PyResult<()> {
+    if depth > MAX_AXES {
+        return Err(PyValueError::new_err(format!(
+            "array: the lists are nested more than {MAX_AXES} levels deep, or one contains itself"
+        )));
+    }
+    Ok(())
 }
 
 /// An entry of a list, where a number counts as it does in an array of its own.
@@ -197,11 +207,7 @@ const MAX_AXES: usize = 64;
 /// Whether one of our arrays is somewhere in nested lists. An error for what is no array like others,
 /// such as a masked one, since NumPy would take its numbers for all of it.
 fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
-    if depth > MAX_AXES {
-        return Err(PyValueError::new_err(format!(
-            "array: the lists are nested more than {MAX_AXES} levels deep, or one contains itself"
-        )));
-    }
+    expect_shallow(depth)?;
     for item in object.try_iter()? {
         let item = item?;
         if item.is_instance_of::<PyArray>() {
