@@ -2,6 +2,7 @@
 
 import ast
 import dis
+import inspect
 import linecache
 from typing import Any
 
@@ -53,11 +54,17 @@ def _target(frame: Any) -> Any:
 
 
 def _found(node: ast.expr, frame: Any) -> Any:
-    """Give what an expression means that only looks things up: `self.state["gen"]`."""
+    """Give what an expression means that only looks things up: `self.state["gen"]`.
+
+    No code of the program runs: it has run already, and is not to be run twice.
+    """
     if isinstance(node, ast.Attribute):
-        return getattr(_found(node.value, frame), node.attr)
+        return inspect.getattr_static(_found(node.value, frame), node.attr)
     if isinstance(node, ast.Subscript):
-        return _found(node.value, frame)[_found(node.slice, frame)]
+        owner = _found(node.value, frame)
+        if type(owner) not in {dict, list, tuple, np.ndarray}:
+            raise LookupError
+        return owner[_found(node.slice, frame)]
     if isinstance(node, ast.Constant):
         return node.value
     if not isinstance(node, ast.Name):

@@ -778,3 +778,25 @@ def test_places_of_sparse_elements_have_no_derivative():
         return np.sum(a.toarray() * table[:, 1:])
 
     slope_is_right(f, 2.0)
+
+
+def test_what_is_written_into_is_not_looked_up_twice():
+    cells = np.zeros((3, 2), int)
+
+    class Grid:
+        looks = 0
+
+        @property
+        def cells(self):
+            self.looks += 1
+            return cells
+
+    grid = Grid()
+
+    def f(x):
+        grid.cells[0] = np.full(2, 2.5) * x
+        return x * x
+
+    with pytest.raises(TypeError):
+        ct.gradient(f, 3.0)
+    assert grid.looks == 1

@@ -265,7 +265,7 @@ pub fn num_threads() -> usize {
     sched::num_threads()
 }
 
-/// Changes how many threads large computations use; 0 for the default.
+/// Changes how many threads large computations use, at most 1,024; 0 for the default.
 #[pyfunction]
 pub fn set_num_threads(threads: usize) {
     sched::set_num_threads(threads);

@@ -62,8 +62,8 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     })
 }
 
-/// `ufunc(*inputs)` where that is a primitive or the matrix product, and its operands are arrays of ours and what needs no promotion
-/// beside them: what NumPy would come back with.
+/// `ufunc(*inputs)` where that is a primitive or the matrix product, and its operands are arrays of ours and what has
+/// a common dtype with them: what NumPy would come back with.
 pub fn direct<'py>(
     py: Python<'py>,
     ufunc: *mut PyObject,
