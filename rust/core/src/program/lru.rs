@@ -10,6 +10,8 @@ use super::FastMap;
 const MAX_ENTRIES: usize = 512;
 /// with at most this much weight (equations) together.
 const MAX_WEIGHT: usize = 1 << 20;
+/// What weighs more could not share the table with others, and is not kept.
+pub const MAX_KEPT: usize = MAX_WEIGHT / 4;
 
 struct Entry<T> {
     item: Arc<T>,
@@ -69,10 +71,10 @@ impl<T> Lru<T> {
         Some(item)
     }
 
-    /// Adds an entry, at the cost of those that were not used for the longest time. One that is too
-    /// large to share the table with others is not kept.
+    /// Adds an entry, at the cost of those that were not used for the longest time, unless it weighs more
+    /// than [`MAX_KEPT`].
     pub fn insert(&mut self, hash: u64, item: Arc<T>, weight: usize) {
-        if weight > MAX_WEIGHT / 4 {
+        if weight > MAX_KEPT {
             return;
         }
         self.entries += 1;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub use builder::Builder;
 pub use calls::Calls;
 pub use hash::{FastHasher, FastMap};
-pub use lru::Lru;
+pub use lru::{Lru, MAX_KEPT};
 pub use numbers::{literal_of, number_text};
 use sites::Sites;
 

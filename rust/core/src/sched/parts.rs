@@ -199,6 +199,7 @@ mod tests {
     use super::super::repeat::pieces;
     use super::*;
     use crate::kernels::Value;
+    use crate::program::MAX_KEPT;
 
     /// A loop of so many turns as it is recorded: products, elements read by number, elements added to by
     /// number, numbers that vary, the last result but one.
@@ -251,28 +252,68 @@ mod tests {
         plans.len()
     }
 
+    /// A loop of nothing but elementwise operations, and the sum of one of its values in ten.
+    fn passes(turns: usize, len: usize) -> Program {
+        let mut text = format!("program(%0: f64[{len}], %1: f64[]) {{\n");
+        let mut next = 2;
+        let mut line = |rest: &str| {
+            writeln!(text, "  %{next}: f64[{len}] = {rest}").unwrap();
+            next += 1;
+            next - 1
+        };
+        let (mut h, mut sum) = (0, 0);
+        for t in 0..turns {
+            let one = line(&format!("mul(%{h}, %1)"));
+            let two = line(&format!("sin(%{one})"));
+            let three = line(&format!("mul(%{two}, %{h})"));
+            h = line(&format!("sub(%{one}, %{three})"));
+            if t % 10 == 0 {
+                sum = line(&format!("add(%{sum}, %{h})"));
+            }
+        }
+        writeln!(text, "  return %{h}, %{sum}\n}}").unwrap();
+        Program::parse(&text).unwrap()
+    }
+
+    /// The plan in pieces, which gives what the plan of the whole gives.
+    fn checked(program: &Program) -> Plan {
+        program.verify().unwrap();
+        let plan = Plan::of_pieces(program, &pieces(program).unwrap().unwrap()).unwrap();
+        let whole = Plan::as_a_whole(program).unwrap();
+        assert_eq!(plan.counts(), whole.counts());
+        let inputs = (0..program.num_inputs() as Var).map(|i| {
+            let numbers = (0..program.aval(i).size()).map(|k| (k as f64 + 1.0).sin());
+            let numbers: Vec<f64> = numbers.collect();
+            Value::from_slice(&program.aval(i).shape, &numbers).unwrap()
+        });
+        let inputs: Vec<Value> = inputs.collect();
+        let run = |plan: &Plan| super::super::run(plan, inputs.clone(), &mut || false).unwrap();
+        for (a, b) in run(&plan).iter().zip(&run(&whole)) {
+            assert_eq!(a.aval(), b.aval());
+            assert_eq!(a.as_slice::<f64>().unwrap(), b.as_slice::<f64>().unwrap());
+        }
+        plan
+    }
+
     #[test]
     fn bodies_share_a_plan_and_give_the_same_bits() {
         for turns in [200, 1000] {
-            let program = program(turns);
-            program.verify().unwrap();
-            let plan = Plan::of_pieces(&program, &pieces(&program).unwrap().unwrap()).unwrap();
+            let plan = checked(&program(turns));
             assert!(plan.steps.len() > turns / 30, "{}", plan.steps.len());
             assert!(distinct_plans(&plan) <= 6, "{}", distinct_plans(&plan));
-            let whole = Plan::as_a_whole(&program).unwrap();
-            assert_eq!(plan.counts(), whole.counts());
-            let inputs = (0..program.num_inputs() as Var).map(|i| {
-                let numbers = (0..program.aval(i).size()).map(|k| (k as f64 + 1.0).sin());
-                let numbers: Vec<f64> = numbers.collect();
-                Value::from_slice(&program.aval(i).shape, &numbers).unwrap()
-            });
-            let inputs: Vec<Value> = inputs.collect();
-            let run = |plan: &Plan| super::super::run(plan, inputs.clone(), &mut || false).unwrap();
-            for (a, b) in run(&plan).iter().zip(&run(&whole)) {
-                assert_eq!(a.aval(), b.aval());
-                assert_eq!(a.as_slice::<f64>().unwrap(), b.as_slice::<f64>().unwrap());
-            }
         }
+    }
+
+    #[test]
+    fn so_do_bodies_of_passes_where_a_plan_of_the_whole_would_not_be_kept() {
+        let turns = MAX_KEPT / 4;
+        let plan = checked(&passes(turns, 3));
+        assert!(plan.steps.len() > 100, "{}", plan.steps.len());
+        assert!(distinct_plans(&plan) <= 4, "{}", distinct_plans(&plan));
+        assert!(plan.weight < MAX_KEPT / 10, "{}", plan.weight);
+        // A tile of long arrays is all that a single pass needs; and what is kept is run as a whole.
+        assert!(pieces(&passes(turns, 5000)).unwrap().is_none());
+        assert!(pieces(&passes(turns / 2, 3)).unwrap().is_none());
     }
 
     #[test]

@@ -10,14 +10,22 @@ use super::fuse::{Role, role};
 use crate::error::Result;
 use crate::interrupt::Steps;
 use crate::prim::Var;
-use crate::program::{Eqn, FastHasher, FastMap, Program};
+use crate::program::{Eqn, FastHasher, FastMap, MAX_KEPT, Program};
 
 /// Shorter programs are planned as a whole,
 const LONG: usize = 2048;
-/// and so is what is repeated less often than that.
+/// and so are shorter ones in which nothing has a kernel of its own: one pass over all bodies is the fastest
+/// way there is to run them. Longer ones had plans that are not kept, and to plan takes longer than to run.
+const LONG_PASS: usize = MAX_KEPT;
+/// What is repeated less often than that is planned as a whole, too.
 const OFTEN: usize = 16;
-/// So many equations are planned together at least: they can be in one pass, and a step has its price.
+/// So many equations are planned together at least: they can be in one pass, and a step has its price;
 const TOGETHER: usize = 256;
+/// so many where bodies are nothing but passes.
+const TOGETHER_IN_PASS: usize = 2048;
+/// Bodies that are nothing but passes are planned one by one where their arrays are not longer than that.
+/// Longer ones had to be in memory as a whole between the bodies, of which a single pass keeps a tile.
+const ONE_TILE: usize = 1024;
 /// Two places are compared by so many equations that come before them. More of them tell a body from the
 /// parts of it that are alike.
 const WINDOWS: [usize; 2] = [32, 512];
@@ -38,10 +46,10 @@ pub(super) struct Piece {
 /// A program in pieces, to be run one after the other, many of which are alike; `None` for one that is best
 /// planned as a whole.
 pub(super) fn pieces(program: &Program) -> Result<Option<Vec<Piece>>> {
-    // Where nothing has a kernel of its own, one pass over all bodies is the fastest way there is.
     let alone = |eqn: &&Eqn| matches!(role(eqn.prim), Role::Alone);
     let has_kernels = program.eqns().iter().filter(alone).nth(OFTEN).is_some();
-    if program.eqns().len() < LONG || !has_kernels || program.has_calls() {
+    let long = if has_kernels { LONG } else { LONG_PASS };
+    if program.eqns().len() < long || program.has_calls() {
         return Ok(None);
     }
     let kinds = kinds(program)?;
@@ -96,6 +104,8 @@ struct Loop {
     count: usize,
     /// What is done with each equation of the body.
     places: Vec<Place>,
+    /// How many equations of bodies are planned together at least.
+    together: usize,
 }
 
 /// When an equation of a body is computed.
@@ -126,7 +136,7 @@ impl Loop {
         };
         let bodies = all(Place::Body);
         let body = bodies.len() / self.count;
-        let together = TOGETHER.div_ceil(body) * body;
+        let together = self.together.div_ceil(body) * body;
         pieces.push(varying(Place::Before));
         pieces.extend(bodies.chunks(together).map(|eqns| Piece {
             eqns: eqns.to_vec(),
@@ -147,13 +157,14 @@ fn loops(program: &Program, kinds: &[u64], window: usize) -> Result<Vec<Loop>> {
         if count < OFTEN || count * period < TOGETHER {
             continue;
         }
-        if let Some(places) = places(program, start, period, count) {
+        if let Some((places, together)) = places(program, start, period, count) {
             end = start + period * count;
             found.push(Loop {
                 first: start,
                 period,
                 count,
                 places,
+                together,
             });
         }
     }
@@ -205,8 +216,14 @@ fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
     Ok(runs)
 }
 
-/// What is done with each equation of a body; `None` where its parts hang together too much.
-fn places(program: &Program, first: usize, period: usize, count: usize) -> Option<Vec<Place>> {
+/// What is done with each equation of a body, and how many equations are planned together; `None` where its
+/// parts hang together too much, or one pass over all bodies is better.
+fn places(
+    program: &Program,
+    first: usize,
+    period: usize,
+    count: usize,
+) -> Option<(Vec<Place>, usize)> {
     let len = period * count;
     let params = |k: usize| program.params(&program.eqns()[k]);
     let varies: Vec<bool> = (first..first + period)
@@ -240,11 +257,19 @@ fn places(program: &Program, first: usize, period: usize, count: usize) -> Optio
             _ => Place::Body,
         })
         .collect();
-    let bodies = (0..period).filter(|&j| places[j] == Place::Body);
-    let alone = |j: &usize| matches!(role(program.eqns()[first + j].prim), Role::Alone);
-    if !bodies.clone().any(|j| alone(&j)) {
+    let mut bodies = (0..period).filter(|&j| places[j] == Place::Body);
+    let alone = |j: usize| matches!(role(program.eqns()[first + j].prim), Role::Alone);
+    let short = |j: usize| program.aval(program.result(first + j)).size() <= ONE_TILE;
+    let together = if bodies.clone().any(alone) {
+        TOGETHER
+    } else if program.eqns().len() >= LONG_PASS
+        && bodies.clone().next().is_some()
+        && bodies.all(short)
+    {
+        TOGETHER_IN_PASS
+    } else {
         return None;
-    }
+    };
     // What is made before or after all bodies is there for all of them at once, and so is what is read for it.
     let bytes = |v: Var| program.aval(v).nbytes();
     let waiting = |j: usize| {
@@ -267,7 +292,7 @@ fn places(program: &Program, first: usize, period: usize, count: usize) -> Optio
         .filter(|&j| before[j] || after[j])
         .map(|j| waiting(j).saturating_mul(count))
         .fold(0, usize::saturating_add);
-    (waiting <= WAITING).then_some(places)
+    (waiting <= WAITING).then_some((places, together))
 }
 
 /// Applies a rule to all marks of a body until none changes; `None` if that takes long.
