@@ -315,6 +315,8 @@ impl<'p> Planner<'p> {
                     inputs.push(slot);
                     if by_row {
                         fused.row_input(aval.dtype, &program.aval(out).shape)
+                    } else if aval.size() == 1 {
+                        fused.number(aval.dtype)
                     } else {
                         fused.input(aval.dtype)
                     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
-use super::{ahead, pairs, rows};
+use super::{ahead, chains, rows};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, lane};
 
@@ -69,6 +69,14 @@ impl Layout {
     }
 }
 
+/// The values that one is made of; [`NONE`] among them.
+fn read_by<'n>(node: &'n Node, chains: &'n [chains::Chain]) -> &'n [u32] {
+    match node.work {
+        Some(Work::Chain(i)) => &chains[i as usize].reads,
+        _ => &node.args,
+    }
+}
+
 /// See [`FusedBuilder::finish`].
 pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let FusedBuilder {
@@ -83,7 +91,12 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     } = builder;
     let size = elements_of(&shape);
 
-    pairs::combine(&mut nodes, &requests);
+    // A single element is computed by what is one instruction of the machine for each operation.
+    let mut chains = if size == 1 {
+        Vec::new()
+    } else {
+        chains::combine(&mut nodes, &requests)
+    };
     if let Some(split) = split.filter(|_| of_rows) {
         rows::read_rows(&mut nodes, split.reduced);
     }
@@ -107,7 +120,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     }
     for (i, node) in nodes.iter().enumerate().rev() {
         if last[i] != NONE {
-            for &a in node.args.iter().filter(|&&a| a != NONE) {
+            for &a in read_by(node, &chains).iter().filter(|&&a| a != NONE) {
                 later(&mut last[a as usize], i as u32);
             }
         }
@@ -130,8 +143,8 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             continue;
         }
         if let Some(work) = node.work {
-            let mut dying = [NONE; 3];
-            for (d, &a) in dying.iter_mut().zip(&node.args) {
+            let mut dying = [NONE; 5];
+            for (d, &a) in dying.iter_mut().zip(read_by(node, &chains)) {
                 if a != NONE && last[a as usize] == i as u32 && place[a as usize] >= slot_base {
                     // An operand that stands twice dies once.
                     last[a as usize] = NONE - 1;
@@ -157,6 +170,10 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
                 free(&mut registers);
             }
             let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
+            if let Work::Chain(i) = work {
+                let reads = &mut chains[i as usize].reads;
+                *reads = reads.map(address);
+            }
             instrs.push(Instr {
                 work,
                 code: node.code,
@@ -198,7 +215,11 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         }
     };
     for (i, instr) in instrs.iter().enumerate() {
-        instr.args.iter().for_each(|&a| note(a, i));
+        let addresses = match instr.work {
+            Work::Chain(i) => &chains[i as usize].reads[..],
+            _ => &instr.args,
+        };
+        addresses.iter().for_each(|&a| note(a, i));
     }
     for reduction in &reductions {
         note(reduction.source, reduction.position);
@@ -266,6 +287,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         inputs,
         outputs,
         instrs,
+        chains,
         reductions,
         slots,
         row: row.unwrap_or(tile),

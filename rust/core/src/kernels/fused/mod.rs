@@ -12,8 +12,10 @@
 mod ahead;
 mod bound;
 mod build;
+#[cfg(test)]
+mod chain_tests;
+mod chains;
 mod load;
-mod pairs;
 mod plan;
 mod reduce;
 #[cfg(test)]
@@ -64,6 +66,8 @@ struct Node {
     long: bool,
     /// Whether it has one element for each row.
     row: bool,
+    /// Whether it is an input of one element for the whole space.
+    number: bool,
 }
 
 impl Node {
@@ -90,6 +94,8 @@ enum Work {
     Expand(rows::Expand),
     /// An operation of the tile with one element for each row.
     Along(rows::Along),
+    /// The chain of operations with this position.
+    Chain(u32),
 }
 
 /// A requested result.
@@ -193,9 +199,17 @@ impl FusedBuilder {
             dtype,
             long: false,
             row: false,
+            number: false,
         });
         self.inputs.push(reg.0);
         self.cost += 0.01 * dtype.size() as f64;
+        reg
+    }
+
+    /// The next input, whose value at run time has one element.
+    pub fn number(&mut self, dtype: DType) -> Reg {
+        let reg = self.input(dtype);
+        self.nodes[reg.0 as usize].number = true;
         reg
     }
 
@@ -246,6 +260,7 @@ impl FusedBuilder {
             dtype: lane::result_dtype(op, dtype),
             long: lane::is_long(op),
             row,
+            number: false,
         }))
     }
 
@@ -271,6 +286,7 @@ impl FusedBuilder {
             dtype: to,
             long: false,
             row,
+            number: false,
         })
     }
 
@@ -375,6 +391,7 @@ pub struct Fused {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     instrs: Vec<Instr>,
+    chains: Vec<chains::Chain>,
     reductions: Vec<reduce::Reduction>,
     /// Where in the scratch memory the registers lie.
     slots: Vec<usize>,

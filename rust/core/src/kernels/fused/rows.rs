@@ -75,6 +75,7 @@ impl FusedBuilder {
             dtype,
             long: false,
             row: true,
+            number: false,
         }))
     }
 
@@ -93,12 +94,13 @@ impl FusedBuilder {
             dtype,
             long: false,
             row: false,
+            number: false,
         })
     }
 }
 
 /// Lets operations read the elements of rows as they are, where one operand was repeated along its rows
-/// and the operation is not part of a pair. What nobody else reads is then not repeated at all.
+/// and the operation is not part of a chain. What nobody else reads is then not repeated at all.
 pub(super) fn read_rows(nodes: &mut [Node], length: usize) {
     if length < LONG_ROW {
         return;

@@ -445,6 +445,7 @@ impl Chunk<'_> {
                     }
                     Work::Expand(expand) => expand(a, n / row, row, out),
                     Work::Along(along) => along(out, a, b, n / row, row),
+                    Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n),
                 }
             }
         }

@@ -1,0 +1,172 @@
+//! Chains against the same operations one by one: the same bits, whatever the numbers are.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::aval::Aval;
+use crate::kernels::{Ctx, Element, Value};
+
+const OPS: [LaneOp; 4] = [LaneOp::Add, LaneOp::Sub, LaneOp::Mul, LaneOp::Div];
+const SPECIAL: [f64; 12] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    5e-324,
+    -1e-40,
+    1e-300,
+    1.7e308,
+    3.4e38,
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % n
+    }
+
+    /// An ordinary number, or one with rules of its own.
+    fn number(&mut self) -> f64 {
+        match self.below(4) {
+            0 => SPECIAL[self.below(SPECIAL.len())],
+            _ => self.below(1 << 30) as f64 / f64::from(1 << 28) - 2.0,
+        }
+    }
+}
+
+/// What the tests need of `f32` and `f64`.
+trait Float: Element + Copy {
+    fn of(x: f64) -> Self;
+    fn call(op: LaneOp, x: Self, y: Self) -> Self;
+    /// The bits, where all NaN are one.
+    fn bits(self) -> u64;
+}
+
+macro_rules! float {
+    ($t:ty) => {
+        impl Float for $t {
+            fn of(x: f64) -> $t {
+                x as $t
+            }
+            fn call(op: LaneOp, x: $t, y: $t) -> $t {
+                match op {
+                    LaneOp::Add => x + y,
+                    LaneOp::Sub => x - y,
+                    LaneOp::Mul => x * y,
+                    _ => x / y,
+                }
+            }
+            fn bits(self) -> u64 {
+                if self.is_nan() {
+                    1
+                } else {
+                    self.to_bits().into()
+                }
+            }
+        }
+    };
+}
+float!(f32);
+float!(f64);
+
+/// Programs of tiles, numbers and operations at random, some of whose results are read often.
+fn check<T: Float>(seed: u64) {
+    let mut r = Random(seed);
+    let size = [2, 3, 17, 64, 1000, 5000][r.below(6)];
+    let mut builder = FusedBuilder::new(&[size]);
+    let mut values: Vec<Value> = Vec::new();
+    let mut naive: Vec<Vec<T>> = Vec::new();
+    let mut regs: Vec<Reg> = Vec::new();
+    for k in 0..4 {
+        let is_number = k >= 2;
+        let own = if is_number { 1 } else { size };
+        let elements: Vec<T> = (0..own).map(|_| T::of(r.number())).collect();
+        values.push(Value::from_slice(&[own], &elements).unwrap());
+        naive.push((0..size).map(|i| elements[i % own]).collect());
+        regs.push(if is_number {
+            builder.number(T::DTYPE)
+        } else {
+            builder.input(T::DTYPE)
+        });
+    }
+    let mut refs: Vec<usize> = Vec::new();
+    for _ in 0..3 + r.below(25) {
+        let op = OPS[r.below(10) % 4];
+        // Mostly what was made last, so that there are chains.
+        let mut pick = || match r.below(3) {
+            0 => r.below(regs.len()),
+            _ => regs.len() - 1 - r.below(3),
+        };
+        let (x, y) = (pick(), pick());
+        regs.push(builder.op(op, &[regs[x], regs[y]]).unwrap());
+        let made = (naive[x].iter().zip(&naive[y])).map(|(&x, &y)| T::call(op, x, y));
+        naive.push(made.collect());
+    }
+    refs.push(regs.len() - 1);
+    if r.below(2) == 0 {
+        refs.push(4 + r.below(regs.len() - 4));
+    }
+    for &k in &refs {
+        builder.output(regs[k]);
+    }
+    let outputs = refs.iter().map(|_| {
+        let aval = Aval::new(T::DTYPE, &[size]);
+        Value::empty(aval).unwrap()
+    });
+    let outputs: Vec<Value> = outputs.collect();
+    let fused = builder.finish();
+    fused
+        .run(&values, &outputs, &Ctx::new(&AtomicBool::new(false), 1))
+        .unwrap();
+    for (&k, out) in refs.iter().zip(&outputs) {
+        let got = out.as_slice::<T>().unwrap();
+        for (i, (a, b)) in got.iter().zip(&naive[k]).enumerate() {
+            assert_eq!(a.bits(), b.bits(), "seed {seed}, value {k}, element {i}");
+        }
+    }
+}
+
+#[test]
+fn chains_round_like_their_operations() {
+    for seed in 0..1500 {
+        check::<f64>(seed);
+        check::<f32>(seed);
+    }
+}
+
+#[test]
+fn what_a_number_makes_of_a_tile_that_is_there_is_not_kept() {
+    // A loop and its reverse pass, in which every step reads `1 - x` and `c * x` again.
+    let mut builder = FusedBuilder::new(&[5000]);
+    let mut x = builder.input(DType::F32);
+    let (c, one) = (builder.number(DType::F32), builder.number(DType::F32));
+    let mut kept = Vec::new();
+    for _ in 0..50 {
+        let t = builder.op(LaneOp::Mul, &[c, x]).unwrap();
+        let u = builder.op(LaneOp::Sub, &[one, x]).unwrap();
+        let product = builder.op(LaneOp::Mul, &[t, u]).unwrap();
+        kept.push((t, u));
+        x = builder.op(LaneOp::Add, &[x, product]).unwrap();
+    }
+    let mut d = x;
+    for (t, u) in kept.into_iter().rev() {
+        let one = builder.op(LaneOp::Mul, &[d, t]).unwrap();
+        let rest = builder.op(LaneOp::Sub, &[d, one]).unwrap();
+        let other = builder.op(LaneOp::Mul, &[d, u]).unwrap();
+        let other = builder.op(LaneOp::Mul, &[other, c]).unwrap();
+        d = builder.op(LaneOp::Add, &[rest, other]).unwrap();
+    }
+    builder.output(d);
+    let registers = builder.finish().registers();
+    // Without chains there are two of each step.
+    let most = if chains::has_turns() { 60 } else { 110 };
+    assert!(registers < most, "{registers}");
+}
