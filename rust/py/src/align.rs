@@ -1,7 +1,6 @@
 //! Structures beside each other: for every leaf of one, what stands in its place in another. Masks,
 //! cotangents of results, and gradients in an update are read in this way.
 
-use crate::once::intern;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,6 +10,7 @@ use crate::array::PyArray;
 use crate::convert::{instance_dict, slot_value};
 use crate::error::step;
 use crate::layout::{self, Sort};
+use crate::once::intern;
 use crate::tree::{Form, Tree};
 
 /// What the other structure is read for.

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::once::OnceImported;
-use crate::once::intern;
 use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
+
+use crate::once::{OnceImported, intern};
 
 /// Who asks for a name.
 #[derive(Clone, Copy)]

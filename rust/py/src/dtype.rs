@@ -1,12 +1,13 @@
 //! NumPy's dtypes and ours.
 
-use crate::once::Once;
 use cotan::aval::DType;
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+
+use crate::once::Once;
 
 /// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {

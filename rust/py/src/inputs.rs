@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 
-use crate::once::intern;
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,6 +16,7 @@ use crate::convert::{Borrow, fingerprint};
 use crate::error::step;
 use crate::handle::DROPS;
 use crate::natural::{HandOut, Scope};
+use crate::once::intern;
 use crate::transforms::Nested;
 use crate::tree::{Flattener, Kind, Leaf, Position, Tree, hand_over};
 

@@ -1,13 +1,12 @@
 //! Whether arrays of ours are among the arguments of a call.
 
-use crate::once::intern;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::array::PyArray;
-use crate::once::OnceImported;
+use crate::once::{OnceImported, intern};
 use crate::scalar::as_array;
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.

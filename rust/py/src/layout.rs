@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::once::Once;
-use crate::once::intern;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -13,6 +11,8 @@ use pyo3::types::PyMapping;
 use pyo3::types::{
     PyDict, PyList, PyString, PyTuple, PyType, PyWeakrefMethods, PyWeakrefReference,
 };
+
+use crate::once::{Once, intern};
 
 /// What objects of a class are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

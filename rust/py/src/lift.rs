@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::once::intern;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
@@ -20,7 +19,7 @@ use crate::exit;
 use crate::function_call::Functions;
 use crate::method_call::Methods;
 use crate::module_class::Module;
-use crate::once::Once;
+use crate::once::{Once, intern};
 use crate::ufunc_call::Ufuncs;
 use crate::vectorcall::{Asked, Rule};
 

@@ -6,10 +6,11 @@
 //! references are counted (`object_set_class` in `CPython`; the field is a part of the stable ABI).
 #![allow(unsafe_code)]
 
-use crate::once::intern;
 use pyo3::ffi::{self, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+
+use crate::once::intern;
 
 /// A module, its class while something is recorded, and otherwise.
 pub struct Module {

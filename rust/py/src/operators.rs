@@ -1,7 +1,6 @@
 //! What the operators and elementwise functions of Python record: the short way for arrays that fit
 //! together as they are, promotion by NumPy's rules for everything else.
 
-use crate::once::intern;
 use cotan::prim::{Class, Prim};
 use cotan::{Array, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
@@ -13,6 +12,7 @@ use crate::convert::{Borrow, from_ndarray, original};
 use crate::dtype::{dtype_of, dtype_of_scalar};
 use crate::error::OrRaise;
 use crate::exit;
+use crate::once::intern;
 use crate::scalar::{EXACT, Operand, elementwise};
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {

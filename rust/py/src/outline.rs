@@ -1,7 +1,6 @@
 //! Structures of arguments and results as nested lists of plain objects, and back. Where they come from a
 //! file, anything may stand in them.
 
-use crate::once::intern;
 use cotan::aval::checked_size;
 use cotan::{Aval, DType};
 use pyo3::exceptions::{PyRecursionError, PyValueError};
@@ -11,6 +10,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use crate::array::Rank;
 use crate::error::{OrRaise, step};
 use crate::layout::known;
+use crate::once::intern;
 use crate::tree::{Form, Other, Tree};
 
 /// As deep as structures may be nested that are taken apart.

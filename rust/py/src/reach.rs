@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyFunction;
+
+use crate::once::intern;
 
 /// Code whose functions reach no namespace that has to be looked for, so that they are not asked again.
 static NEAR: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());

@@ -1,6 +1,5 @@
 //! Structures put together again, with values in the places of their leaves.
 
-use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -8,7 +7,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use crate::convert::{instance_dict, set_slot, slot_value};
 use crate::error::step;
 use crate::layout::{Layout, Sort, known};
-use crate::once::Once;
+use crate::once::{Once, intern};
 use crate::tree::{Const, Form, Other, Tree};
 
 impl Tree {

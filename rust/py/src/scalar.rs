@@ -1,7 +1,6 @@
 //! What operands are: arrays, NumPy scalars, Python numbers; and the dtype they meet in under NumPy 2's
 //! rules, where a Python number takes the dtype of the array it meets.
 
-use crate::once::intern;
 use cotan::aval::{DType, Kind};
 use cotan::kernels::Value;
 use cotan::prim::{Class, Params, Prim};
@@ -19,7 +18,7 @@ use crate::array::{PyArray, Rank};
 use crate::convert::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::dtype::{dtype_of, dtype_of_scalar};
 use crate::error::OrRaise;
-use crate::once::OnceImported;
+use crate::once::{OnceImported, intern};
 use crate::session;
 use crate::subclass::is_plain;
 

@@ -1,7 +1,6 @@
 //! What a prepared function was recorded for: the structure of its arguments, and what must not have
 //! changed around it.
 
-use crate::once::intern;
 use cotan::Aval;
 use cotan::kernels::Value;
 use numpy::PyUntypedArray;
@@ -14,6 +13,7 @@ use pyo3::types::{
 
 use crate::array::PyArray;
 use crate::convert::{is_numpy_scalar, same_elements};
+use crate::once::intern;
 use crate::tree::{Form, Kind, Tree};
 
 /// What a leaf was.

@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::once::OnceImported;
-use crate::once::intern;
 use cotan::prim::Site;
 use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
+
+use crate::once::{OnceImported, intern};
 
 /// What is known of a piece of Python code, which is kept alive so that no other one has its address.
 struct Code {

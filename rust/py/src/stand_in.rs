@@ -1,6 +1,5 @@
 //! What the names of lifted modules stand for, and the functions that are found there.
 
-use crate::once::intern;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,7 +11,7 @@ use crate::asking::{Asking, who_asks};
 use crate::dispatcher_call;
 use crate::involved::{any_array, given_out};
 use crate::lift::{is_lifting, recordings};
-use crate::once::OnceImported;
+use crate::once::{OnceImported, intern};
 
 /// A function that stands in for another one, which it is like in all but what it does with our
 /// arrays.

@@ -1,11 +1,12 @@
 //! Subclasses of ndarray: those that only add attributes are arrays like others; what means something
 //! else by its operators, or hides elements, is not taken for one.
 
-use crate::once::Once;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+
+use crate::once::Once;
 
 /// Whether an ndarray means what its memory says. An error for masked arrays and `np.matrix`, which
 /// would be misread in silence; false for a class that answers ufuncs or operators itself.

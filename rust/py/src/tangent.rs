@@ -1,13 +1,12 @@
 //! Cotangents of objects: a `Tangent`, or what their class makes of it.
 
-use crate::once::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::convert::{instance_dict, set_slot, slot_value};
 use crate::layout::known;
-use crate::once::Once;
+use crate::once::{Once, intern};
 
 /// Why a field has no cotangent.
 #[derive(Clone, Copy, PartialEq, Eq)]

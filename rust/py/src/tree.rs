@@ -1,7 +1,6 @@
 //! Structures without their leaves, and those of the cotangents of these. [`crate::flatten`] makes them,
 //! [`crate::rebuild`] puts values in the places of the leaves.
 
-use crate::once::intern;
 use cotan::Array;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -11,6 +10,7 @@ use crate::array::{Rank, force, wrap};
 use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::step;
 use crate::layout::known;
+use crate::once::intern;
 use crate::plain::item;
 use crate::rebuild::named_tuple;
 use crate::tangent::{Absent, tangent};

@@ -642,11 +642,6 @@ impl Pullback {
         &self.residuals
     }
 
-    /// For each leaf, whether it has a cotangent.
-    pub fn has_gradient(&self) -> Vec<bool> {
-        self.gradients.iter().map(Option::is_some).collect()
-    }
-
     /// Bytes of the values that it keeps.
     pub fn nbytes(&self) -> usize {
         let mut seen: FastMap<usize, ()> = FastMap::default();
