@@ -368,25 +368,17 @@ pub fn trace<'py>(
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();
     let leaves = inputs.recorded();
-    let (mut program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
     let path = |i: usize| inputs.leaves[i].path.clone();
     let active = inputs.active.iter().map(|(i, _)| path(*i));
     let held: FastMap<u64, usize> = (inputs.leaves.iter().enumerate())
         .map(|(i, leaf)| (leaf.array.id(), i))
         .collect();
     // Numbers that the function met are literals; those that it was given have names, and stay inputs.
-    let literals: Vec<Option<_>> = (constants.iter())
-        .map(|c| {
-            let is_met = c.tag() == 0 && c.shape().is_empty() && !held.contains_key(&c.id());
-            is_met.then(|| literal_of(c.force(&mut || false).ok()?))?
-        })
-        .collect();
-    let mut numbers = vec![None; leaves.len()];
-    numbers.extend_from_slice(&literals);
-    program = program.with_literals(&numbers).or_raise()?;
-    let constants: Vec<Array> = (constants.into_iter().zip(literals))
-        .filter_map(|(constant, number)| number.is_none().then_some(constant))
-        .collect();
+    let number = |a: &Array| {
+        let is_met = a.tag() == 0 && a.shape().is_empty() && !held.contains_key(&a.id());
+        is_met.then(|| literal_of(a.force(&mut || false).ok()?))?
+    };
+    let (mut program, constants) = array::trace(&recording, &outs, &leaves, &number).or_raise()?;
     let bound =
         (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));
     program.name_inputs(active.chain(bound));

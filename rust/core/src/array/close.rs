@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::Array;
@@ -157,6 +158,17 @@ enum Role {
 /// of a recording, to be differentiated: what may depend on them becomes equations too, computed or
 /// not; what belongs to outer recordings only becomes inputs.
 pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
+    close_with(outputs, leaves, &|_| None)
+}
+
+/// The same, where inputs that `number` gives a number for become literals. Each stands just before the first
+/// equation that reads it, so that the same function gives the same program, whichever of its numbers were met
+/// before.
+pub(super) fn close_with(
+    outputs: &[&Array],
+    leaves: Option<(&[Array], u64)>,
+    number: &dyn Fn(&Array) -> Option<Complex<f64>>,
+) -> Result<Closed> {
     let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
     let mut seen = Seen::below(outputs.iter().copied().chain(leaves));
     for leaf in leaves {
@@ -225,9 +237,12 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
         }
         // Another thread may have forced it meanwhile; then it has forgotten its inputs.
         let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
-        if is_number(array) {
+        let is_input = role(array) == Role::Input || forced_meanwhile;
+        if is_input && let Some(z) = number(array) {
+            vars.numbers.insert(array.id(), z);
+        } else if is_number(array) {
             has_numbers = true;
-        } else if role(array) == Role::Input || forced_meanwhile {
+        } else if is_input {
             vars.insert(array.id(), builder.input("", array.aval()));
             inputs.push(Array::clone(array));
         }
@@ -236,7 +251,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     if has_numbers {
         let read = reached.iter().flat_map(|(_, next)| next.iter());
         for array in read.chain(outputs.iter().copied()) {
-            if is_number(array) && !vars.contains(array.id()) {
+            if is_number(array) && !vars.has(array.id()) {
                 vars.insert(array.id(), builder.input("", array.aval()));
                 inputs.push(Array::clone(array));
             }
@@ -249,7 +264,7 @@ pub(super) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Resu
     let mut args: SmallVec<[Var; 4]> = SmallVec::new();
     for (array, next) in &reached {
         steps.count()?;
-        if vars.contains(array.id()) || is_literal(array) {
+        if vars.has(array.id()) || is_literal(array) {
             continue;
         }
         args.clear();
@@ -357,6 +372,8 @@ struct Vars {
     base: u64,
     dense: Vec<Var>,
     sparse: FastMap<u64, Var>,
+    /// Nodes that become literals when they are read.
+    numbers: FastMap<u64, Complex<f64>>,
 }
 
 /// A variable that no program has.
@@ -377,6 +394,7 @@ impl Vars {
             base: first,
             dense,
             sparse: FastMap::default(),
+            numbers: FastMap::default(),
         }
     }
 
@@ -401,6 +419,11 @@ impl Vars {
         }
     }
 
+    /// Whether a node has a variable, or will have that of a literal.
+    fn has(&self, id: u64) -> bool {
+        self.contains(id) || (!self.numbers.is_empty() && self.numbers.contains_key(&id))
+    }
+
     /// Whether a node is one of so many inputs.
     fn is_input(&self, id: u64, inputs: usize) -> bool {
         (self.get(id) as usize) < inputs
@@ -408,11 +431,13 @@ impl Vars {
 
     /// The variable of a node, which has one, or is a literal that is read for the first time.
     fn of(&mut self, array: &Array, builder: &Builder) -> Var {
-        if let Some(Params::Literal { dtype, value }) = array.0.params.as_deref()
-            && !self.contains(array.id())
-        {
+        if !self.contains(array.id()) {
+            let literal = match array.0.params.as_deref() {
+                Some(Params::Literal { dtype, value }) => (*dtype, *value),
+                _ => (array.dtype(), self.numbers[&array.id()]),
+            };
             builder.at(Site::NONE);
-            self.insert(array.id(), builder.complex_literal(*dtype, *value));
+            self.insert(array.id(), builder.complex_literal(literal.0, literal.1));
         }
         self.get(array.id())
     }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::close::{Closed, close, described, values};
+use num_complex::Complex;
+
+use super::close::{Closed, close, close_with, described, values};
 use super::detect::{self, Reached};
 use super::node::Node;
 use super::report::Marks;
@@ -335,13 +337,14 @@ pub fn gradient(
 }
 
 /// The program between the leaves of a recording and outputs, with the arrays that are its inputs
-/// behind the leaves. Nothing is computed.
+/// behind the leaves. Those that `number` gives a number for are literals instead. Nothing is computed.
 pub fn trace(
     recording: &Recording,
     outputs: &[&Array],
     leaves: &[Array],
+    number: &dyn Fn(&Array) -> Option<Complex<f64>>,
 ) -> Result<(Program, Vec<Array>)> {
-    let closed = close(outputs, Some((leaves, recording.tag())))?;
+    let closed = close_with(outputs, Some((leaves, recording.tag())), number)?;
     Ok((closed.program, closed.inputs[leaves.len()..].to_vec()))
 }
 
