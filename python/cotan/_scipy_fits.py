@@ -19,6 +19,7 @@ from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
 from cotan._scipy_optimize import (
+    estimated,
     free_of,
     minimum_of,
     more_of,
@@ -104,7 +105,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
         function, plain_items(x0), watched(jac), bounds,
         args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
     )  # fmt: skip
-    followed = loss.is_followed or any_active((args, list(kwargs.values())))
+    followed = loss.is_followed or any_active((args, kwargs, x0))
     if not function.seen and not followed:
         return result
 
@@ -120,8 +121,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
         # Elsewhere it is zero, and stays so.
         result.grad = valued(result.grad, slope_of("least_squares", cost)(result.x))
     result.fun = residuals(result.x)
-    if isinstance(result.jac, np.ndarray):
-        result.jac = without_rule("jac of least_squares", result.jac, result.x)
+    result.jac = estimated("jac of least_squares", result.jac, result.x)
     result.cost = cost(result.x)
     return result
 
@@ -142,7 +142,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not any_active(args):
+    if not function.seen and not any_active((args, x0)):
         return result
     call = with_args(func, args)
 
@@ -187,7 +187,8 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         bounds, method, watched(jac), full_output=full_output, nan_policy=nan_policy,
         **watched_all(options),
     )  # fmt: skip
-    if not function.seen and not loss.is_followed and not any_active((xdata, ydata, sigma)):
+    followed = loss.is_followed or any_active((xdata, ydata, sigma, p0))
+    if not function.seen and not followed:
         return result
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
     lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None

@@ -2,7 +2,8 @@
 
 SciPy finds the solution, on values. It solves an equation: the function is zero, or the gradient
 is; so the solution has the derivative that the implicit function theorem gives (`_implicit`). Where
-one begins has no influence, and neither has a bound that is not reached.
+one begins has no influence on what is a solution, and neither has a bound that is not reached; so
+where a gradient follows the beginning, it is looked whether it is one.
 """
 
 import copy
@@ -98,7 +99,7 @@ def _bracketed(name: str) -> None:
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
-        if not function.seen and not any_active(args):
+        if not function.seen and not any_active((args, a, b)):
             return result
         if isinstance(result, tuple):
             root, report = result
@@ -125,7 +126,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
         function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
         **watched_all(options),
     )  # fmt: skip
-    if not function.seen and not any_active(args):
+    if not function.seen and not any_active((args, x0)):
         return result
     root, *report = result if isinstance(result, tuple) else (result,)
     if np.ndim(root) == 0:
@@ -148,7 +149,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         *map(plain_items, rest),
         **watched_all(options),
     )
-    if function.seen or any_active(args):
+    if function.seen or any_active((args, rest, options)):
         # A function may give its derivatives, too.
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
         result.root = _scalar("root_scalar", value, args, result.root, function)
@@ -161,7 +162,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     x = found(f"{_HERE}.fixed_point")(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
-    if not function.seen and not any_active(args):
+    if not function.seen and not any_active((args, x0)):
         return x
     shape = np.shape(x)
 
@@ -187,7 +188,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
         function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
         **watched_all(options),
     )  # fmt: skip
-    if function.seen or any_active(args):
+    if function.seen or any_active((args, x0)):
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
         _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
@@ -208,7 +209,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
         function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not any_active(args):
+    if not function.seen and not any_active((args, x0)):
         return result
     if not full_output:
         return root_of("fsolve", func, args, result, function)
@@ -262,7 +263,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         watched(hessp), bounds, others, tol, callback, options,
     )  # fmt: skip
     inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
-    if not was_seen(function, *inside) and not any_active((args, constraints)):
+    if not was_seen(function, *inside) and not any_active((args, constraints, x0)):
         return result
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
@@ -279,8 +280,31 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
 def _without_rules(name: str, report: Any, parts: tuple[str, ...], on: Any) -> None:
     """Let what a solver estimates say that it has no derivative, where one is asked for."""
     for part in parts:
-        if isinstance(report.get(part), np.ndarray):
-            report[part] = without_rule(f"{part} of {name}", report[part], on)
+        if report.get(part) is not None:
+            report[part] = estimated(f"{part} of {name}", report[part], on)
+
+
+def estimated(what: str, value: Any, on: Any) -> Any:
+    """Give a matrix that a solver estimates, in any form, so that it says it has no derivative."""
+    if isinstance(value, np.ndarray):
+        return without_rule(what, value, on)
+    held = copy.copy(value)
+    if hasattr(value, "tocoo"):
+        held.data = without_rule(what, value.data, on)
+    elif hasattr(value, "matmat"):
+
+        class Held(type(value)):  # type: ignore[misc]
+            def dot(self, x: Any) -> Any:
+                return without_rule(what, value.dot(plain(x)), on)
+
+            matvec = matmat = dot
+
+            def todense(self) -> Any:
+                return without_rule(what, value.todense(), on)
+
+        Held.__name__ = Held.__qualname__ = type(value).__name__
+        held.__class__ = Held
+    return held
 
 
 def expect_constant_bounds(name: str, bounds: Any) -> None:
@@ -317,7 +341,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
         watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
     )  # fmt: skip
     seen = was_seen(function, inside[1], inside[3], *inside[0], *inside[2])
-    if not seen and not any_active(more):
+    if not seen and not any_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
     constraints = [{"type": kind, "fun": f, "args": more} for kind, f in given]
@@ -338,7 +362,7 @@ def _in_bounds(name: str) -> None:
             function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
         )  # fmt: skip
-        if not function.seen and not any_active(more):
+        if not function.seen and not any_active((more, x0)):
             return result
         both = fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
@@ -369,7 +393,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
-    if function.seen or any_active(args) or any_active(bounds):
+    if function.seen or any_active((args, bounds, bracket)):
         more = more_of(args)
         x = np.array([float(result.x)])
         # The search ends a little before the bound.
@@ -399,7 +423,7 @@ def _fmin(name: str) -> None:
         result = found(f"{_HERE}.{name}")(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
-        if not function.seen and not any_active(more):
+        if not function.seen and not any_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         call = with_args(f, more)

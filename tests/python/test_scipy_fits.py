@@ -155,3 +155,19 @@ def test_what_a_solver_says_besides():
         ct.gradient(
             lambda y: np.sum(optimize.least_squares(residuals, [1.0, 1.0], args=(y,)).jac), DATA
         )
+
+
+def test_a_sparse_jacobian_has_no_derivative():
+    sparsity = np.ones((len(T), 2))
+
+    def residuals(p, y):
+        return decay(T, *p) - y
+
+    def f(y, part):
+        r = optimize.least_squares(residuals, [1.0, 0.4], args=(y,), jac_sparsity=sparsity)
+        assert r.jac.shape == (len(T), 2)
+        return np.sum(r.jac.toarray() if part == "jac" else r.x)
+
+    assert np.isfinite(ct.gradient(f, DATA, ct.const("x"))[0]).all()
+    with pytest.raises(TypeError, match="jac of least_squares has no derivative rule"):
+        ct.gradient(f, DATA, ct.const("jac"))

@@ -320,3 +320,62 @@ def test_what_an_equation_keeps_follows_the_solution(solve):
         return np.sum(curve.factors * np.array([1.0, 2.0, 3.0])) + curve.last
 
     check(f, 2.0, value_rtol=0, **{k: v for k, v in CLOSE.items() if k != "value_rtol"})
+
+
+def test_the_inverse_hessian_of_l_bfgs_b_has_no_derivative():
+    def f(p, use):
+        h = optimize.minimize(bowl, [1.0, 1.0], (p,), method="L-BFGS-B").hess_inv
+        assert isinstance(h, optimize.LbfgsInvHessProduct)
+        assert h.shape == (2, 2)
+        return np.sum(use(h))
+
+    for use in (lambda h: h.todense(), lambda h: h @ np.ones(2), lambda h: h.matvec(np.ones(2))):
+        with pytest.raises(TypeError, match="hess_inv of minimize has no derivative rule"):
+            ct.gradient(f, P, ct.const(use))
+        (g,) = ct.gradient(lambda p, use=use: p[0] * f(ct.dropgrad(p), use), P)
+        np.testing.assert_allclose(g, [f(P, use), 0.0])
+
+
+STARTED = {
+    "minimize": lambda x: (
+        optimize.minimize(
+            lambda v: np.sum((v - 2) ** 2 + (v - 2) ** 4), x, method="BFGS", options={"maxiter": 1}
+        ).x
+    ),
+    "fmin_cg": lambda x: optimize.fmin_cg(lambda v: np.sum(np.cosh(v - 2)), x, maxiter=1, disp=0),
+    "fmin_l_bfgs_b": lambda x: optimize.fmin_l_bfgs_b(
+        lambda v: np.sum(np.cosh(v - 2)), x, approx_grad=True, maxiter=1
+    )[0],
+    "fmin_slsqp": lambda x: optimize.fmin_slsqp(
+        lambda v: np.sum(np.cosh(v - 2)), x, iter=1, disp=0
+    ),
+    "root": lambda x: optimize.root(lambda v: v**3 - 2, x, options={"maxfev": 4}).x,
+    "fsolve": lambda x: optimize.fsolve(lambda v: v**3 - 2, x, maxfev=4),
+    "newton": lambda x: optimize.newton(lambda v: v**3 - 2, x[0], maxiter=2, disp=False),
+    "fixed_point": lambda x: optimize.fixed_point(np.cos, x, xtol=0.3, method="iteration"),
+    "minimize_scalar": lambda x: (
+        optimize.minimize_scalar(lambda v: np.cosh(v - 2), (x[0], x[1]), options={"maxiter": 1}).x
+    ),
+    "least_squares": lambda x: optimize.least_squares(lambda v: v**3 - 2, x, max_nfev=2).x,
+    "leastsq": lambda x: optimize.leastsq(lambda v: v**3 - 2, x, maxfev=4)[0],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", STARTED)
+def test_where_one_begins_counts_where_the_solver_stops_early(name):
+    with pytest.raises(ValueError, match="stopped before it came to a solution"):
+        ct.gradient(lambda x: np.sum(STARTED[name](x)), np.array([0.5, 0.8]))
+
+
+def test_where_one_begins_has_no_influence_on_a_solution():
+    quartic = lambda v: np.sum((v - 2) ** 2 + (v - 2) ** 4)
+    begun = lambda x: np.sum(optimize.minimize(quartic, x, tol=1e-10).x)
+    assert ct.gradient(begun, np.array([0.5, 0.8])) == (None,)
+    assert ct.gradient(lambda x: optimize.newton(lambda v: v**3 - 2, x), 1.0) == (None,)
+    # One of many minima, and which of them depends on where one begins.
+    with pytest.raises(ValueError, match="singular"):
+        ct.gradient(
+            lambda x: np.sum(optimize.minimize(lambda v: np.cosh(np.sum(v) - 1), x).x),
+            np.array([0.5, 0.8]),
+        )
