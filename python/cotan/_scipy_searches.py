@@ -4,6 +4,7 @@ Which of two values is smaller has no derivative, so that code which only compar
 silence. Where a search ends is a minimum, and is differentiated as that.
 """
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -64,14 +65,15 @@ def _global(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
         expect_constant_bounds(name, bounds)
-        args, *rest_of = (*rest, *([options.pop("args", ())] if not rest else []))
+        original = found(f"{_HERE}.{name}")
+        names = list(inspect.signature(original).parameters)[2:]
+        options |= dict(zip(names, rest, strict=False))
+        args = options.pop("args", ())
         function, more = Watched(func), more_of(args)
         given = {} if name == "direct" and not more else {"args": plain_items(more)}
-        if rest_of:
-            raise TypeError(f"{name}: give arguments after args by name")
-        result = found(f"{_HERE}.{name}")(function, bounds, **given, **watched_all(options))
+        result = original(function, bounds, **given, **watched_all(options))
         constraints = options.get("constraints") or ()
-        if not function.seen and not any_active((more, constraints)):
+        if not function.seen and not any_active((more, constraints, options.get("x0"))):
             return result
         call = with_args(func, more)
         result.x = inside_of(name, call, result.x, bounds, constraints)
@@ -116,7 +118,9 @@ def _nonlinear(name: str) -> None:
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Watched(F)
         x = found(f"{_HERE}.{name}")(function, plain_items(xin), *rest, **watched_all(options))
-        return root_of(name, F, (), x, function).reshape(np.shape(x)) if function.seen else x
+        if not function.seen and not any_active((xin,)):
+            return x
+        return root_of(name, F, (), x, function).reshape(np.shape(x))
 
 
 for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",

@@ -58,6 +58,9 @@ def bowl(x, p):
     "search",
     [
         lambda f, p, bounds: optimize.differential_evolution(f, bounds, (p,), rng=1),
+        lambda f, p, bounds: optimize.differential_evolution(
+            f, bounds, (p,), "best1bin", 500, rng=1
+        ),
         lambda f, p, bounds: optimize.dual_annealing(f, bounds, (p,), maxiter=20, rng=1),
         lambda f, p, bounds: optimize.shgo(f, bounds, (p,)),
         lambda f, p, bounds: optimize.direct(f, bounds, args=(p,), eps=1e-6, vol_tol=1e-20),
