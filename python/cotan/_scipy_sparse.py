@@ -5,6 +5,7 @@ whose elements are followed keeps them as an array of ours in `data`.
 """
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import conj, hosted, linear
-from cotan._implicit import plain_items
+from cotan._implicit import plain_items, without_rule
 from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, plain
@@ -274,6 +275,10 @@ def _iterative(name: str) -> None:
         options = {k: plain_items(v) for k, v in options.items()}
         info = []
 
+        def expect_solution(code: int) -> None:
+            if code > 0:
+                raise _stopped(name, f"info={code}", "maxiter= or rtol=")
+
         def forward(b: Any) -> Any:
             x, code = compute(A, b, plain(x0), **options)
             info.append(code)
@@ -283,14 +288,72 @@ def _iterative(name: str) -> None:
             other = {k: v for k, v in options.items() if k != "callback"}
             if other.get("M") is not None:
                 other["M"] = found(f"{_HERE}.linalg.aslinearoperator")(other["M"]).H
-            turned = A.conj().T if hasattr(A, "conj") else A.H
-            return compute(turned, ct, **other)[0]
+            x, code = compute(_adjoint(A), ct, **other)
+            expect_solution(code)
+            return x
 
-        return linear(f"scipy.sparse.linalg.{name}", forward, adjoint)(b), info[0]
+        x = linear(f"scipy.sparse.linalg.{name}", forward, adjoint)(b)
+        if any_active((b, x0)):
+            expect_solution(info[0])
+        return x, info[0]
 
 
 for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr", "tfqmr"):
     _iterative(_name)
+
+
+def _adjoint(matrix: Any) -> Any:
+    return matrix.conj().T if hasattr(matrix, "conj") else matrix.H
+
+
+def _stopped(name: str, said: str, more: str) -> ValueError:
+    return ValueError(
+        f"scipy.sparse.linalg.{name}: the iteration stopped before it came to a solution ({said}), "
+        f"so what it gave does not have the derivative of one; ask for more with {more}, or hold the "
+        "result constant with ct.dropgrad"
+    )
+
+
+def _least_squares(name: str) -> None:
+    """Solve by iteration; what solves it for the adjoint matrix is the adjoint of that."""
+
+    @lifts(f"{_HERE}.linalg.{name}")
+    def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+        compute = found(f"{_HERE}.linalg.{name}")
+        options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
+        if is_followed_inside(A) or any_active((A, options)):
+            raise TypeError(
+                f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
+                "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
+            )
+        options = {k: plain_items(v) for k, v in options.items()}
+        x0, report = options.pop("x0", None), []
+
+        def solve(matrix: Any, b: Any) -> Any:
+            x, *said = compute(matrix, b, **options)
+            left, matrix_norm, slope = (said[i] for i in _NORMS[name])
+            near = slope <= _NEAR * matrix_norm * left or left <= _NEAR * np.linalg.norm(b)
+            if said[0] == _LIMIT and not near:
+                raise _stopped(
+                    name, f"istop={said[0]}", "iter_lim=" if name == "lsqr" else "maxiter="
+                )
+            report.append(said)
+            return x
+
+        forward, adjoint = (lambda b: solve(A, b)), (lambda ct: solve(_adjoint(A), ct))
+        apply = linear(f"scipy.sparse.linalg.{name}", forward, adjoint)
+        b = asarray(b).reshape(-1)
+        x = apply(b) if x0 is None else x0 + apply(b - A @ x0)
+        stop, count, *norms = report[0]
+        return (x, stop, count, *(without_rule(f"what {name} says of norms", n, x) for n in norms))
+
+
+# By which both say that they were not allowed to go on. They may have come near enough by then.
+_LIMIT, _NEAR = 7, 1e-4
+# Where they say how much is left of `b`, the norm of the matrix, and how much that may change.
+_NORMS = {"lsqr": (3, 4, 6), "lsmr": (2, 4, 3)}
+for _name in _NORMS:
+    _least_squares(_name)
 
 
 @lifts(f"{_HERE}.linalg.expm_multiply")
@@ -303,5 +366,4 @@ def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N
                   lambda ct: compute(turned, ct))(B)  # fmt: skip
 
 
-refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs", f"{_HERE}.linalg.lsqr",
-        f"{_HERE}.linalg.lsmr")  # fmt: skip
+refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs")

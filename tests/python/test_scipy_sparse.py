@@ -107,3 +107,38 @@ def test_values_in_a_list_are_followed():
     assert ct.gradient(f, 3.0) == (pytest.approx(expected),)
     of_lists = lambda x: np.sum(sparse.coo_matrix([[x, 2.0], [0.0, x]]) @ np.ones(2))
     assert ct.gradient(of_lists, 3.0) == (2.0,)
+
+
+@pytest.mark.parametrize("name", ["lsqr", "lsmr"])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
+@pytest.mark.parametrize("options", [{}, {"damp": 0.7}, {"damp": 0.5, "x0": 1.0}])
+def test_least_squares(name, shape, options):
+    rng = np.random.default_rng(3)
+    a, b = sparse.csr_array(rng.normal(size=shape)), rng.normal(size=shape[0])
+    solve = lambda *args, **options: getattr(linalg, name)(*args, **options)
+    more = {"atol": 1e-14, "btol": 1e-14, **options}
+    if "x0" in more:
+        more["x0"] = np.ones(shape[1])
+    check(lambda b: np.sin(solve(a, b, **more)[0]), b, second=True)
+    with pytest.raises(TypeError, match=f"{name} says of norms has no derivative rule"):
+        ct.gradient(lambda b: solve(a, b, **more)[3], b)
+    with pytest.raises(TypeError, match=f"{name}: only b can be differentiated"):
+        ct.gradient(lambda d: np.sum(solve(a, b, damp=d)[0]), 0.5)
+
+
+@pytest.mark.parametrize("name", ["bicg", "bicgstab", "cg", "cgs", "gmres", "lsqr", "lsmr"])
+def test_iterations_that_stop_early_are_refused(name):
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=(20, 20))
+    a, b = sparse.csr_array(a @ a.T + np.eye(20)), rng.normal(size=20)
+    stop = {"lsqr": {"iter_lim": 2}, "gmres": {"maxiter": 1, "restart": 2}}.get(
+        name, {"maxiter": 2}
+    )
+    solve = lambda *args, **options: getattr(linalg, name)(*args, **options)
+    with pytest.raises(ValueError, match=f"{name}: the iteration stopped before it came to a sol"):
+        ct.gradient(lambda b: np.sum(solve(a, b, **stop)[0]), b)
+    if name not in {"lsqr", "lsmr"}:
+        with pytest.raises(ValueError, match=f"{name}: the iteration stopped before it came"):
+            ct.gradient(lambda x: np.sum(solve(a, b, x, **stop)[0]), b)
+    (g,) = ct.gradient(lambda s: s * np.sum(solve(a, b, **stop)[0]), 1.0)
+    assert g == pytest.approx(np.sum(solve(a, b, **stop)[0]))
