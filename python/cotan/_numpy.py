@@ -177,7 +177,19 @@ def interp(
     y = _core.where(_core.eq(x, xp[last]), fp[last], y)
     y = _core.where(_core.lt(x, xp[0]), fp[0] if left is None else left, y)
     y = _core.where(_core.gt(x, xp[last]), fp[last] if right is None else right, y)
-    return _core.where(_core.isnan(x), x, y)
+    y = _core.where(_core.isnan(x), x, y)
+    if not _core.is_tracing() and np.any(xp[1:] < xp[:-1]):
+        _expect_same(y, np.interp(plain(x), plain(xp), plain(fp), plain(left), plain(right)))
+    return y
+
+
+def _expect_same(y: Any, given: Any) -> None:
+    """Refuse points out of order where NumPy's result depends on how it looks for them."""
+    if _core.is_preparing() or not np.allclose(plain(y), given, equal_nan=True):
+        raise ValueError(
+            "interp: xp must increase, and NumPy's result has no meaning here; sort the points, as "
+            "in order = np.argsort(xp); np.interp(x, xp[order], fp[order])"
+        )
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:

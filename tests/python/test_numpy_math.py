@@ -484,3 +484,20 @@ def test_the_sign_of_complex_numbers_has_a_derivative():
         np.testing.assert_allclose(y, np.sign(SPECIAL), 1e-15)
     first = ct.gradient(lambda z: ct.sign(z).real, 3.0 + 4.0j)[0]
     np.testing.assert_allclose(first, 16 / 125 - 12j / 125)
+
+
+def test_interp_between_points_that_do_not_increase():
+    points, heights = np.array([0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 2.5, 6.0]), np.arange(8.0) ** 2
+    places = np.linspace(0.1, 5.9, 40)[::-1]
+    f = lambda h: np.sum(np.interp(places, points, h))
+    with pytest.raises(ValueError, match="xp must increase.*argsort"):
+        ct.gradient(f, heights)
+    order = np.argsort(points)
+    f = lambda h: np.sum(np.interp(places, points[order], h[order]))
+    assert ct.value_and_gradient(f, heights)[0] == pytest.approx(f(heights))
+    # What NumPy gives beyond the first and the last point, and in short tables, has a rule.
+    for points in ([3.0, 2.0, 1.0], [1.0, 3.0, 2.0]):
+        f = lambda h, points=points: np.sum(np.interp([0.5, 3.5], points, h))
+        y, (g,) = ct.value_and_gradient(f, heights[:3])
+        assert y == f(heights[:3])
+        np.testing.assert_array_equal(g, [(f(h)) for h in np.eye(3)])
