@@ -135,7 +135,8 @@ def squeeze(self: Any, axis: Any = None) -> Any:
 
 
 DTYPES = {
-    *("bool", "uint8", "int32", "int64", "float16", "bfloat16"),
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16"),
     *("float32", "float64", "complex64", "complex128"),
 }
 

@@ -35,8 +35,8 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 _DTYPES = {
     "bool": ("bool",),
-    "signed integer": ("int32", "int64"),
-    "unsigned integer": ("uint8",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
     "real floating": ("float32", "float64"),
     "complex floating": ("complex64", "complex128"),
 }

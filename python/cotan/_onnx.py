@@ -132,7 +132,7 @@ def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
     used = {a for e in _needed(plain) for a in e[1]} | set(plain["outputs"])
     for i, name in enumerate(inputs):
         dtype, shape = plain["types"][i]
-        if i not in used and dtype in {"bool", "uint8", "int32", "int64"} and 0 not in shape:
+        if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
             raise ValueError(
                 f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function "
                 "was recorded (an index without axes, an int, a branch), so the graph would "

@@ -280,6 +280,8 @@ FIRST_ONLY = {"barrier", "det"}
 # In which dtype an equation on another one is computed. Short floats are rounded after each
 # operation, as they are here; short integers wrap around.
 WIDER = {"float16": "float32", "bfloat16": "float32", "uint8": "int32", "bool": "int32"}
+# Integers that runtimes have few kernels for. They are moved, and cast to what holds all of them.
+RARE = {"int8", "int16", "uint16", "uint32", "uint64"}
 
 
 def equation(g: Graph, e: Equation, table: dict[str, Any]) -> str:
@@ -289,6 +291,8 @@ def equation(g: Graph, e: Equation, table: dict[str, Any]) -> str:
             "ONNX has no complex numbers; export the function without them, or write real and "
             "imaginary parts as two real arrays"
         )
+    if e.name not in {*PLAIN_MOVES, "literal"} and RARE & {e.dtype, *(d for d, _ in e.types)}:
+        return _rare(g, e, table)
     plain = e.name in PLAIN_MOVES or (e.name in BOOLS and e.source == "bool")
     short = {d for d, _ in e.types} & WIDER.keys()
     if plain or not short:
@@ -309,6 +313,19 @@ def equation(g: Graph, e: Equation, table: dict[str, Any]) -> str:
     if e.dtype == "uint8" and e.name not in MOVES:
         out = g.op("BitwiseAnd", out, g.const(255, "int32"))
     return g.cast(out, e.dtype)
+
+
+def _rare(g: Graph, e: Equation, table: dict[str, Any]) -> str:
+    if e.name in {"sum", "prod", "cumsum"} and e.dtype == "uint64":
+        # The sums of short ones, which an int64 holds as well.
+        wide = e.of({"uint64": "int64"}, [g.cast(x, "int64") for x in e.x])
+        return g.cast(_of_table(g, wide, table), "uint64")
+    if e.name != "cast" or not np.can_cast(e.source, e.dtype):
+        e.refuse(
+            f"{e.dtype if e.dtype in RARE else e.source} has no arithmetic there; cast it to "
+            "int32, int64 or a float first"
+        )
+    return _of_table(g, e, table)
 
 
 def _of_table(g: Graph, e: Equation, table: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan import _special_families as _families  # noqa: F401
 from cotan import _special_table as _table  # noqa: F401
+from cotan._array import DTYPES
 from cotan._numpy_core import refuse
 from cotan._numpy_special import COMPOSITES
 from cotan._special import PARTIALS, call
@@ -16,9 +17,8 @@ from cotan._special import PARTIALS, call
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
     ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
 }
-_SUPPORTED = {
-    np.dtype(t) for t in ("?", "u1", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
-}  # and bfloat16, where it is given
+# and bfloat16, where it is given
+_SUPPORTED = {np.dtype(name) for name in DTYPES - {"bfloat16"}}
 
 
 def rule(ufunc: Any) -> Callable[..., Any] | None:
@@ -131,8 +131,7 @@ def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
     if _is_foreign(x.dtype):
         return (x.dtype, x.dtype) if dtype is None else (np.dtype(dtype), np.dtype(dtype))
     if dtype is None and out is None and ufunc in {np.add, np.multiply} and x.dtype.kind in "biu":
-        # Of uint8, too, where NumPy gives uint64: the same numbers.
-        dtype = np.int64
+        dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     options = {} if dtype is None else {"signature": (np.dtype(dtype), None, None)}
     given = (None if out is None else out.dtype, x.dtype, None)
     dtypes = ufunc.resolve_dtypes(given, casting="unsafe", reduction=True, **options)

@@ -240,8 +240,10 @@ def test_making_arrays():
         ct.array([x, x[:2]])
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "uint32", "uint64", "longdouble"])
+@pytest.mark.parametrize("dtype", ["longdouble", "clongdouble"])
 def test_other_dtypes_are_refused_by_name(dtype):
+    if np.dtype(dtype).itemsize <= 16 - 8 * (dtype == "longdouble"):
+        pytest.skip("it is the shorter one here")
     with pytest.raises(TypeError, match=rf"{np.dtype(dtype).name}.*not supported.*float64"):
         ct.array(np.ones(2, dtype))
     with pytest.raises(TypeError, match="not supported"):
@@ -250,8 +252,9 @@ def test_other_dtypes_are_refused_by_name(dtype):
 
 @pytest.mark.parametrize(
     "dtype",
-    ["bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"],
-)
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+     "float32", "float64", "complex64", "complex128"],
+)  # fmt: skip
 def test_dtypes_there_and_back(dtype):
     plain = np.array([[0, 1, 1], [1, 0, 1]], dtype)
     x = ct.array(plain)
@@ -297,3 +300,72 @@ def test_dlpack_in():
     assert ct.from_dlpack(x) is x
     with pytest.raises((TypeError, AttributeError)):
         ct.from_dlpack([1, 2])
+
+
+INTEGERS = [np.dtype(code) for code in "bBhHiIqQ"]
+# Programs in which samples, pixels, masks and places are integers: of `x`, three floats, and `a`.
+COUNTED = {
+    "samples": lambda x, a: np.sum(x * (a / 32768.0)),
+    "largest": lambda x, a: np.sum(a / np.iinfo(a.dtype).max * x),
+    "product": lambda x, a: (a @ x) * a[1] + a.dot(x),
+    "places": lambda x, a: np.sum(x[a - 1] ** 2) + np.sum(np.take(x, a - 1)),
+    "mask": lambda x, a: np.sum(x[a > 1]) + np.sum(np.where(a > 1, x, a)),
+    "made": lambda x, a: np.sum(np.arange(3, dtype=a.dtype) * x + np.zeros(3, a.dtype)),
+    "listed": lambda x, a: np.sum(np.array([x[0], a[0], 2.0])),
+    "scalar": lambda x, a: a.dtype.type(3) * x[0] + x[1] / a[2],
+    "written": lambda x, a: np.sum(_filled(x, a.dtype) * x),
+    "wraps": lambda x, a: np.sum((a * a * a * a + (a << 3)) * x),
+    "divided": lambda x, a: np.sum((a // 2 + a % 2 - a) * x),
+    "sums": lambda x, a: (np.sum(a) + np.max(a) - a.mean() + np.cumsum(a)[1]) * x[0],
+    "roots": lambda x, a: np.sum(np.sqrt(a.astype(np.float32)) * x) + np.sum(np.maximum(x, a)),
+    "counts": lambda x, a: np.sum(np.bincount(a.astype(np.intp), weights=x) ** 2),
+    "joined": lambda x, a: np.sum(np.concatenate([x, a]) ** 2 * np.stack([a, a]).reshape(6)),
+    "cut off": lambda x, a: np.sum(np.round(4 * x).astype(a.dtype) * x),
+    "powers": lambda x, a: np.sum(x**a) + np.sum(np.convolve(x, a)),
+}
+
+
+def _filled(x, dtype):
+    made = np.zeros(3, dtype)
+    made[0] = 3 * x[1]
+    made[1:] = 7
+    return made
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", COUNTED)
+def test_integers_of_any_length_in_programs(name, dtype):
+    f, x, a = COUNTED[name], np.array([1.2, 2.3, 3.4]), np.array([1, 3, 2], dtype)
+    g = [(f(x + step, a) - f(x - step, a)) / 2e-6 for step in 1e-6 * np.eye(3)]
+    # Of arguments, parts of them, and what the function has without being given it.
+    for run, args in (
+        (f, (x, a)),
+        (f, (x, ct.const(a))),
+        (lambda x: f(x, a), (x,)),
+        (lambda x, d: f(x, d["a"]), (x, {"a": a})),
+    ):
+        value, (slope, *rest) = ct.value_and_gradient(run, *args)
+        assert value == pytest.approx(f(x, a), rel=1e-6)
+        np.testing.assert_allclose(slope, g, rtol=1e-6, atol=1e-6)
+        assert rest in ([], [None], [{"a": None}])
+    again = ct.prepare(f, x, a)
+    np.testing.assert_allclose(again(x, a)[0], g, rtol=1e-6, atol=1e-6)
+
+
+def test_integers_that_only_uint64_holds():
+    seed = np.array([2**63 + 5, 7], np.uint64)
+
+    def mixed(a):
+        for _ in range(3):
+            a = (a ^ (a >> np.uint64(30))) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        return a
+
+    np.testing.assert_array_equal(np.asarray(mixed(ct.array(seed))), mixed(seed))
+    for f in (lambda a: a > -1, lambda a: a < 2**63, lambda a: a + 2**63, lambda a: a / 2):
+        np.testing.assert_array_equal(np.asarray(f(ct.array(seed))), f(seed))
+    assert ct.array([1, 2]).dtype == np.int64
+    np.testing.assert_array_equal(np.asarray(ct.array([1, 2]) < 2**63), True)
+    with pytest.raises(OverflowError, match="out of bounds for int64"):
+        ct.array([1, 2]) + 2**63
+    weights = lambda x: np.sum(x * (mixed(np.array(seed)) / 2.0**64))
+    np.testing.assert_allclose(ct.gradient(weights, np.ones(2))[0], mixed(seed) / 2.0**64)

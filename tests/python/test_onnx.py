@@ -249,3 +249,12 @@ def test_hooks_are_refused_by_name(tmp_path):
     _, back = ct.pullback(lambda x: ct.hook(my_hook, x) * 2, 3.0)
     with pytest.raises(ValueError, match="to_onnx: my_hook.*calls code of this process"):
         back.to_onnx(tmp_path / "f.onnx")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "uint32", "uint64"])
+def test_other_integers_are_moved_and_cast(tmp_path, dtype):
+    x, a = np.linspace(0.0, 1.0, 4), np.array([1, 100, 3, 4], dtype)
+    for f in (lambda x, a: x * a[::-1], lambda x, a: x * np.sum(a), lambda x, a: x + a.mean()):
+        check(tmp_path, f, x, a)
+    with pytest.raises(ValueError, match=f"{dtype} has no arithmetic there; cast it to int32"):
+        ct.to_onnx(lambda x, a: x * (a + a), x, a, path=tmp_path / "model.onnx")

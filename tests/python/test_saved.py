@@ -353,7 +353,8 @@ def test_a_mapped_file_is_used_where_it_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64"]
+    "dtype",
+    [*"?bBhHiIqQ", "float16", "float32", "float64", "complex64"],
 )
 @pytest.mark.parametrize("shape", [(), (0, 2), (3,), (70, 80)])
 def test_arrays(dtype, shape):

@@ -21,13 +21,12 @@ from cotan import _core
 
 TOP = Path(__file__).parents[2]
 TABLE = {entry["name"]: entry for entry in _core.table()}
-DTYPES = [
-    "bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128",
-]  # fmt: skip
 SHORT = {
-    "bool": "bool", "uint8": "u8", "int32": "i32", "int64": "i64", "float16": "f16",
-    "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
+    "bool": "bool", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32",
+    "uint32": "u32", "int64": "i64", "uint64": "u64", "float16": "f16", "float32": "f32",
+    "float64": "f64", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
+DTYPES = list(SHORT)
 
 # Kinds of dtypes of entries that do not take floats.
 INTEGER = {"integer", "whole number"}

@@ -13,9 +13,14 @@ use crate::once::Once;
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
     let found = match (descr.kind(), descr.itemsize()) {
         (b'b', 1) => Some(DType::Bool),
+        (b'i', 1) => Some(DType::I8),
         (b'u', 1) => Some(DType::U8),
+        (b'i', 2) => Some(DType::I16),
+        (b'u', 2) => Some(DType::U16),
         (b'i', 4) => Some(DType::I32),
+        (b'u', 4) => Some(DType::U32),
         (b'i', 8) => Some(DType::I64),
+        (b'u', 8) => Some(DType::U64),
         (b'f', 2) => Some(DType::F16),
         (b'f', 4) => Some(DType::F32),
         (b'f', 8) => Some(DType::F64),
@@ -48,7 +53,7 @@ fn remedy(descr: &Bound<'_, PyArrayDescr>) -> &'static str {
         b'V' if descr.has_fields() => "take one of its fields, as in x['name']",
         b'V' => "its elements are bytes without a meaning: give them one with view",
         _ => {
-            "use astype with one of bool, uint8, int32, int64, float16, bfloat16, float32, float64, complex64, \
+            "use astype with a dtype of integers, or one of bool, float16, bfloat16, float32, float64, complex64, \
              complex128"
         }
     }

@@ -136,7 +136,7 @@ pub fn reduction<'py>(
     let mut array = operand(name, x)?;
     let kind = array.dtype().kind();
     let dtype = match (name, kind) {
-        ("sum" | "prod", Kind::Bool | Kind::Integer) => DType::I64,
+        ("sum" | "prod", Kind::Bool | Kind::Integer) => array.dtype().widest(),
         ("mean", Kind::Bool | Kind::Integer) => DType::F64,
         ("logsumexp", Kind::Bool | Kind::Integer) => array.dtype().inexact(),
         _ => array.dtype(),
@@ -245,7 +245,7 @@ pub fn cumsum<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut array = operand("cumsum", x)?;
     if !array.dtype().is_inexact() {
-        array = array.cast(DType::I64).or_raise()?;
+        array = array.cast(array.dtype().widest()).or_raise()?;
     }
     let axis = axis.filter(|&a| !array.shape().is_empty() || !is_only_axis(a));
     let axis = if let Some(axis) = axis {

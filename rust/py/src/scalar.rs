@@ -121,10 +121,13 @@ impl Operand {
             )));
         }
         if object.is_instance_of::<PyInt>() {
-            return Ok(Some(Operand::Number(match object.extract::<i64>() {
-                Ok(n) => Number::Int(n),
-                Err(_) => Number::Float(object.extract()?),
-            })));
+            if let Ok(n) = object.extract::<i64>() {
+                return Ok(Some(Operand::Number(Number::Int(n))));
+            }
+            return Ok(Some(match object.extract::<u64>() {
+                Ok(n) => Operand::Weak(Array::constant(Value::scalar(n).or_raise()?)),
+                Err(_) => Operand::Number(Number::Float(object.extract()?)),
+            }));
         }
         if object.is_instance_of::<PyFloat>() {
             return Ok(Some(Operand::Number(Number::Float(object.extract()?))));
@@ -227,14 +230,20 @@ impl Operand {
     }
 
     /// A Python integer that a dtype cannot hold.
-    fn beyond(&self, dtype: DType) -> Option<i64> {
-        let (low, high) = match dtype {
-            DType::U8 => (0, 255),
-            DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-            _ => (i64::MIN, i64::MAX),
+    fn beyond(&self, dtype: DType) -> Option<i128> {
+        let (low, high) = dtype.bounds()?;
+        let n = match self {
+            Operand::Number(Number::Int(n)) => i128::from(*n),
+            Operand::Weak(_) => i128::from(self.huge()?),
+            _ => return None,
         };
+        (!(low..=high).contains(&n)).then_some(n)
+    }
+
+    /// A Python integer that only `uint64` holds.
+    fn huge(&self) -> Option<u64> {
         match self {
-            Operand::Number(Number::Int(n)) if *n < low || *n > high => Some(*n),
+            Operand::Weak(a) if a.dtype() == DType::U64 => a.to_vec::<u64>().ok()?.first().copied(),
             _ => None,
         }
     }
@@ -331,23 +340,28 @@ pub fn elementwise(
     // An integer that the dtype cannot hold can still be compared with.
     let compares = [ops::EQ, ops::NE, ops::LT, ops::LE, ops::GT, ops::GE].contains(&prim);
     let wide = compares && rest.iter().any(|o| o.beyond(dtype).is_some());
-    let dtype = if wide { DType::I64 } else { dtype };
+    let dtype = match wide {
+        false => dtype,
+        // A float is good enough to tell on which side of all others a number lies.
+        true if dtype == DType::U64 || rest.iter().any(|o| o.huge().is_some()) => DType::F64,
+        true => DType::I64,
+    };
     for operand in rest {
         arrays.push(operand.cast(dtype)?);
     }
     if prim == ops::POW && dtype.kind() == Kind::Integer {
         expect_natural(py, &arrays)?;
     }
-    if prim == ops::RECIPROCAL && common == DType::Bool {
-        return Err(PyTypeError::new_err(
-            "reciprocal: not defined for dtype bool; cast it to a number",
-        ));
-    }
     let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
     let mut out = Array::apply(prim, Params::None, &inputs).or_raise()?;
-    if prim == ops::RECIPROCAL && common.kind() == Kind::Integer {
+    if prim == ops::RECIPROCAL && matches!(common.kind(), Kind::Bool | Kind::Integer) {
         // NumPy divides integers as C does: the quotient is cut off.
-        out = out.cast(common).or_raise()?;
+        let whole = if common == DType::Bool {
+            DType::I8
+        } else {
+            common
+        };
+        out = out.cast(whole).or_raise()?;
     }
     let rank = if out.shape().is_empty() {
         rank
@@ -363,7 +377,7 @@ fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
     let [base, exponent] = arrays else {
         return Ok(());
     };
-    if base.aval().size() == 0 || exponent.aval().size() == 0 || exponent.dtype() == DType::U8 {
+    if base.aval().size() == 0 || exponent.aval().size() == 0 || exponent.dtype().is_unsigned() {
         return Ok(());
     }
     let axes = (0..exponent.shape().len()).collect();

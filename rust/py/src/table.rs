@@ -109,7 +109,7 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
 fn type_name(types: Types) -> &'static str {
     match types {
         Types::Any => "any",
-        Types::Number => "number",
+        Types::Number | Types::Power => "number",
         Types::Real => "real",
         Types::RealNumber => "real number",
         Types::Quotient => "quotient",

@@ -78,7 +78,7 @@ impl Array {
         let axes = axes.positions(prim.name(), self.shape().len())?;
         let exact = matches!(self.dtype().kind(), Kind::Bool | Kind::Integer);
         let dtype = match prim.name() {
-            "sum" | "prod" if exact => DType::I64,
+            "sum" | "prod" if exact => self.dtype().widest(),
             "mean" if exact => DType::F64,
             "logsumexp" => self.dtype().inexact(),
             _ => self.dtype(),
@@ -95,7 +95,7 @@ impl Array {
         let x = if self.dtype().is_inexact() {
             self.clone()
         } else {
-            self.cast(DType::I64)?
+            self.cast(self.dtype().widest())?
         };
         let axis = normalize_axis("cumsum", axis, x.shape().len())?;
         Array::apply(

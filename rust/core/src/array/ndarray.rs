@@ -135,7 +135,8 @@ macro_rules! numbers {
     )* };
 }
 numbers!(
-    bool => Int(i64) Bool, u8 => Int(i64) U8, i32 => Int(i64) I32, i64 => Int(i64) I64,
+    bool => Int(i64) Bool, i8 => Int(i64) I8, u8 => Int(i64) U8, i16 => Int(i64) I16, u16 => Int(i64) U16,
+    i32 => Int(i64) I32, u32 => Int(i64) U32, i64 => Int(i64) I64,
     f32 => Float(f64) F32, f64 => Float(f64) F64
 );
 

@@ -48,6 +48,7 @@ impl Number {
     fn value(self, dtype: DType) -> crate::error::Result<Value> {
         match self {
             Number::Int(n) if dtype == DType::I64 => Value::scalar(n),
+            Number::Int(n) if dtype == DType::U64 => Value::scalar(n as u64),
             _ => Value::number(dtype, self.as_complex()),
         }
     }

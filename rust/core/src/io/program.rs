@@ -23,6 +23,11 @@ pub(super) fn dtype_code(dtype: DType) -> u8 {
         DType::F64 => 8,
         DType::C64 => 9,
         DType::C128 => 10,
+        DType::I8 => 11,
+        DType::I16 => 12,
+        DType::U16 => 13,
+        DType::U32 => 14,
+        DType::U64 => 15,
     }
 }
 

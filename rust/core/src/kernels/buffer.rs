@@ -272,7 +272,8 @@ macro_rules! elements {
     ($($ty:ty => $dtype:ident),*) => { $(impl Element for $ty { const DTYPE: DType = DType::$dtype; })* };
 }
 elements!(
-    bool => Bool, u8 => U8, i32 => I32, i64 => I64, half::f16 => F16, half::bf16 => Bf16,
+    bool => Bool, i8 => I8, u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64,
+    half::f16 => F16, half::bf16 => Bf16,
     f32 => F32, f64 => F64, num_complex::Complex<f32> => C64, num_complex::Complex<f64> => C128
 );
 
@@ -344,9 +345,14 @@ impl Value {
     pub fn number(dtype: DType, z: num_complex::Complex<f64>) -> Result<Value> {
         match dtype {
             DType::Bool => Value::scalar(z.re != 0.0 || z.im != 0.0),
+            DType::I8 => Value::scalar(z.re as i8),
             DType::U8 => Value::scalar(z.re as u8),
+            DType::I16 => Value::scalar(z.re as i16),
+            DType::U16 => Value::scalar(z.re as u16),
             DType::I32 => Value::scalar(z.re as i32),
+            DType::U32 => Value::scalar(z.re as u32),
             DType::I64 => Value::scalar(z.re as i64),
+            DType::U64 => Value::scalar(z.re as u64),
             DType::F16 => Value::scalar(half::f16::from_f64(z.re)),
             DType::Bf16 => Value::scalar(half::bf16::from_f64(z.re)),
             DType::F32 => Value::scalar(z.re as f32),
@@ -537,8 +543,13 @@ impl Value {
         unsafe {
             match self.aval.dtype {
                 DType::Bool | DType::U8 => real(f64::from(p.read())),
+                DType::I8 => real(f64::from(p.cast::<i8>().read())),
+                DType::I16 => real(f64::from(p.cast::<i16>().read_unaligned())),
+                DType::U16 => real(f64::from(p.cast::<u16>().read_unaligned())),
                 DType::I32 => real(f64::from(p.cast::<i32>().read_unaligned())),
+                DType::U32 => real(f64::from(p.cast::<u32>().read_unaligned())),
                 DType::I64 => real(p.cast::<i64>().read_unaligned() as f64),
+                DType::U64 => real(p.cast::<u64>().read_unaligned() as f64),
                 DType::F16 => real(p.cast::<half::f16>().read_unaligned().to_f64()),
                 DType::Bf16 => real(p.cast::<half::bf16>().read_unaligned().to_f64()),
                 DType::F32 => real(f64::from(p.cast::<f32>().read_unaligned())),

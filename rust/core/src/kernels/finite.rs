@@ -61,9 +61,14 @@ pub fn for_each(value: &Value, mut see: impl FnMut(usize, Complex<f64>)) {
     let real = |x: f64| Complex::new(x, 0.0);
     match value.dtype() {
         DType::Bool => each!(bool, |x| real(f64::from(u8::from(x)))),
+        DType::I8 => each!(i8, |x| real(f64::from(x))),
         DType::U8 => each!(u8, |x| real(f64::from(x))),
+        DType::I16 => each!(i16, |x| real(f64::from(x))),
+        DType::U16 => each!(u16, |x| real(f64::from(x))),
         DType::I32 => each!(i32, |x| real(f64::from(x))),
+        DType::U32 => each!(u32, |x| real(f64::from(x))),
         DType::I64 => each!(i64, |x| real(x as f64)),
+        DType::U64 => each!(u64, |x| real(x as f64)),
         DType::F16 => each!(half::f16, |x: half::f16| real(x.to_f64())),
         DType::Bf16 => each!(half::bf16, |x: half::bf16| real(x.to_f64())),
         DType::F32 => each!(f32, |x| real(f64::from(x))),

@@ -215,7 +215,7 @@ elementwise! { $
 
     /// `x * x`.
     SQUARE square(x) {
-        types: Number,
+        types: Power,
         lane: Square,
         partials: Some(|x, _, _| Times(x[0] * 2.0)),
         cost: Cheap,
@@ -527,7 +527,7 @@ elementwise! { $
 
     /// `x` to the power `y`. The derivative with respect to `y` is 0 where `x` is 0 and `y` is not negative.
     POW pow(x, y) {
-        types: Number,
+        types: Power,
         lane: Pow,
         partials: Some(pow_partial),
         cost: Dear,

@@ -10,7 +10,7 @@ impl Types {
     pub const fn accept(self, dtype: DType) -> bool {
         match self {
             Types::Any => true,
-            Types::Number => !matches!(dtype, DType::Bool),
+            Types::Number | Types::Power => !matches!(dtype, DType::Bool),
             Types::Real => !dtype.is_complex(),
             Types::RealNumber => matches!(dtype.kind(), Kind::Integer | Kind::Float),
             Types::Inexact | Types::Quotient | Types::Complex => dtype.is_inexact(),
@@ -24,10 +24,17 @@ impl Types {
     /// The dtype in which NumPy computes for this input; `None` when it refuses.
     pub fn compute(self, dtype: DType) -> Option<DType> {
         let out = match self {
+            // As the shortest integers there are.
+            Types::Power | Types::RealNumber | Types::WholeNumber
+                if matches!(dtype, DType::Bool) =>
+            {
+                DType::I8
+            }
             Types::Any
             | Types::Real
             | Types::RealNumber
             | Types::Number
+            | Types::Power
             | Types::Integer
             | Types::WholeNumber => dtype,
             Types::Quotient if !dtype.is_inexact() => DType::F64,
@@ -42,7 +49,7 @@ impl Types {
     fn wanted(self) -> &'static str {
         match self {
             Types::Any => "any dtype",
-            Types::Number => "numbers, not bool",
+            Types::Number | Types::Power => "numbers, not bool",
             Types::Real | Types::RealNumber => "real numbers",
             Types::Inexact | Types::Quotient => "floats or complex numbers",
             Types::Float => "floats",

@@ -139,9 +139,11 @@ pub enum Types {
     Any,
     /// Everything but bool.
     Number,
+    /// Everything but bool, which becomes int8.
+    Power,
     /// Everything but complex numbers.
     Real,
-    /// Integers and floats.
+    /// Integers and floats; bool becomes int8.
     RealNumber,
     /// Floats and complex numbers; integers become float64, however short they are.
     Quotient,
@@ -153,7 +155,7 @@ pub enum Types {
     Logical,
     /// Bools and integers.
     Integer,
-    /// Integers.
+    /// Integers; bool becomes int8.
     WholeNumber,
     /// Complex numbers (floats are taken as they are and mean no imaginary part).
     Complex,

@@ -341,9 +341,10 @@ impl FusedBuilder {
 #[allow(clippy::match_same_arms)]
 fn unit_cost(dtype: DType) -> f64 {
     match dtype {
-        DType::Bool | DType::U8 => 0.02,
-        DType::I32 | DType::F32 => 0.04,
-        DType::I64 | DType::F64 => 0.07,
+        DType::Bool | DType::I8 | DType::U8 => 0.02,
+        DType::I16 | DType::U16 => 0.04,
+        DType::I32 | DType::U32 | DType::F32 => 0.04,
+        DType::I64 | DType::U64 | DType::F64 => 0.07,
         DType::F16 | DType::Bf16 => 0.2,
         DType::C64 => 0.2,
         DType::C128 => 0.3,

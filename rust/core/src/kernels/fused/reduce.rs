@@ -367,9 +367,12 @@ pub(super) fn kernels(op: ReduceOp, dtype: DType, rows: bool) -> Option<Kernels>
             ReduceOp::Min => kernels_of!(Bool, u8 => Bool u8, 1, |x| x, |x, y| x & y),
             ReduceOp::Sum | ReduceOp::Prod => None,
         },
+        // Rarely reduced: unsigned integers are summed as `u64`.
+        (DType::I8 | DType::I16 | DType::U16 | DType::U32, _) => None,
         (DType::U8, _) => integer_kernels!(op, U8, u8),
         (DType::I32, _) => integer_kernels!(op, I32, i32),
         (DType::I64, _) => integer_kernels!(op, I64, i64),
+        (DType::U64, _) => integer_kernels!(op, U64, u64),
         (DType::F16, true) => {
             float_kernels!(op, F16, F16Bits => F64 f64, in f32, |x| x.to_f32(), |x| f64::from(x.to_f32()))
         }

@@ -142,9 +142,14 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     // SAFETY (all blocks): the type is that of the dtype of both operands.
     match a.dtype() {
         DType::Bool => unsafe { batches::<bool>(a, b, dims, aval, ctx) },
+        DType::I8 => unsafe { batches::<i8>(a, b, dims, aval, ctx) },
         DType::U8 => unsafe { batches::<u8>(a, b, dims, aval, ctx) },
+        DType::I16 => unsafe { batches::<i16>(a, b, dims, aval, ctx) },
+        DType::U16 => unsafe { batches::<u16>(a, b, dims, aval, ctx) },
         DType::I32 => unsafe { batches::<i32>(a, b, dims, aval, ctx) },
+        DType::U32 => unsafe { batches::<u32>(a, b, dims, aval, ctx) },
         DType::I64 => unsafe { batches::<i64>(a, b, dims, aval, ctx) },
+        DType::U64 => unsafe { batches::<u64>(a, b, dims, aval, ctx) },
         DType::F16 => unsafe { through_f32::<half::f16>(a, b, ctx) },
         DType::Bf16 => unsafe { through_f32::<half::bf16>(a, b, ctx) },
         DType::F32 => unsafe { batches::<f32>(a, b, dims, aval, ctx) },
@@ -195,7 +200,7 @@ macro_rules! products {
         }
     )*};
 }
-products!(plain::product: bool, u8, i32, i64);
+products!(plain::product: bool, i8, u8, i16, u16, i32, u32, i64, u64);
 products!(real::real: f32, f64);
 products!(real::complex: Complex<f32>, Complex<f64>);
 

@@ -4,7 +4,7 @@ use num_complex::Complex;
 
 use super::Lane;
 use super::half::{Bf16Bits, F16Bits, f32_to_bf16, f32_to_f16, round_to_odd};
-use super::run::{self, Unary};
+use super::run::{self, Any, Machines, Unary};
 use crate::aval::DType;
 use crate::kernels::level::Level;
 
@@ -16,9 +16,14 @@ struct Flag(u8);
 /// What an element is as each of the types that it may become.
 trait Source: Copy {
     fn truth(self) -> bool;
+    fn i8(self) -> i8;
     fn u8(self) -> u8;
+    fn i16(self) -> i16;
+    fn u16(self) -> u16;
     fn i32(self) -> i32;
+    fn u32(self) -> u32;
     fn i64(self) -> i64;
+    fn u64(self) -> u64;
     fn f32(self) -> f32;
     fn f64(self) -> f64;
     /// An `f32` that rounds to the right number of a narrower type.
@@ -41,7 +46,7 @@ macro_rules! source {
                 $value != zero
             }
             source!(@ $x, $value, f32 f64);
-            source!(# $x, $value, u8 i32 i64);
+            source!(# $x, $value, i8 u8 i16 u16 i32 u32 i64 u64);
             #[inline(always)]
             fn narrow(self) -> f32 {
                 let $x = self;
@@ -92,44 +97,77 @@ truncation!(f64_to_i64, f64 => i64);
 
 /// Numbers as they are after `as`, except for truncation.
 trait Number: Copy {
-    fn i32(self) -> i32;
-    fn i64(self) -> i64;
+    fn i8(self) -> i8;
     fn u8(self) -> u8;
+    fn i16(self) -> i16;
+    fn u16(self) -> u16;
+    fn i32(self) -> i32;
+    fn u32(self) -> u32;
+    fn i64(self) -> i64;
+    fn u64(self) -> u64;
 }
 
-macro_rules! number {
-    ($($t:ident: |$x:ident| $i32:expr, $i64:expr, $u8:expr;)*) => {
+macro_rules! integer_numbers {
+    ($($t:ident)*) => {
         $(impl Number for $t {
+            integer_numbers!(@ i8 u8 i16 u16 i32 u32 i64 u64);
+        })*
+    };
+    (@ $($to:ident)*) => {
+        $(
+            #[inline(always)]
+            fn $to(self) -> $to {
+                self as $to
+            }
+        )*
+    };
+}
+integer_numbers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! float_numbers {
+    ($($t:ident: $i32:ident, $i64:ident;)*) => {
+        $(impl Number for $t {
+            float_numbers!(@ i32, $i32, i8 u8 i16 u16);
+            float_numbers!(@ i64, $i64, u32);
             #[inline(always)]
             fn i32(self) -> i32 {
-                let $x = self;
-                $i32
+                $i32(self)
             }
             #[inline(always)]
             fn i64(self) -> i64 {
-                let $x = self;
-                $i64
+                $i64(self)
             }
             #[inline(always)]
-            fn u8(self) -> u8 {
-                let $x = self;
-                $u8
+            fn u64(self) -> u64 {
+                if self < 0.0 { $i64(self) as u64 } else { self as u64 }
             }
         })*
     };
+    // As NumPy's on the commonest machines: what does not fit wraps around, and is 0 beyond the wider type.
+    (@ $wide:ident, $whole:ident, $($to:ident)*) => {
+        $(
+            #[inline(always)]
+            fn $to(self) -> $to {
+                let whole = $whole(self);
+                if whole == $wide::MAX { 0 } else { whole as $to }
+            }
+        )*
+    };
 }
-number! {
-    u8: |x| i32::from(x), i64::from(x), x;
-    i32: |x| x, i64::from(x), x as u8;
-    i64: |x| x as i32, x, x as u8;
-    f32: |x| f32_to_i32(x), f32_to_i64(x), f32_to_i32(x).clamp(0, 255) as u8;
-    f64: |x| f64_to_i32(x), f64_to_i64(x), f64_to_i32(x).clamp(0, 255) as u8;
+float_numbers! {
+    f32: f32_to_i32, f32_to_i64;
+    f64: f64_to_i32, f64_to_i64;
 }
 
 source!(Flag, |x| u8::from(x.0 != 0), f32::from(u8::from(x.0 != 0)));
+source!(i8, |x| x, f32::from(x));
 source!(u8, |x| x, f32::from(x));
+source!(i16, |x| x, f32::from(x));
+source!(u16, |x| x, f32::from(x));
 source!(i32, |x| x, round_to_odd(f64::from(x)));
+source!(u32, |x| x, round_to_odd(f64::from(x)));
 source!(i64, |x| x, round_to_odd(x as f64));
+source!(u64, |x| x, round_to_odd(x as f64));
 source!(F16Bits, |x| x.to_f32(), x.to_f32());
 source!(Bf16Bits, |x| x.to_f32(), x.to_f32());
 source!(f32, |x| x, x);
@@ -142,7 +180,7 @@ macro_rules! complex_source {
             fn truth(self) -> bool {
                 (self.re != 0.0) | (self.im != 0.0)
             }
-            complex_source!(@ u8 i32 i64 f32 f64 narrow -> f32);
+            complex_source!(@ i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 narrow -> f32);
             #[inline(always)]
             fn c64(self) -> Complex<f32> {
                 Complex::new(self.re as f32, self.im as f32)
@@ -191,9 +229,14 @@ macro_rules! target {
 
 target! {
     Flag: |x| Flag(u8::from(x.truth()));
+    i8: |x| x.i8();
     u8: |x| x.u8();
+    i16: |x| x.i16();
+    u16: |x| x.u16();
     i32: |x| x.i32();
+    u32: |x| x.u32();
     i64: |x| x.i64();
+    u64: |x| x.u64();
     F16Bits: |x| F16Bits(f32_to_f16(x.narrow()));
     Bf16Bits: |x| Bf16Bits(f32_to_bf16(x.narrow()));
     f32: |x| x.f32();
@@ -214,18 +257,24 @@ impl<S: Source, T: Target> Unary for Cast<S, T> {
     }
 }
 
-fn from<S: Source>(level: Level, to: DType) -> Lane {
+/// Conversions from a type, for these machines, and for any into types that are rarely computed with.
+fn from<S: Source>(machines: impl Machines, to: DType) -> Lane {
     match to {
-        DType::Bool => run::unary_lane::<Cast<S, Flag>>(level),
-        DType::U8 => run::unary_lane::<Cast<S, u8>>(level),
-        DType::I32 => run::unary_lane::<Cast<S, i32>>(level),
-        DType::I64 => run::unary_lane::<Cast<S, i64>>(level),
-        DType::F16 => run::unary_lane::<Cast<S, F16Bits>>(level),
-        DType::Bf16 => run::unary_lane::<Cast<S, Bf16Bits>>(level),
-        DType::F32 => run::unary_lane::<Cast<S, f32>>(level),
-        DType::F64 => run::unary_lane::<Cast<S, f64>>(level),
-        DType::C64 => run::unary_lane::<Cast<S, Complex<f32>>>(level),
-        DType::C128 => run::unary_lane::<Cast<S, Complex<f64>>>(level),
+        DType::Bool => machines.unary::<Cast<S, Flag>>(),
+        DType::I8 => Any.unary::<Cast<S, i8>>(),
+        DType::U8 => machines.unary::<Cast<S, u8>>(),
+        DType::I16 => Any.unary::<Cast<S, i16>>(),
+        DType::U16 => Any.unary::<Cast<S, u16>>(),
+        DType::I32 => machines.unary::<Cast<S, i32>>(),
+        DType::U32 => Any.unary::<Cast<S, u32>>(),
+        DType::I64 => machines.unary::<Cast<S, i64>>(),
+        DType::U64 => Any.unary::<Cast<S, u64>>(),
+        DType::F16 => machines.unary::<Cast<S, F16Bits>>(),
+        DType::Bf16 => machines.unary::<Cast<S, Bf16Bits>>(),
+        DType::F32 => machines.unary::<Cast<S, f32>>(),
+        DType::F64 => machines.unary::<Cast<S, f64>>(),
+        DType::C64 => machines.unary::<Cast<S, Complex<f32>>>(),
+        DType::C128 => machines.unary::<Cast<S, Complex<f64>>>(),
     }
 }
 
@@ -242,9 +291,14 @@ pub(super) fn cast_at(level: Level, source: DType, to: DType) -> Lane {
     }
     match source {
         DType::Bool => from::<Flag>(level, to),
+        DType::I8 => from::<i8>(Any, to),
         DType::U8 => from::<u8>(level, to),
+        DType::I16 => from::<i16>(Any, to),
+        DType::U16 => from::<u16>(Any, to),
         DType::I32 => from::<i32>(level, to),
+        DType::U32 => from::<u32>(Any, to),
         DType::I64 => from::<i64>(level, to),
+        DType::U64 => from::<u64>(Any, to),
         DType::F16 => from::<F16Bits>(level, to),
         DType::Bf16 => from::<Bf16Bits>(level, to),
         DType::F32 => from::<f32>(level, to),

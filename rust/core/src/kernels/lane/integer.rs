@@ -1,6 +1,6 @@
 //! Lanes of bool and of the integers. Arithmetic wraps; division by zero gives zero, as in NumPy.
 
-use super::run::{binary, copy, unary};
+use super::run::{Any, binary, copy, unary};
 use super::{Lane, LaneOp};
 use crate::kernels::level::Level;
 
@@ -20,10 +20,10 @@ macro_rules! power {
 }
 
 macro_rules! integer_lanes {
-    ($(#[$meta:meta])* $name:ident, $t:ident, $signed:literal) => {
+    ($(#[$meta:meta])* $name:ident, $t:ident, $signed:literal, $machines:ident) => {
         $(#[$meta])*
         #[allow(unused_comparisons, clippy::absurd_extreme_comparisons)]
-        pub(super) fn $name(level: Level, op: LaneOp) -> Option<Lane> {
+        pub(super) fn $name(level: $machines, op: LaneOp) -> Option<Lane> {
             match op {
                 LaneOp::Neg => unary!(level, $t => $t, |x| x.wrapping_neg()),
                 LaneOp::Abs => {
@@ -114,15 +114,35 @@ macro_rules! integer_lanes {
 
 integer_lanes!(
     /// The lanes of `u8`.
-    u8_lane, u8, false
+    u8_lane, u8, false, Level
 );
 integer_lanes!(
     /// The lanes of `i32`.
-    i32_lane, i32, true
+    i32_lane, i32, true, Level
 );
 integer_lanes!(
     /// The lanes of `i64`.
-    i64_lane, i64, true
+    i64_lane, i64, true, Level
+);
+integer_lanes!(
+    /// The lanes of `i8`.
+    i8_lane, i8, true, Any
+);
+integer_lanes!(
+    /// The lanes of `i16`.
+    i16_lane, i16, true, Any
+);
+integer_lanes!(
+    /// The lanes of `u16`.
+    u16_lane, u16, false, Any
+);
+integer_lanes!(
+    /// The lanes of `u32`.
+    u32_lane, u32, false, Any
+);
+integer_lanes!(
+    /// The lanes of `u64`.
+    u64_lane, u64, false, Any
 );
 
 /// The lanes of bool, whose elements are the bytes 0 and 1.

@@ -90,24 +90,28 @@ leveled! {
     }
 }
 
-leveled! {
-    fn unary_short[K: Unary](
-        out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize,
-    ) {
-        // SAFETY: the contract of `Lane`; where `out` is `a`, the operand is read through `out`.
-        unsafe {
-            let o = results::<K::R>(out, n);
-            if out.cast_const() == a && size_of::<K::A>() == size_of::<K::R>() {
-                for o in o {
-                    let x = reread(o);
-                    o.write(K::call(x));
-                }
-            } else {
-                for (o, &x) in o.iter_mut().zip(operands::<K::A>(a, n)) {
-                    o.write(K::call(x));
-                }
+#[inline(always)]
+unsafe fn unary_body<K: Unary>(out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    // SAFETY: the contract of `Lane`; where `out` is `a`, the operand is read through `out`.
+    unsafe {
+        let o = results::<K::R>(out, n);
+        if out.cast_const() == a && size_of::<K::A>() == size_of::<K::R>() {
+            for o in o {
+                let x = reread(o);
+                o.write(K::call(x));
+            }
+        } else {
+            for (o, &x) in o.iter_mut().zip(operands::<K::A>(a, n)) {
+                o.write(K::call(x));
             }
         }
+    }
+}
+
+leveled! {
+    fn unary_short[K: Unary](out: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's contract is the body's.
+        unsafe { unary_body::<K>(out, a, b, c, n) }
     }
 }
 
@@ -140,13 +144,47 @@ unsafe fn unary_long<K: Unary, const LEVEL: usize>(
     }
 }
 
-/// The lane of a function of one element.
-pub(super) fn unary_lane<K: Unary>(level: Level) -> Lane {
-    match (K::LONG, level) {
-        (false, _) => unary_short::<K>(level),
-        (true, Level::Baseline) => unary_long::<K, 0>,
-        (true, Level::Avx2) => unary_long::<K, 1>,
-        (true, Level::Avx512) => unary_long::<K, 2>,
+/// For which machines functions are compiled: a level stands for every one, and picks itself.
+pub(super) trait Machines: Copy {
+    /// The lane of a function of one element.
+    fn unary<K: Unary>(self) -> Lane;
+    /// The lane of a function of two elements.
+    fn binary<K: Binary>(self) -> Lane;
+}
+
+impl Machines for Level {
+    fn unary<K: Unary>(self) -> Lane {
+        match (K::LONG, self) {
+            (false, _) => unary_short::<K>(self),
+            (true, Level::Baseline) => unary_long::<K, 0>,
+            (true, Level::Avx2) => unary_long::<K, 1>,
+            (true, Level::Avx512) => unary_long::<K, 2>,
+        }
+    }
+
+    fn binary<K: Binary>(self) -> Lane {
+        match (K::LONG, self) {
+            (false, _) => binary_short::<K>(self),
+            (true, Level::Baseline) => binary_long::<K, 0>,
+            (true, Level::Avx2) => binary_long::<K, 1>,
+            (true, Level::Avx512) => binary_long::<K, 2>,
+        }
+    }
+}
+
+/// Short functions of types that are rarely computed with: they are compiled once, for the baseline.
+#[derive(Clone, Copy)]
+pub(super) struct Any;
+
+impl Machines for Any {
+    fn unary<K: Unary>(self) -> Lane {
+        const { assert!(!K::LONG) };
+        unary_body::<K>
+    }
+
+    fn binary<K: Binary>(self) -> Lane {
+        const { assert!(!K::LONG) };
+        binary_body::<K>
     }
 }
 
@@ -158,38 +196,48 @@ leveled! {
     }
 }
 
-leveled! {
-    fn binary_short[K: Binary](
-        out: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize,
-    ) {
-        let first = out.cast_const() == a && size_of::<K::A>() == size_of::<K::R>();
-        let second = out.cast_const() == b && size_of::<K::B>() == size_of::<K::R>();
-        // SAFETY: the contract of `Lane`; where `out` is an operand, that operand is read through
-        // `out`, so that the slices are disjoint.
-        unsafe {
-            let o = results::<K::R>(out, n);
-            if first && second {
-                for o in o {
-                    let (x, y) = (reread(o), reread(o));
-                    o.write(K::call(x, y));
-                }
-            } else if first {
-                for (o, &y) in o.iter_mut().zip(operands::<K::B>(b, n)) {
-                    let x = reread(o);
-                    o.write(K::call(x, y));
-                }
-            } else if second {
-                for (o, &x) in o.iter_mut().zip(operands::<K::A>(a, n)) {
-                    let y = reread(o);
-                    o.write(K::call(x, y));
-                }
-            } else {
-                let (a, b) = (operands::<K::A>(a, n), operands::<K::B>(b, n));
-                for ((o, &x), &y) in o.iter_mut().zip(a).zip(b) {
-                    o.write(K::call(x, y));
-                }
+#[inline(always)]
+unsafe fn binary_body<K: Binary>(
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    _c: *const u8,
+    n: usize,
+) {
+    let first = out.cast_const() == a && size_of::<K::A>() == size_of::<K::R>();
+    let second = out.cast_const() == b && size_of::<K::B>() == size_of::<K::R>();
+    // SAFETY: the contract of `Lane`; where `out` is an operand, that operand is read through
+    // `out`, so that the slices are disjoint.
+    unsafe {
+        let o = results::<K::R>(out, n);
+        if first && second {
+            for o in o {
+                let (x, y) = (reread(o), reread(o));
+                o.write(K::call(x, y));
+            }
+        } else if first {
+            for (o, &y) in o.iter_mut().zip(operands::<K::B>(b, n)) {
+                let x = reread(o);
+                o.write(K::call(x, y));
+            }
+        } else if second {
+            for (o, &x) in o.iter_mut().zip(operands::<K::A>(a, n)) {
+                let y = reread(o);
+                o.write(K::call(x, y));
+            }
+        } else {
+            let (a, b) = (operands::<K::A>(a, n), operands::<K::B>(b, n));
+            for ((o, &x), &y) in o.iter_mut().zip(a).zip(b) {
+                o.write(K::call(x, y));
             }
         }
+    }
+}
+
+leveled! {
+    fn binary_short[K: Binary](out: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's contract is the body's.
+        unsafe { binary_body::<K>(out, a, b, c, n) }
     }
 }
 
@@ -221,16 +269,6 @@ unsafe fn binary_long<K: Binary, const LEVEL: usize>(
             std::ptr::copy_nonoverlapping(r.as_ptr().cast(), o.add(done), m);
             done += m;
         }
-    }
-}
-
-/// The lane of a function of two elements.
-pub(super) fn binary_lane<K: Binary>(level: Level) -> Lane {
-    match (K::LONG, level) {
-        (false, _) => binary_short::<K>(level),
-        (true, Level::Baseline) => binary_long::<K, 0>,
-        (true, Level::Avx2) => binary_long::<K, 1>,
-        (true, Level::Avx512) => binary_long::<K, 2>,
     }
 }
 
@@ -382,7 +420,7 @@ macro_rules! unary {
             }
             $($correct)?
         }
-        Some($crate::kernels::lane::run::unary_lane::<K>($level))
+        Some($crate::kernels::lane::run::Machines::unary::<K>($level))
     }};
 }
 pub(super) use unary;
@@ -407,7 +445,7 @@ macro_rules! binary {
                 $body
             }
         }
-        Some($crate::kernels::lane::run::binary_lane::<K>($level))
+        Some($crate::kernels::lane::run::Machines::binary::<K>($level))
     }};
 }
 pub(super) use binary;

@@ -26,8 +26,13 @@ fn unpack(dtype: DType, bytes: &[u64], n: usize) -> Vec<Complex<f64>> {
         unsafe {
             match dtype {
                 DType::Bool | DType::U8 => real(f64::from(p.read())),
+                DType::I8 => real(f64::from(p.cast::<i8>().read())),
+                DType::I16 => real(f64::from(p.cast::<i16>().read())),
+                DType::U16 => real(f64::from(p.cast::<u16>().read())),
                 DType::I32 => real(f64::from(p.cast::<i32>().read())),
+                DType::U32 => real(f64::from(p.cast::<u32>().read())),
                 DType::I64 => real(p.cast::<i64>().read() as f64),
+                DType::U64 => real(p.cast::<u64>().read() as f64),
                 DType::F16 => real(p.cast::<::half::f16>().read().to_f64()),
                 DType::Bf16 => real(p.cast::<::half::bf16>().read().to_f64()),
                 DType::F32 => real(f64::from(p.cast::<f32>().read())),
@@ -67,7 +72,7 @@ fn samples(dtype: DType, n: usize, seed: u64) -> Vec<Complex<f64>> {
         .map(|i| match dtype.kind() {
             Kind::Bool => Complex::new((next() * 2.0).floor(), 0.0),
             Kind::Integer => {
-                let low = if dtype == DType::U8 { 0.0 } else { -9.0 };
+                let low = if dtype.is_unsigned() { 0.0 } else { -9.0 };
                 Complex::new((low + next() * 18.0).floor().max(low), 0.0)
             }
             Kind::Float if i % 11 == 3 => {
@@ -299,7 +304,12 @@ fn lanes_agree_with_scalar_code() {
                         break;
                     };
                     let want = match result {
+                        DType::I8 => Complex::new(f64::from(want.re as i64 as i8), 0.0),
                         DType::U8 => Complex::new(f64::from(want.re as i64 as u8), 0.0),
+                        DType::I16 => Complex::new(f64::from(want.re as i64 as i16), 0.0),
+                        DType::U16 => Complex::new(f64::from(want.re as i64 as u16), 0.0),
+                        DType::U32 => Complex::new(f64::from(want.re as i64 as u32), 0.0),
+                        DType::U64 => Complex::new(want.re as i64 as u64 as f64, 0.0),
                         _ => unpack(result, &pack(result, &[want]), 1)[0],
                     };
                     let scale = if result.is_complex() {
@@ -484,10 +494,25 @@ fn casts_are_those_of_numpy() {
                 let got = unpack(to, &out, n);
                 for i in 0..n {
                     let v = numbers[i].re;
+                    let wide = if v >= 2_147_483_647.0 { 0 } else { v as i32 };
                     let want = match to {
                         DType::Bool => f64::from(u8::from(v != 0.0)),
+                        DType::I8 if from.kind() <= Kind::Integer => f64::from(v as i64 as i8),
+                        DType::I8 => f64::from(wide as i8),
                         DType::U8 if from.kind() <= Kind::Integer => f64::from(v as i64 as u8),
-                        DType::U8 => f64::from(v as u8),
+                        DType::U8 => f64::from(wide as u8),
+                        DType::I16 if from.kind() <= Kind::Integer => f64::from(v as i64 as i16),
+                        DType::I16 => f64::from(wide as i16),
+                        DType::U16 if from.kind() <= Kind::Integer => f64::from(v as i64 as u16),
+                        DType::U16 => f64::from(wide as u16),
+                        DType::U32 if from.kind() <= Kind::Integer => f64::from(v as i64 as u32),
+                        DType::U32 if v >= i64::MAX as f64 => 0.0,
+                        DType::U32 => f64::from(v as i64 as u32),
+                        // The numbers of `u64` are not all those of `i64`.
+                        DType::U64 if from == DType::U64 => v,
+                        DType::U64 if from.kind() <= Kind::Integer => v as i64 as u64 as f64,
+                        DType::U64 if v < 0.0 => v as i64 as u64 as f64,
+                        DType::U64 => v as u64 as f64,
                         DType::I32 if from.kind() <= Kind::Integer => f64::from(v as i64 as i32),
                         DType::I32 => f64::from(v as i32),
                         DType::I64 => v as i64 as f64,

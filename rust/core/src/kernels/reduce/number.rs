@@ -82,7 +82,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8, i32, i64);
+integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 macro_rules! floats {
     ($($t:ty),*) => {$(
@@ -234,9 +234,14 @@ macro_rules! with_number {
         }
         match $dtype {
             DType::Bool => arm!(bool),
+            DType::I8 => arm!(i8),
             DType::U8 => arm!(u8),
+            DType::I16 => arm!(i16),
+            DType::U16 => arm!(u16),
             DType::I32 => arm!(i32),
+            DType::U32 => arm!(u32),
             DType::I64 => arm!(i64),
+            DType::U64 => arm!(u64),
             DType::F16 => arm!(half::f16),
             DType::Bf16 => arm!(half::bf16),
             DType::F32 => arm!(f32),

@@ -204,7 +204,9 @@ macro_rules! integer_keys {
         }
     )*};
 }
-integer_keys!(u8 => u8, i32 => u32, i64 => u64);
+integer_keys!(
+    i8 => u8, u8 => u8, i16 => u16, u16 => u16, i32 => u32, u32 => u32, i64 => u64, u64 => u64
+);
 
 impl Key for bool {
     const BITS: u32 = 1;
@@ -274,10 +276,16 @@ pub fn argsort(src: &Value, axis: usize, ctx: &Ctx) -> Result<Value> {
     let short = u32::try_from(src.shape()[axis]).is_ok();
     match src.dtype() {
         DType::Bool => packed!(bool, u64),
+        DType::I8 => packed!(i8, u64),
         DType::U8 => packed!(u8, u64),
+        DType::I16 => packed!(i16, u64),
+        DType::U16 => packed!(u16, u64),
         DType::I32 if short => packed!(i32, u64),
         DType::I32 => packed!(i32, u128),
+        DType::U32 if short => packed!(u32, u64),
+        DType::U32 => packed!(u32, u128),
         DType::I64 => packed!(i64, u128),
+        DType::U64 => packed!(u64, u128),
         DType::F16 => packed!(half::f16, u64),
         DType::Bf16 => packed!(half::bf16, u64),
         DType::F32 if short => packed!(f32, u64),
