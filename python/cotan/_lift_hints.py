@@ -40,6 +40,10 @@ _REMEDIES = {
         "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
         "ndarrays, and np.where for masks"
     ),
+    "for 'numpy.ndarray' objects doesn't apply to a 'cotan.Array'": (
+        "methods that are taken from the class know ndarrays only: ask the array, x.sum() in place "
+        "of np.ndarray.sum(x), or use the function np.sum"
+    ),
     "of type cotan.Array which has no callable": (
         "NumPy asks each element of an array of objects for a method; leave out dtype=object"
     ),

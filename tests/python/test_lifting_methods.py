@@ -165,3 +165,9 @@ def test_methods_that_a_program_bound_before():
     assert inspect.signature(N) == signature
     assert N(x=0.3, loc=1.0) == stats.norm.cdf(-0.7)
     assert type(stats.norm).cdf.__name__ == "cdf"
+
+
+def test_methods_taken_from_the_class_of_ndarrays_say_what_to_write():
+    for method in (np.ndarray.sum, np.ndarray.max):
+        with pytest.raises(TypeError, match="'cotan.Array'.*ask the array, x.sum"):
+            ct.gradient(lambda x, method=method: method(x * 2), np.ones(3))
