@@ -179,13 +179,15 @@ def interp(
     y = _core.where(_core.gt(x, xp[last]), fp[last] if right is None else right, y)
     y = _core.where(_core.isnan(x), x, y)
     if not _core.is_tracing() and np.any(xp[1:] < xp[:-1]):
-        _expect_same(y, np.interp(plain(x), plain(xp), plain(fp), plain(left), plain(right)))
+        _expect_same(y, x, xp, fp, left, right)
     return y
 
 
-def _expect_same(y: Any, given: Any) -> None:
+def _expect_same(y: Any, *args: Any) -> None:
     """Refuse points out of order where NumPy's result depends on how it looks for them."""
-    if _core.is_preparing() or not np.allclose(plain(y), given, equal_nan=True):
+    if _core.is_preparing() or not np.allclose(
+        plain(y), np.interp(*map(plain, args)), equal_nan=True
+    ):
         raise ValueError(
             "interp: xp must increase, and NumPy's result has no meaning here; sort the points, as "
             "in order = np.argsort(xp); np.interp(x, xp[order], fp[order])"

@@ -309,8 +309,8 @@ def _adjoint(matrix: Any) -> Any:
 def _stopped(name: str, said: str, more: str) -> ValueError:
     return ValueError(
         f"scipy.sparse.linalg.{name}: the iteration stopped before it came to a solution ({said}), "
-        f"so what it gave does not have the derivative of one; ask for more with {more}, or hold the "
-        "result constant with ct.dropgrad"
+        f"so what it gave does not have the derivative of one; ask for more with {more}, or hold "
+        "the result constant with ct.dropgrad"
     )
 
 
