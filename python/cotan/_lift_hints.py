@@ -5,6 +5,8 @@ import sys
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from cotan import _core
 from cotan._frames import FOREIGN, called, package_of
 from cotan._lift import home, is_original
@@ -17,6 +19,8 @@ _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
 _COMPLAINTS = {
     *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
 }
+
+_METHOD = type(np.ones(1).dot)
 
 _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
 # Libraries whose objects hold numbers.
@@ -81,6 +85,8 @@ def hint() -> str:
                 )
             if (taken := _taken(frame)) is not None:
                 return f"; {taken}"
+            if (bound := _bound(frame)) is not None:
+                return f"; {bound}"
             made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
             if made is not None and names.get("__name__") is not None:
                 return (
@@ -139,6 +145,25 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         error.args = (f"{message}; {said}", *rest)
     elif name is None and "must be numpy.ndarray, not cotan.Array" in message:
         error.args = (f"{message}; {_COMPILED}", *rest)
+
+
+def _bound(frame: Any) -> str | None:
+    """Say what to write for a method that is lifted, and was taken from its object before."""
+    names = {n: frame.f_globals.get(n) for n in frame.f_code.co_names} | frame.f_locals
+    methods = {n: v for n, v in names.items() if type(v) is _METHOD}
+    of_ufuncs = {n for n, v in methods.items() if isinstance(v.__self__, np.ufunc)}
+    products = {
+        n for n, v in methods.items() if isinstance(v.__self__, np.ndarray) and v.__name__ == "dot"
+    }
+    name = called(frame, of_ufuncs | products)
+    if name is None:
+        return None
+    own = methods[name].__name__
+    owner = f"np.{methods[name].__self__.__name__}" if name in of_ufuncs else "table"
+    return (
+        f"{name} is a method that was taken from its object before the recording began, so cotan "
+        f"does not see the call: write {owner}.{own}(...) inside of the function"
+    )
 
 
 def _taken(frame: Any, at: int | None = None) -> str | None:

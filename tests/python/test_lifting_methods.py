@@ -171,3 +171,15 @@ def test_methods_taken_from_the_class_of_ndarrays_say_what_to_write():
     for method in (np.ndarray.sum, np.ndarray.max):
         with pytest.raises(TypeError, match="'cotan.Array'.*ask the array, x.sum"):
             ct.gradient(lambda x, method=method: method(x * 2), np.ones(3))
+
+
+DOT, REDUCE = TABLE.dot, np.add.reduce
+
+
+def test_methods_taken_from_an_object_say_what_to_write():
+    with pytest.raises(TypeError, match=r"DOT is a method that was taken.*write table.dot\(...\)"):
+        ct.gradient(lambda x: np.sum(DOT(x)), np.ones(2))
+    with pytest.raises(TypeError, match=r"REDUCE is a method that.*write np.add.reduce\(...\)"):
+        ct.gradient(lambda x: REDUCE([x, x * x]), 2.0)
+    reduced = ct.gradient(lambda x: np.add.reduce([np.sum(TABLE.dot(x)), x[0]]), np.ones(2))
+    np.testing.assert_array_equal(reduced[0], [5.0, 7.0])
