@@ -5,8 +5,12 @@ among the arguments. What has no entry runs on plain values as long as no gradie
 is refused by name otherwise.
 """
 
+import functools
+import math
 import operator
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -220,3 +224,25 @@ def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any_active(args) or any_active(kwargs):
         raise refuse(name_of(func))
     return func(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+
+
+@functools.cache
+def _memory() -> int:
+    """Give how many bytes of memory the machine has, where it says so."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
+    """Refuse a result that no memory holds, as NumPy does.
+
+    What repeats its argument needs no memory here, and would be computed with for hours.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > _memory():
+        raise MemoryError(
+            f"{name}: an array of shape {tuple(shape)} and dtype {dtype} takes {size / 2**30:.3g} "
+            "GiB, and this machine has less"
+        )

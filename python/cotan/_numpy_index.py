@@ -14,6 +14,7 @@ from cotan._numpy_core import (
     assigned,
     check_cast,
     either,
+    expect_room,
     flat,
     flat_if_none,
     given,
@@ -124,6 +125,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         count = operator.index(np.ravel(repeats)[0])
         if count >= 0:
             shape = list(x.shape)
+            expect_room("repeat", [*shape, count], x.dtype)
             apart = _core.reshape(x, [*shape[: at + 1], 1, *shape[at + 1 :]])
             apart = _core.broadcast_to(apart, [*shape[: at + 1], count, *shape[at + 1 :]])
             shape[at] *= count

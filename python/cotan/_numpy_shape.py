@@ -12,6 +12,7 @@ from cotan._array import DTYPES
 from cotan._numpy_core import (
     axes_of,
     check_cast,
+    expect_room,
     flat,
     implements,
     in_numpy,
@@ -237,6 +238,7 @@ def tile(A: Any, reps: Any) -> Any:
     lengths = (1,) * (width - x.ndim) + tuple(x.shape)
     wide = _core.reshape(x, [n for length in lengths for n in (1, length)])
     pairs = list(zip(counts, lengths, strict=True))
+    expect_room("tile", [c * n for c, n in pairs], x.dtype)
     full = _core.broadcast_to(wide, [n for pair in pairs for n in pair])
     return _core.reshape(full, [c * n for c, n in pairs])
 

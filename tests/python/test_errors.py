@@ -135,6 +135,9 @@ def test_reductions_without_an_identity_of_nothing(f):
         lambda x: x.reshape(2**40, 2**40),
         lambda x: x[:, None] @ np.broadcast_to(x[:1], (1, 2**61)),
         lambda x: np.pad(x, (0, 2**61)),
+        lambda x: np.sum(np.tile(x, 4 * 10**12)),
+        lambda x: np.sum(np.repeat(x, 4 * 10**12)),
+        lambda x: np.sum(np.repeat(x[None], 4 * 10**12, axis=0)),
     ],
 )
 def test_huge_shapes_are_refused(f):
