@@ -20,7 +20,7 @@ _COMPLAINTS = {
     *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
 }
 
-_METHOD = type(np.ones(1).dot)
+_METHOD: Any = type(np.ones(1).dot)
 
 _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
 # Libraries whose objects hold numbers.
@@ -149,7 +149,8 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
 
 def _bound(frame: Any) -> str | None:
     """Say what to write for a method that is lifted, and was taken from its object before."""
-    names = {n: frame.f_globals.get(n) for n in frame.f_code.co_names} | frame.f_locals
+    names: dict[str, Any] = {n: frame.f_globals.get(n) for n in frame.f_code.co_names}
+    names |= frame.f_locals
     methods = {n: v for n, v in names.items() if type(v) is _METHOD}
     of_ufuncs = {n for n, v in methods.items() if isinstance(v.__self__, np.ufunc)}
     products = {
