@@ -1,5 +1,7 @@
 """Reductions whose results are read again in the same pass, and products of repeated operands."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -174,3 +176,33 @@ def test_repeated_factors_that_are_not_finite(bad):
     (g,) = ct.gradient(lambda a: bad * np.sum(a @ b), np.ones((2, 2)))
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(g, np.full((2, 2), bad) @ b.T)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (1, 2, 3), (2, 3, 1), (2, 1, 1, 3), (1, 2, 70)])
+def test_axes_of_length_one_give_other_axes_the_same_rows(shape):
+    """Rows are the same whether an axis of length one is among them, and are in one pass."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=shape)
+    every = range(len(shape))
+    axes = [a for n in every for a in itertools.combinations(every, n + 1)]
+
+    def f(x, these, others):
+        scaled = (x - np.mean(x, axis=these, keepdims=True)) * x
+        return scaled, np.sum(scaled, axis=others), np.max(scaled, axis=others)
+
+    for these, others in itertools.product(axes, axes):
+        program = ct.trace(lambda x, a=these, b=others: f(x, a, b), x)
+        for got, want in zip(program(x), f(x, these, others), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+def test_the_spread_of_rows_that_are_cut_off():
+    x = np.array([[[0.064, -0.827, -0.173]], [[1.335, -0.039, -0.113]]])
+
+    def f(low, x):
+        return np.sum(np.std(np.clip(x, low, None), axis=(1, 2)) * [1.0, 10.0])
+
+    value, (slope, dx) = ct.value_and_gradient(f, 0.355, x)
+    assert value == pytest.approx(f(0.355, x))
+    assert slope == pytest.approx(-10 * np.sqrt(2) / 3)
+    np.testing.assert_allclose(dx, [[[0, 0, 0]], [[10 * np.sqrt(2) / 3, 0, 0]]])

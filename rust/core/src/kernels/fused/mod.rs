@@ -305,8 +305,8 @@ impl FusedBuilder {
     /// Makes the reduction of a register over these axes, which are dropped, the next output.
     ///
     /// `false`, and nothing is added, when the pattern is not supported: axes that are kept between
-    /// reduced ones, another pattern than that of an earlier reduction (a full one fits to all, and one
-    /// over all rows to tiles of rows), sums and products of bool, extrema of complex numbers.
+    /// reduced ones, another pattern than that of an earlier reduction or of the tiles' rows (a full one fits to
+    /// all, and one over all rows to tiles of rows), sums and products of bool, extrema of complex numbers.
     pub fn reduce(&mut self, op: ReduceOp, x: Reg, axes: &[usize]) -> bool {
         let dtype = self.dtype(x);
         let Some(split) = Split::of(&self.shape, axes) else {
@@ -317,6 +317,14 @@ impl FusedBuilder {
         }
         let free = split.is_full() || self.is_columns(split);
         let fits = free || self.split.is_none_or(|s| s == split);
+        if self.rows && !free {
+            // Axes of length one make other axes the same rows: a register has their results.
+            let Some(folded) = fits.then(|| self.fold_rows(op, x).ok()).flatten() else {
+                return false;
+            };
+            self.output(folded);
+            return true;
+        }
         if !fits || reduce::kernels(op, dtype, split.is_full() || split.inner == 1).is_none() {
             return false;
         }
