@@ -59,11 +59,17 @@ pub fn same_bits(a: &Value, b: &Value, program: &Program) {
     }
 }
 
-/// A random program over arrays of shape (3, 4) and what reductions and layouts make of them.
+/// A random program over arrays of shape (3, 4), perhaps with an axis of length one, and what reductions and
+/// layouts make of them.
 pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<Value>) {
     let mut rng = Rng::new(seed);
     let builder = Builder::new();
-    let shapes: [&[usize]; 4] = [&[3, 4], &[3, 4], &[4], &[3, 1]];
+    let (whole, column): (&[usize], &[usize]) = match rng.bits() % 3 {
+        0 => (&[3, 4], &[3, 1]),
+        1 => (&[3, 1, 4], &[3, 1, 1]),
+        _ => (&[1, 3, 4], &[1, 3, 1]),
+    };
+    let shapes = [whole, whole, &[4], column];
     let mut vars: Vec<Var> = shapes
         .iter()
         .map(|s| builder.input("", &Aval::new(dtype, s)))
@@ -107,10 +113,17 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
                     _ => continue,
                 }
             }
-            5 if rank > 0 => x.reduce(
-                reductions[pick(&mut rng, reductions.len())],
-                &[pick(&mut rng, rank)],
-            ),
+            5 if rank > 0 => {
+                let some = 1 + pick(&mut rng, (1 << rank) - 1);
+                let axes: Vec<usize> = (0..rank).filter(|a| some >> a & 1 == 1).collect();
+                let out = x.reduce(reductions[pick(&mut rng, reductions.len())], &axes);
+                let mut kept = x.shape();
+                axes.iter().for_each(|&a| kept[a] = 1);
+                match pick(&mut rng, 2) {
+                    0 => out,
+                    _ => out.reshape(&kept),
+                }
+            }
             6 if rank > 1 => {
                 let perm: Vec<usize> = (0..rank).rev().collect();
                 x.transpose(&perm)

@@ -167,6 +167,50 @@ program(%0: f64[3,4]) {
 }
 
 /// What barriers keep apart is put together where that needs no more memory, and only there.
+/// Where an axis has length one, reductions over other axes may have the same rows: a row that is read again,
+/// and one that is a result.
+#[test]
+fn axes_of_length_one_make_the_same_rows() {
+    for (shape, axes, others, left) in [
+        ("2,1,3", "(1, 2)", "(2,)", "2,1"),
+        ("2,1,3", "(2,)", "(1, 2)", "2"),
+        ("1,2,3", "(2,)", "(0, 2)", "2"),
+        ("1,2,3", "(2,)", "(2,)", "1,2"),
+    ] {
+        let dims: Vec<usize> = shape.split(',').map(|d| d.parse().unwrap()).collect();
+        let column = [&dims[..2], &[1]].concat();
+        let listed = |dims: &[usize]| {
+            let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+            dims.join(", ")
+        };
+        let kept: Vec<usize> = if axes == "(2,)" {
+            dims[..2].to_vec()
+        } else {
+            dims[..1].to_vec()
+        };
+        let text = format!(
+            "program(%0: f64[{shape}]) {{
+               %1: f64[{}] = mean[axes={axes}](%0)
+               %2: f64[{}] = reshape[shape=({})](%1)
+               %3: f64[{shape}] = sub(%0, %2)
+               %4: f64[{shape}] = mul(%3, %0)
+               %5: f64[{left}] = sum[axes={others}](%4)
+               return %5, %4
+             }}",
+            listed(&kept).replace(' ', ""),
+            listed(&column).replace(' ', ""),
+            listed(&column),
+        );
+        let program = Program::parse(&text).unwrap();
+        let x = Value::from_slice(&dims, &[1.0, 2.0, 4.0, 8.0, 16.0, 40.0]).unwrap();
+        let plain = testing::run_stepwise(&program, &[x.clone()]).unwrap();
+        let fused = testing::run(&program, &[x]).unwrap();
+        for (a, b) in plain.iter().zip(&fused) {
+            close(a, b, &program, 1e-12);
+        }
+    }
+}
+
 #[test]
 fn barriers_hold_where_they_save_memory() {
     let count = |text: &str, prim| {
