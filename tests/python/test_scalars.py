@@ -207,3 +207,66 @@ def test_large_whole_numbers_meet_arrays_as_in_numpy(n):
         for found, want in ((ct.array(x) * n, x * n), (n - ct.array(x), n - x)):
             assert found.dtype == want.dtype
             np.testing.assert_array_equal(np.asarray(found), want)
+
+
+TRUTHS = [
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a + True,
+    lambda a, b: True - a,
+    lambda a, b: a * 2 - b,
+    lambda a, b: a // True,
+    lambda a, b: a**b,
+    lambda a, b: -a,
+    lambda a, b: +a,
+    lambda a, b: abs(a),
+    lambda a, b: ~a,
+    lambda a, b: a / True,
+    lambda a, b: a & b,
+    lambda a, b: a | True,
+    lambda a, b: a ^ b,
+    lambda a, b: a < b,
+    lambda a, b: a == True,  # noqa: E712
+    lambda a, b: sum([a, b, a]),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Bitwise inversion")
+@pytest.mark.parametrize("use", TRUTHS)
+@pytest.mark.parametrize(("x", "y"), [(0.5, 1.5), (0.5, -1.5), (-0.5, 2.0)])
+def test_truth_values_of_python_are_whole_numbers(use, x, y):
+    found = []
+
+    def f(x, y):
+        result = use(x > 0.0, y > 0.0)
+        found.append((result.__class__, result))
+        return x * result + 1.0
+
+    want = f(x, y)
+    value, (slope, _) = ct.value_and_gradient(f, x, y)
+    (kind, number), (our_kind, ours) = found
+    assert our_kind is kind
+    assert ours == number
+    assert (value, slope) == (want, number)
+
+
+def test_a_number_of_python_stays_one_beside_truth_values():
+    def f(x):
+        assert (x * True).__class__ is (True + x).__class__ is (x - (x > 0)).__class__ is float
+        assert (np.float64(2) * x * True).__class__ is np.float64
+        return x * True
+
+    assert ct.gradient(f, 2.0) == (1.0,)
+
+
+def test_scalars_of_numpy_are_rounded_to_such():
+    def f(x):
+        kinds = [type(round(s, 2)) for s in (x[0], x[0].astype(np.float32))]
+        assert kinds == [np.float64, np.float32]
+        assert round(x[0].astype(np.float32), 2) == np.float32(1.23)
+        assert type(round(x[0])) is int
+        return x[0] * round(x[0], 1)
+
+    assert ct.gradient(f, np.array([1.234]))[0] == pytest.approx([1.2])
+    assert ct.gradient(lambda x: x * (type(round(x, 1)) is float), 1.234) == (1.0,)

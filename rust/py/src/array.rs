@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotan::aval::{Kind, row_major};
+use cotan::aval::{DType, Kind, row_major};
 use cotan::ops;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
@@ -262,10 +262,14 @@ impl PyArray {
     }
     fn __pos__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let array = slf.get().read()?;
-        if array.dtype() == cotan::DType::Bool {
-            return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
-        }
+        let is_bool = array.dtype() == DType::Bool;
         let out = match slf.get().rank {
+            Rank::Number if is_bool => {
+                wrap(slf.py(), array.cast(DType::I64).or_raise()?, Rank::Number)?
+            }
+            _ if is_bool => {
+                return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
+            }
             Rank::Array => wrap_result(slf.py(), array)?,
             rank => wrap(slf.py(), array, rank)?,
         };
@@ -382,6 +386,10 @@ impl PyArray {
         let array = self.read()?;
         let number = match ndigits {
             None => whole(py, &array, ops::ROUND)?,
+            // A scalar of NumPy's stays one.
+            Some(_) if self.rank == Rank::Scalar => {
+                to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
+            }
             Some(_) => item(py, &array)?,
         };
         match ndigits {

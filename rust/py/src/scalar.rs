@@ -117,7 +117,7 @@ impl Operand {
         if object.is_instance_of::<PyBool>() {
             return Ok(Some(Operand::Strong(
                 scalar_bool(object.extract()?)?,
-                Rank::Scalar,
+                Rank::Number,
             )));
         }
         if object.is_instance_of::<PyInt>() {
@@ -328,7 +328,11 @@ pub fn elementwise(
         arrays.push(cond.cast(DType::Bool)?);
     }
     let rest: Vec<Operand> = operands.collect();
-    let common = common_dtype(&rest);
+    let common = match common_dtype(&rest) {
+        // Python's own truth values are whole numbers: `(x > 0) + (y > 0)`.
+        DType::Bool if keeps_numbers && rank == Rank::Number && !joins_bits(prim) => DType::I64,
+        dtype => dtype,
+    };
     let dtype = types.compute(common).ok_or_else(|| {
         let message = format!(
             "{}: not defined for dtype {}",
@@ -369,6 +373,11 @@ pub fn elementwise(
         Rank::Array
     };
     Ok((out, rank))
+}
+
+/// Whether an operator gives a truth value for two of Python's.
+fn joins_bits(prim: Prim) -> bool {
+    [ops::BITWISE_AND, ops::BITWISE_OR, ops::BITWISE_XOR].contains(&prim)
 }
 
 /// Refuses integer powers with a negative exponent somewhere, as NumPy does: the result would not be an
