@@ -179,8 +179,8 @@ def sumprod(p: Any, q: Any, /) -> Any:
 def dist(p: Any, q: Any, /) -> Any:
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
-    pairs = zip(p, q, strict=True)
-    return _hypot(*(_number(x - y, np.float64, "math.dist") for x, y in pairs))
+    p, q = ([_number(x, np.float64, "math.dist") for x in point] for point in (p, q))
+    return _core.number(_hypot(*(x - y for x, y in zip(p, q, strict=True))), None)
 
 
 def _of_values(module: Any, names: str) -> None:

@@ -125,11 +125,6 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     return result if dtype is None else result.astype(dtype)
 
 
-@lifts("numpy.broadcast")
-def broadcast(*args: Any) -> Any:
-    return np.broadcast(*(np.broadcast_to(0.0, np.shape(a)) for a in args))
-
-
 @lifts("numpy.ndenumerate")
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     x = _asarray(arr)

@@ -1,7 +1,7 @@
 """`np.nditer` over our arrays: elements are views, one by one, so they are followed and written to.
 
 What NumPy's own iterator gives are elements of memory, of which our arrays give out a copy. It is
-asked where nothing is followed and nothing is written.
+asked where nothing is followed and nothing is written. `np.broadcast` gives scalars.
 """
 
 from collections.abc import Iterator
@@ -161,3 +161,33 @@ class _Elements:
 
     def close(self) -> None:
         """Do nothing: what was written is in the arrays."""
+
+
+@lifts("numpy.broadcast")
+class _Broadcast:
+    """Scalars of some arrays at the same place of their common shape, one place after the other."""
+
+    def __init__(self, *args: Any) -> None:
+        self.shape = np.broadcast_shapes(*(np.shape(x) for x in args))
+        self.nd = self.ndim = len(self.shape)
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.numiter = len(args)
+        self._operands = [np.broadcast_to(x, self.shape) for x in args]
+        self.reset()
+
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        return tuple(x.flat for x in self._operands)
+
+    def reset(self) -> None:
+        self.index = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self.index >= self.size:
+            raise StopIteration
+        place = tuple(map(int, np.unravel_index(self.index, self.shape)))
+        self.index += 1
+        return tuple(x[place] for x in self._operands)

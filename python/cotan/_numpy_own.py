@@ -216,7 +216,7 @@ class Converter:
 
     @staticmethod
     def _is_number(x: Any) -> bool:
-        return type(x) in {int, float, complex}
+        return type(x) in {int, float, complex} or (is_array(x) and x._rank == "number")
 
     def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
         parts: list[Any] = [

@@ -89,6 +89,8 @@ def reduced(
     else:
         start = None
     empty = any(x.shape[i] == 0 for i in axes)
+    # Of one element alone these give the size.
+    sized = neutral is not None and name in {"gcd", "hypot"} and all(x.shape[i] == 1 for i in axes)
     if start is None and where is not True:
         raise ValueError(
             f"reduction operation '{name}' does not have an identity, so to use a where mask "
@@ -100,14 +102,14 @@ def reduced(
     if empty:
         result = _core.broadcast_to(start, kept)
     elif not axes:
-        result = _step(ufunc, "reduce", target)(start, x) if given else x.copy()
+        result = _step(ufunc, "reduce", target)(start, x) if given or sized else x.copy()
     elif name in _ASSOCIATIVE:
         if where is not True:
             filling = start if neutral is None or name in _IDEMPOTENT else neutral
             x = _core.where(where, x, fitted(filling, x.dtype))
         result = _in_any_order(ufunc, x, axes, target)
         # A neutral element adds nothing, whoever gave it.
-        if given and not (type(initial) in {int, float} and initial == neutral):
+        if sized or (given and not (type(initial) in {int, float} and initial == neutral)):
             result = _step(ufunc, "reduce", target)(start, result)
     else:
         result = _in_turn(ufunc, x, axes[0], start, where, target)

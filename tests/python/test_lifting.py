@@ -487,6 +487,8 @@ def test_arrays_made_while_recording_go_to_c_code():
         lambda x: np.array([np.float32(1.0), x]),
         lambda x: np.copy([x, 2 * x]),
         lambda x: np.full(np.broadcast(x, np.zeros((2, 3))).shape, x),
+        lambda x: np.linspace(np.float32(0.0), x, 3),
+        lambda x: np.hypot.reduce([-x]) + np.hypot.reduce(np.array([[-x], [2.0]]), axis=1),
     ],
 )
 def test_made_of_traced_values(make):
@@ -546,6 +548,27 @@ def test_compiled_code_that_takes_memory_is_told_what_has_it():
     vq = pytest.importorskip("scipy.cluster.vq")
     with pytest.raises(TypeError, match=r"got cotan\.Array.*np\.asarray\(x\).*ct\.dropgrad\(x\)"):
         ct.gradient(lambda x: np.sum(vq.kmeans(x, 2)[0]), np.arange(5.0)[:, None])
+
+
+def test_what_is_broadcast_is_iterated_over():
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+    def f(x):
+        b = np.broadcast(np.array([x, 2 * x]), [[3.0], [4.0]])
+        assert (b.shape, b.ndim, b.nd, b.size, b.numiter) == ((2, 2), 2, 2, 4, 2)
+        first = next(b)
+        assert isinstance(first[0], np.float64)
+        assert b.index == 1
+        total = sum(p * q for p, q in b)
+        b.reset()
+        total = total + sum(p * q for p, q in b) * x
+        made = np.array([[1.0], [2.0]])
+        total = total + sum(p * q for p, q in np.broadcast(made, table)) * x
+        return total + sum(sum(p) for p in np.broadcast(x, table).iters)
+
+    value, (slope,) = ct.value_and_gradient(f, 0.7)
+    assert value == pytest.approx(f(0.7), rel=1e-12)
+    assert slope == pytest.approx((f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, rel=1e-6)
 
 
 def test_iterators_over_memory():
