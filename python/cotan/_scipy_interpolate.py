@@ -223,6 +223,12 @@ def _solve(a: Any, b: Any, **options: Any) -> Any:
 # B-splines
 
 
+def _divided(value: Any, width: Any) -> Any:
+    """Divide by the distance of knots; where they coincide there is nothing."""
+    is_empty = _core.eq(width, 0)
+    return _core.where(is_empty, 0, value / _core.where(is_empty, 1, width))
+
+
 def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
     """Give the splines of degree `k` that are not zero at points, by the recursion of de Boor."""
     values: list[Any] = [1.0]
@@ -230,8 +236,7 @@ def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
         new: list[Any] = [0.0] * (d + 1)
         for j in range(d):
             left, right = t[at + j + 1 - d], t[at + j + 1]
-            width = right - left
-            term = values[j] / _core.where(_core.eq(width, 0), 1, width)
+            term = _divided(values[j], right - left)
             new[j] = new[j] + (right - x) * term
             new[j + 1] = new[j + 1] + (x - left) * term
         values = new
@@ -244,10 +249,8 @@ def _weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
         return [0.0] * (k + 1)
     values = _basis(t, k - nu, at, x)
     for d in range(k - nu + 1, k + 1):
-        scaled = []
-        for j in range(d):
-            width = t[at + j + 1] - t[at + j + 1 - d]
-            scaled.append(values[j] * d / _core.where(_core.eq(width, 0), 1, width))
+        widths = (t[at + j + 1] - t[at + j + 1 - d] for j in range(d))
+        scaled = [_divided(v * d, width) for v, width in zip(values, widths, strict=True)]
         values = [a - b for a, b in zip([0.0, *scaled], [*scaled, 0.0], strict=True)]
     return values
 

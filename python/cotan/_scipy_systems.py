@@ -191,7 +191,8 @@ def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
     A, B, C, D, dt = _states(system, discrete=True)
     u = asarray(u)
     u = u.reshape(-1, 1) if u.ndim == 1 else u
-    x = asarray(np.zeros(A.shape[0]) if x0 is None else x0).reshape(-1)
+    x = asarray(0.0 if x0 is None else x0).reshape(-1)
+    x = np.broadcast_to(x, A.shape[:1])
     driven, rows = u @ B.T, [x]
     for i in range(u.shape[0] - 1):
         rows.append(A @ rows[-1] + driven[i])

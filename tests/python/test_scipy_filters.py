@@ -83,12 +83,20 @@ def test_responses(form):
     check(lambda p: signal.lti(*make(p)).to_ss().A, P)
     discrete = lambda p: (*make(0.1 * p), 0.5)
     check(lambda p: signal.dlsim(discrete(p), X)[1], P)
+    check(lambda p: signal.dlsim(discrete(p), X, x0=1)[1], P)
     check(lambda p: signal.dstep(discrete(p), n=7)[1][0], P)
     check(lambda p: signal.dimpulse(discrete(p), n=7)[1][0], P)
     check(lambda p: signal.dlti(*discrete(p)[:-1], dt=0.5).output(X, None)[1], P)
     if form != "zeros":
         check(lambda p: signal.cont2discrete(make(p), 0.1)[1], P)
     check(lambda p, dt: signal.lti(*make(p)).to_discrete(dt, "bilinear").to_ss().A, P, 0.1)
+
+
+def test_lowpass_filters_become_others():
+    check(lambda p, w: signal.lp2lp([p[0]], p, w), P, 1.3)
+    check(lambda p, w: signal.lp2hp([p[0]], p, w), P, 1.3)
+    check(lambda p, w, width: signal.lp2bp([p[0]], p, w, width), P, 1.3, 0.4)
+    check(lambda p, w, width: signal.lp2bs([p[0]], p, w, width), P, 1.3, 0.4)
 
 
 def test_forms():

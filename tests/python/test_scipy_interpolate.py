@@ -272,3 +272,12 @@ def test_splines_with_knots_that_are_given():
     knots = np.r_[[X[0]] * 4, X[2:-2], [X[-1]] * 4]
     check(lambda y: interpolate.make_interp_spline(X, y, 3, t=knots)(AT), Y)
     check(lambda y: interpolate.make_interp_spline(X, y, 3, t=knots, axis=1)(AT), ROWS)
+
+
+def test_b_splines_whose_last_knots_coincide():
+    """SciPy looks for the last knot, behind which there is nothing then."""
+    knots = np.array([-1.0, -1, 0, 1, 1, 3, 4, 6, 6, 6, 7, 7])
+    at = np.array([-1.5, -1.0, 0.5, 2.5, 5.5, 6.0, 6.5, 7.5])
+    c = np.array([0.1, -0.2, 0.2, 0.6, 0.4, 0.8, 0.7, 0.5, -0.3])
+    check(lambda c: interpolate.BSpline(knots, c, 2)(at), c)
+    check(lambda c: interpolate.BSpline(knots, c, 2)(at, 1), c)
