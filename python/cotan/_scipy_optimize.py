@@ -395,16 +395,23 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
     )  # fmt: skip
     if function.seen or any_active((args, bounds, bracket)):
         more = more_of(args)
-        x = np.array([float(result.x)])
+        x = np.reshape(result.x, 1).astype(float)
+
+        def scalar(v: Any) -> Any:
+            # Some functions give arrays of one element.
+            return np.reshape(fun(v[0], *more), ())
+
         # The search ends a little before the bound.
         tolerance = 1e-4 * (plain_items(bounds)[1] - plain_items(bounds)[0]) if bounds else 0
         free = not bounds or min(abs(x[0] - float(plain(b))) for b in bounds) > tolerance
         if not free and any_active(bounds):
             raise TypeError("minimize_scalar: the minimum lies at a bound that is being "
                             "differentiated; use the bound itself")  # fmt: skip
-        found_x = minimum_of("minimize_scalar", lambda v: fun(v[0], *more), x, np.array([free]))
-        result.x = found_x[0]
-        result.fun = fun(result.x, *more)
+        found_x = minimum_of("minimize_scalar", scalar, x, np.array([free]))
+        shape = np.shape(result.x)
+        result.x = np.reshape(found_x, shape) if shape else found_x[0]
+        value, shape = fun(found_x[0], *more), np.shape(result.fun)
+        result.fun = np.reshape(value, shape) if shape else value
     return result
 
 

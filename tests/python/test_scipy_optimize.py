@@ -100,6 +100,14 @@ def test_minima():
     check(
         lambda p: optimize.minimize_scalar(lambda x: (x - p) ** 4 + x**2, tol=1e-12).x, 1.3, **loose
     )
+    one = lambda p: lambda x: np.array([(x - p) ** 4 + x**2 + p * x])
+    for method in ("bounded", None):
+        options = {"bounds": (-2.0, 2.0)} if method else {"bracket": (-2.0, 2.0)}
+        check(
+            lambda p, m=method, o=options: optimize.minimize_scalar(one(p), method=m, **o).fun,
+            1.3,
+            **loose,
+        )
     check(
         lambda p: (
             optimize.minimize_scalar(lambda x: (x - p) ** 2, bounds=(0, 1), method="bounded").x
