@@ -35,6 +35,9 @@ def lead(owner: type, name: str, original: Any, rule: Callable[..., Any], always
     """Let a class have a method that leads to a rule."""
     if is_led(original):
         return
+    if isinstance(original, classmethod):
+        setattr(owner, name, classmethod(leads(original.__func__, rule, always)))
+        return
     own = name in vars(owner) and type(original) is FunctionType
     if not own or original.__closure__ is not None:
         setattr(owner, name, leads(original, rule, always))

@@ -17,10 +17,11 @@ from numpy.polynomial import (
     polyutils,
 )
 
+from cotan import _core
 from cotan._drawn import is_drawing
-from cotan._lifted import lifts
+from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, implements, plain
-from cotan._own import adopts, found, own, own_class, runs
+from cotan._own import adopts, found, own, own_class, own_of, runs, stands_for
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
 _CLASSES = ("Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial")
@@ -39,18 +40,57 @@ for _module in _MODULES:
             implements(_function)(own(_function))
 
 adopts(*(f"numpy.polynomial.{name}" for name in _CLASSES))
+_AS_SERIES = "numpy.polynomial.polyutils.as_series"
+
+
+@stands_for(_AS_SERIES)
+def _as_series(*args: Any, **kwargs: Any) -> Any:
+    """Give series that can be written into: one of constants is added to by one of ours."""
+    series = own_of(_AS_SERIES)(*args, **kwargs)
+    if not any(isinstance(c, _core.Array) for c in series):
+        return series
+    return [_core.array(c) if type(c) is np.ndarray else c for c in series]
+
+
+def _adopted(series: Any) -> Any:
+    """Give the same polynomial with our names in its methods."""
+    ours: Any = own_class(type(series))
+    return ours(series.coef, series.domain, series.window, series.symbol)
+
+
+# Where the methods of all classes are.
+_BASE = "numpy.polynomial._polybase.ABCPolyBase"
+
+
+def _takes(name: str) -> None:
+    """Let a method of polynomials with constant coefficients take our arrays."""
+
+    @lifts_method(_BASE, name)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_adopted(self), name)(*args, **kwargs)
+
+
+for _sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod"):
+    _takes(f"__{_sign}__")
+    _takes(f"__r{_sign}__")
+for _name in ("convert", "integ", "linspace"):
+    _takes(_name)
+
+
+@lifts_method(_BASE, "fit")
+def _fit(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    ours: Any = own_class(cls)
+    return ours.fit(*args, **kwargs)
 
 
 def _mixing(name: str) -> None:
-    """Let polynomials with followed coefficients compute with those of constants."""
+    """Let polynomials of constants compute with our arrays, and with polynomials of those."""
     cls: Any = found(f"numpy.polynomial.{name}")
     ours: Any = own_class(cls)
     coefficients = ours._get_coefficients
 
     def adopted(other: Any) -> Any:
-        if type(other) is not cls:
-            return other
-        return ours(other.coef, other.domain, other.window, other.symbol)
+        return _adopted(other) if type(other) is cls else other
 
     ours._get_coefficients = lambda self, other: coefficients(self, adopted(other))
 

@@ -145,3 +145,31 @@ def test_functions_of_polynomials_give_polynomials(f):
     step = 1e-6
     moves = step * np.eye(3)
     np.testing.assert_allclose(g, [(f(x + e) - f(x - e)) / (2 * step) for e in moves], 1e-7)
+
+
+@pytest.mark.parametrize("cls", [Polynomial, Chebyshev, Legendre, Hermite, HermiteE, Laguerre])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda cls, x: cls.fit(X * x, X**2, 1)(0.3),
+        lambda cls, x: cls.fit(list(X * x), list(X), 1, domain=[0, x]).coef[1],
+        lambda cls, x: cls.fit(X, X**2 * x, 2, w=X + x, full=True)[0].convert().coef[0],
+        lambda cls, x: cls.fit(X, X**3 * x, 2).convert(kind=Polynomial).coef[0],
+        lambda cls, x: (cls([1.0, 2.0]) + x)(0.5) * (x - cls([1.0, 2.0]))(0.2),
+        lambda cls, x: cls([x, 2.0])(cls([1.0, 0.5]))(0.3),
+        lambda cls, x: (cls([1.0, 2.0, 3.0]) // cls([x, 1.0]))(0.5),
+        lambda cls, x: (cls([1.0, 2.0, 3.0]) % cls([x, 1.0]))(0.5),
+        lambda cls, x: sum(cls.basis(i) * c for i, c in enumerate([x, 1.0, x * x]))(0.7),
+        lambda cls, x: cls([1.0, 2.0]).integ(1, k=[x])(0.5) + cls([1.0, 2.0]).integ(lbnd=x)(0.5),
+    ],
+)
+def test_polynomials_of_constants_take_followed_numbers(cls, f):
+    x, h = 1.5, 1e-6
+    value, (gradient,) = ct.value_and_gradient(lambda x: f(cls, x), x)
+    assert value == pytest.approx(f(cls, x), rel=1e-10)
+    assert gradient == pytest.approx((f(cls, x + h) - f(cls, x - h)) / (2 * h), rel=1e-6, abs=1e-8)
+
+
+def test_series_are_added_to_constants():
+    check(lambda c: polynomial.polyadd([1.0, 2.0, 3.0, 4.0, 5.0], c), C)
+    check(lambda c: polynomial.polysub(c, [1.0, 2.0, 3.0, 4.0, 5.0]), C)
