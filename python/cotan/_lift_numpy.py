@@ -121,7 +121,10 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     count = len(np.arange(plain(start), plain(stop), plain(step)))
     given_as: tuple[Any, ...] = start, stop, step
     floats = any(is_array(a) and a.dtype.kind in "fc" for a in given_as)
-    result = start + step * _core.array(np.arange(count, dtype=float if floats else None))
+    # As NumPy does it: by what is between the first two elements, in the last digits, too.
+    result = start + (start + step - start) * _core.array(
+        np.arange(count, dtype=float if floats else None)
+    )
     return result if dtype is None else result.astype(dtype)
 
 

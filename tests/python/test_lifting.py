@@ -1010,6 +1010,17 @@ def test_steps_by_keywords():
     assert slope == pytest.approx((f(1.25 + 1e-6) - f(1.25 - 1e-6)) / 2e-6)
 
 
+@pytest.mark.parametrize(
+    "start, stop, step", [(4.9, 10.0, 0.1), (-0.7, 20.0, 0.3), (1e3, 1e3 + 2, 1e-3), (0.0, 1.0, 0.1)]
+)
+def test_steps_in_the_last_digits(start, stop, step):
+    """What goes on from the last step counts the steps that follow by these digits."""
+    seen = ct.pullback(lambda a, b, c: np.arange(a, b, c), start, stop, step)[0]
+    np.testing.assert_array_equal(np.asarray(seen), np.arange(start, stop, step))
+    slopes = ct.gradient(lambda a, b, c: np.arange(a, b, c)[7], start, stop, step)
+    assert slopes == (1.0, None, 7.0)
+
+
 def test_texts_of_constants_are_those_of_numpy():
     """Programs evaluate them; what is followed has a text that cannot be evaluated in silence."""
 
