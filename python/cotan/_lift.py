@@ -23,7 +23,7 @@ from cotan._frames import FOREIGN, called, is_of_program, running
 from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_names import adopt, follow, is_initializing
-from cotan._lift_numbers import is_followed_call, let_follow
+from cotan._lift_numbers import OF_PYTHON, is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
 
@@ -122,6 +122,7 @@ def _prepare(name: str, module: Any) -> None:
     for provider in PROVIDERS.get(name, ()):
         if importlib.util.find_spec(provider) is not None:
             importlib.import_module(provider)
+    _enter_aliases(module)
     plain: Any = type(module)
     replaced = {own for own in _names(module) if _is_replaced(module, own)}
     members = _members(module, [own for own in _names(module) if own not in replaced])
@@ -138,6 +139,24 @@ def _prepare(name: str, module: Any) -> None:
     if replaced:
         _replaced[name] = replaced
     _prepared[name] = lifted
+
+
+def _enter_aliases(module: Any) -> None:
+    """Enter names that a program has given to what a module has: `np.mat = np.asmatrix`.
+
+    Programs for other versions of a library get along with such.
+    """
+    names, own = vars(module), module.__name__
+    tables: list[Any] = [LIFTED, REPLACED, NUMBERS]
+    for entries in [table[own] for table in tables if own in table]:
+        known = {id(names[n]): entry for n, entry in entries.items() if n in names}
+        if entries is NUMBERS.get("numpy"):
+            known |= OF_PYTHON  # `np.float = float`
+        more = {n: known[id(v)] for n, v in names.items() if n not in entries and id(v) in known}
+        entries.update(more)
+    creators = CREATORS.get(own, set())
+    made = {id(names[n]) for n in creators if n in names}
+    creators |= {n for n, value in names.items() if id(value) in made}
 
 
 def _members(module: Any, names: list[str]) -> dict[str, Any]:

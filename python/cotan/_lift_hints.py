@@ -1,6 +1,7 @@
 """What an error says besides, where the reason is that code does not see a traced value."""
 
 import dis
+import struct
 import sys
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
 # What libraries raise where an array is not what they expect.
 _COMPLAINTS = {
     *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
+    struct.error,
 }
 
 _METHOD: Any = type(np.ones(1).dot)
@@ -40,6 +42,7 @@ _REMEDIES = {
     "not JSON serializable": _WRITTEN,
     "cotan.Array to Decimal is not supported": _WRITTEN,
     "component: cotan.Array": _WRITTEN,
+    "required argument is not a float": _WRITTEN,
     "descriptor 'view' for 'numpy.ndarray' objects": (
         "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
         "ndarrays, and np.where for masks"
@@ -63,6 +66,11 @@ _COMPILED = (
     "before the recording began (an attribute, a default argument), ask its module for it inside "
     "of the function"
 )
+
+
+# What asks for a plain number where no list and no array of NumPy's does.
+_PACKING = {"append", "array", "extend", "fromlist", "insert"}
+_PACKED = "an array.array cannot hold traced values: keep them in a list, or in np.zeros(n)"
 
 
 _FIELDS = "which hold no traced values, keep one array for each field, in a dict, say"
@@ -98,12 +106,14 @@ def hint() -> str:
                     f"; if {drawn} is a method of a generator that was made before: make that in "
                     "the function, or write loc + scale * rng.standard_normal(size) and the like"
                 )
+            if called(frame, _PACKING) is not None:
+                return f"; {_PACKED}"
             writes = frame.f_code.co_code[frame.f_lasti]
             if writes == dis.opmap["STORE_SUBSCR"]:
                 return (
                     "; what it is stored in is a plain ndarray: make that by np.array(c) or "
                     "np.copy(c) in the function (not c.copy()), or by np.zeros and the like; if it "
-                    f"has fields, {_FIELDS}"
+                    f"has fields, {_FIELDS}; {_PACKED}"
                 )
             if writes == dis.opmap["STORE_ATTR"]:
                 return f"; if it is a record array that it is stored in, {_FIELDS}"

@@ -70,6 +70,10 @@ def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
     return _core.number(real + imag * 1j, np.complex128)
 
 
+# What stands for Python's own, by identity, where NumPy's module has a name for them.
+OF_PYTHON = {id(float): _float, id(complex): _complex}
+
+
 def _type(*args: Any, **kwargs: Any) -> Any:
     (x,) = args if len(args) == 1 and not kwargs else (None,)
     return x.__class__ if is_array(x) else type(*args, **kwargs)

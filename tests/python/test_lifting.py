@@ -1,5 +1,6 @@
 """Names that NumPy does not dispatch, while something is recorded and otherwise."""
 
+import array
 import cmath
 import collections
 import gc
@@ -11,6 +12,7 @@ import operator
 import os
 import pickle
 import statistics
+import struct
 import subprocess
 import sys
 import threading
@@ -949,6 +951,43 @@ def test_functions_of_scipy_that_are_differentiated_themselves():
         np.testing.assert_allclose(ct.pullback(f, a)[0], f(a))
 
 
+def test_names_that_a_program_has_given_to_functions_of_numpy(tmp_path):
+    """As programs do that were written for versions of NumPy that had these names."""
+    (tmp_path / "program.py").write_text(
+        "import numpy as np\n"
+        "def f(x):\n"
+        "    made = np.nils(2)\n"
+        "    made[0] = np.float(x) * np.float_(x)\n"
+        "    return (np.mat([[x, 1.0]]) * np.mat([[x], [2.0]]))[0, 0] + made.sum()\n"
+    )
+    code = (
+        "import numpy as np, cotan as ct\n"
+        "np.mat, np.float, np.float_, np.nils = np.asmatrix, float, np.float64, np.zeros\n"
+        "import program\n"
+        "assert ct.value_and_gradient(program.f, 3.0) == (20.0, (12.0,))\n"
+        "assert np.float is float and np.nils is np.zeros\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=tmp_path)
+
+
+def test_numbers_in_memory_of_their_own_name_what_holds_traced_ones():
+    def appended(x):
+        kept = array.array("d")
+        kept.append(x)
+        return kept[0]
+
+    def written(x):
+        kept = array.array("d", [1.0])
+        kept[0] *= x
+        return kept[0]
+
+    for f in (appended, written, lambda x: array.array("d", [x])[0]):
+        with pytest.raises(TypeError, match=r"array\.array cannot hold traced values: .* a list"):
+            ct.gradient(f, 2.0)
+    with pytest.raises(struct.error, match="ct.dropgrad"):
+        ct.gradient(lambda x: len(struct.pack("d", x)) * x, 2.0)
+
+
 def test_numpy_random_is_loaded_inside():
     code = (
         "import sys, numpy as np, cotan as ct\n"
@@ -1011,7 +1050,8 @@ def test_steps_by_keywords():
 
 
 @pytest.mark.parametrize(
-    "start, stop, step", [(4.9, 10.0, 0.1), (-0.7, 20.0, 0.3), (1e3, 1e3 + 2, 1e-3), (0.0, 1.0, 0.1)]
+    ("start", "stop", "step"),
+    [(4.9, 10.0, 0.1), (-0.7, 20.0, 0.3), (1e3, 1e3 + 2, 1e-3), (0.0, 1.0, 0.1)],
 )
 def test_steps_in_the_last_digits(start, stop, step):
     """What goes on from the last step counts the steps that follow by these digits."""
