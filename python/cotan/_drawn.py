@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from cotan._frames import package_of
+from cotan._frames import leaves, package_of
 
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
@@ -17,22 +17,24 @@ _COUNTING = frozenset(
 def is_drawing() -> bool:
     """Say whether a value is read to be drawn: that is looking at it, as printing is.
 
-    Raises `TypeError` where it is read for numbers that the caller gets.
+    Raises `TypeError` where it is read for numbers that the caller gets, and does not leave alone.
     """
     frame: Any = sys._getframe(1)
     drawn = False
+    counts = None
     while frame is not None:
         package = package_of(frame)
         if package in {"matplotlib", "mpl_toolkits"}:
-            name = frame.f_code.co_name
-            if name in _COUNTING:
-                raise TypeError(
-                    f"matplotlib's {name} gives numbers that it computes of what a gradient "
-                    f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
-                    "compute the numbers with NumPy (np.histogram, np.fft) and draw those"
-                )
+            if frame.f_code.co_name in _COUNTING:
+                counts = frame.f_code.co_name
             drawn = True
         elif drawn or package not in {"cotan", "numpy"}:
-            return drawn
+            break
         frame = frame.f_back
+    if counts is not None and not (frame is not None and leaves(frame)):
+        raise TypeError(
+            f"matplotlib's {counts} gives numbers that it computes of what a gradient "
+            f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
+            "compute the numbers with NumPy (np.histogram, np.fft) and draw those"
+        )
     return drawn

@@ -58,6 +58,16 @@ def called(frame: Any, names: set[str], at: int | None = None) -> str | None:
     return name
 
 
+def leaves(frame: Any) -> bool:
+    """Say whether a frame's code makes nothing of what the call gives that it is at: `f(x)` alone.
+
+    `dis` skips what the interpreter keeps behind an instruction.
+    """
+    at = running(frame).offset
+    later = (s for s in dis.get_instructions(frame.f_code) if s.offset > at)
+    return next((s.opname for s in later), "") == "POP_TOP"
+
+
 def is_of_program(frame: Any) -> bool:
     """Say whether a frame's code is a program's, and no library's that hands memory to C."""
     return type(frame.f_globals) is dict and package_of(frame) not in FOREIGN

@@ -136,6 +136,8 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     message, *rest = error.args
     for said, remedy in _REMEDIES.items():
         if isinstance(message, str) and said in message:
+            if remedy in message:
+                return  # by a gradient inside
             error.args = (f"{message}; {remedy}", *rest)
             return
     if keeper is not None and isinstance(message, str) and "would drop the gradient" in message:

@@ -55,3 +55,17 @@ def test_what_is_computed_on_the_way_is_refused():
     with pytest.raises(TypeError, match=r"matplotlib's hist .* draw ct.dropgrad\(x\)"):
         ct.gradient(lambda x: np.sum(plt.hist(x)[0]) * x[0], np.arange(8.0))
     assert ct.gradient(lambda x: plt.hist(ct.dropgrad(x))[0][0] * x[0], X)[0].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["hist", "psd", "boxplot", "acorr", "specgram"])
+def test_what_is_computed_and_left_alone_is_drawn(name):
+    def f(x):
+        figure, (left, right) = plt.subplots(1, 2)
+        for axes in left, right:
+            getattr(axes, name)(x * 2.0)
+        getattr(plt, name)(x)
+        plt.close(figure)
+        return np.sum(x**2)
+
+    x = np.arange(1.0, 513.0)
+    np.testing.assert_allclose(ct.gradient(f, x)[0], 2 * x)

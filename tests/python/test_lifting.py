@@ -1061,6 +1061,15 @@ def test_steps_in_the_last_digits(start, stop, step):
     assert slopes == (1.0, None, 7.0)
 
 
+def test_gradients_inside_say_a_remedy_once():
+    def f(x):
+        return ct.gradient(lambda y: ct.gradient(lambda z: eval(repr(z), {}), y)[0], x)[0]
+
+    with pytest.raises(NameError) as caught:
+        ct.gradient(f, 2.0)
+    assert str(caught.value).count("hand the value itself") == 1
+
+
 def test_texts_of_constants_are_those_of_numpy():
     """Programs evaluate them; what is followed has a text that cannot be evaluated in silence."""
 
