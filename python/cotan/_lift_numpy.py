@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._frames import FOREIGN
 from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
 from cotan._numpy_core import FUNCTIONS, any_active, is_array, plain
@@ -245,6 +246,9 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 @lifts("numpy.apply_along_axis", always=True)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    # What is traced may be in the function only.
+    # What is traced may be in the function only; not in one of a library, which may be compiled.
+    package = str(getattr(func1d, "__module__", "")).partition(".")[0]
+    if package in FOREIGN and not _core.involves((arr, *args), kwargs):
+        return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
     own = FUNCTIONS[vars(np)["apply_along_axis"]]
     return own(func1d, axis, _core.asarray(_asarray(arr)), *args, **kwargs)

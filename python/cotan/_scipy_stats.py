@@ -19,6 +19,7 @@ from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
 from cotan._own import Adopted, found, stands_for
+from cotan._own import value as value_of
 
 _HERE = "scipy.stats"
 
@@ -490,12 +491,38 @@ def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool
     return np.exp(_logpdf(self, x, mean, cov, allow_singular))
 
 
+@lifts_method(_NORMAL, "rvs")
+def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
+    """Move what is drawn about 0 to the mean: NumPy adds it in memory of its own."""
+    draw = unlifted(vars(found(_NORMAL))["rvs"])
+    if not any_active([mean]):
+        return draw(self, mean, cov, size, random_state)
+    dim, _, _ = self._process_parameters(value_of(mean), value_of(cov))
+    drawn = draw(self, np.zeros(dim), cov, size, random_state)
+    center = _core.reshape(asarray(mean, np.float64), (dim,))
+    return drawn + (center if dim > 1 else center[0])
+
+
 @lifts_method(_FROZEN, "__init__")
 def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
                    *args: Any, **options: Any) -> None:  # fmt: skip
     init = unlifted(vars(found(_FROZEN))["__init__"])
     init(self, plain(mean), plain(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
+
+
+def _uncomputed(owner: str, name: str) -> None:
+    @lifts_method(owner, name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        frozen = [self.mean, self.cov_object.covariance] if owner == _FROZEN else []
+        if any_active(args) or any_active(kwargs) or any_active(frozen):
+            raise TypeError(
+                f"scipy.stats.multivariate_normal: {name} has no derivative rule in cotan; hold "
+                "its arguments constant with ct.dropgrad, or integrate the density of one variable "
+                "times the distribution of the others given it"
+            )
+        given = {key: value_of(v) for key, v in kwargs.items()}
+        return unlifted(vars(found(owner))[name])(self, *map(value_of, args), **given)
 
 
 def _frozen(name: str) -> None:
@@ -510,3 +537,15 @@ def _frozen(name: str) -> None:
 
 _frozen("logpdf")
 _frozen("pdf")
+
+
+@lifts_method(_FROZEN, "rvs", always=True)
+def _frozen_rvs(self: Any, size: Any = 1, random_state: Any = None) -> Any:
+    cov = self.cov_object
+    cov = cov.covariance if isinstance(cov, _Covariance) else cov
+    return self._dist.rvs(self.mean, cov, size, random_state)
+
+
+for _name in ("cdf", "logcdf"):
+    _uncomputed(_NORMAL, _name)
+    _uncomputed(_FROZEN, _name)

@@ -120,6 +120,34 @@ COV = np.array([[1.3, 0.2], [0.2, 0.7]])
 POINTS = np.array([[0.3, 0.2], [-0.8, 1.1], [0.0, 0.0]])
 
 
+@pytest.mark.parametrize("size", [1, 3, (2, 2)])
+def test_draws_of_the_multivariate_normal(size):
+    def drawn(m, c, frozen):
+        rng = np.random.default_rng(3)
+        if frozen:
+            return stats.multivariate_normal(m, c).rvs(size, rng)
+        return stats.multivariate_normal.rvs(m, c, size, rng)
+
+    for frozen in False, True:
+        check(lambda m: drawn(m, COV, frozen), MEAN)
+        check(lambda m: drawn(list(m), COV, frozen), MEAN)
+        check(lambda x: drawn(MEAN * x, COV * x, frozen), 1.3)
+        check(lambda m: drawn(m, 2.0, frozen), 0.3)
+
+
+def test_the_distribution_function_of_the_multivariate_normal_is_refused_by_name():
+    frozen, at = stats.multivariate_normal(MEAN, COV), np.zeros(MEAN.size)
+    expected = frozen.cdf(at)
+    assert ct.gradient(lambda x: x * frozen.cdf(at), 2.0)[0] == pytest.approx(expected, rel=1e-3)
+    for f in (
+        lambda x: stats.multivariate_normal.cdf(at + x, MEAN, COV),
+        lambda x: frozen.logcdf(at * x),
+        lambda x: stats.multivariate_normal(MEAN * x, COV).cdf(at),
+    ):
+        with pytest.raises(TypeError, match="multivariate_normal: .*cdf has no derivative rule"):
+            ct.gradient(f, 2.0)
+
+
 def test_multivariate_normal():
     def symmetric(c):
         return (c + c.T) / 2
