@@ -718,6 +718,38 @@ def test_forcing_in_between_changes_nothing(capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "extremum",
+    [
+        lambda s: np.maximum(s, 1e-10),
+        lambda s: np.minimum(s, 1e10),
+        lambda s: np.fmax(s, 1e-10),
+        lambda s: np.fmin(s, s.mean()),
+        lambda s: np.max(s, axis=1),
+        lambda s: np.min(s, axis=1),
+        lambda s: np.linalg.norm(s, np.inf, axis=1),
+    ],
+)
+@pytest.mark.parametrize("shape", [(3, 2, 2), (5, 3, 7), (6, 5, 4)])
+def test_extrema_of_sums_that_are_forced(rng, shape, extremum):
+    """What is computed again has other last digits than what was computed before."""
+    rows, columns, n = shape
+    a, b = rng.uniform(0.3, 1.3, (rows, n)), rng.uniform(0.1, 1.1, (columns, n))
+
+    def f(x):
+        product = np.sum(b[None] * (a * x + a**2)[:, None], axis=2)
+        first = np.maximum(product, 1e-10)
+        sums = np.sum(first[:, :, None] * a[:, None], axis=0)
+        second = extremum(sums)
+        del product, sums
+        assert bool(np.sum(second) > 0)
+        return np.sum(second**2)
+
+    step = 1e-6
+    wanted = (f(0.8 + step) - f(0.8 - step)) / (2 * step)
+    assert ct.gradient(f, 0.8)[0] == pytest.approx(wanted, rel=1e-6)
+
+
 def test_another_thread_writes_after_the_read():
     n = 300_000
     buf = np.ones(n)

@@ -541,7 +541,7 @@ elementwise! { $
     MAXIMUM maximum(x, y) {
         types: Any,
         lane: Maximum,
-        partials: Some(extremum_partial),
+        partials: Some(|x, _, i| extremum_partial(x, i, GT, false)),
         cost: Cheap,
         onnx: Onnx::Op("Max", 13),
         wgsl: Wgsl::Expr("max({0}, {1})"),
@@ -553,7 +553,7 @@ elementwise! { $
     MINIMUM minimum(x, y) {
         types: Any,
         lane: Minimum,
-        partials: Some(extremum_partial),
+        partials: Some(|x, _, i| extremum_partial(x, i, LT, false)),
         cost: Cheap,
         onnx: Onnx::Op("Min", 13),
         wgsl: Wgsl::Expr("min({0}, {1})"),
@@ -565,7 +565,7 @@ elementwise! { $
     FMAX fmax(x, y) {
         types: Any,
         lane: Fmax,
-        partials: Some(extremum_partial),
+        partials: Some(|x, _, i| extremum_partial(x, i, GT, true)),
         cost: Cheap,
         onnx: Onnx::Recipe("fmax"),
         wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
@@ -577,7 +577,7 @@ elementwise! { $
     FMIN fmin(x, y) {
         types: Any,
         lane: Fmin,
-        partials: Some(extremum_partial),
+        partials: Some(|x, _, i| extremum_partial(x, i, LT, true)),
         cost: Cheap,
         onnx: Onnx::Recipe("fmin"),
         wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
@@ -910,15 +910,22 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
 
 /// 1 where the argument wins, a half where both are equal, 0 where it loses. Beside a literal 0 a tie
 /// gives nothing, so that `maximum(x, 0)` is the rectifier with derivative 0 at 0.
-fn extremum_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
+///
+/// The arguments alone tell. They are not compared with the result: that may have been computed
+/// before, from a sum that has other last digits when it is computed again for this.
+fn extremum_partial<'e>(x: &[V<'e>], i: usize, beats: Prim, skips_nan: bool) -> Partial<'e> {
     let (own, other) = (x[i], x[1 - i]);
-    let wins = own.compare(EQ, out);
-    let ties = own.compare(EQ, other);
-    if other.is(0.0) {
-        return Partial::Where(wins.compare(LOGICAL_AND, ties.not()), true);
+    let mut wins = own.compare(beats, other);
+    if skips_nan {
+        let alone = other.map(ISNAN).compare(LOGICAL_AND, own.map(ISNAN).not());
+        wins = wins.compare(LOGICAL_OR, alone);
     }
-    let one = own.number(1.0);
-    Times(wins.select(ties.select(own.number(0.5), one), own.number(0.0)))
+    if other.is(0.0) {
+        return Partial::Where(wins, true);
+    }
+    let ties = own.compare(EQ, other);
+    let shared = ties.select(own.number(0.5), own.number(0.0));
+    Times(wins.select(own.number(1.0), shared))
 }
 
 /// `x / hypot(x, y)`, 0 at the origin.

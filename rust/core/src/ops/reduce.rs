@@ -73,8 +73,8 @@ primitives! {
         class: Class::General {
             infer: infer_reduce,
             kernel: Kernel::Reduce(ReduceOp::Max),
-            jvp: Some(extremum_jvp),
-            vjp: Some(extremum_vjp),
+            jvp: Some(|r, t| extremum_jvp(r, t, MAX)),
+            vjp: Some(|r, ct, _| extremum_vjp(r, ct, MAX)),
             batching: Batching::Leading,
         },
         cost: Dear,
@@ -90,8 +90,8 @@ primitives! {
         class: Class::General {
             infer: infer_reduce,
             kernel: Kernel::Reduce(ReduceOp::Min),
-            jvp: Some(extremum_jvp),
-            vjp: Some(extremum_vjp),
+            jvp: Some(|r, t| extremum_jvp(r, t, MIN)),
+            vjp: Some(|r, ct, _| extremum_vjp(r, ct, MIN)),
             batching: Batching::Leading,
         },
         cost: Dear,
@@ -329,21 +329,25 @@ fn count<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
 }
 
 /// Where the extremum is taken, and by how many elements.
-fn winners<'e>(r: &Rule<'_, 'e>) -> (V<'e>, V<'e>) {
+///
+/// It is not the result that elements are compared with: that may have been computed before, from
+/// sums that have other last digits when they are computed again for this.
+fn winners<'e>(r: &Rule<'_, 'e>, extremum: Prim) -> (V<'e>, V<'e>) {
     let (x, axes) = (r.x[0], r.params.axes());
-    let wins = x.compare(EQ, r.out.expand(axes, &x.shape()));
+    let top = x.reduce(extremum, axes);
+    let wins = x.compare(EQ, top.expand(axes, &x.shape()));
     (wins, wins.cast(x.dtype()).reduce(SUM, axes))
 }
 
-fn extremum_vjp<'e>(r: &Rule<'_, 'e>, ct: V<'e>, _: usize) -> V<'e> {
+fn extremum_vjp<'e>(r: &Rule<'_, 'e>, ct: V<'e>, extremum: Prim) -> V<'e> {
     let (x, axes) = (r.x[0], r.params.axes());
-    let (wins, ties) = winners(r);
+    let (wins, ties) = winners(r, extremum);
     wins.select((ct / ties).expand(axes, &x.shape()), x.number(0.0))
 }
 
-fn extremum_jvp<'e>(r: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> V<'e> {
+fn extremum_jvp<'e>(r: &Rule<'_, 'e>, t: &[Option<V<'e>>], extremum: Prim) -> V<'e> {
     let t = t[0].expect("one argument, so its tangent is there");
-    let (wins, ties) = winners(r);
+    let (wins, ties) = winners(r, extremum);
     wins.select(t, t.number(0.0)).reduce(SUM, r.params.axes()) / ties
 }
 
