@@ -823,3 +823,36 @@ def test_what_is_written_into_is_not_looked_up_twice():
     with pytest.raises(TypeError):
         ct.gradient(f, 3.0)
     assert grid.looks == 1
+
+
+def test_truth_values_of_numbers_are_whole_numbers():
+    """Those of Python's numbers count as 0 and 1, those of NumPy's scalars do not."""
+    uses = [
+        lambda x: ((x > 0) + (x > 1)) * x,
+        lambda x: ((x > 0) - (x > 5)) * x,
+        lambda x: True + (x > 0) * x,
+        lambda x: -(x > 0) * x,
+        lambda x: +(x > 0) * x,
+        lambda x: ~(x > 0) * x,
+        lambda x: abs(x > 0) * x,
+        lambda x: ((x > 0) << 2) * x,
+        lambda x: (x > 0) / 2 * x,
+        lambda x: (x > 0) ** (x > 1) * x,
+        lambda x: ((x > 0) // 1) * x,
+        lambda x: divmod(x > 0, 2)[1] * x,
+        lambda x: ((x > 0) & (x > 1)) * x,
+        lambda x: ((x > 0) ^ (x > 9)) * x,
+        lambda x: ((x > 0) == (x > 1)) * x,
+        lambda x: [1.0, 2.0, 3.0][x > 0] * x,
+        lambda x: sum([x > 0, x > 1, x > 9]) * x,
+    ]
+    for use in uses:
+        value, (g,) = ct.value_and_gradient(use, 1.75)
+        assert value == use(1.75)
+        assert g == pytest.approx((use(1.75 + 1e-6) - use(1.75 - 1e-6)) / 2e-6)
+    add = lambda x: ((x > 0) + (x > 1)) * x
+    assert ct.value_and_gradient(add, np.float64(1.75)) == (add(np.float64(1.75)), (1.0,))
+    for refused in (lambda x: ((x > 0) - (x > 1)) * x, lambda x: -(x > 0) * x):
+        for f in (refused, ct.grad(refused)):
+            with pytest.raises(TypeError):
+                f(np.float64(1.75))

@@ -400,6 +400,10 @@ impl PyArray {
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
+        if self.rank == Rank::Number && array.dtype() == DType::Bool {
+            // A truth value of Python's: 0 or 1.
+            return item(py, &array.cast(DType::I64).or_raise()?);
+        }
         let is_whole = matches!(array.dtype().kind(), Kind::Integer);
         if !is_whole || !array.shape().is_empty() {
             let mut message =
