@@ -15,7 +15,9 @@ from cotan._numpy_core import (
     flat,
     implements,
     in_numpy,
+    is_followed,
     of_objects,
+    plain,
     written,
 )
 from cotan._numpy_index import positions_in, view_at
@@ -44,6 +46,27 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if y.ndim <= 2:
         return written("dot", out, _core.matmul(x, y))
     return written("dot", out, tensordot(x, y, (-1, -2)))
+
+
+def around_gaps(x: Any, y: Any) -> Any:
+    """Multiply by a table that has NaN in it, if whole rows or columns of the result come of that.
+
+    Those are NaN whatever the other operand is, so they are constant; then a program that leaves
+    them out (`np.nansum`, `np.nan_to_num`) has the derivative of the rest.
+    """
+    first = not is_followed(x)
+    table, other = (plain(x), y) if first else (plain(y), x)
+    if table.ndim < 2:
+        return None
+    axis = -1 if first else -2
+    gaps = np.expand_dims(np.isnan(table).any(axis=axis), axis)
+    known = np.where(gaps, 0, table)
+    product = _core.matmul(known, other) if first else _core.matmul(other, known)
+    if other.ndim == 1:
+        gaps = gaps.squeeze(axis)
+    is_complex = product.dtype.kind == "c"
+    missing = np.array(complex(np.nan, np.nan) if is_complex else np.nan, product.dtype)
+    return _core.where(gaps, missing, product)
 
 
 @implements(np.vdot)

@@ -540,3 +540,29 @@ def test_eigenvalues_of_badly_scaled_matrices():
         steps = 1e-5 * np.eye(3)
         wanted = [(function(x + d) - function(x - d)) / 2e-5 for d in steps]
         np.testing.assert_allclose(slope, wanted, rtol=1e-5)
+
+
+TABLE = np.array([[1.0, 2.0], [np.nan, np.nan], [3.0, np.nan], [-1.0, 0.5]])
+GAPS = {
+    "dot": lambda x: np.nansum(np.dot(TABLE, x) ** 2),
+    "method": lambda x: np.nanmean(TABLE.dot(x)) * x[0],
+    "matmul": lambda x: np.sum(np.nan_to_num(TABLE @ x) ** 3),
+    "columns": lambda x: np.nansum((x @ TABLE.T) ** 2),
+    "matrix": lambda x: np.nanstd(TABLE @ np.outer(x, [1.0, 2.0])),
+    "matrix on the right": lambda x: np.nansum((np.outer([1.0, 2.0], x) @ TABLE.T) ** 2),
+    "complex": lambda x: np.nansum(np.abs((TABLE * (1 + 2j)) @ x) ** 2),
+    "mask": lambda x: np.sum((TABLE @ x)[~np.isnan(TABLE).any(axis=1)] ** 2),
+    "stack": lambda x: np.nansum((np.stack([TABLE, 2 * TABLE]) @ x) ** 2),
+}
+
+
+@pytest.mark.parametrize("f", GAPS.values(), ids=GAPS)
+def test_rows_of_nan_that_are_left_out_later_have_no_derivative(f):
+    """A table of what is inside of a pupil, say: what is left has the derivative it has alone."""
+    x = np.array([0.3, 0.7])
+    value, (slope,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(f(x))
+    wanted = [(f(x + d) - f(x - d)) / 2e-6 for d in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(slope, wanted, rtol=1e-6)
+    y, _ = ct.pullback(lambda x: TABLE @ x, x)
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(TABLE @ x))

@@ -97,7 +97,7 @@ pub struct PyArray {
     pub(crate) rank: Rank,
     /// Whether it stands for an ndarray that was made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
-    is_buffer: bool,
+    pub(crate) is_buffer: bool,
     pub(crate) view: Option<Box<View>>,
 }
 

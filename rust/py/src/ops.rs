@@ -491,9 +491,16 @@ pub fn pad<'py>(
 pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];
+    let gaps = operands[0].has_gaps(x)? || operands[1].has_gaps(y)?;
     let dtype = common_dtype(&operands);
     let [a, b] = operands;
     let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
+    if gaps && (a.is_active() || b.is_active()) {
+        let rule = py.import("cotan._numpy_linalg")?.getattr("around_gaps")?;
+        if let Some(out) = rule.call1((x, y))?.extract()? {
+            return Ok(out);
+        }
+    }
     if a.shape().is_empty() || b.shape().is_empty() {
         return Err(PyValueError::new_err(format!(
             "matmul: shapes {} and {} do not fit: a scalar is no matrix; use x * y",

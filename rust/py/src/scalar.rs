@@ -254,6 +254,28 @@ impl Operand {
         self.cast(dtype)
     }
 
+    /// Whether it is a table of the program's, this object, with NaN in it.
+    pub fn has_gaps(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Operand::Strong(array, _) = self else {
+            return Ok(false);
+        };
+        let is_table = object.is_exact_instance_of::<PyUntypedArray>()
+            || object.cast::<PyArray>().is_ok_and(|a| a.get().is_buffer);
+        if !is_table || array.is_active() || !array.dtype().is_inexact() {
+            return Ok(false);
+        }
+        let value = array.evaluate().or_raise()?;
+        let reals = value
+            .as_slice()
+            .map(|s: &[f64]| s.iter().any(|v| v.is_nan()));
+        let short = || (value.as_slice()).map(|s: &[f32]| s.iter().any(|v| v.is_nan()));
+        let pairs = || {
+            let is_nan = |z: &Complex<f64>| z.re.is_nan() || z.im.is_nan();
+            (value.as_slice()).map(|s: &[Complex<f64>]| s.iter().any(is_nan))
+        };
+        Ok(reals.or_else(short).or_else(pairs).unwrap_or(false))
+    }
+
     /// What it would be in NumPy.
     pub fn rank(&self) -> Rank {
         match self {
