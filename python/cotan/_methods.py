@@ -68,6 +68,14 @@ def tolist(self: Any) -> Any:
     return [tolist(row) for row in self]
 
 
+def as_objects(self: Any) -> Any:
+    """Give a NumPy array of objects, one for each element."""
+    objects = np.empty(self.shape, object)
+    for place in np.ndindex(self.shape):
+        objects[place] = self[place]
+    return objects
+
+
 def _memory(name: str) -> Callable[..., Any]:
     """Let a method read the values; there is nothing that could follow them into memory."""
 

@@ -651,6 +651,14 @@ def test_draws_that_are_written_into_an_array_that_was_made():
     assert ct.value_and_gradient(f, 2.0) == (pytest.approx(f(2.0)), (pytest.approx(f(1.0)),))
 
 
+def rows_of_objects(x):
+    rows = np.zeros((3, 3), dtype=object)
+    rows[0] = np.array([x, -x * x, 2.0])
+    rows[1] = [x, 1.0, x]
+    rows[:, 2] = x * np.arange(3.0)
+    return rows
+
+
 @pytest.mark.parametrize(
     "f",
     [
@@ -666,6 +674,8 @@ def test_draws_that_are_written_into_an_array_that_was_made():
         lambda x: np.sum(x * np.ones(2) / np.array([x, x + 1], object)),
         lambda x: sum(d["v"] for d in np.array([{"v": x}, {"v": x * x}], object)),
         lambda x: np.asarray([x * np.ones(2), [1.0, x]], dtype=object)[0, 1] * x,
+        lambda x: (rows_of_objects(x) * x + np.eye(3))[1].sum(),
+        lambda x: np.dot(rows_of_objects(x), np.ones(3)).sum(),
     ],
 )
 def test_arrays_of_objects_hold_traced_numbers(f):

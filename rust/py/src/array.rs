@@ -448,12 +448,11 @@ impl PyArray {
 
     #[pyo3(signature = (dtype=None, *, copy=None))]
     fn __array__<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        given_out(self, py, dtype.as_ref(), copy)
+        given_out(slf, dtype.as_ref(), copy)
     }
 
     #[pyo3(signature = (ufunc, method, *inputs, **kwargs))]

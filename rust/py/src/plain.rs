@@ -3,6 +3,7 @@
 use cotan::Array;
 use cotan::aval::Kind;
 use cotan::prim::{Params, Prim};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -15,12 +16,17 @@ use crate::session;
 
 /// What `__array__` gives: a copy as an ndarray, of a dtype if one is asked for.
 pub fn given_out<'py>(
-    handle: &PyArray,
-    py: Python<'py>,
+    slf: &Bound<'py, PyArray>,
     dtype: Option<&Bound<'py, PyAny>>,
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, handle) = (slf.py(), slf.get());
     let array = handle.read()?;
+    if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
+        // An array of objects holds what is followed, element by element.
+        let rule = py.import("cotan._methods")?.getattr("as_objects")?;
+        return rule.call1((slf,));
+    }
     if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
         return Err(PyTypeError::new_err(
             "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
@@ -46,6 +52,10 @@ pub fn given_out<'py>(
         Some(dtype) => plain.call_method1("astype", (dtype, "K", "unsafe", true, false)),
         None => Ok(plain),
     }
+}
+
+fn holds_objects(dtype: &Bound<'_, PyAny>) -> bool {
+    PyArrayDescr::new(dtype.py(), dtype).is_ok_and(|descr| descr.kind() == b'O')
 }
 
 /// The only element as a Python number.
