@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._drawn import is_drawing
 from cotan._subclass import expect_unmasked
 
 # What a function is that NumPy dispatches.
@@ -182,7 +183,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
 def assigned(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
-        if is_followed(value):
+        if is_followed(value) and not is_drawing():
             raise TypeError(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
                 "other references to this one; make it by np.array(c) or np.copy(c) in the "
