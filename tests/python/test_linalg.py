@@ -543,6 +543,15 @@ def test_eigenvalues_of_badly_scaled_matrices():
 
 
 TABLE = np.array([[1.0, 2.0], [np.nan, np.nan], [3.0, np.nan], [-1.0, 0.5]])
+
+
+def columns():
+    table = np.zeros((4, 2), order="F")
+    table[:, 0] = TABLE[:, 0]
+    table[:, 1] = 2 * TABLE[:, 1]
+    return table
+
+
 GAPS = {
     "dot": lambda x: np.nansum(np.dot(TABLE, x) ** 2),
     "method": lambda x: np.nanmean(TABLE.dot(x)) * x[0],
@@ -551,6 +560,7 @@ GAPS = {
     "matrix": lambda x: np.nanstd(TABLE @ np.outer(x, [1.0, 2.0])),
     "matrix on the right": lambda x: np.nansum((np.outer([1.0, 2.0], x) @ TABLE.T) ** 2),
     "complex": lambda x: np.nansum(np.abs((TABLE * (1 + 2j)) @ x) ** 2),
+    "made in the function": lambda x: np.nansum((columns() @ x) ** 2 + columns().T[0]),
     "mask": lambda x: np.sum((TABLE @ x)[~np.isnan(TABLE).any(axis=1)] ** 2),
     "stack": lambda x: np.nansum((np.stack([TABLE, 2 * TABLE]) @ x) ** 2),
 }

@@ -97,7 +97,7 @@ pub struct PyArray {
     pub(crate) rank: Rank,
     /// Whether it stands for an ndarray that was made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
-    pub(crate) is_buffer: bool,
+    is_buffer: bool,
     pub(crate) view: Option<Box<View>>,
 }
 
@@ -211,6 +211,11 @@ impl PyArray {
     /// What NumPy would have handed out.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Whether NumPy made it while something is recorded, or it is a view of what NumPy made.
+    pub fn is_made(&self) -> bool {
+        self.is_buffer || (self.view.as_ref()).is_some_and(|v| v.base.get().is_buffer)
     }
 
     /// Whether it is a view of another array.

@@ -2,7 +2,7 @@
 //! rules, where a Python number takes the dtype of the array it meets.
 
 use cotan::aval::{DType, Kind};
-use cotan::kernels::Value;
+use cotan::kernels::{Look, Value, first_found};
 use cotan::prim::{Class, Params, Prim};
 use cotan::{Array, Number, ops};
 use num_complex::Complex;
@@ -260,20 +260,16 @@ impl Operand {
             return Ok(false);
         };
         let is_table = object.is_exact_instance_of::<PyUntypedArray>()
-            || object.cast::<PyArray>().is_ok_and(|a| a.get().is_buffer);
+            || object.cast::<PyArray>().is_ok_and(|a| a.get().is_made());
         if !is_table || array.is_active() || !array.dtype().is_inexact() {
             return Ok(false);
         }
         let value = array.evaluate().or_raise()?;
-        let reals = value
-            .as_slice()
-            .map(|s: &[f64]| s.iter().any(|v| v.is_nan()));
-        let short = || (value.as_slice()).map(|s: &[f32]| s.iter().any(|v| v.is_nan()));
-        let pairs = || {
-            let is_nan = |z: &Complex<f64>| z.re.is_nan() || z.im.is_nan();
-            (value.as_slice()).map(|s: &[Complex<f64>]| s.iter().any(is_nan))
+        let nan = Look {
+            nan: true,
+            inf: false,
         };
-        Ok(reals.or_else(short).or_else(pairs).unwrap_or(false))
+        Ok(first_found(value, nan).or_raise()?.is_some())
     }
 
     /// What it would be in NumPy.
