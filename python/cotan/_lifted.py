@@ -34,6 +34,7 @@ NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
 PROVIDERS = {
     "numpy": [
         *("cotan._lift_numpy", "cotan._lift_numbers", "cotan._lift_matrix", "cotan._lift_methods"),
+        "cotan._lift_subclasses",
         "cotan._numpy_iter",
     ],
     "numpy.fft": [],

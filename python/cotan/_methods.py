@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _array_api, _core
+from cotan._lift_subclasses import view_as
 from cotan._numpy import FUNCTIONS
 from cotan._numpy_core import is_followed
 from cotan._numpy_own import Flat
@@ -163,6 +164,9 @@ def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
     for wanted in (dtype, type):
         if isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray):
             if wanted is not np.ndarray:
+                held = view_as(self, wanted)
+                if held is not None:
+                    return held
                 raise TypeError(
                     f"view: an Array cannot become a {wanted.__module__}.{wanted.__qualname__}; "
                     "use ndarrays, with @ for products of matrices and np.where for masks"

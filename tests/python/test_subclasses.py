@@ -1,6 +1,8 @@
 """Subclasses of ndarray: which are arrays like others, and what is refused."""
 
+import copy
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -215,3 +217,138 @@ def test_lists_with_masked_arrays_are_refused(items):
 def test_matrices_are_indices_as_in_numpy():
     key = np.array([[1, 0]]).view(np.matrix)
     np.testing.assert_array_equal(np.asarray(ct.array(X)[key]), X[key])
+
+
+class Quaternion(np.ndarray):
+    """Made over the memory of an array, which it keeps besides."""
+
+    def __new__(cls, q):
+        q = np.array(q, dtype=float)
+        if q.ndim != 1 or q.shape[-1] != 4:
+            raise ValueError("a quaternion has 4 elements")
+        q = q / np.linalg.norm(q)
+        obj = super().__new__(cls, q.shape, float, q)
+        obj.kept = q
+        return obj
+
+    @property
+    def w(self):
+        return self.kept[0]
+
+    @property
+    def conj(self):
+        return self.kept * np.array([1.0, -1.0, -1.0, -1.0])
+
+    def __mul__(self, other):
+        other = np.array(other)
+        a, b, c, d = self
+        m = np.array([[a, -b, -c, -d], [b, a, -d, c], [c, d, a, -b], [d, -c, b, a]])
+        return type(self)(m @ other)
+
+    @classmethod
+    def turned(cls, angle):
+        return cls([np.cos(angle), np.sin(angle), 0.0, 0.0])
+
+
+class Signal(np.ndarray):
+    """Seen as a view, with an attribute that NumPy hands on."""
+
+    def __new__(cls, samples, rate=1.0):
+        obj = np.asarray(samples).view(cls)
+        obj.rate = rate
+        return obj
+
+    def __array_finalize__(self, obj):
+        if obj is None:
+            return
+        self.rate = getattr(obj, "rate", None)
+
+    def energy(self):
+        return np.sum(self**2) / self.rate
+
+
+def of_signals(x):
+    s = Signal([x, 2.0, x * x], rate=4.0)
+    part = (s * 2 + 1)[:2]
+    assert isinstance(part, Signal) and part.rate == 4.0 and type(part) is type(s)
+    part /= x
+    part[0] += 1.0
+    assert isinstance(s.view(np.ndarray), np.ndarray) and not isinstance(s.view(np.ndarray), Signal)
+    return part.energy() + s.T.rate * s.max() + float(np.sin(s).rate) * s.copy().energy()
+
+
+HELD = {
+    "made over memory": lambda x: Quaternion([x, 1.0, 2.0, x * x]).w,
+    "property": lambda x: np.sum(Quaternion([x, 1.0, 2.0, 3.0]).conj * [1.0, 2.0, 3.0, 4.0]),
+    "operator of its own": lambda x: (Quaternion([x, 1.0, 2.0, 3.0]) * [1.0, x, 0.0, 0.5])[2],
+    "class method": lambda x: (Quaternion.turned(x) * Quaternion.turned(2 * x)).w,
+    "written": lambda x: np.sum(written(Quaternion([x, 1.0, 2.0, 3.0]))[1] ** 3),
+    "conversions": lambda x: (
+        np.array([Quaternion([x, 1.0, 0.0, 3.0])])[0, 0]
+        + np.sum(np.asarray(Quaternion.turned(x)) * np.copy(Quaternion.turned(x)))
+    ),
+    "functions": lambda x: functions_of(Signal([x, 2.0, 3.0])),
+    "mixed": lambda x: np.sum(Signal([1.0, 2.0]) * Signal([x, 1.0]) + np.ones(2) @ Signal([x, 3])),
+    "attributes": of_signals,
+}
+
+
+def written(q):
+    rows = np.zeros((2, 4))
+    rows[1] = q
+    return rows
+
+
+def functions_of(s):
+    total = (
+        np.dot(s, s) + np.sum(np.concatenate([s, s])) + np.linalg.norm(s) + np.cross(s, s + 1)[0]
+    )
+    return total + np.sum(np.where(s > 2.5, s, s**2)) + np.exp(s)[0] + np.mean(np.vstack([s, s]))
+
+
+@pytest.mark.parametrize("f", HELD.values(), ids=HELD)
+def test_objects_of_subclasses_hold_traced_values(f):
+    value, (slope,) = ct.value_and_gradient(f, 0.7)
+    assert value == pytest.approx(f(0.7))
+    assert slope == pytest.approx((f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+class Reading(np.ndarray):
+    def __getitem__(self, key):
+        return 2 * super().__getitem__(key)
+
+
+def test_methods_of_ndarray_itself_name_what_to_write():
+    f = lambda x: np.asarray([x, x]).view(Reading)[0]
+    assert f(1.0) == 2.0
+    with pytest.raises(TypeError, match=r"apply.*self\.view\(np\.ndarray\)"):
+        ct.gradient(f, 1.0)
+
+
+def test_copies_of_held_values():
+    def f(x):
+        s = Signal([x, 2.0], rate=3.0)
+        for again in (copy.copy(s), copy.deepcopy(s)):
+            assert isinstance(again, Signal) and again.rate == 3.0
+            again[0] = 0.0
+        with pytest.raises(TypeError, match="gradient"):
+            pickle.dumps(s)
+        with pytest.raises(TypeError, match="float"):
+            float(s[:1])
+        return s[0] + s[1]
+
+    assert ct.gradient(f, 1.0) == (1.0,)
+
+
+class Made(np.ndarray):
+    def __init__(self, *_):
+        self.label = "made"
+
+
+@pytest.mark.parametrize("cls", [Unit, Made])
+def test_subclasses_that_decide_more_hold_none(cls):
+    with pytest.raises(TypeError, match="cannot"):
+        ct.gradient(lambda x: np.sum(np.asarray([x, x]).view(cls)), 1.0)
+    with pytest.raises(TypeError, match="cannot hold traced values"):
+        ct.gradient(lambda x: np.sum(np.ndarray.__new__(cls, (2,), float, np.array([x, x]))), 1.0)
+    assert ct.gradient(lambda x: x * np.ones(2).view(Labelled)[0], 1.0) == (1.0,)

@@ -80,11 +80,26 @@ pub fn given_out<'py>(
     let mut found = false;
     let mut given = Vec::with_capacity(args.len());
     for arg in args.iter() {
-        let array = as_array(&arg)?.filter(PyAnyMethods::is_instance_of::<PyArray>);
-        found = found || array.is_some();
-        given.push(array.unwrap_or(arg));
+        given.push(replaced(arg, &mut found, 4)?);
     }
     found.then(|| PyTuple::new(py, given)).transpose()
+}
+
+/// An argument with what objects give themselves out as, in lists so deep, too.
+fn replaced<'py>(
+    arg: Bound<'py, PyAny>,
+    found: &mut bool,
+    depth: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    if depth > 0 && (arg.is_exact_instance_of::<PyList>() || arg.is_exact_instance_of::<PyTuple>())
+    {
+        let items = (arg.try_iter()?).map(|item| replaced(item?, found, depth - 1));
+        let items = PyList::new(arg.py(), items.collect::<PyResult<Vec<_>>>()?)?;
+        return arg.get_type().call1((items,));
+    }
+    let array = as_array(&arg)?.filter(PyAnyMethods::is_instance_of::<PyArray>);
+    *found = *found || array.is_some();
+    Ok(array.unwrap_or(arg))
 }
 
 /// The array that an object gives the elements of: `x.flat`.

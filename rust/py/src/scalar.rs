@@ -45,7 +45,14 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
     if object.is_instance_of::<PyArray>()
         || object.is_instance_of::<PyUntypedArray>()
         || object.is_instance_of::<PyType>()
-        || kind.getattr_opt(intern!(py, "__array__"))?.is_none()
+    {
+        return Ok(None);
+    }
+    let held = intern!(py, "__held_array__");
+    if kind.getattr_opt(held)?.is_some() {
+        return object.getattr(held).map(Some);
+    }
+    if kind.getattr_opt(intern!(py, "__array__"))?.is_none()
         || kind.getattr_opt(intern!(py, "__array_ufunc__"))?.is_some()
     {
         return Ok(None);

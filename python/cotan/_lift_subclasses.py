@@ -1,0 +1,227 @@
+"""Objects of a program's subclasses of ndarray that hold traced values: quaternions, signals.
+
+Such an object is memory, which cannot be traced. While names are lifted, what would become one
+(`np.ndarray.__new__(cls, shape, dtype, array)`, `array.view(cls)`) is an object over an array of
+ours instead, with the methods that the program has written. It says that it is of the class, stays
+so in operators, ufuncs and slices, and is an array to NumPy's functions.
+"""
+
+import functools
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._frames import FOREIGN
+from cotan._numpy_core import is_array
+
+# What decides how arrays of a class compute or are made, so that another object could not stand in.
+_DECISIVE = (
+    "__array_ufunc__", "__array_function__", "__array_wrap__", "__array_prepare__", "__getattr__",
+    "__getattribute__", "__setattr__", "__init__", "__array__", "__reduce__", "__reduce_ex__",
+)  # fmt: skip
+# What belongs to the class itself.
+_OWN = {
+    "__new__",
+    "__dict__",
+    "__weakref__",
+    "__class__",
+    "__slots__",
+    "__module__",
+    "__qualname__",
+}
+
+
+def held_class(cls: type) -> type | None:
+    """Give the class of what stands in for objects of a subclass; None where nothing can."""
+    return None if cls.__module__.partition(".")[0] in FOREIGN else _held_class(cls)
+
+
+@functools.lru_cache(maxsize=256)
+def _held_class(cls: type) -> type | None:
+    if any(getattr(cls, name, None) is not getattr(np.ndarray, name, None) for name in _DECISIVE):
+        return None
+    members: dict[str, Any] = {}
+    for owner in reversed(cls.__mro__[: cls.__mro__.index(np.ndarray)]):
+        members |= {name: x for name, x in vars(owner).items() if name not in _OWN}
+
+    def make(_: Any, *args: Any, **kwargs: Any) -> Any:
+        return cls(*args, **kwargs)
+
+    members |= {"__new__": make, "_of": cls, "__module__": cls.__module__, "__hash__": None}
+    return type(cls.__name__, (Held,), members)
+
+
+def held(kind: type, array: Any, source: Any) -> Any:
+    """Make an object of such a class, as NumPy makes one from another array, or from none."""
+    self: Any = object.__new__(kind)
+    object.__setattr__(self, "__held_array__", array)
+    finalize = getattr(kind, "__array_finalize__", None)
+    if finalize is not None:
+        finalize(self, source)
+    return self
+
+
+def _array(x: Any) -> Any:
+    """Give the array that is held, also in lists."""
+    if issubclass(type(x), Held):
+        return x.__held_array__
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_array, x)) if not hasattr(x, "_fields") else x
+    if isinstance(x, dict):
+        return {key: _array(value) for key, value in x.items()}
+    return x
+
+
+class Held:
+    """An object of a subclass of ndarray, over an array of ours."""
+
+    __array_priority__ = 10.0
+    _of: type
+    # By this name conversions know that there is an array of ours.
+    __held_array__: Any = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return self._of
+
+    def _again(self, x: Any) -> Any:
+        """Give an array as an object of this class, a scalar as it is."""
+        if isinstance(x, tuple):
+            return tuple(map(self._again, x))
+        return held(type(self), x, self) if is_array(x) and x.ndim else x
+
+    # What NumPy asks
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.__held_array__, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        result = getattr(ufunc, method)(*map(_array, inputs), **_array(options))
+        out = options.get("out")
+        return out[0] if out is not None and len(out) == 1 else self._again(result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return func(*_array(tuple(args)), **_array(kwargs))
+
+    # What the array does
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self.__held_array__, name)
+        if not callable(value):
+            return self._again(value)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self._again(value(*_array(args), **_array(kwargs)))
+
+        return method
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        for wanted in (dtype, type):
+            if wanted is np.ndarray:
+                return self.__held_array__[...]
+        return self.__held_array__.view(*(x for x in (dtype, type) if x is not None))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._again(self.__held_array__[_array(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.__held_array__[_array(key)] = _array(value)
+
+    def __len__(self) -> int:
+        return len(self.__held_array__)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.__held_array__
+
+    def __bool__(self) -> bool:
+        return bool(self.__held_array__)
+
+    def __float__(self) -> float:
+        return float(self.__held_array__)
+
+    def __int__(self) -> int:
+        return int(self.__held_array__)
+
+    def __repr__(self) -> str:
+        return repr(self.__held_array__)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__held_array__.__reduce_ex__(protocol)
+
+    def __copy__(self) -> Any:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        again = held(type(self), self.__held_array__.copy(), self)
+        again.__dict__.update({k: v for k, v in self.__dict__.items() if k != "__held_array__"})
+        return again
+
+
+def _operators(name: str) -> None:
+    compute = getattr(operator, name)
+
+    def forward(self: Any, other: Any) -> Any:
+        return self._again(compute(self.__held_array__, _array(other)))
+
+    def reflected(self: Any, other: Any) -> Any:
+        return self._again(compute(_array(other), self.__held_array__))
+
+    def in_place(self: Any, other: Any) -> Any:
+        self.__held_array__[...] = compute(self.__held_array__, _array(other))
+        return self
+
+    name = name.strip("_")
+    setattr(Held, f"__{name}__", forward)
+    if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        setattr(Held, f"__r{name}__", reflected)
+        setattr(Held, f"__i{name}__", in_place)
+
+
+for _name in (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor",
+    "eq", "ne", "lt", "le", "gt", "ge",
+):  # fmt: skip
+    _operators(_name)
+
+
+def _unary(name: str) -> None:
+    compute = getattr(operator, name)
+    setattr(Held, f"__{name}__", lambda self: self._again(compute(self.__held_array__)))
+
+
+for _name in ("neg", "pos", "abs", "invert"):
+    _unary(_name)
+
+
+def _new(
+    cls: Any, shape: Any = None, dtype: Any = float, buffer: Any = None, offset: int = 0,
+    strides: Any = None, order: Any = None,
+) -> Any:  # fmt: skip
+    """Make an object of a class over an array of ours, as NumPy makes it over memory."""
+    if not is_array(buffer) or offset or strides is not None or order == "F":
+        return NotImplemented
+    if np.dtype(dtype) != buffer.dtype:
+        return NotImplemented
+    kind = None if cls is np.ndarray else held_class(cls)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if (kind is None and cls is not np.ndarray) or np.prod(shape) != buffer.size:
+        return NotImplemented
+    array = buffer.reshape(shape)
+    return array if kind is None else held(kind, array, None)
+
+
+_core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
+
+
+def view_as(array: Any, cls: type) -> Any:
+    """Give an array of ours as an object of a subclass of ndarray; None where that cannot be."""
+    kind = held_class(cls) if _core.is_lifting() else None
+    return None if kind is None else held(kind, array[...], array)
