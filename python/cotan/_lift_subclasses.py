@@ -8,14 +8,18 @@ so in operators, ufuncs and slices, and is an array to NumPy's functions.
 
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._frames import FOREIGN
+from cotan._lift_matrix import Matrix
 from cotan._numpy_core import is_array
+
+# The original: the name stands for what is lifted while something is recorded.
+_matrix: Any = vars(np)["matrix"]
 
 # What decides how arrays of a class compute or are made, so that another object could not stand in.
 _DECISIVE = (
@@ -34,17 +38,16 @@ _OWN = {
 }
 
 
+@functools.lru_cache(maxsize=256)
 def held_class(cls: type) -> type | None:
     """Give the class of what stands in for objects of a subclass; None where nothing can."""
-    return None if cls.__module__.partition(".")[0] in FOREIGN else _held_class(cls)
-
-
-@functools.lru_cache(maxsize=256)
-def _held_class(cls: type) -> type | None:
     if any(getattr(cls, name, None) is not getattr(np.ndarray, name, None) for name in _DECISIVE):
         return None
+    owners = cls.__mro__[: cls.__mro__.index(np.ndarray)]
+    if any(owner.__module__.partition(".")[0] in FOREIGN for owner in owners):
+        return None
     members: dict[str, Any] = {}
-    for owner in reversed(cls.__mro__[: cls.__mro__.index(np.ndarray)]):
+    for owner in reversed(owners):
         members |= {name: x for name, x in vars(owner).items() if name not in _OWN}
 
     def make(_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -201,21 +204,40 @@ for _name in ("neg", "pos", "abs", "invert"):
     _unary(_name)
 
 
+def _itself(array: Any, _: Any) -> Any:
+    return array
+
+
+def _as_matrix(array: Any, _: Any) -> Any:
+    return Matrix(array if array.ndim == 2 else array.reshape(1, -1))
+
+
+def _kind(cls: type) -> Callable[[Any, Any], Any] | None:
+    """Say what makes an object of a class over an array of ours; None where nothing can."""
+    if cls is np.ndarray:
+        return _itself
+    if vars(cls).get("__wrapped__", cls) is _matrix:
+        return _as_matrix
+    kind = held_class(cls)
+    return None if kind is None else functools.partial(held, kind)
+
+
 def _new(
     cls: Any, shape: Any = None, dtype: Any = float, buffer: Any = None, offset: int = 0,
     strides: Any = None, order: Any = None,
 ) -> Any:  # fmt: skip
     """Make an object of a class over an array of ours, as NumPy makes it over memory."""
-    if not is_array(buffer) or offset or strides is not None or order == "F":
+    if not is_array(buffer) or offset or strides is not None or np.dtype(dtype) != buffer.dtype:
         return NotImplemented
-    if np.dtype(dtype) != buffer.dtype:
-        return NotImplemented
-    kind = None if cls is np.ndarray else held_class(cls)
+    kind = _kind(cls)
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    if (kind is None and cls is not np.ndarray) or np.prod(shape) != buffer.size:
+    # Memory is read in its own order: what has another one has to stay as it is.
+    flags = buffer.flags
+    by_columns = flags.f_contiguous and shape == buffer.shape
+    in_order = by_columns if order == "F" else flags.c_contiguous
+    if kind is None or not in_order or np.prod(shape) != buffer.size:
         return NotImplemented
-    array = buffer.reshape(shape)
-    return array if kind is None else held(kind, array, None)
+    return kind(buffer.reshape(shape), None)
 
 
 _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
@@ -223,5 +245,5 @@ _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
 
 def view_as(array: Any, cls: type) -> Any:
     """Give an array of ours as an object of a subclass of ndarray; None where that cannot be."""
-    kind = held_class(cls) if _core.is_lifting() else None
-    return None if kind is None else held(kind, array[...], array)
+    kind = _kind(cls) if _core.is_lifting() else None
+    return None if kind is None else kind(array[...], array)

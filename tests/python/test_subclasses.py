@@ -313,6 +313,26 @@ def test_objects_of_subclasses_hold_traced_values(f):
     assert slope == pytest.approx((f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_matrices_by_another_name():
+    """As programs for older versions find them: `np.mat = np.asmatrix`."""
+    mat, matrix = np.asmatrix, np.matrix
+
+    def f(x):
+        a, b = mat([[x, 1.0], [2.0, x]]), matrix([[x, x * x]])
+        c, d = matrix(np.array([[x, 2.0], [1.0, 3.0]]).T), np.array([x, 1.0]).view(np.matrix)
+        assert all(isinstance(m, np.matrix) for m in (a, b, c, d, mat(np.eye(2)) * x))
+        return (b * a * c * b.T)[0, 0] + (d * d.T)[0, 0] + a.I[0, 1] + mat("1 2;3 4")[0, 1] * x
+
+    value, (slope,) = ct.value_and_gradient(f, 1.3)
+    assert value == pytest.approx(f(1.3))
+    assert slope == pytest.approx((f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+class Own(np.matrix):
+    pass
+
+
 class Reading(np.ndarray):
     def __getitem__(self, key):
         return 2 * super().__getitem__(key)
@@ -345,7 +365,7 @@ class Made(np.ndarray):
         self.label = "made"
 
 
-@pytest.mark.parametrize("cls", [Unit, Made])
+@pytest.mark.parametrize("cls", [Unit, Made, Own])
 def test_subclasses_that_decide_more_hold_none(cls):
     with pytest.raises(TypeError, match="cannot"):
         ct.gradient(lambda x: np.sum(np.asarray([x, x]).view(cls)), 1.0)
