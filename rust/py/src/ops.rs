@@ -491,11 +491,12 @@ pub fn pad<'py>(
 pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];
-    let gaps = operands[0].has_gaps(x)? || operands[1].has_gaps(y)?;
+    let [a, b] = &operands;
+    let gaps = b.is_followed() && a.has_gaps(x)? || a.is_followed() && b.has_gaps(y)?;
     let dtype = common_dtype(&operands);
     let [a, b] = operands;
     let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
-    if gaps && (a.is_active() || b.is_active()) {
+    if gaps {
         let rule = py.import("cotan._numpy_linalg")?.getattr("around_gaps")?;
         if let Some(out) = rule.call1((x, y))?.extract()? {
             return Ok(out);

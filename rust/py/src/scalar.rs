@@ -261,6 +261,11 @@ impl Operand {
         self.cast(dtype)
     }
 
+    /// Whether a derivative follows it.
+    pub fn is_followed(&self) -> bool {
+        matches!(self, Operand::Strong(array, _) if array.is_active())
+    }
+
     /// Whether it is a table of the program's, this object, with NaN in it.
     pub fn has_gaps(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Operand::Strong(array, _) = self else {
