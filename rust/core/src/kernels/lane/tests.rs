@@ -494,28 +494,32 @@ fn casts_are_those_of_numpy() {
                 let got = unpack(to, &out, n);
                 for i in 0..n {
                     let v = numbers[i].re;
+                    // The numbers of `u64` are not all those of `f64`.
+                    let bits = if from == DType::U64 {
+                        x[i] as i64
+                    } else {
+                        v as i64
+                    };
                     let wide = if v >= 2_147_483_647.0 { 0 } else { v as i32 };
                     let want = match to {
                         DType::Bool => f64::from(u8::from(v != 0.0)),
-                        DType::I8 if from.kind() <= Kind::Integer => f64::from(v as i64 as i8),
+                        DType::I8 if from.kind() <= Kind::Integer => f64::from(bits as i8),
                         DType::I8 => f64::from(wide as i8),
-                        DType::U8 if from.kind() <= Kind::Integer => f64::from(v as i64 as u8),
+                        DType::U8 if from.kind() <= Kind::Integer => f64::from(bits as u8),
                         DType::U8 => f64::from(wide as u8),
-                        DType::I16 if from.kind() <= Kind::Integer => f64::from(v as i64 as i16),
+                        DType::I16 if from.kind() <= Kind::Integer => f64::from(bits as i16),
                         DType::I16 => f64::from(wide as i16),
-                        DType::U16 if from.kind() <= Kind::Integer => f64::from(v as i64 as u16),
+                        DType::U16 if from.kind() <= Kind::Integer => f64::from(bits as u16),
                         DType::U16 => f64::from(wide as u16),
-                        DType::U32 if from.kind() <= Kind::Integer => f64::from(v as i64 as u32),
+                        DType::U32 if from.kind() <= Kind::Integer => f64::from(bits as u32),
                         DType::U32 if v >= i64::MAX as f64 => 0.0,
                         DType::U32 => f64::from(v as i64 as u32),
-                        // The numbers of `u64` are not all those of `i64`.
-                        DType::U64 if from == DType::U64 => v,
-                        DType::U64 if from.kind() <= Kind::Integer => v as i64 as u64 as f64,
+                        DType::U64 if from.kind() <= Kind::Integer => bits as u64 as f64,
                         DType::U64 if v < 0.0 => v as i64 as u64 as f64,
                         DType::U64 => v as u64 as f64,
-                        DType::I32 if from.kind() <= Kind::Integer => f64::from(v as i64 as i32),
+                        DType::I32 if from.kind() <= Kind::Integer => f64::from(bits as i32),
                         DType::I32 => f64::from(v as i32),
-                        DType::I64 => v as i64 as f64,
+                        DType::I64 => bits as f64,
                         DType::F16 => exact_f16(v),
                         DType::Bf16 => ::half::bf16::from_f64(v).to_f64(),
                         DType::F32 | DType::C64 => f64::from(v as f32),
