@@ -16,7 +16,7 @@ from cotan._numpy_core import assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._rules import adjoint
 from cotan._scipy_bands import solve_banded
-from cotan._scipy_linalg import solve
+from cotan._scipy_linalg import solve, solve_triangular
 
 # What a routine does to our arrays, by its name without the letter of its dtype.
 ROUTINES: dict[str, Callable[..., Any]] = {}
@@ -102,3 +102,21 @@ def gesv(a: Any, b: Any, overwrite_a: int = 0, overwrite_b: int = 0) -> Any:
 def posv(a: Any, b: Any, lower: int = 0, overwrite_a: int = 0, overwrite_b: int = 0) -> Any:
     x = solve(asarray(a), asarray(b), lower=bool(lower), assume_a="pos")
     return x, _given(overwrite_b, b)
+
+
+def trsm(original: Any, alpha: Any, a: Any, b: Any, side: int = 0, lower: int = 0, trans_a: int = 0,
+         diag: int = 0, overwrite_b: int = 0) -> Any:  # fmt: skip
+    """Solve with a triangular matrix on either side, as BLAS does."""
+    a, scaled = asarray(a), alpha * asarray(b)
+    if side == 0:
+        x = solve_triangular(a, scaled, trans_a, bool(lower), bool(diag))
+    else:
+        # Of the transposed equation; the adjoint transposed is the conjugate.
+        matrix, trans = (a.conj(), 0) if trans_a == 2 else (a, 1 - trans_a)
+        x = solve_triangular(matrix, scaled.T, trans, bool(lower), bool(diag)).T
+    if overwrite_b and is_array(b) and b.dtype == x.dtype:
+        assigned("trsm", b, x)
+    return x
+
+
+ROUTINES["trsm"] = trsm

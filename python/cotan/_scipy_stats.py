@@ -18,7 +18,7 @@ from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
-from cotan._own import Adopted, found, stands_for
+from cotan._own import Adopted, found, runs_methods, stands_for
 from cotan._own import value as value_of
 
 _HERE = "scipy.stats"
@@ -549,3 +549,36 @@ def _frozen_rvs(self: Any, size: Any = 1, random_state: Any = None) -> Any:
 for _name in ("cdf", "logcdf"):
     _uncomputed(_NORMAL, _name)
     _uncomputed(_FROZEN, _name)
+
+
+# --------------------------------------------------------------------------------------------------
+# Wishart's distributions
+
+
+def _wishart(name: str) -> None:
+    """Run SciPy's code for the distribution itself, and for one that is frozen by way of that."""
+    base = f"{_HERE}._multivariate.{name}"
+    runs_methods(f"{base}_gen", "entropy", "logpdf", "mean", "mode", "pdf", "rvs", "var")
+    owner = f"{base}_frozen"
+
+    @lifts_method(owner, "__init__")
+    def init(self: Any, df: Any, scale: Any, seed: Any = None) -> None:
+        unlifted(vars(found(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
+        self.df, self.scale = df, asarray(scale)
+
+    def enter(method: str) -> None:
+        @lifts_method(owner, method, always=True)
+        def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not any_active([self.df, self.scale, *args]):
+                return unlifted(vars(found(owner))[method])(self, *map(plain, args), **kwargs)
+            given = (
+                (*args, self.df, self.scale) if "pdf" in method else (self.df, self.scale, *args)
+            )
+            return getattr(self._dist, method)(*given, **kwargs)
+
+    for method in ("entropy", "logpdf", "mean", "mode", "pdf", "rvs", "var"):
+        enter(method)
+
+
+_wishart("wishart")
+_wishart("invwishart")

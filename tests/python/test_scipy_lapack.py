@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import get_lapack_funcs, lapack
+from scipy.linalg import blas, get_lapack_funcs, lapack
 from scipy_cases import check
 
 import cotan as ct
@@ -49,3 +49,28 @@ def test_factors_are_refused_where_they_count():
 
 def test_a_singular_matrix_says_so():
     assert ct.gradient(lambda x: x * lapack.dgesv(np.zeros((2, 2)) * x, V[:2])[3], 3.0) == (1.0,)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("lower", [0, 1])
+@pytest.mark.parametrize("trans", [0, 1, 2])
+@pytest.mark.parametrize("diag", [0, 1])
+@pytest.mark.parametrize("name", ["dtrsm", "ztrsm"])
+def test_triangular_systems_of_blas(side, lower, trans, diag, name):
+    rng = np.random.default_rng(3)
+    a, b = np.eye(3) * 2 + rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    if name == "ztrsm":
+        a, b = a + 1j * rng.normal(size=(3, 3)), b + 1j * rng.normal(size=(3, 3))
+    options = {"side": side, "lower": lower, "trans_a": trans, "diag": diag}
+
+    def f(a, b):
+        return getattr(blas, name)(1.5, a, b, **options)
+
+    check(f, a, b)
+
+    def written(b):
+        target = np.array(b, order="F")
+        getattr(blas, name)(1.5, a, target, overwrite_b=1, **options)
+        return target
+
+    check(written, b)

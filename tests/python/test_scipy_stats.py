@@ -120,6 +120,28 @@ COV = np.array([[1.3, 0.2], [0.2, 0.7]])
 POINTS = np.array([[0.3, 0.2], [-0.8, 1.1], [0.0, 0.0]])
 
 
+def symmetric(c):
+    return (c + c.T) / 2
+
+
+@pytest.mark.parametrize("name", ["wishart", "invwishart"])
+def test_wishart(name):
+    dist = getattr(stats, name)
+    x = np.array([[1.3, 0.2], [0.2, 0.7]])
+    scale = np.array([[1.0, 0.3], [0.3, 2.0]])
+    for method in ("logpdf", "pdf"):
+        check(lambda x, s: getattr(dist, method)(symmetric(x), 4.5, symmetric(s)), x, scale)
+        check(lambda x, s: getattr(dist(4.5, symmetric(s)), method)(symmetric(x)), x, scale)
+        check(lambda s: getattr(dist, method)(1.3, 4.5, s), 0.7)
+    check(lambda x: dist(4.5, scale).logpdf(symmetric(x)), x)
+    check(lambda x: dist.logpdf(np.stack([x, 2.0 * x], -1), 4.5, scale), x)
+    check(lambda d: dist.logpdf(x, d, scale) + dist(d, scale).entropy(), 4.5)
+    check(lambda s: dist.mean(6.5, s) + dist(6.5, s).var() + dist.mode(6.5, s), scale)
+    if name == "wishart":
+        check(lambda s: dist.rvs(4.5, symmetric(s), 3, np.random.default_rng(0)), scale)
+        check(lambda s: dist(4.5, symmetric(s)).rvs(1, np.random.default_rng(0)), scale)
+
+
 @pytest.mark.parametrize("size", [1, 3, (2, 2)])
 def test_draws_of_the_multivariate_normal(size):
     def drawn(m, c, frozen):
@@ -149,9 +171,6 @@ def test_the_distribution_function_of_the_multivariate_normal_is_refused_by_name
 
 
 def test_multivariate_normal():
-    def symmetric(c):
-        return (c + c.T) / 2
-
     for name in ["pdf", "logpdf"]:
         method = getattr(stats.multivariate_normal, name)
         check(lambda x, m: method(x, m, COV), POINTS, MEAN, second=True)
