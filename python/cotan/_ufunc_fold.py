@@ -103,6 +103,7 @@ def reduced(
         result = _core.broadcast_to(start, kept)
     elif not axes:
         result = _step(ufunc, "reduce", target)(start, x) if given or sized else x.copy()
+        result = result if where is True else _core.where(where, result, start)
     elif name in _ASSOCIATIVE:
         if where is not True:
             filling = start if neutral is None or name in _IDEMPOTENT else neutral

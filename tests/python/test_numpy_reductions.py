@@ -304,3 +304,17 @@ def test_sums_are_of_the_dtype_that_was_asked_for():
         found, wanted = f(ct.array(y)), f(y)
         np.testing.assert_array_equal(np.asarray(found), wanted)
         assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("options", [{}, {"initial": 2.0}, {"keepdims": True, "initial": 0.5}])
+def test_masks_where_nothing_is_reduced(options):
+    x = np.array([[1.0, 2.0, -3.0], [4.0, 5.0, 6.0]])
+    mask = np.array([[True, False, True], [False, True, True]])
+    for reduce in (np.sum, np.prod, np.nansum, np.add.reduce, np.hypot.reduce, np.max):
+        if reduce is np.max and not options:
+            continue
+        f = lambda x, r=reduce: r(x, axis=(), where=mask, **options)
+        np.testing.assert_allclose(np.asarray(f(ct.array(x))), f(x), rtol=1e-14)
+    (g,) = ct.gradient(lambda x: np.sum(np.sum(x, axis=(), where=mask, **options) ** 2), x)
+    np.testing.assert_array_equal(g, 2 * mask * (x + options.get("initial", 0.0)))
+    assert np.all(np.any(ct.array(x), axis=(), where=mask) == mask)
