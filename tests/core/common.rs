@@ -118,7 +118,9 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
                 let axes: Vec<usize> = (0..rank).filter(|a| some >> a & 1 == 1).collect();
                 let out = x.reduce(reductions[pick(&mut rng, reductions.len())], &axes);
                 let mut kept = x.shape();
-                axes.iter().for_each(|&a| kept[a] = 1);
+                for &a in &axes {
+                    kept[a] = 1;
+                }
                 match pick(&mut rng, 2) {
                     0 => out,
                     _ => out.reshape(&kept),

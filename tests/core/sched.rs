@@ -203,7 +203,7 @@ fn axes_of_length_one_make_the_same_rows() {
         );
         let program = Program::parse(&text).unwrap();
         let x = Value::from_slice(&dims, &[1.0, 2.0, 4.0, 8.0, 16.0, 40.0]).unwrap();
-        let plain = testing::run_stepwise(&program, &[x.clone()]).unwrap();
+        let plain = testing::run_stepwise(&program, std::slice::from_ref(&x)).unwrap();
         let fused = testing::run(&program, &[x]).unwrap();
         for (a, b) in plain.iter().zip(&fused) {
             close(a, b, &program, 1e-12);

@@ -562,17 +562,6 @@ def test_what_is_made_of_nothing_is_a_plain_array():
     assert ct.gradient(f, 1.0) == (2.0,)
 
 
-def test_arrays_without_elements_are_written():
-    def f(x):
-        nothing, rows = np.empty(0), np.zeros((0, 2))
-        nothing[:] = x
-        rows += np.array([x, x])
-        rows[:, 0] = x
-        return np.sum(np.append(nothing, x)) + np.sum(np.vstack((rows, [x, 2.0])))
-
-    assert ct.value_and_gradient(f, 1.5) == (f(1.5), (2.0,))
-
-
 def test_distances_of_points_are_numbers_of_python():
     def f(x):
         apart = math.dist([np.float32(1.0) * x, 1.0], np.array([3.0, 4.0]))
