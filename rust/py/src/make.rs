@@ -143,7 +143,8 @@ pub fn buffer<'py>(
     };
     let is_inexact = dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
     let memory = owner(made.clone())?;
-    if !is_inexact || shared(&memory, args)? {
+    // Into nothing, nothing can be written.
+    if !is_inexact || array.is_empty() || shared(&memory, args)? {
         return Ok(made.clone());
     }
     if array.is_fortran_contiguous() && !array.is_c_contiguous() {
