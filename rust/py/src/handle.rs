@@ -81,8 +81,8 @@ impl Cell {
 /// A lazily computed array.
 ///
 /// Arithmetic on it is recorded and computed when somebody reads the value: by printing it,
-/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, uint8, int32, int64,
-/// float16, bfloat16, float32, float64, complex64, complex128.
+/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, int8 to int64, uint8 to
+/// uint64, float16, bfloat16, float32, float64, complex64, complex128.
 ///
 /// >>> import cotan as ct
 /// >>> x = ct.array([1.0, 2.0, 3.0])
