@@ -366,7 +366,7 @@ where
         let _hold = array::Hold::new(&recording);
         f(&leaves)?
     };
-    array::trace(&recording, &[&y], &leaves, &|_| None)
+    array::trace(&recording, &[&y], &leaves)
 }
 
 impl Program {

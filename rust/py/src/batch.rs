@@ -150,13 +150,8 @@ pub fn call_vmap<'py>(
         let found: Vec<Array> = results.leaves.into_iter().map(|leaf| leaf.array).collect();
         (tree, found)
     };
-    let (program, shared) = array::trace(
-        &recording,
-        &found.iter().collect::<Vec<_>>(),
-        &examples,
-        &|_| None,
-    )
-    .or_raise()?;
+    let (program, shared) =
+        array::trace(&recording, &found.iter().collect::<Vec<_>>(), &examples).or_raise()?;
     drop(recording);
     let mut marks = vec![true; examples.len()];
     marks.resize(program.num_inputs(), false);

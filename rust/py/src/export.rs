@@ -60,8 +60,7 @@ pub fn record(
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();
     let leaves = inputs.recorded();
-    let (mut program, constants) =
-        array::trace(&recording, &outs, &leaves, &|_| None).or_raise()?;
+    let (mut program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
     let used = || inputs.active.iter().map(|(i, _)| &inputs.leaves[*i]);
     program.name_inputs(used().map(|l| l.path.clone()));
     let able = used().map(|l| !l.held && l.array.dtype().is_inexact());

@@ -378,7 +378,8 @@ pub fn trace<'py>(
         let is_met = a.tag() == 0 && a.shape().is_empty() && !held.contains_key(&a.id());
         is_met.then(|| literal_of(a.force(&mut || false).ok()?))?
     };
-    let (mut program, constants) = array::trace(&recording, &outs, &leaves, &number).or_raise()?;
+    let (mut program, constants) =
+        array::trace_with(&recording, &outs, &leaves, &number).or_raise()?;
     let bound =
         (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));
     program.name_inputs(active.chain(bound));

@@ -40,7 +40,9 @@ pub use node::Number;
 use node::{Inputs, Node, Op};
 use num_complex::Complex;
 pub use prepared::{Constants, Prepared};
-pub use pullback::{Pullback, clear_caches, gradient, lock_for_fork, trace, value_and_gradient};
+pub use pullback::{
+    Pullback, clear_caches, gradient, lock_for_fork, trace, trace_with, value_and_gradient,
+};
 pub use recording::{Recording, is_live};
 use report::Marks;
 pub use report::{Held, Report, Source, Stretch};

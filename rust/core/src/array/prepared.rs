@@ -84,7 +84,7 @@ impl Prepared {
         held: &[bool],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(Prepared, Vec<Value>)> {
-        let (program, others) = trace(recording, outputs, leaves, &|_| None)?;
+        let (program, others) = trace(recording, outputs, leaves)?;
         let mut held = held.to_vec();
         held.resize(program.num_inputs(), true);
         let values = super::close::values(&others, interrupted)?;

@@ -337,8 +337,17 @@ pub fn gradient(
 }
 
 /// The program between the leaves of a recording and outputs, with the arrays that are its inputs
-/// behind the leaves. Those that `number` gives a number for are literals instead. Nothing is computed.
+/// behind the leaves. Nothing is computed.
 pub fn trace(
+    recording: &Recording,
+    outputs: &[&Array],
+    leaves: &[Array],
+) -> Result<(Program, Vec<Array>)> {
+    trace_with(recording, outputs, leaves, &|_| None)
+}
+
+/// The same, where arrays that `number` gives a number for are literals instead of inputs.
+pub fn trace_with(
     recording: &Recording,
     outputs: &[&Array],
     leaves: &[Array],

@@ -219,7 +219,9 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             Work::Chain(i) => &chains[i as usize].reads[..],
             _ => &instr.args,
         };
-        addresses.iter().for_each(|&a| note(a, i));
+        for &address in addresses {
+            note(address, i);
+        }
     }
     for reduction in &reductions {
         note(reduction.source, reduction.position);
