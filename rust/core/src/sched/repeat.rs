@@ -23,9 +23,9 @@ const OFTEN: usize = 16;
 const TOGETHER: usize = 256;
 /// so many where bodies are nothing but passes.
 const TOGETHER_IN_PASS: usize = 2048;
-/// Bodies that are nothing but passes are planned one by one where their arrays are not longer than that.
-/// Longer ones had to be in memory as a whole between the bodies, of which a single pass keeps a tile.
-const ONE_TILE: usize = 1024;
+/// Bodies that are nothing but passes are planned one by one where their arrays are not longer than that, the shortest
+/// tile. Longer ones had to be in memory as a whole between the bodies, of which a single pass keeps a tile.
+const ONE_TILE: usize = 64;
 /// Two places are compared by so many equations that come before them. More of them tell a body from the
 /// parts of it that are alike.
 const WINDOWS: [usize; 2] = [32, 512];
