@@ -95,6 +95,7 @@ pub fn lock_for_fork() -> impl Sized {
     // Tables that are made once must not be half made in the child.
     crate::ops::by_name("add");
     kernels::make_tables();
+    kernels::know_caches();
     (
         super::recording::lock(),
         super::once::lock_waiting(),

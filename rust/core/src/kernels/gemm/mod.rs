@@ -25,6 +25,17 @@ use super::{Ctx, Value};
 use crate::aval::{Aval, DType, Shape, Strides, broadcast, broadcast_strides, tuple};
 use crate::error::{Error, Result};
 
+/// Makes a small product, so that the crate behind it knows the processor's caches now, and does not begin to ask
+/// for them when the first product comes.
+pub fn know_caches() {
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    let matrix = Value::from_slice(&[16, 16], &[1.0f64; 256]);
+    if let Ok(a) = matrix {
+        // A product that fails leaves them to be asked for, as before.
+        let _ = matmul(&a, &a, &Ctx::new(&cancel, 1));
+    }
+}
+
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
 
