@@ -225,6 +225,9 @@ def _basic_part(x: Any, plan: _Plan) -> Any:
 def getitem(x: Any, key: Any) -> Any:
     """Read `x[key]` for a key with index arrays or masks in it."""
     plan = _plan(x.shape, key)
+    if _core.is_elementwise(x) and _is_mask(key, x):
+        # What is left out has no derivative whatever it is: `y = log(x); y[x > 0]`.
+        x = _core.where(_over(key, x), x, 0)
     front, _, rest = _to_front(_basic_part(x, plan), plan)
     taken = _core.gather(front, plan.rows)
     return _core.transpose(taken, _to_position(plan, rest)).copy()
@@ -242,10 +245,7 @@ def _chosen(x: Any, mask: Any, value: Any) -> Any:
     It is a choice, so that what is overwritten has no derivative whatever it was:
     `y = sin(x) / x; y[x == 0] = 1`.
     """
-    if not isinstance(mask, (_core.Array, np.ndarray)) or mask.dtype.kind != "b":
-        return None
-    shape = mask.shape
-    if not 0 < len(shape) <= x.ndim or shape != x.shape[: len(shape)] or refuses_masks.get():
+    if not _is_mask(mask, x):
         return None
     if np.ndim(value) == 0:
         new = _core.fit(value, x, ())
@@ -253,10 +253,24 @@ def _chosen(x: Any, mask: Any, value: Any) -> Any:
         new = updated(np.zeros(x.shape, x.dtype), mask, value, False)
     if _core.is_preparing():
         _core.meet(mask)
-    if len(shape) < x.ndim:
-        mask = _core.reshape(mask, (*shape, *[1] * (x.ndim - len(shape))))
-        mask = _core.broadcast_to(mask, x.shape)
-    return _core.where(mask, new, x)
+    return _core.where(_over(mask, x), new, x)
+
+
+def _is_mask(key: Any, x: Any) -> bool:
+    """Say whether a key is one mask of the first axes of an array."""
+    if not isinstance(key, (_core.Array, np.ndarray)) or key.dtype.kind != "b":
+        return False
+    shape = key.shape
+    fits = 0 < len(shape) <= x.ndim and shape == x.shape[: len(shape)]
+    return fits and not refuses_masks.get()
+
+
+def _over(mask: Any, x: Any) -> Any:
+    """Give a mask of the first axes of an array, for all of its elements."""
+    if mask.ndim == x.ndim:
+        return mask
+    mask = _core.reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim)))
+    return _core.broadcast_to(mask, x.shape)
 
 
 def updated(x: Any, key: Any, value: Any, add: bool) -> Any:

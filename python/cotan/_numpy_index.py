@@ -60,6 +60,8 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     condition = np.asarray(plain(condition))
     if condition.ndim != 1:
         raise ValueError("compress: condition must be a 1-d array")
+    if is_array(a) and a.ndim == 1 and condition.dtype == bool and condition.size == a.size:
+        return written("compress", out, a[condition])
     return take(a, np.flatnonzero(condition), axis, out)
 
 

@@ -254,3 +254,30 @@ def test_masks_of_nothing(shape, mask):
             taken(ct.array)
     else:
         assert taken(ct.array).shape == expected.shape
+
+
+LEFT_OUT = {
+    "where it is known": lambda x: np.sqrt(x)[x > 0].sum(),
+    "what is finite": lambda x: np.sum((y := 1 / np.sqrt(x))[np.isfinite(y)]),
+    "further on": lambda x: (3 * np.log(x) + x)[x > 0].prod(),
+    "compressed": lambda x: np.compress(x > 0, np.log(x)).sum(),
+    "rows": lambda x: np.log(np.stack([x, 2 * x], axis=1))[x > 0].sum(),
+    "all axes": lambda x: np.log(np.outer(x, [1.0, 2.0]))[np.outer(x, [1.0, 2.0]) > 0].sum(),
+    "a constant": lambda x: np.sqrt(x)[np.array([True, False, True, False])].sum(),
+    "several": lambda x: (y := x**0.5)[~np.isnan(y)].max() + y[x > 5].sum(),
+}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_a_mask_leaves_out_has_no_derivative(name, prepared):
+    f, x, h = LEFT_OUT[name], np.array([4.0, -1.0, 9.0, 0.0]), 1e-6
+    with np.errstate(all="ignore"):
+        (gradient,) = ct.prepare(f, x)(x) if prepared else ct.gradient(f, x)
+        for i in (0, 2):
+            step = h * np.eye(4)[i]
+            slope = (f(x + step) - f(x - step)) / (2 * h)
+            assert gradient[i] == pytest.approx(slope, rel=1e-6)
+        np.testing.assert_array_equal(gradient[[1, 3]], 0)
+        (second,) = ct.gradient(lambda x: ct.gradient(f, x)[0][0], x)
+        assert np.isfinite(second[0])

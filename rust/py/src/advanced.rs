@@ -4,7 +4,7 @@
 
 use cotan::aval::{Shape, broadcast};
 use cotan::prim::Params;
-use cotan::{Array, DType, aval, ops};
+use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use crate::array::{PyArray, Rank, wrap};
 use crate::error::OrRaise;
+use crate::index::is_elementwise;
 use crate::scalar::Operand;
 
 /// Positions along one axis, and their shape.
@@ -31,6 +32,7 @@ pub fn read<'py>(
         Err(_) => SmallVec::from_iter([key.clone()]),
     };
     let mut indices: SmallVec<[Positions; 4]> = SmallVec::new();
+    let mut chosen = None;
     for item in &items {
         let Some(array) = index(item)? else {
             return Ok(None);
@@ -45,6 +47,7 @@ pub fn read<'py>(
             return Ok(None);
         };
         indices.extend(found);
+        chosen = (items.len() == 1 && array.dtype() == DType::Bool).then_some(array);
     }
     let Some((common, rows)) = combined(&indices, shape) else {
         return Ok(None);
@@ -52,10 +55,25 @@ pub fn read<'py>(
     let (first, rest) = shape.split_at(indices.len());
     let mut front = Shape::from_slice(&[first.iter().product()]);
     front.extend_from_slice(rest);
-    let x = slf.get().read()?.reshape(&front).or_raise()?;
+    let x = slf.get().read()?;
+    let x = match chosen.filter(|_| is_elementwise(slf)) {
+        Some(mask) => only(&mask, &x).or_raise()?,
+        None => x,
+    };
+    let x = x.reshape(&front).or_raise()?;
     let rows = Array::from_slice(&common, &rows).or_raise()?;
     let taken = Array::apply(ops::GATHER, Params::None, &[&x, &rows]).or_raise()?;
     Ok(Some(wrap(slf.py(), taken, Rank::Array)?))
+}
+
+/// An array, but for elements that a mask of its first axes leaves out. What is not read has no derivative then,
+/// whatever it is: `y = log(x); y[x > 0]`.
+fn only(mask: &Array, x: &Array) -> cotan::Result<Array> {
+    let mut shape = Shape::from_slice(mask.shape());
+    shape.resize(x.shape().len(), 1);
+    let mask = mask.reshape(&shape)?.broadcast_to(x.shape())?;
+    let zero = Array::number(x.dtype(), Number::Int(0));
+    Array::apply(ops::WHERE, Params::None, &[&mask, x, &zero])
 }
 
 /// An item of a key as an array whose elements are known.

@@ -6,7 +6,8 @@
 
 use cotan::aval::{Shape, Strides};
 use cotan::kernels::Value;
-use cotan::{Array, Number, ops};
+use cotan::prim::Prim;
+use cotan::{Array, Number};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -274,14 +275,14 @@ impl PyArray {
         Ok(Some((array, cell.version)))
     }
 
-    /// Whether it is what a division has just made, and a gradient follows it.
-    pub fn is_quotient(&self) -> bool {
+    /// Whether it is what such a primitive has just made, and a gradient follows it.
+    pub fn is_made_by(&self, test: impl Fn(Prim) -> bool) -> bool {
         if self.view.is_some() || bound::any() {
             return false;
         }
         let cell = self.cell();
         cell.pieces.is_none()
-            && cell.array.primitive() == Some(ops::DIV)
+            && cell.array.primitive().is_some_and(test)
             && session::is_followed(&cell.array)
     }
 

@@ -2,7 +2,7 @@
 //! ones are read in `advanced`).
 
 use cotan::aval::{Shape, SliceDim, tuple};
-use cotan::prim::Params;
+use cotan::prim::{Class, Params};
 use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -358,7 +358,7 @@ pub fn setitem<'py>(
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
-    if slf.get().is_quotient() && !basic.shape.contains(&0) {
+    if slf.get().is_made_by(|prim| prim == ops::DIV) && !basic.shape.contains(&0) {
         let array = slf.get().read()?;
         let value = fit(value, array.dtype(), &basic.shape)?;
         let op = ViewOp::Index(basic.dims, basic.shape);
@@ -464,4 +464,11 @@ pub fn fitted<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let target = Operand::expect("assignment", target)?;
     wrap(value.py(), fit(value, target.dtype(), &shape)?, Rank::Array)
+}
+
+/// Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or
+/// have an infinite slope.
+#[pyfunction]
+pub fn is_elementwise(x: &Bound<'_, PyArray>) -> bool {
+    (x.get()).is_made_by(|prim| matches!(prim.0.class, Class::Elementwise { .. }))
 }

@@ -129,6 +129,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::scatter_add,
         ops::scatter,
         ops::dropgrad,
+        index::is_elementwise,
         ops::is_active,
         ops::value,
         ops::peek,
