@@ -51,9 +51,10 @@ _REMEDIES = {
         "methods that are taken from the class know ndarrays only: ask the array, x.sum() in place "
         "of np.ndarray.sum(x), or use the function np.sum"
     ),
-    "for 'numpy.ndarray' objects doesn't apply to a": (
-        "ndarray's own methods take no object that holds traced values: call them on "
-        "self.view(np.ndarray), as in self.view(np.ndarray)[key]"
+    **dict.fromkeys(
+        ("for 'numpy.ndarray' objects doesn't apply to a", "requires a 'numpy.ndarray' object"),
+        "ndarray's own methods take no object that holds traced values: write super() in place of "
+        "np.ndarray, or call them on self.view(np.ndarray), as in self.view(np.ndarray)[key]",
     ),
     "of type cotan.Array which has no callable": (
         "NumPy asks each element of an array of objects for a method; leave out dtype=object"

@@ -19,6 +19,7 @@ from cotan._frames import outside, running
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
+from cotan._subclass import MET
 
 # The original: the name stands for what is below while something is recorded.
 _matrix: Any = vars(np)["matrix"]
@@ -117,36 +118,8 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 
-def _constant(x: Any) -> Any:
-    """Give a matrix of ours for one of NumPy's, anything else as it is."""
-    return Matrix(_core.array(np.asarray(x))) if _is_numpys(x) else x
-
-
 def _is_numpys(x: Any) -> bool:
     return issubclass(type(x), _matrix)
-
-
-def function_with_matrices(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute a function of NumPy for our arrays and matrices of NumPy's, if these are there."""
-    if not _any_of_numpy((*args, *kwargs.values())):
-        return NotImplemented
-    own = _OWN.get(func.__name__)
-    if own is not None:
-        return own(*map(_constant, args), **kwargs)
-    return _of_function(func, func(*_plain(tuple(args)), **_plain(kwargs)))
-
-
-def _any_of_numpy(items: Any) -> bool:
-    return any(_is_numpys(x) or (isinstance(x, (list, tuple)) and _any_of_numpy(x)) for x in items)
-
-
-def ufunc_with_matrices(
-    ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Compute a ufunc for our arrays and matrices of NumPy's, if these are there."""
-    if not any(map(_is_numpys, inputs)):
-        return NotImplemented
-    return getattr(ufunc, method)(*map(_constant, inputs), **kwargs)
 
 
 def has_matrices(items: Any, of_numpy: bool) -> bool:
@@ -190,7 +163,7 @@ class Matrix:
         return np.asarray(plain(self.A), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if ufunc is np.multiply and method == "__call__" and not options and _is_operator():
+        if ufunc is np.multiply and method == "__call__" and not options and is_operator():
             return _product(*inputs)
         options = {key: _plain(value) for key, value in options.items()}
         return _as_row(getattr(ufunc, method)(*map(_plain, inputs), **options))
@@ -307,9 +280,9 @@ class Matrix:
         return Matrix(reduced[None, :] if axis in {0, -2} else reduced[:, None])
 
 
-def _is_operator() -> bool:
+def is_operator() -> bool:
     """Say whether NumPy was asked by an operator, and not by name."""
-    return running(outside()).opname == "BINARY_OP"
+    return running(outside()).opname in {"BINARY_OP", "COMPARE_OP"}
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -365,6 +338,9 @@ def _unary(name: str) -> None:
 
 for _name in ("neg", "pos", "abs"):
     _unary(_name)
+
+
+MET[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
 
 
 def _reductions(name: str) -> None:

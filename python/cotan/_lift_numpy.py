@@ -12,8 +12,9 @@ from cotan import _core
 from cotan._frames import FOREIGN
 from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import FUNCTIONS, any_active, is_array, plain
+from cotan._numpy_core import FUNCTIONS, OverArray, any_active, is_array, plain
 from cotan._numpy_own import array as _array
+from cotan._numpy_own import asanyarray as _asanyarray
 from cotan._numpy_own import asarray as _asarray
 from cotan._own import SUBSTITUTES, adopts, bound, found
 
@@ -67,7 +68,13 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     return x
 
 
-@lifts("numpy.asarray", "numpy.asanyarray")
+@lifts("numpy.asanyarray")
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    options.pop("like", None)
+    return _asanyarray(a, dtype, order, **options)
+
+
+@lifts("numpy.asarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)
     return _asarray(a, dtype, order, **options)
@@ -208,6 +215,11 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     by_numpy = inspect.unwrap(type(self).__call__)
     if self.pyfunc is np._NoValue:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
+    if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
+        raise TypeError(
+            "vectorize: a masked array whose elements a gradient follows would lose its mask; call "
+            "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
+        )
     if self.signature is not None:
         if not _core.involves(args, kwargs):
             with contextlib.suppress(TypeError, ValueError):
@@ -240,7 +252,8 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     # What is traced may be in the functions only.
     original = found("numpy.piecewise")
-    made = FUNCTIONS[original](_core.asarray(_asarray(x)), condlist, funclist, *args, **kw)
+    array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
+    made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
     return made if any_active(made) else plain(made)
 
 
@@ -251,4 +264,5 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     if package in FOREIGN and not _core.involves((arr, *args), kwargs):
         return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
     own = FUNCTIONS[vars(np)["apply_along_axis"]]
-    return own(func1d, axis, _core.asarray(_asarray(arr)), *args, **kwargs)
+    x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))
+    return own(func1d, axis, x, *args, **kwargs)

@@ -9,6 +9,7 @@ so in operators, ufuncs and slices, and is an array to NumPy's functions.
 import functools
 import operator
 from collections.abc import Callable, Iterator
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import numpy as np
 from cotan import _core
 from cotan._frames import FOREIGN
 from cotan._lift_matrix import Matrix
-from cotan._numpy_core import is_array
+from cotan._numpy_core import OverArray, is_array
 
-# The original: the name stands for what is lifted while something is recorded.
-_matrix: Any = vars(np)["matrix"]
+# Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
+# ours, and of what it was made from.
+KINDS: dict[type, Callable[[Any, Any], Any]] = {}
 
 # What decides how arrays of a class compute or are made, so that another object could not stand in.
 _DECISIVE = (
@@ -53,8 +55,34 @@ def held_class(cls: type) -> type | None:
     def make(_: Any, *args: Any, **kwargs: Any) -> Any:
         return cls(*args, **kwargs)
 
+    # `super()` in its methods goes on to what stands in for ndarray.
+    cell = CellType()
+    members = {name: _with_class(x, cell) for name, x in members.items()}
     members |= {"__new__": make, "_of": cls, "__module__": cls.__module__, "__hash__": None}
-    return type(cls.__name__, (Held,), members)
+    kind = type(cls.__name__, (Held,), members)
+    cell.cell_contents = kind
+    return kind
+
+
+def _with_class(member: Any, cell: CellType) -> Any:
+    """Give a member of a class with another class for `super()` in it."""
+    if isinstance(member, property):
+        return property(*(_with_class(f, cell) for f in (member.fget, member.fset, member.fdel)))
+    if isinstance(member, (staticmethod, classmethod)):
+        return type(member)(_with_class(member.__func__, cell))
+    if not isinstance(member, FunctionType) or "__class__" not in member.__code__.co_freevars:
+        return member
+    closure = member.__closure__ or ()
+    cells = zip(member.__code__.co_freevars, closure, strict=True)
+    copy = FunctionType(
+        member.__code__,
+        member.__globals__,
+        member.__name__,
+        member.__defaults__,
+        tuple(cell if name == "__class__" else known for name, known in cells),
+    )
+    copy.__kwdefaults__ = member.__kwdefaults__
+    return functools.update_wrapper(copy, member)
 
 
 def held(kind: type, array: Any, source: Any) -> Any:
@@ -67,24 +95,22 @@ def held(kind: type, array: Any, source: Any) -> Any:
     return self
 
 
-def _array(x: Any) -> Any:
+def array_of(x: Any) -> Any:
     """Give the array that is held, also in lists."""
     if issubclass(type(x), Held):
         return x.__held_array__
     if isinstance(x, (list, tuple)):
-        return type(x)(map(_array, x)) if not hasattr(x, "_fields") else x
+        return type(x)(map(array_of, x)) if not hasattr(x, "_fields") else x
     if isinstance(x, dict):
-        return {key: _array(value) for key, value in x.items()}
+        return {key: array_of(value) for key, value in x.items()}
     return x
 
 
-class Held:
+class Held(OverArray):
     """An object of a subclass of ndarray, over an array of ours."""
 
     __array_priority__ = 10.0
     _of: type
-    # By this name conversions know that there is an array of ours.
-    __held_array__: Any = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -102,26 +128,15 @@ class Held:
         return np.asarray(self.__held_array__, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        result = getattr(ufunc, method)(*map(_array, inputs), **_array(options))
+        result = getattr(ufunc, method)(*map(array_of, inputs), **array_of(options))
         out = options.get("out")
         return out[0] if out is not None and len(out) == 1 else self._again(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return func(*_array(tuple(args)), **_array(kwargs))
+        return func(*array_of(tuple(args)), **array_of(kwargs))
 
-    # What the array does
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = getattr(self.__held_array__, name)
-        if not callable(value):
-            return self._again(value)
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return self._again(value(*_array(args), **_array(kwargs)))
-
-        return method
+    def __array_finalize__(self, obj: Any) -> None:
+        """Take nothing over from another array, for those that ask `super()`."""
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         for wanted in (dtype, type):
@@ -130,10 +145,10 @@ class Held:
         return self.__held_array__.view(*(x for x in (dtype, type) if x is not None))
 
     def __getitem__(self, key: Any) -> Any:
-        return self._again(self.__held_array__[_array(key)])
+        return self._again(self.__held_array__[array_of(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.__held_array__[_array(key)] = _array(value)
+        self.__held_array__[array_of(key)] = array_of(value)
 
     def __len__(self) -> int:
         return len(self.__held_array__)
@@ -168,17 +183,37 @@ class Held:
         return again
 
 
+def _attribute(name: str) -> None:
+    """Let an attribute or a method be that of the array; `super()` finds it, too."""
+
+    def get(self: Any) -> Any:
+        return self._again(getattr(self.__held_array__, name))
+
+    def put(self: Any, value: Any) -> None:
+        setattr(self.__held_array__, name, value)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._again(getattr(self.__held_array__, name)(*array_of(args), **array_of(kwargs)))
+
+    setattr(Held, name, call if callable(getattr(np.ndarray, name)) else property(get, put))
+
+
+for _name in dir(np.ndarray):
+    if not _name.startswith("__") and _name not in vars(Held):
+        _attribute(_name)
+
+
 def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
     def forward(self: Any, other: Any) -> Any:
-        return self._again(compute(self.__held_array__, _array(other)))
+        return self._again(compute(self.__held_array__, array_of(other)))
 
     def reflected(self: Any, other: Any) -> Any:
-        return self._again(compute(_array(other), self.__held_array__))
+        return self._again(compute(array_of(other), self.__held_array__))
 
     def in_place(self: Any, other: Any) -> Any:
-        self.__held_array__[...] = compute(self.__held_array__, _array(other))
+        self.__held_array__[...] = compute(self.__held_array__, array_of(other))
         return self
 
     name = name.strip("_")
@@ -212,12 +247,17 @@ def _as_matrix(array: Any, _: Any) -> Any:
     return Matrix(array if array.ndim == 2 else array.reshape(1, -1))
 
 
-def _kind(cls: type) -> Callable[[Any, Any], Any] | None:
+# The original: the name stands for what is lifted while something is recorded.
+KINDS |= {np.ndarray: _itself, vars(np)["matrix"]: _as_matrix}
+
+
+def _kind(cls: Any) -> Callable[[Any, Any], Any] | None:
     """Say what makes an object of a class over an array of ours; None where nothing can."""
-    if cls is np.ndarray:
-        return _itself
-    if vars(cls).get("__wrapped__", cls) is _matrix:
-        return _as_matrix
+    cls = vars(cls).get("__wrapped__", cls)
+    if cls in KINDS:
+        return KINDS[cls]
+    if issubclass(cls, Held):
+        return functools.partial(held, cls)
     kind = held_class(cls)
     return None if kind is None else functools.partial(held, kind)
 
@@ -245,5 +285,5 @@ _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
 
 def view_as(array: Any, cls: type) -> Any:
     """Give an array of ours as an object of a subclass of ndarray; None where that cannot be."""
-    kind = _kind(cls) if _core.is_lifting() else None
+    kind = _kind(cls) if _core.is_lifting() or issubclass(cls, Held) else None
     return None if kind is None else kind(array[...], array)

@@ -9,7 +9,7 @@ import numpy as np
 from cotan import _array_api, _core
 from cotan._lift_subclasses import view_as
 from cotan._numpy import FUNCTIONS
-from cotan._numpy_core import is_followed
+from cotan._numpy_core import OverArray, is_followed
 from cotan._numpy_own import Flat
 
 # Methods whose NumPy function takes the array first and then the same arguments.
@@ -162,8 +162,8 @@ def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
 def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
     """Give a view of the whole array; as another dtype or class there is none."""
     for wanted in (dtype, type):
-        if isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray):
-            if wanted is not np.ndarray:
+        if isinstance(wanted, builtins.type) and issubclass(wanted, (np.ndarray, OverArray)):
+            if wanted is not np.ndarray and self._rank == "array":
                 held = view_as(self, wanted)
                 if held is not None:
                     return held

@@ -53,6 +53,25 @@ def name_of(function: Any) -> str:
     return f"{module}.{getattr(function, '__name__', function)}"
 
 
+class OverArray:
+    """What stands in for an object of a subclass of ndarray: it has an array of ours, by this name.
+
+    `_again` gives another array as an object of the same class.
+    """
+
+    __held_array__: Any
+
+    def _again(self, x: Any) -> Any:
+        raise NotImplementedError
+
+
+def beneath(x: Any) -> Any:
+    """Give arrays of ours for what stands over them, also in lists."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(beneath, x)) if not hasattr(x, "_fields") else x
+    return x.__held_array__ if isinstance(x, OverArray) else x
+
+
 def is_array(x: Any) -> bool:
     """Say whether something is one of our arrays (which may say that it is an ndarray)."""
     return isinstance(x, _core.Array)

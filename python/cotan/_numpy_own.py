@@ -4,6 +4,7 @@ Padding, statistics, differences, polynomials, set operations: Python code over 
 make an ndarray of whatever they get (`asarray`, `empty`, ...), for which there are ours.
 """
 
+import functools
 import inspect
 import operator
 from collections.abc import Callable
@@ -12,8 +13,18 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import FUNCTIONS, implements, in_numpy, is_array, kept, laid_out, plain
-from cotan._own import INTERNAL, SUBSTITUTES, holds_array, own
+from cotan._numpy_core import (
+    FUNCTIONS,
+    OverArray,
+    beneath,
+    implements,
+    in_numpy,
+    is_array,
+    kept,
+    laid_out,
+    plain,
+)
+from cotan._own import INTERNAL, SUBSTITUTES, bound, holds_array, own
 
 
 class Flat:
@@ -113,6 +124,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
     if isinstance(a, Flat):
         a = a.copy()
+    a = beneath(a) if isinstance(a, (OverArray, list, tuple)) else a
     if is_array(a):
         a = a if a._rank == "array" else a[...]
         copy = options.get("copy")
@@ -125,6 +137,12 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     if isinstance(a, (list, tuple)) and holds_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     return np.asarray(a, dtype, order, **options)
+
+
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """Give an array, or an object of a subclass, as it is, and anything else as an array."""
+    options.setdefault("copy", None)
+    return array(a, dtype, order="K" if order is None else order, subok=True, **options)
 
 
 class _Held:
@@ -160,7 +178,13 @@ def array(
     like: Any = None,
 ) -> Any:
     """Give an array of its own, as `numpy.array`."""
-    del subok, like
+    del like
+    if subok and isinstance(object, OverArray):
+        inside = object.__held_array__
+        made = array(inside, dtype, copy=copy, order=order, ndmin=ndmin)
+        return object if made is inside else object._again(made)
+    if subok and type(object) is not np.ndarray and issubclass(type(object), np.ndarray):
+        return np.array(object, dtype, copy=copy, order=order, subok=True, ndmin=ndmin)
     result = asarray(object, dtype, None if order == "K" else order)
     if copy in {False, np._CopyMode.NEVER} and result is not object:
         raise ValueError("array: unable to avoid a copy; leave out copy=")
@@ -196,7 +220,7 @@ class Converter:
 
     def __init__(self, *arguments: Any) -> None:
         self._given = arguments
-        self._arrays = tuple(asarray(a) for a in arguments)
+        self._arrays = tuple(asanyarray(a) for a in arguments)
         self.scalar_input = tuple(
             np.ndim(a) == 0 and not isinstance(a, np.ndarray) for a in arguments
         )
@@ -269,7 +293,8 @@ def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any
 
 SUBSTITUTES |= {
     id(np.lib.stride_tricks.sliding_window_view): _windows,
-    **{id(f): asarray for f in _names("asarray asanyarray ascontiguousarray asfortranarray")},
+    **{id(f): asarray for f in _names("asarray ascontiguousarray asfortranarray")},
+    id(np.asanyarray): asanyarray,
     **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
     id(np.array): array,
     id(np.full): full,
@@ -326,11 +351,23 @@ def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
 
 # What is written in C, asks for values that a traced program does not have, or takes for granted
 # that a result is an ndarray.
+def _unless_over(own: Any, module: str) -> Any:
+    """Let objects over an array of ours, of a subclass, meet NumPy's own code of a function."""
+
+    @functools.wraps(own)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, OverArray) for x in args):
+            return bound(in_numpy(f"{module}.{own.__name__}"))(*args, **kwargs)
+        return own(*args, **kwargs)
+
+    return call
+
+
 INTERNAL |= {
     "_array_converter": Converter,
-    "_divide_by_count": _divide_by_count,
-    "_lerp": _lerp,
-    "_median_nancheck": _median_nancheck,
+    "_divide_by_count": _unless_over(_divide_by_count, "lib._nanfunctions_impl"),
+    "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
+    "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
     "_unsigned_subtract": _unsigned_subtract,
 }
 

@@ -17,7 +17,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,6 +31,8 @@ from cotan._subclass import expect_unmasked
 SUBSTITUTES: dict[int, Any] = {}
 # The same for names that no other module has.
 INTERNAL: dict[str, Any] = {}
+# What stands for names in code of one module alone, by that module and name.
+ONLY_IN: dict[str, dict[str, Any]] = {}
 # Objects of SciPy's by module and name.
 _RULES: dict[str, dict[str, Any]] = {}
 # Classes of SciPy's whose methods run on our arrays, by module and name.
@@ -232,8 +234,14 @@ class _Globals(dict[str, Any]):
         self._names = names
 
     def __missing__(self, name: str) -> Any:
-        rule = _RULES.get(self["__name__"], {}).get(name) or INTERNAL.get(name)
-        value = self[name] = rule or ours(self._names[name])
+        module = self["__name__"]
+        alone = ONLY_IN.get(module, {})
+        if name in alone:
+            value = alone[name]
+        else:
+            rule = _RULES.get(module, {}).get(name) or INTERNAL.get(name)
+            value = rule or ours(self._names[name])
+        self[name] = value
         return value
 
 
@@ -313,6 +321,36 @@ def own_class(cls: type) -> type:
     _OWN_CLASSES.add(copy)
     _BOUND[id(cls)] = cls, copy
     return copy
+
+
+def standing_class(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
+    """Give a class that has what a class of NumPy's has, over other bases, with our names in it.
+
+    It does not derive from the class, whose objects are memory. `super()` in its methods goes on to
+    the other bases.
+    """
+    members = {n: x for n, x in vars(cls).items() if n not in left_out}
+    members |= {n: copy for n, x in members.items() if (copy := _member(x)) is not None}
+    for name_of_own in ("__dict__", "__weakref__"):
+        members.pop(name_of_own, None)
+    copy = type(bases[0])(name, bases, members)
+    for function in _functions(members.values()):
+        for variable, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            if variable == "__class__":
+                cell.cell_contents = copy
+    return copy
+
+
+def _functions(members: Iterable[Any]) -> Iterator[FunctionType]:
+    for x in members:
+        if isinstance(x, FunctionType):
+            yield x
+        elif isinstance(x, property):
+            yield from _functions((x.fget, x.fset, x.fdel))
+        elif isinstance(x, (staticmethod, classmethod)):
+            yield from _functions((x.__func__,))
 
 
 def _is_python_class(cls: type) -> bool:

@@ -1,5 +1,6 @@
 """Which subclasses of ndarray are arrays like others."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -16,13 +17,58 @@ _OPERATORS = tuple(
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
 
 
+# Classes of NumPy's whose objects meet our arrays while names are lifted, and what makes ours of
+# one.
+MET: dict[type, Callable[[Any], Any]] = {}
+
+
 def is_plain(cls: Any) -> bool:
     """Say whether a class is one of ndarrays that mean what their memory says, as `np.memmap` is.
 
     Raises TypeError for masked arrays and `np.matrix`, whose numbers could be read, but would mean
-    something else. While names are lifted, an `np.matrix` answers itself.
+    something else. While names are lifted, they answer themselves.
     """
-    return False if issubclass(cls, np.matrix) and _core.is_lifting() else _is_plain(cls)
+    return False if _core.is_lifting() and issubclass(cls, tuple(MET)) else _is_plain(cls)
+
+
+def refusal(cls: Any) -> TypeError:
+    """Make the error for an object of a class that is not plain."""
+    try:
+        _is_plain(cls)
+    except TypeError as error:
+        return error
+    return TypeError(
+        f"{cls} is a subclass of ndarray with arithmetic of its own, which cotan does not know; "
+        "use np.asarray(x) for the numbers in it"
+    )
+
+
+def met(x: Any) -> Any:
+    """Give an object of ours for one of such a class, also in lists, and anything else as it is."""
+    if isinstance(x, (list, tuple)):
+        items = [met(item) for item in x]
+        changed = any(a is not b for a, b in zip(items, x, strict=True))
+        return type(x)(items) if changed and not hasattr(x, "_fields") else x
+    if issubclass(type(x), np.ndarray) and type(x) is not np.ndarray:
+        for cls, make in MET.items():
+            if issubclass(type(x), cls):
+                return make(x)
+    return x
+
+
+def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a function of NumPy's for our arrays and such objects, if any are there."""
+    given, options = met(args), {key: met(x) for key, x in kwargs.items()}
+    if given is args and all(options[key] is x for key, x in kwargs.items()):
+        return NotImplemented
+    return func(*given, **options)
+
+
+def ufunc_of_others(
+    ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Compute a ufunc for our arrays and objects of such classes, if these are there."""
+    return function_of_others(getattr(ufunc, method), inputs, kwargs)
 
 
 @lru_cache(maxsize=256)
@@ -33,7 +79,7 @@ def _is_plain(cls: Any) -> bool:
         # Also where NumPy itself drops the mask without a word, as in a key.
         raise TypeError(
             "a masked array would lose its mask; use x.filled(value), or x.data and np.where with "
-            "x.mask"
+            "x.mask; as an argument of f, hand over x.data and mask it in f"
         )
     if issubclass(cls, np.matrix):
         raise TypeError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._in_place import takes_name
-from cotan._lift_matrix import ufunc_with_matrices
 from cotan._numpy_core import (
     are_objects,
     assigned,
@@ -20,7 +19,7 @@ from cotan._numpy_core import (
     plain,
     refuse,
 )
-from cotan._subclass import is_plain
+from cotan._subclass import is_plain, ufunc_of_others
 from cotan._ufunc_fold import accumulate, reduce, reduceat
 from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
 from cotan._ufunc_of_python import is_of_python, of_python
@@ -40,7 +39,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     """Compute `ufunc.method(*inputs, **kwargs)` where an `Array` takes part."""
     out = kwargs.get("out") or ()
     if not all(map(_known, (*inputs, *out))):
-        return ufunc_with_matrices(ufunc, method, inputs, kwargs)
+        return ufunc_of_others(ufunc, method, inputs, kwargs)
     if are_objects(*inputs):
         return of_objects(ufunc.__name__, getattr(ufunc, method), *inputs, **kwargs)
     compute = rule(ufunc)

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::array::PyArray;
 use crate::once::{OnceImported, intern};
-use crate::scalar::as_array;
+use crate::scalar::{as_array, beneath};
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
@@ -55,6 +55,8 @@ fn in_items<'py>(
             in_items(tuple.iter(), test, depth + 1)?
         } else if let Some(base) = elements_of(&item)? {
             test(base.cast::<PyArray>()?.get())?
+        } else if let Some(array) = beneath(&item)? {
+            test(array.cast::<PyArray>()?.get())?
         } else {
             false
         };

@@ -38,8 +38,26 @@ fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     object.is_instance(DEQUE.found(object.py(), "collections", "deque")?)
 }
 
-/// The array that an object of a program's gives itself out as, if it has no arithmetic with arrays of its own.
+/// The array that a conversion makes of an object of a program's: that beneath one of a subclass, too.
 pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match beneath(object)? {
+        Some(array) => Ok(Some(array)),
+        None => as_operand(object),
+    }
+}
+
+/// The array of ours beneath an object that stands in for one of a subclass of ndarray.
+pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static OVER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    if !object.is_instance(OVER.found(py, "cotan._numpy_core", "OverArray")?)? {
+        return Ok(None);
+    }
+    object.getattr(intern!(py, "__held_array__")).map(Some)
+}
+
+/// The array that an object of a program's gives itself out as, if it has no arithmetic with arrays of its own.
+fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let kind = object.get_type();
     if object.is_instance_of::<PyArray>()
@@ -47,10 +65,6 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
         || object.is_instance_of::<PyType>()
     {
         return Ok(None);
-    }
-    let held = intern!(py, "__held_array__");
-    if kind.getattr_opt(held)?.is_some() {
-        return object.getattr(held).map(Some);
     }
     if kind.getattr_opt(intern!(py, "__array__"))?.is_none()
         || kind.getattr_opt(intern!(py, "__array_ufunc__"))?.is_some()
@@ -159,7 +173,7 @@ impl Operand {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             return Operand::of(&array);
         }
-        as_array(object)?.map_or(Ok(None), |array| Operand::of(&array))
+        as_operand(object)?.map_or(Ok(None), |array| Operand::of(&array))
     }
 
     /// Like [`Operand::of`], but an error that names the operation when it is nothing we know.

@@ -2,7 +2,6 @@
 //! else by its operators, or hides elements, is not taken for one.
 
 use numpy::PyUntypedArray;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -34,9 +33,9 @@ pub fn expect_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     if is_plain(array)? {
         return Ok(());
     }
-    Err(PyTypeError::new_err(format!(
-        "{} is a subclass of ndarray with arithmetic of its own, which cotan does not know; use \
-         np.asarray(x) for the numbers in it",
-        array.get_type()
-    )))
+    let refusal = array
+        .py()
+        .import("cotan._subclass")?
+        .call_method1("refusal", (array.get_type(),))?;
+    Err(PyErr::from_value(refusal))
 }

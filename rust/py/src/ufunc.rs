@@ -130,8 +130,8 @@ pub fn array_function<'py>(
         let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
         if !known && !is_plain_class(&class)? {
             return py
-                .import("cotan._lift_matrix")?
-                .call_method1("function_with_matrices", (func, args, kwargs));
+                .import("cotan._subclass")?
+                .call_method1("function_of_others", (func, args, kwargs));
         }
     }
     let whole = WHOLE.made(py, || {
