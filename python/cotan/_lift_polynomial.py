@@ -1,7 +1,4 @@
-"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes.
-
-Masked arrays are refused here, too: what is masked has no place in an array of ours.
-"""
+"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes."""
 
 from types import FunctionType
 from typing import Any
@@ -18,9 +15,8 @@ from numpy.polynomial import (
 )
 
 from cotan import _core
-from cotan._drawn import is_drawing
-from cotan._lifted import lifts, lifts_method
-from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, implements, plain
+from cotan._lifted import lifts_method
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, implements
 from cotan._own import adopts, found, own, own_class, own_of, runs, stands_for
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
@@ -110,37 +106,3 @@ def _mixing(name: str) -> None:
 
 for _name in _CLASSES:
     _mixing(_name)
-
-
-def _unmasked(name: str) -> None:
-    @lifts(f"numpy.ma.{name}")
-    def masked(*args: Any, **kwargs: Any) -> Any:
-        if (any_active(args) or any_active(kwargs)) and not is_drawing():
-            raise TypeError(
-                f"numpy.ma.{name}: a masked array cannot be differentiated; keep the mask beside "
-                "the array: np.where(mask, 0, x), x[~mask], or np.sum(x, where=~mask)"
-            )
-        return getattr(np.ma, name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
-
-
-for _name in [
-    "array",
-    "asarray",
-    "asanyarray",
-    "fix_invalid",
-    "masked_array",
-    "MaskedArray",
-    "masked_equal",
-    "masked_greater",
-    "masked_greater_equal",
-    "masked_inside",
-    "masked_invalid",
-    "masked_less",
-    "masked_less_equal",
-    "masked_not_equal",
-    "masked_object",
-    "masked_outside",
-    "masked_values",
-    "masked_where",
-]:
-    _unmasked(_name)

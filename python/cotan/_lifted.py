@@ -39,6 +39,7 @@ PROVIDERS = {
     ],
     "numpy.fft": [],
     "numpy.linalg": [],
+    "numpy.ma": ["cotan._lift_masked"],
     "numpy.lib.stride_tricks": ["cotan._numpy_index"],
     "numpy.random": ["cotan._lift_random"],
     "math": ["cotan._lift_math"],

@@ -99,15 +99,6 @@ def test_several_roots_at_zero():
     assert not np.isfinite(dc)
 
 
-def test_masked_arrays_are_refused_by_name():
-    mask = np.array([False, True, False, False])
-    with pytest.raises(TypeError, match=r"np\.where\(mask, 0, x\)"):
-        ct.gradient(lambda x: np.ma.masked_array(x, mask).sum(), C)
-    with pytest.raises(TypeError, match="masked_where"):
-        ct.gradient(lambda x: np.ma.masked_where(mask, x).sum(), C)
-    assert ct.gradient(lambda x: x * np.ma.masked_array(C, mask).sum(), 2.0) == (2.0,)
-
-
 @pytest.mark.parametrize(
     "f",
     [

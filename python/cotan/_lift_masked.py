@@ -1,0 +1,519 @@
+"""Masked arrays of traced values: NumPy's own code of `numpy.ma`, over arrays of ours.
+
+A masked array is an array and a mask. The mask decides and carries no derivative, so it stays an
+ndarray of truth values, constant in the run; what is not masked is followed. Masks by conditions,
+domains, hard masks and fill values are NumPy's own code, of the version that is installed.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.ma as ma
+
+from cotan import _core
+from cotan._drawn import is_drawing
+from cotan._led import unlifted
+from cotan._lift_matrix import is_operator
+from cotan._lift_subclasses import KINDS, Held, array_of, held
+from cotan._lifted import CREATORS, creates, lifts, lifts_method, replaces
+from cotan._numpy_core import any_active, is_array, plain
+from cotan._numpy_own import array, asanyarray, asarray
+from cotan._own import ONLY_IN, SUBSTITUTES, Namespace, bound, own_class, runs_class, standing_class
+from cotan._subclass import MET
+
+# The originals: names of the modules stand for what is lifted while something is recorded.
+_masked_array: Any = vars(ma)["MaskedArray"]
+_ma: Any = ma.core
+
+
+def _data(x: Any) -> Any:
+    """Give what a masked array of either kind has beneath its mask, also in lists."""
+    if isinstance(type(x), _Kind):
+        return x.__held_array__
+    if isinstance(x, _masked_array):
+        return x.data
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_data, x)) if not hasattr(x, "_fields") else x
+    if isinstance(x, dict):
+        return {key: _data(value) for key, value in x.items()}
+    return x
+
+
+def _mask_of(x: Any) -> Any:
+    """Give the mask of an array, in lists for lists of them."""
+    return list(map(_mask_of, x)) if isinstance(x, (list, tuple)) else _ma.getmaskarray(x)
+
+
+def _is_met(items: Iterable[Any]) -> bool:
+    """Say whether an array of ours is among arguments, masked or not."""
+    for x in items:
+        if is_array(x) or isinstance(type(x), _Kind):
+            return True
+        if isinstance(x, (list, tuple)) and _is_met(x):
+            return True
+    return False
+
+
+def _is_masked(items: Iterable[Any], but: Any) -> bool:
+    """Say whether a masked array is among arguments, another one than `but`."""
+    return any(
+        _is_masked(x, but) if isinstance(x, (list, tuple)) else isinstance(x, _masked_array)
+        for x in items
+        if x is not but
+    )
+
+
+def _constant(x: Any) -> Any:
+    """Give a masked array of ours for one of NumPy's, and anything else as it is."""
+    if x is ma.masked or not isinstance(x, _masked_array) or isinstance(type(x), _Kind):
+        return x
+    return Memory.view(x, Masked)
+
+
+def _is_drawn(args: Iterable[Any]) -> bool:
+    """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
+    try:
+        return is_drawing()
+    except TypeError:
+        if any_active(list(map(_data, args))):
+            raise
+        return True
+
+
+def _to_draw(x: Any) -> Any:
+    """Give what is drawn of an argument: values, masked ones as NumPy's."""
+    if isinstance(type(x), _Kind):
+        return _masked_array(plain(_core.dropgrad(x.__held_array__)), x.mask)
+    return plain(_core.dropgrad(x)) if is_array(x) else x
+
+
+# --------------------------------------------------------------------------------------------------
+# The class
+
+
+class _Kind(type):
+    """The class of what NumPy's code takes for its own class, which has the originals besides."""
+
+    _original: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(cls, subclass) or issubclass(subclass, cls._original)
+
+
+class Memory(Held, metaclass=_Kind):
+    """What stands for `ndarray` in that code: `ndarray.view(x, cls)`, `super().mean()`."""
+
+    _original = np.ndarray
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        wanted = dtype if type is None else type
+        array = array_of(self)
+        if not is_array(array):
+            array = _core.array(np.asarray(_data(array)))
+        if isinstance(self, _masked_array) and wanted is None:
+            wanted = Masked
+        if not isinstance(wanted, _TYPE) or not issubclass(wanted, (Masked, _masked_array)):
+            return array.view(*(() if wanted in {Memory, _core.Array} else (wanted,)))
+        return held(Masked, array, self) if array._rank == "array" else array
+
+
+_TYPE = type
+
+
+def _by_array(name: str) -> None:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array_of(self), name)(*args, **kwargs)
+
+    setattr(Memory, name, method)
+
+
+for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "var"):
+    _by_array(_name)
+
+
+# What NumPy's class has for memory alone.
+_LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__"}
+_NumPys: Any = standing_class(_masked_array, "MaskedArray", (Memory,), _LEFT_OUT)
+
+
+class Masked(_NumPys):  # type: ignore[misc]
+    """A masked array: what is not NumPy's own code.
+
+    That is where the array and its mask are, and what may be a mask or an index.
+    """
+
+    _original = _masked_array
+    _of = _masked_array
+    _fill_value: Any
+
+    def __new__(cls, data: Any = None, mask: Any = ma.nomask, *args: Any, **kwargs: Any) -> Any:
+        """Make one as NumPy does, also of lists with masked elements and rows."""
+        if isinstance(data, (list, tuple)) and mask is ma.nomask:
+            masks = np.array(_mask_of(data))
+            data, mask = _data(data), masks if masks.any() else mask
+        return super().__new__(cls, data, mask, *args, **kwargs)
+
+    def _again(self, x: Any) -> Any:
+        """Give an array that was made of this one as one of this class, with a mask of its own."""
+        if isinstance(x, tuple):
+            return tuple(map(self._again, x))
+        if not is_array(x) or x._rank != "array":
+            return x
+        made = held(type(self), x, self)
+        made._mask = made._mask.copy()
+        return made
+
+    @property
+    def _mask(self) -> Any:
+        return self.__dict__.get("_mask", ma.nomask)
+
+    @_mask.setter
+    def _mask(self, mask: Any) -> None:
+        self.__dict__["_mask"] = plain(mask)
+
+    @property
+    def data(self) -> Any:
+        return self.__held_array__
+
+    _data = data
+
+    @property
+    def _baseclass(self) -> Any:
+        return np.ndarray
+
+    @_baseclass.setter
+    def _baseclass(self, cls: type) -> None:
+        """Keep nothing: an array of ours stands for no subclass."""
+
+    @property
+    def dtype(self) -> Any:
+        return self.__held_array__.dtype
+
+    @property
+    def shape(self) -> Any:
+        return self.__held_array__.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self.__held_array__.shape = shape
+        if self._mask is not ma.nomask:
+            self._mask.shape = shape
+
+    def clip(self, *limits: Any, **options: Any) -> Any:
+        return self._again(self.data.clip(*_data(limits), **_data(options))).shrink_mask()
+
+    def __array_finalize__(self, obj: Any) -> None:
+        """Take over what another array says of itself; its mask, too, as this is a view of it."""
+        self._update_from(obj)
+        mask = getattr(obj, "_mask", ma.nomask)
+        fits = mask is not ma.nomask and mask.size == self.size
+        self._mask = mask.reshape(self.shape).view() if fits else ma.nomask
+        if self._fill_value is not None:
+            self._fill_value = _ma._check_fill_value(self._fill_value, self.dtype)
+
+    def __setmask__(self, mask: Any, copy: bool = False) -> None:
+        super().__setmask__(plain(mask), copy)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(plain(_data(key)))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        is_masked = isinstance(key, _masked_array) and not isinstance(value, _masked_array)
+        key = plain(_data(key))
+        if is_masked and self._mask is not ma.nomask and not self._hardmask:
+            self.data[key] = value  # which leaves the mask as it is
+        else:
+            super().__setitem__(key, value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Compute with what is beneath the masks, and let the first of those wrap it."""
+        out = options.get("out") or ()
+        reflected = _REFLECTED.get(ufunc)
+        if reflected and method == "__call__" and not options and is_operator():
+            return getattr(inputs[1], reflected)(inputs[0])  # as a subclass of ndarray is asked
+        result = getattr(ufunc, method)(*_data(inputs), **_data(options))
+        if method == "at":
+            return None
+        called = method == "__call__"
+        results = result if isinstance(result, tuple) else (result,)
+        targets = [*out, *[None] * (len(results) - len(out))]
+        given = map(_constant, (*out, *inputs))
+        first = next(x for x in given if isinstance(type(x), _Kind))
+        wrapped = []
+        for i, (x, target) in enumerate(zip(results, targets, strict=True)):
+            context = (ufunc, (*inputs, *out), i) if called else None
+            if target is not None:
+                is_ours = isinstance(type(target), _Kind)
+                wrapped.append(target.__array_wrap__(target, context) if is_ours else target)
+            else:
+                wrapped.append(first.__array_wrap__(asarray(x), context))
+        return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run NumPy's own code where that keeps masks; else see the data, as it does."""
+        given = inspect.signature(func).bind(*args, **kwargs).arguments
+        out = given.get("out")
+        if isinstance(type(out), _Kind) and not _is_masked(given.values(), out):
+            func(*_data(args), **_data(kwargs))
+            return out
+        code = inspect.unwrap(func)
+        if _keeps_masks(func, code, args):
+            return bound(code)(*args, **kwargs)
+        made = func(*_data(tuple(args)), **_data(kwargs))
+        if func.__name__ == "empty_like":
+            return self._again(made)
+        return Memory.view(made, Masked) if func.__name__ in _OF_THE_CLASS else made
+
+    def tolist(self, fill_value: Any = None) -> Any:
+        return _listed(self.data if fill_value is None else self.filled(fill_value), self.mask)
+
+    def __repr__(self) -> str:
+        return repr(_to_draw(self))
+
+    def __str__(self) -> str:
+        return str(_to_draw(self))
+
+
+# Python code of NumPy's that makes ndarrays of its arguments and hands them to compiled code.
+_OF_DATA = {
+    "broadcast_arrays", "broadcast_to", "convolve", "correlate", "count_nonzero", "digitize",
+    "einsum", "histogram", "interp", "isin", "pad", "place",
+}  # fmt: skip
+# What is compiled and gives masked arrays, with nothing masked.
+_OF_THE_CLASS = {"concatenate", "dot", "inner"}
+
+
+def _keeps_masks(function: Any, code: Any, args: tuple[Any, ...]) -> bool:
+    """Say whether NumPy's own code of a function can be run with what is masked."""
+    if function.__module__ != "numpy" or not isinstance(code, FunctionType):
+        return False
+    if code.__module__ == "numpy._core.fromnumeric" and args:
+        return isinstance(args[0], _masked_array)  # whose method it calls
+    return function.__name__ not in _OF_DATA
+
+
+def _listed(x: Any, mask: Any) -> Any:
+    """Give lists of elements, None for those that are masked."""
+    if x.ndim == 0:
+        return None if mask else x[()]
+    return [_listed(*pair) for pair in zip(x, np.broadcast_to(mask, x.shape), strict=True)]
+
+
+# What NumPy's class answers itself, as the right operand, too.
+_REFLECTED = {
+    getattr(np, name): f"__{operator}__"
+    for name, operator in {
+        "add": "radd", "subtract": "rsub", "multiply": "rmul", "divide": "rtruediv",
+        "floor_divide": "rfloordiv", "power": "rpow", "equal": "eq", "not_equal": "ne",
+        "less": "gt", "less_equal": "ge", "greater": "lt", "greater_equal": "le",
+    }.items()
+}  # fmt: skip
+# What it inherits from ndarray: ufuncs, that is.
+_UFUNCS = {
+    "neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert",
+    "mod": "remainder", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+
+
+def _operator(name: str, ufunc: Any) -> None:
+    setattr(Masked, f"__{name}__", lambda *operands: ufunc(*operands))  # noqa: PLW0108 - a method
+    if ufunc.nin == 2:
+        setattr(Masked, f"__r{name}__", lambda self, other: ufunc(other, self))
+        setattr(Masked, f"__i{name}__", lambda self, other: ufunc(self, other, out=self))
+
+
+for _name, _ufunc in _UFUNCS.items():
+    _operator(_name, getattr(np, _ufunc))
+
+
+KINDS |= {_masked_array: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
+MET[_masked_array] = _constant
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands for NumPy's names in that code
+
+
+def _instance(value: Any) -> Any:
+    """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
+    copy: Any = object.__new__(own_class(type(value)))
+    for name, x in vars(value).items():
+        is_domain = name == "domain" and x is not None
+        vars(copy)[name] = _instance(x) if is_domain else x
+    return copy
+
+
+_CLASSES = {
+    "_MaskedUnaryOperation",
+    "_MaskedBinaryOperation",
+    "_DomainedBinaryOperation",
+    "_extrema_operation",
+}
+_DOMAINS = _ma.ufunc_domain
+
+
+# What our arrays can have, but for truth values: masks are shared as NumPy's code shares them.
+_DTYPES = "bBhHiIlLqQefdFD"
+
+
+def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a conversion give arrays of ours, which `a.view(MaskedArray)` makes masked."""
+
+    @functools.wraps(convert)
+    def converted(*args: Any, **kwargs: Any) -> Any:
+        x = convert(*args, **kwargs)
+        return _core.array(x) if type(x) is np.ndarray and x.dtype.char in _DTYPES else x
+
+    return converted
+
+
+class _Numpy(Namespace):
+    """NumPy, as that code sees it."""
+
+    array = staticmethod(_converts(array))
+    asanyarray = staticmethod(_converts(asanyarray))
+
+
+_NUMPY = _Numpy(np)
+
+SUBSTITUTES |= {
+    id(_masked_array): Masked,
+    **{id(x): _instance(x) for x in vars(_ma).values() if type(x).__name__ in _CLASSES},
+}
+for _module in ("numpy.ma.core", "numpy.ma.extras"):
+    ONLY_IN[_module] = {
+        "ndarray": Memory,
+        "np": _NUMPY,
+        **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
+        "ufunc_domain": {f: d if d is None else _instance(d) for f, d in _DOMAINS.items()},
+    }
+runs_class("numpy.ma.core.MaskedIterator")
+
+
+# --------------------------------------------------------------------------------------------------
+# What a program asks for
+
+# What gives memory to write into.
+creates("numpy.ma", "array empty masked_all masked_all_like masked_array ones zeros")
+
+
+def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Say whether a function makes memory of its own, whatever its arguments are."""
+    if name not in CREATORS["numpy.ma"]:
+        return False
+    if name in {"array", "masked_array"}:
+        data = args[0] if args else kwargs.get("data")
+        return isinstance(data, (list, tuple)) or bool(kwargs.get("copy"))
+    return True
+
+
+def _enter(name: str) -> None:
+    original = vars(ma)[name]
+
+    @lifts(f"numpy.ma.{name}", always=True)
+    def masked(*args: Any, **kwargs: Any) -> Any:
+        if _is_met(args) or _is_met(kwargs.values()):
+            if _is_drawn((*args, *kwargs.values())):
+                return original(*map(_to_draw, args), **{k: _to_draw(x) for k, x in kwargs.items()})
+            run = Masked if isinstance(original, type) else bound(original)
+            return run(*args, **kwargs)
+        made = original(*args, **kwargs)
+        floats = isinstance(made, _masked_array) and made.dtype.char in "efdFD"
+        return _constant(made) if floats and _is_fresh(name, args, kwargs) else made
+
+
+for _name in ma.__all__:
+    if isinstance(vars(ma)[_name], FunctionType) or vars(ma)[_name] is _masked_array:
+        _enter(_name)
+
+
+class _Joined:
+    """`np.ma.mr_` for arrays of ours."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+
+    def __getitem__(self, key: Any) -> Any:
+        met = self._is_on() and _is_met(key if isinstance(key, tuple) else (key,))
+        return (own_class(type(self._original))() if met else self._original)[key]
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.ma.mr_")(_Joined)
+
+
+@lifts("numpy.ma.apply_along_axis", always=True)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Put results together as they are: NumPy's own code keeps them among objects."""
+    x = np.moveaxis(Masked(arr), axis, -1)
+    places = x.shape[:-1]
+    results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
+    joined = Masked(results)
+    joined = joined.reshape(places + joined.shape[1:])
+    own = range(len(places), joined.ndim)
+    where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(own)]
+    joined = np.moveaxis(joined, own, where)
+    return joined if isinstance(arr, _masked_array) else joined.data
+
+
+def _enter_method(owner: type, name: str) -> None:
+    @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        original = unlifted(vars(owner)[name])
+        if not (_is_met(args) or _is_met(kwargs.values())):
+            return original(self, *args, **kwargs)
+        if _is_drawn((*args, *kwargs.values())):
+            args = tuple(map(_to_draw, args))
+            return original(self, *args, **{k: _to_draw(x) for k, x in kwargs.items()})
+        if issubclass(owner, _masked_array):
+            return getattr(Masked, name)(_constant(self), *args, **kwargs)
+        ours = SUBSTITUTES.get(id(self)) or _instance(self)
+        return getattr(ours, name)(*args, **kwargs)
+
+
+# Operators of NumPy's masked arrays, and functions such as `np.ma.log`, by what both come to.
+for _class in _CLASSES:
+    for _name in ("__call__", "reduce", "outer", "accumulate"):
+        if _name in vars(getattr(_ma, _class)):
+            _enter_method(getattr(_ma, _class), _name)
+for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
+    _enter_method(_masked_array, _name)
+
+
+@lifts_method("numpy.ma.core.MaskedArray", "view", always=True)
+def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
+    """Let constants be seen as what NumPy's code takes for the class of another array."""
+    if dtype is Masked or type is Masked:
+        return Memory.view(self, Masked)
+    return unlifted(_masked_array.view)(self, dtype, type, fill_value)
+
+
+def _refuse_method(name: str) -> None:
+    @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any_active(list(map(_data, args))):
+            return unlifted(vars(_masked_array)[name])(self, *args, **kwargs)
+        if not is_drawing():
+            raise TypeError(
+                f"numpy.ma: {name} would write what a gradient follows into a constant masked "
+                "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
+                "write m = m * x for m *= x"
+            )
+        return unlifted(vars(_masked_array)[name])(self, *map(_to_draw, args), **kwargs)
+
+
+for _name in (
+    "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__ipow__",
+    "put",
+):  # fmt: skip
+    _refuse_method(_name)
