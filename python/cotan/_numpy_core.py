@@ -65,13 +65,6 @@ class OverArray:
         raise NotImplementedError
 
 
-def beneath(x: Any) -> Any:
-    """Give arrays of ours for what stands over them, also in lists."""
-    if isinstance(x, (list, tuple)):
-        return type(x)(map(beneath, x)) if not hasattr(x, "_fields") else x
-    return x.__held_array__ if isinstance(x, OverArray) else x
-
-
 def is_array(x: Any) -> bool:
     """Say whether something is one of our arrays (which may say that it is an ndarray)."""
     return isinstance(x, _core.Array)

@@ -16,7 +16,6 @@ from cotan import _core
 from cotan._numpy_core import (
     FUNCTIONS,
     OverArray,
-    beneath,
     implements,
     in_numpy,
     is_array,
@@ -124,7 +123,8 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
     if isinstance(a, Flat):
         a = a.copy()
-    a = beneath(a) if isinstance(a, (OverArray, list, tuple)) else a
+    if isinstance(a, OverArray):
+        a = a.__held_array__
     if is_array(a):
         a = a if a._rank == "array" else a[...]
         copy = options.get("copy")

@@ -24,7 +24,7 @@ from typing import Any
 from cotan import _core
 from cotan._led import unlifted
 from cotan._lifted import ALWAYS, LIFTED, lifts, lifts_method
-from cotan._numpy_core import DISPATCHER, FUNCTIONS, any_active, assigned, plain
+from cotan._numpy_core import DISPATCHER, FUNCTIONS, OverArray, any_active, assigned, plain
 from cotan._subclass import expect_unmasked
 
 # Objects of NumPy's by identity, and what stands for them.
@@ -73,12 +73,12 @@ def runs_class(*names: str) -> None:
         _CLASSES.setdefault(module, set()).add(attribute)
 
 
-def holds_array(items: Any) -> bool:
-    """Say whether one of our arrays is among items, or in lists or tuples among them."""
+def holds_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
+    """Say whether an array of ours is among items, or in lists or tuples among them."""
     for x in items:
-        if isinstance(x, _core.Array):
+        if isinstance(x, kinds):
             return True
-        if isinstance(x, (list, tuple)) and holds_array(x):
+        if isinstance(x, (list, tuple)) and holds_array(x, kinds):
             return True
         expect_unmasked(x)
     return False
@@ -194,7 +194,9 @@ def _asking(function: Any) -> Callable[..., Any]:
     """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(a, (list, tuple)) and holds_array(a) for a in args):
+        lists = [a for a in args if isinstance(a, (list, tuple))]
+        # What stands over an array is asked by NumPy itself, in lists, too.
+        if holds_array(lists, _core.Array) and not holds_array(lists, OverArray):
             return FUNCTIONS.get(function, function)(*args, **kwargs)
         return function(*args, **kwargs)
 

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
 
 use crate::array::PyArray;
 use crate::once::{OnceImported, intern};
@@ -47,7 +47,10 @@ fn in_items<'py>(
         return Ok(false);
     }
     for item in items {
-        let found = if let Ok(array) = item.cast::<PyArray>() {
+        let plain = item.is_exact_instance_of::<PyFloat>() || item.is_exact_instance_of::<PyInt>();
+        let found = if plain {
+            false
+        } else if let Ok(array) = item.cast::<PyArray>() {
             test(array.get())?
         } else if let Ok(list) = item.cast::<PyList>() {
             in_items(list.iter(), test, depth + 1)?

@@ -9,14 +9,14 @@ use cotan::{Array, DType, Number};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyTuple};
+use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap};
 use crate::convert::{Borrow, from_ndarray, original};
 use crate::dtype::{dtype_from, dtype_of};
 use crate::error::OrRaise;
 use crate::ops::stack_all;
-use crate::scalar::Operand;
+use crate::scalar::{Operand, beneath};
 use crate::session;
 
 /// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
@@ -54,6 +54,9 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     if list && holds_arrays(object, 0)? {
         return stacked(py, object, 0);
+    }
+    if let Some(array) = beneath(object)? {
+        return build(py, &array);
     }
     if let Ok(array) = object.cast::<PyUntypedArray>() {
         // Before `asarray` makes a plain ndarray of whatever it is.
@@ -219,6 +222,9 @@ fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
         }
         let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
         if nested && holds_arrays(&item, depth + 1)? {
+            return Ok(true);
+        }
+        if !nested && !item.is_exact_instance_of::<PyFloat>() && beneath(&item)?.is_some() {
             return Ok(true);
         }
     }
