@@ -71,6 +71,8 @@ pub mod kernels;
 pub mod opt;
 pub mod prim;
 pub mod program;
+#[cfg(test)]
+mod random;
 pub mod sched;
 pub mod testing;
 pub mod transform;

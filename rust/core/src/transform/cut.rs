@@ -120,17 +120,13 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Against every way to divide the nodes.
     #[test]
     fn no_cut_is_smaller() {
-        let mut state = 1u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut random = Random::new(1);
+        let mut random = |below: u64| random.below(below as usize) as u64;
         for _ in 0..300 {
             let nodes = 2 + random(6) as usize;
             let edges: Vec<(usize, usize, u64)> = (0..random(20))

@@ -180,6 +180,7 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
+    use crate::random::Random;
 
     /// What a choice costs, or `None` if something that is read cannot be had.
     fn cost(region: &Region<'_>, reads: &[Var], kept: u32) -> Option<u64> {
@@ -206,13 +207,8 @@ mod tests {
     /// Against every choice, in random programs.
     #[test]
     fn no_choice_costs_less() {
-        let mut state = 7u64;
-        let mut random = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut random = Random::new(7);
+        let mut random = |below: usize| random.below(below);
         for _ in 0..200 {
             let sizes = ["4", "1000"];
             let size = sizes[random(2)];

@@ -5,21 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::{Aval, Strides, row_major, size_of};
 use crate::kernels::{Ctx, Element, Value};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % n
-    }
-
-    fn unit(&mut self) -> f64 {
-        self.below(1 << 30) as f64 / f64::from(1 << 30)
-    }
-}
+use crate::random::Random;
 
 fn one_thread<R>(f: impl FnOnce(&Ctx) -> R) -> R {
     f(&Ctx::new(&AtomicBool::new(false), 1))
@@ -112,7 +98,7 @@ fn random_shape(r: &mut Random) -> Shape {
 
 #[test]
 fn random_programs() {
-    let mut r = Random(0x1234_5678_9abc_def1);
+    let mut r = Random::new(0x1234_5678_9abc_def1);
     for _ in 0..200 {
         let shape = random_shape(&mut r);
         if size_of(&shape) > 60_000 {
@@ -255,7 +241,7 @@ fn reduced<T: Element + PartialEq + std::fmt::Debug>(
 
 #[test]
 fn large_reductions_of_every_pattern() {
-    let mut r = Random(77);
+    let mut r = Random::new(77);
     let cases: [(&[usize], &[usize]); 12] = [
         (&[1_000_003], &[0]),
         (&[3, 400_000], &[1]),
@@ -352,7 +338,7 @@ fn products_and_nan() {
 
 #[test]
 fn sums_err_like_pairwise_ones() {
-    let mut r = Random(5);
+    let mut r = Random::new(5);
     for shape in [[1, 4_000_000], [4_000_000, 1], [500_000, 8]] {
         let x: Vec<f32> = (0..4_000_000).map(|_| r.unit() as f32).collect();
         let axis = usize::from(shape[0] == 1);

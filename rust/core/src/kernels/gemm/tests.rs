@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use super::*;
 use crate::aval::row_major;
+use crate::random::Random;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -17,24 +18,6 @@ fn wide<R: Send>(f: impl FnOnce(&Ctx) -> R + Send) -> R {
         .build()
         .unwrap();
     pool.install(|| f(&Ctx::new(&STOP, 2)))
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        self.0 >> 33
-    }
-    fn below(&mut self, n: usize) -> usize {
-        self.next() as usize % n
-    }
-    fn float(&mut self) -> f64 {
-        self.next() as f64 / f64::from(1u32 << 31) - 0.5
-    }
 }
 
 /// A matrix (or batch) in one of several layouts: rows or columns dense, gaps, backwards, repeated.
@@ -136,7 +119,7 @@ fn every_layout<T: Number>(
     element: impl Fn(&mut Random) -> T,
     near: impl Fn(T, T::Wide, usize) -> bool,
 ) {
-    let mut r = Random(seed);
+    let mut r = Random::new(seed);
     for _ in 0..60 {
         let (a, b) = shapes(&mut r);
         let (a, b) = (matrix(&mut r, &a, &element), matrix(&mut r, &b, &element));
@@ -153,34 +136,34 @@ fn close(x: f64, y: f64, k: usize, eps: f64) -> bool {
 
 #[test]
 fn products_of_every_dtype_and_layout() {
-    every_layout(1, |r| r.next() as u8, |x, y, _| x == y);
-    every_layout(2, |r| r.next() as i32, |x, y, _| x == y);
-    every_layout(3, |r| (r.next() << 40) as i64, |x, y, _| x == y);
+    every_layout(1, |r| r.bits() as u8, |x, y, _| x == y);
+    every_layout(2, |r| r.bits() as i32, |x, y, _| x == y);
+    every_layout(3, |r| (r.bits() << 40) as i64, |x, y, _| x == y);
     every_layout(4, |r| r.below(8) == 0, |x, y, _| x == y);
     every_layout(
         5,
-        |r| r.float() as f32,
+        |r| r.centred() as f32,
         |x, y, k| close(x.into(), y.into(), k, 1e-7),
     );
-    every_layout(6, Random::float, |x, y, k| close(x, y, k, 2e-16));
+    every_layout(6, Random::centred, |x, y, k| close(x, y, k, 2e-16));
     every_layout(
         7,
-        |r| f16::from_f64(r.float()),
+        |r| f16::from_f64(r.centred()),
         |x, y, k| close(x.into(), y.into(), k, 1e-3),
     );
     every_layout(
         8,
-        |r| bf16::from_f64(r.float()),
+        |r| bf16::from_f64(r.centred()),
         |x, y, k| close(x.into(), y.into(), k, 1e-2),
     );
     every_layout(
         9,
-        |r| Complex::new(r.float(), r.float()),
+        |r| Complex::new(r.centred(), r.centred()),
         |x, y, k| close(x.re, y.re, k, 4e-16) && close(x.im, y.im, k, 4e-16),
     );
     every_layout(
         10,
-        |r| Complex::new(r.float() as f32, r.float() as f32),
+        |r| Complex::new(r.centred() as f32, r.centred() as f32),
         |x, y, k| {
             close(x.re.into(), y.re.into(), k, 3e-7) && close(x.im.into(), y.im.into(), k, 3e-7)
         },
@@ -189,7 +172,7 @@ fn products_of_every_dtype_and_layout() {
 
 #[test]
 fn blocks_and_edges() {
-    let mut r = Random(11);
+    let mut r = Random::new(11);
     for (m, k, n) in [
         (25, 300, 45),
         (257, 513, 70),
@@ -200,7 +183,7 @@ fn blocks_and_edges() {
     ] {
         for flip in 0..4 {
             let mut operand = |rows: usize, cols: usize, flip: bool| {
-                let data: Vec<f32> = (0..rows * cols).map(|_| r.float() as f32).collect();
+                let data: Vec<f32> = (0..rows * cols).map(|_| r.centred() as f32).collect();
                 let v = Value::from_slice(&[rows, cols], &data).unwrap();
                 let strides = if flip {
                     [1, rows as isize]
@@ -229,7 +212,7 @@ fn blocks_and_edges() {
 
 #[test]
 fn wide_products_are_the_same_bits() {
-    let mut r = Random(12);
+    let mut r = Random::new(12);
     for shape in [
         [200, 300, 250],
         [30, 600, 2200],
@@ -237,7 +220,7 @@ fn wide_products_are_the_same_bits() {
         [500, 1000, 1],
     ] {
         let [m, k, n] = shape;
-        let mut data = |len: usize| (0..len).map(|_| r.float()).collect::<Vec<_>>();
+        let mut data = |len: usize| (0..len).map(|_| r.centred()).collect::<Vec<_>>();
         let a = Value::from_slice(&[m, k], &data(m * k)).unwrap();
         let b = Value::from_slice(&[k, n], &data(k * n)).unwrap();
         let one = matmul(&a, &b, &ctx()).unwrap();

@@ -5,6 +5,7 @@ use num_complex::Complex;
 
 use super::*;
 use crate::aval::Kind;
+use crate::random::Random;
 
 /// Bytes of `n` elements, converted from numbers.
 fn pack(dtype: DType, values: &[Complex<f64>]) -> Vec<u64> {
@@ -50,13 +51,8 @@ fn unpack(dtype: DType, bytes: &[u64], n: usize) -> Vec<Complex<f64>> {
 
 /// Operands of a dtype: special values first, then a mixture of magnitudes.
 fn samples(dtype: DType, n: usize, seed: u64) -> Vec<Complex<f64>> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut random = Random::new(seed);
+    let mut next = move || random.unit();
     let specials = [
         0.0,
         -0.0,

@@ -5,6 +5,7 @@ use num_complex::Complex;
 
 use super::*;
 use crate::aval::Strides;
+use crate::random::Random;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -18,24 +19,6 @@ fn wide<R: Send>(f: impl FnOnce(&Ctx) -> R + Send) -> R {
         .build()
         .unwrap();
     pool.install(|| f(&Ctx::new(&STOP, 2)))
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        self.0 >> 33
-    }
-    fn below(&mut self, n: usize) -> usize {
-        self.next() as usize % n
-    }
-    fn float(&mut self) -> f64 {
-        self.next() as f64 / f64::from(1u32 << 31) - 0.5
-    }
 }
 
 /// A random layout of rank 1 to 4 over a storage filled by `element`, with its size.
@@ -118,7 +101,7 @@ fn check<T: Number>(
     element: impl Fn(&mut Random) -> T,
     near: impl Fn(T, T::Wide, usize) -> bool,
 ) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..60 {
         let v = layout(&mut random, &element);
         let mut axes: Vec<usize> = (0..v.shape().len())
@@ -143,32 +126,32 @@ fn check<T: Number>(
 
 #[test]
 fn reductions_of_every_dtype() {
-    check(1, |r| r.next() as u8, |x, y, _| x == y);
-    check(2, |r| r.next() as i32, |x, y, _| x == y);
-    check(3, |r| r.next() as i64, |x, y, _| x == y);
+    check(1, |r| r.bits() as u8, |x, y, _| x == y);
+    check(2, |r| r.bits() as i32, |x, y, _| x == y);
+    check(3, |r| r.bits() as i64, |x, y, _| x == y);
     check(4, |r| r.below(9) != 0, |x, y, _| x == y);
     let close = |x: f64, y: f64, n: usize, eps: f64| {
         (x - y).abs() <= eps * (n as f64) * (1.0 + y.abs()) || (x.is_nan() && y.is_nan()) || x == y
     };
     check(
         5,
-        |r| r.float() as f32,
+        |r| r.centred() as f32,
         |x, y, n| close(x.into(), y.into(), n, 1e-7),
     );
-    check(6, Random::float, |x, y, n| close(x, y, n, 1e-15));
+    check(6, Random::centred, |x, y, n| close(x, y, n, 1e-15));
     check(
         7,
-        |r| f16::from_f64(r.float()),
+        |r| f16::from_f64(r.centred()),
         |x, y, n| close(x.into(), y.into(), n.max(9), 1e-3),
     );
     check(
         8,
-        |r| bf16::from_f64(r.float()),
+        |r| bf16::from_f64(r.centred()),
         |x, y, n| close(x.into(), y.into(), n.max(9), 1e-2),
     );
     check(
         9,
-        |r| Complex::new(r.float(), r.float()),
+        |r| Complex::new(r.centred(), r.centred()),
         |x, y, n| close(x.re, y.re, n, 1e-15) && close(x.im, y.im, n, 1e-15),
     );
     let coarse = |r: &mut Random| {
@@ -303,7 +286,7 @@ fn large_sums_are_exact_and_the_same_on_all_threads() {
 
 #[test]
 fn positions_of_extremes() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 0..60 {
         let v = layout(&mut random, |r| {
             if r.below(200) == 0 {
@@ -350,9 +333,9 @@ fn positions_of_extremes() {
 
 #[test]
 fn scans_follow_the_axis() {
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     for _ in 0..40 {
-        let v = layout(&mut random, Random::float);
+        let v = layout(&mut random, Random::centred);
         for axis in 0..v.shape().len() {
             for reverse in [false, true] {
                 let sum = wide(|ctx| cumsum(&v, axis, reverse, ctx)).unwrap();
@@ -390,7 +373,7 @@ fn scans_follow_the_axis() {
 }
 
 fn sorts<T: Number>(seed: u64, element: impl Fn(&mut Random) -> T, less: impl Fn(T, T) -> bool) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..12 {
         let v = layout(&mut random, &element);
         for axis in 0..v.shape().len() {
@@ -416,8 +399,8 @@ fn sorts<T: Number>(seed: u64, element: impl Fn(&mut Random) -> T, less: impl Fn
 #[test]
 fn sorting_is_stable_with_nan_last() {
     let last = |x: f64, y: f64| x < y || (!x.is_nan() && y.is_nan());
-    sorts(20, |r| r.next() as u8, |x, y| x < y);
-    sorts(21, |r| r.next() as i32, |x, y| x < y);
+    sorts(20, |r| r.bits() as u8, |x, y| x < y);
+    sorts(21, |r| r.bits() as i32, |x, y| x < y);
     sorts(22, |r| r.below(50) as i64 - 25, |x, y| x < y);
     sorts(23, |r| r.below(2) == 0, |x, y| !x & y);
     let coarse = |r: &mut Random| match r.below(20) {
