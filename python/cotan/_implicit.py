@@ -145,13 +145,15 @@ def valued(value: Any, computed: Any) -> Any:
     return value + (computed - _core.dropgrad(computed))
 
 
-def without_rule(what: str, value: Any, on: Any) -> Any:
+def without_rule(
+    what: str, value: Any, on: Any, instead: str = "compute it of the solution"
+) -> Any:
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
 
     def back(*_: Any) -> Any:
         raise TypeError(
-            f"{what} has no derivative rule in cotan; compute it of the solution, or hold it "
-            "constant with ct.dropgrad"
+            f"{what} has no derivative rule in cotan; {instead}, or hold it constant with "
+            "ct.dropgrad"
         )
 
     return hosted(what, lambda _: value, back, on)

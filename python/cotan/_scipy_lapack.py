@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._implicit import without_rule
 from cotan._numpy_core import assigned, is_array, plain
 from cotan._numpy_own import asarray
-from cotan._rules import adjoint
 from cotan._scipy_bands import solve_banded
 from cotan._scipy_linalg import solve, solve_triangular
 
@@ -33,12 +33,12 @@ def _solver(rule: Callable[..., Any]) -> Callable[..., Any]:
             x = _core.cast(asarray(x), results[-2].dtype)
             if b is not None and is_array(b) and b.dtype == x.dtype:
                 assigned(name, b, x)
-            results[:-2] = [_without_rule(x, f, name) for f in results[:-2]]
+            results[:-2] = [_factor(f, x, name) for f in results[:-2]]
             results[-2] = x
             return tuple(results)
         # A matrix that is singular: what has been solved nevertheless is of no use.
         after = sum(np.sum(asarray(x)) for x in args)
-        return (*(_without_rule(after, r, name) for r in results[:-1]), results[-1])
+        return (*(_factor(r, after, name) for r in results[:-1]), results[-1])
 
     ROUTINES[name] = routine
     return rule
@@ -48,22 +48,12 @@ def _copied(x: Any) -> Any:
     return np.array(plain(x)) if is_array(x) or isinstance(x, np.ndarray) else plain(x)
 
 
-def _without_rule(after: Any, value: Any, name: str) -> Any:
-    """Give a value that depends on an array in a way that has no rule."""
+def _factor(value: Any, on: Any, name: str) -> Any:
+    """Give what a routine makes besides its solution, which has no rule."""
     if value.dtype.kind not in "fc":
         return value
-
-    @adjoint(opaque=True)  # type: ignore[untyped-decorator]
-    def factor(x: Any) -> Any:
-        def back(dy: Any) -> Any:
-            raise TypeError(
-                f"scipy.linalg.lapack {name} has derivatives of its solution only, not of its "
-                "factors; use those of scipy.linalg (lu_factor, cho_factor, cholesky_banded)"
-            )
-
-        return value, back
-
-    return factor(after)
+    instead = "use the factors of scipy.linalg (lu_factor, cho_factor, cholesky_banded)"
+    return without_rule(f"what scipy.linalg.lapack {name} makes of matrices", value, on, instead)
 
 
 def _given(overwrite: Any, b: Any) -> Any:
