@@ -7,6 +7,7 @@
 mod checkpoint;
 mod close;
 mod custom;
+mod derived;
 mod detect;
 mod held;
 #[cfg(feature = "linalg")]
@@ -33,6 +34,7 @@ use std::sync::atomic::AtomicBool;
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
 pub use close::{Closed, UNKNOWN};
 pub use custom::{custom, custom_jvp, custom_many};
+pub use derived::{clear_caches, lock_for_fork};
 pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
 pub use held::{Hold, held_by, is_followed};
 pub use methods::Over;
@@ -40,9 +42,7 @@ pub use node::Number;
 use node::{Inputs, Node, Op};
 use num_complex::Complex;
 pub use prepared::{Constants, Prepared};
-pub use pullback::{
-    Pullback, clear_caches, gradient, lock_for_fork, trace, trace_with, value_and_gradient,
-};
+pub use pullback::{Pullback, gradient, trace, trace_with, value_and_gradient};
 pub use recording::{Recording, is_live};
 use report::Marks;
 pub use report::{Held, Report, Source, Stretch};
