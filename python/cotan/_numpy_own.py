@@ -145,25 +145,25 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> 
     return array(a, dtype, order="K" if order is None else order, subok=True, **options)
 
 
-class _Held:
-    """Something that stands in an array as it is."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 def _objects(items: Any) -> Any:
-    """Give an ndarray of objects, where arrays of ours are numbers like others."""
+    """Give an ndarray of objects, where arrays of ours are numbers like others.
 
-    def held(x: Any) -> Any:
+    How deep NumPy looks into it goes by the shapes: of arrays that do not fit together it keeps
+    each as one element.
+    """
+
+    def known(x: Any) -> Any:
         if is_array(x):
-            return _Held(x) if x.ndim == 0 else [held(row) for row in x]
-        return type(x)(map(held, x)) if type(x) in {list, tuple} else x
+            return plain(x)
+        return type(x)(map(known, x)) if type(x) in {list, tuple} else x
 
-    result = np.array(held(items), object)
-    for index, x in np.ndenumerate(result):
-        if isinstance(x, _Held):
-            result[index] = x.value
+    result = np.array(known(items), object)
+    for index in np.ndindex(result.shape):
+        x = items
+        for i in index:
+            x = x[i]
+        if holds_array((x,)):
+            result[index] = x
     return result
 
 
