@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -187,6 +188,39 @@ class _Joined:
 replaces("numpy.r_", "numpy.c_")(_Joined)
 # In code of SciPy's that runs on our arrays, too.
 SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
+
+
+class _Grid:
+    """`np.mgrid` and `np.ogrid` over slices whose ends are followed."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+
+    def __getitem__(self, key: Any) -> Any:
+        slices = key if isinstance(key, tuple) else (key,)
+        ends = tuple((s.start, s.stop, s.step) for s in slices if isinstance(s, slice))
+        if not self._is_on() or not _core.involves(ends, {}):
+            return self._original[key]
+        axes = [self._along(*three) for three in ends]
+        if not isinstance(key, tuple):
+            return axes[0]
+        open_axes = np.meshgrid(*axes, indexing="ij", sparse=True)
+        if self._original.sparse:
+            return tuple(open_axes)
+        return np.stack(np.broadcast_arrays(*open_axes))
+
+    @staticmethod
+    def _along(start: Any, stop: Any, step: Any) -> Any:
+        start, step = 0 if start is None else start, 1 if step is None else step
+        if isinstance(step, complex):
+            return np.linspace(start, stop, int(abs(step)))
+        return start + np.arange(math.ceil(plain((stop - start) / step)), dtype=float) * step
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
 
 
 def _elements(value: Any) -> Any:

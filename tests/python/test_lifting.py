@@ -479,6 +479,10 @@ def test_arrays_made_while_recording_go_to_c_code():
         lambda x: np.fromfunction(lambda i, j: i * x + j, (2, 3)),
         lambda x: np.r_[x, 1.0, [x, 2.0]],
         lambda x: np.c_[np.array([x, 1.0]), np.array([2.0, x])],
+        lambda x: np.mgrid[-x:3, 0:2],
+        lambda x: np.mgrid[0:x:3j, 1:2:2j],
+        lambda x: np.mgrid[0:2:x, :2] - np.mgrid[x:9:4j][1],
+        lambda x: sum(np.ogrid[0 : 2 * x, x:4:0.5]),
         lambda x: np.diag([x, 2.0]),
         lambda x: np.eye(2) * x,
         lambda x: np.vectorize(lambda a, b: math.sin(a) if b > 1 else a)([x, 2 * x], [1, 2]),
@@ -584,6 +588,26 @@ def test_iterators_over_memory():
 
     ct.gradient(f, 1.0)
     assert made == [1.0, 2.0]
+
+
+def test_arrays_that_do_not_fit_together_are_elements_of_an_array_of_objects():
+    """Weights of all layers, say."""
+    layers = [np.ones((3, 2)), np.ones((1, 2)), np.ones((2, 4))]
+
+    def f(x, kind):
+        weights = np.array([kind(w, x) for w in layers], dtype=object)
+        assert weights.shape == (3,) and weights[0].shape == (3, 2)
+        weights = weights - 0.5 * weights**2
+        weights += np.array([[x, 1.0], None, [x]], dtype=object)[2][0] * weights
+        return np.sum(weights[0]) * np.sum(weights[2])
+
+    for kind in (lambda w, x: w * x, lambda w, x: w * x if len(w) > 1 else w):
+        value, (slope,) = ct.value_and_gradient(lambda x, kind=kind: f(x, kind), 1.25)
+        assert value == pytest.approx(f(1.25, kind))
+        wanted = (f(1.25 + 1e-6, kind) - f(1.25 - 1e-6, kind)) / 2e-6
+        assert slope == pytest.approx(wanted, rel=1e-6)
+    with pytest.raises(ValueError, match="could not broadcast"):
+        ct.gradient(lambda x: np.array([x * np.ones((2, 3)), np.ones((2, 4))], object)[0], 1.0)
 
 
 def test_what_cannot_be_made():
