@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import jacobian, plain_items, solution, stacked
+from cotan._numpy_core import plain
 from cotan._numpy_own import asarray
 
 # Nearer to its bound than this, a constraint holds with equality.
@@ -48,14 +49,13 @@ def _rows(constraints: Any) -> Iterator[_Rows]:
         if hasattr(one, "fun"):
             inner = one.fun
         else:
-            matrix = one.A.toarray() if hasattr(one.A, "toarray") else np.asarray(one.A)
+            matrix = one.A.toarray() if hasattr(one.A, "toarray") else asarray(one.A)
             inner = lambda x, a=matrix: np.atleast_2d(a) @ x  # noqa: E731
-        low, high = np.asarray(one.lb, float), np.asarray(one.ub, float)
-        equal = low == high
-        below = lambda x, f=inner, b=low: stacked(f(x)) - b  # noqa: E731
-        above = lambda x, f=inner, b=high: stacked(f(x)) - b  # noqa: E731
+        equal = np.asarray(plain(one.lb)) == plain(one.ub)
+        below = lambda x, f=inner, b=one.lb: stacked(f(x)) - b  # noqa: E731
+        above = lambda x, f=inner, b=one.ub: stacked(f(x)) - b  # noqa: E731
         yield _Rows(below, equal)
-        if not np.all(equal | np.isinf(high)):
+        if not np.all(equal | np.isinf(plain(one.ub))):
             yield _Rows(above, False, -1.0)
 
 

@@ -47,7 +47,8 @@ def _watched_items(value: Any) -> Any:
         return {k: _watched_items(v) for k, v in value.items()}
     if _is_constraint(value):
         value = copy.copy(value)
-        value.fun = watched(value.fun)
+        for name, part in vars(value).items():
+            setattr(value, name, watched(part) if name == "fun" else plain_items(part))
         return value
     if isinstance(value, (list, tuple)) and any(
         isinstance(v, dict) or _is_constraint(v) for v in value
@@ -57,8 +58,10 @@ def _watched_items(value: Any) -> Any:
 
 
 def _is_constraint(value: Any) -> bool:
-    """Say whether something is a `NonlinearConstraint`."""
-    return hasattr(value, "keep_feasible") and callable(getattr(value, "fun", None))
+    """Say whether something is a `NonlinearConstraint` or a `LinearConstraint`."""
+    return hasattr(value, "keep_feasible") and (
+        callable(getattr(value, "fun", None)) or hasattr(value, "A")
+    )
 
 
 def with_args(function: Any, args: Any) -> Callable[[Any], Any]:
@@ -262,8 +265,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
         watched(hessp), bounds, others, tol, callback, options,
     )  # fmt: skip
-    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
-    if not was_seen(function, *inside) and not any_active((args, constraints, x0)):
+    if not (function.seen or any_active((args, x0)) or moving(constraints, others)):
         return result
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
@@ -377,6 +379,12 @@ def _in_bounds(name: str) -> None:
 
 for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
     _in_bounds(_name)
+
+
+def moving(constraints: Any, others: Any) -> bool:
+    """Say whether a gradient follows constraints, of which the others were watched."""
+    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
+    return was_seen(*inside) or any_active([list(vars(c).values()) for c in _each(constraints)])
 
 
 def _each(constraints: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from cotan._scipy_optimize import (
     minimize_scalar,
     minimum_of,
     more_of,
+    moving,
     root_of,
     watched_all,
     with_args,
@@ -71,9 +72,18 @@ def _global(name: str) -> None:
         args = options.pop("args", ())
         function, more = Watched(func), more_of(args)
         given = {} if name == "direct" and not more else {"args": plain_items(more)}
-        result = original(function, bounds, **given, **watched_all(options))
+        others = watched_all(options)
+        result = original(function, bounds, **given, **others)
+        inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
+        if moving(inner.get("constraints") or (), its.get("constraints") or ()):
+            raise TypeError(
+                f"{name}: constraints of its local searches, in minimizer_kwargs, have no "
+                "derivative rule in cotan; go on from its result with minimize under these "
+                "constraints, or hold them constant with ct.dropgrad"
+            )
         constraints = options.get("constraints") or ()
-        if not function.seen and not any_active((more, constraints, options.get("x0"))):
+        moves = moving(constraints, others.get("constraints") or ())
+        if not (function.seen or moves or any_active((more, options.get("x0")))):
             return result
         call = with_args(func, more)
         result.x = inside_of(name, call, result.x, bounds, constraints)

@@ -64,6 +64,32 @@ PROGRAMS = {
         ).x,
         RETURNS + 0.5,
     ),
+    "linear, with ends that depend": (
+        lambda a: slsqp(
+            distance(3 * RETURNS),
+            constraints=[optimize.LinearConstraint(WEIGHTS, -np.inf, a[0]),
+                         optimize.LinearConstraint(np.eye(4)[:2], a[1], [9, 9])],
+        ).x,
+        RETURNS + 1,
+    ),
+    "linear, with coefficients that depend": (
+        lambda a: slsqp(distance(RETURNS), constraints=optimize.LinearConstraint(a, 1, 1)).x,
+        WEIGHTS,
+    ),
+    "nonlinear, with an end that depends": (
+        lambda a: slsqp(
+            distance(3 * RETURNS),
+            constraints=optimize.NonlinearConstraint(lambda x: x**2, -np.inf, a),
+        ).x,
+        RETURNS + 0.5,
+    ),
+    "a search": (
+        lambda a: optimize.shgo(
+            distance(3 * RETURNS), [(0, 4)] * 4,
+            constraints={"type": "ineq", "fun": lambda x: a[0] - np.sum(x)},
+        ).x,
+        RETURNS,
+    ),
     "fmin_slsqp": (
         lambda a: optimize.fmin_slsqp(
             lambda x, a: np.sum((x - a) ** 2), np.zeros(4), args=(a,), iprint=0, acc=1e-15,
@@ -99,3 +125,11 @@ def test_what_has_no_derivative():
         ct.gradient(lambda a: slsqp(distance(a), constraints=twice).x[0], RETURNS)
     with pytest.raises(TypeError, match="bounds that are being differentiated"):
         ct.gradient(lambda a: slsqp(distance(a), bounds=[(0, b) for b in a]).x[0], RETURNS)
+    inner = lambda a: {"constraints": {"type": "eq", "fun": lambda x: np.sum(x) - a}}
+    with pytest.raises(TypeError, match="dual_annealing: constraints of its local searches"):
+        ct.gradient(
+            lambda a: optimize.dual_annealing(
+                distance(0), [(0, 1)] * 4, maxiter=2, minimizer_kwargs=inner(a), rng=1
+            ).x[0],
+            2.0,
+        )
