@@ -84,7 +84,12 @@ def jacobian(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def solution(
-    name: str, equation: Callable[[Any], Any], x: Any, matrix: Any = None, check: bool = True
+    name: str,
+    equation: Callable[[Any], Any],
+    x: Any,
+    matrix: Any = None,
+    check: bool = True,
+    nearest: bool = False,
 ) -> Any:
     """Give the solution of an equation as a function of all that the equation depends on.
 
@@ -98,6 +103,8 @@ def solution(
         The derivative of `equation` there; computed if None.
     check
         Whether to look if it is a solution, which calls `equation` once more.
+    nearest
+        Whether of solutions that lie in a line it is the one nearest to a constant place.
 
     Raises `ValueError` where the derivative is singular: the solution has no derivative then; and
     where the solver stopped far from a solution.
@@ -107,11 +114,12 @@ def solution(
         return _in_parts(name, equation, at, check)
     if matrix is None:
         matrix = jacobian(equation, at)
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        inverse = np.full_like(matrix, np.nan)
-    if not np.all(np.isfinite(inverse)):
+        inverse = _inverse(matrix)
+        if inverse is None and nearest:
+            inverse = _across_lines(matrix, equation, at)
+    else:
+        inverse = _inverse(matrix, near=0.0)
+    if inverse is None:
         raise ValueError(
             f"{name}: the derivative of the equation is singular at the solution, so the solution "
             "has no derivative; hold it constant with ct.dropgrad"
@@ -123,6 +131,53 @@ def solution(
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
     return valued(at, moved)
+
+
+def _inverse(matrix: Any, near: float = 10 * np.finfo(float).eps) -> Any:
+    """Give the inverse, `None` of a matrix that is singular, or nearer to that than rounding is.
+
+    Units count for nothing: rows and columns are scaled before.
+    """
+    rows, columns = np.ones((len(matrix), 1)), np.ones(len(matrix))
+    for _ in range(2 * (near > 0)):
+        sizes = np.abs(matrix * rows * columns)
+        rows /= _root(sizes.max(axis=1, keepdims=True))
+        columns /= _root(sizes.max(axis=0))
+    scaled = matrix * rows * columns
+    try:
+        inverse = np.linalg.inv(scaled)
+    except np.linalg.LinAlgError:
+        return None
+    if not np.all(np.isfinite(inverse)):
+        return None
+    if near and np.linalg.norm(scaled, 1) * np.linalg.norm(inverse, 1) * near * len(matrix) > 1:
+        return None
+    return rows.T * inverse * columns[:, None]
+
+
+def _root(sizes: Any) -> Any:
+    return np.sqrt(np.where(np.isfinite(sizes) & (sizes > 0), sizes, 1.0))
+
+
+def _across_lines(matrix: Any, equation: Callable[[Any], Any], at: Any) -> Any:
+    """Invert the derivative of a slope, but along lines on which nothing changes: they stay out.
+
+    Potentials count up to a constant, say. `None` if it is singular for another reason.
+    """
+    if not np.all(np.isfinite(matrix)) or not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0.0):
+        return None
+    values, vectors = np.linalg.eigh(matrix)
+    largest = np.max(np.abs(values))
+    flat = np.abs(values) <= 1e-13 * len(values) * largest
+    before = plain_items(stacked(equation(at)))
+    for line in vectors.T[flat]:
+        step = 0.01 * max(1.0, np.max(np.abs(at)))
+        moved = plain_items(stacked(equation(at + (step * line).reshape(at.shape))))
+        if not np.max(np.abs(moved - before)) <= 1e-10 * step * largest:
+            return None
+    if not np.any(flat) or np.all(flat):
+        return None
+    return (vectors[:, ~flat] / values[~flat]) @ vectors[:, ~flat].T
 
 
 def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -> Any:

@@ -225,11 +225,13 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
 # Minima
 
 
-def minimum_of(name: str, function: Callable[[Any], Any], x: Any, free: Any = None) -> Any:
+def minimum_of(
+    name: str, function: Callable[[Any], Any], x: Any, free: Any = None, nearest: bool = False
+) -> Any:
     """Give where the gradient is zero; variables that are not free stay at their bounds."""
     x = np.asarray(x, np.float64)
     if free is None or np.all(free):
-        return solution(f"{_HERE}.{name}", slope_of(name, function), x)
+        return solution(f"{_HERE}.{name}", slope_of(name, function), x, nearest=nearest)
     index = np.flatnonzero(free)
 
     def put(v: Any) -> Any:
@@ -270,7 +272,8 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
     at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
-    result.x = inside_of("minimize", call, result.x, bounds, constraints)
+    nearest = _goes_by_slopes(method or "bfgs", x0)
+    result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest)
     result.fun = asarray(call(result.x)).reshape(())[()]
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
         # Elsewhere it is zero, and stays so.
@@ -318,12 +321,25 @@ def expect_constant_bounds(name: str, bounds: Any) -> None:
         )
 
 
-def inside_of(name: str, call: Callable[[Any], Any], x: Any, bounds: Any, constraints: Any) -> Any:
+def _goes_by_slopes(method: Any, x0: Any) -> bool:
+    """Say whether a solver moves along sums of slopes only, from a place that is constant."""
+    name = method.lower() if isinstance(method, str) else ""
+    return name in {"bfgs", "l-bfgs-b", "cg", "newton-cg"} and not any_active(x0)
+
+
+def inside_of(
+    name: str,
+    call: Callable[[Any], Any],
+    x: Any,
+    bounds: Any,
+    constraints: Any,
+    nearest: bool = False,
+) -> Any:
     """Give a minimum under bounds and constraints, if there are any."""
     free = free_of(bounds, x)
     several = isinstance(constraints, (list, tuple))
     if several and not constraints:
-        return minimum_of(name, call, x, free).reshape(np.shape(x))
+        return minimum_of(name, call, x, free, nearest).reshape(np.shape(x))
     return constrained(name, call, x, free, constraints).reshape(np.shape(x))
 
 
@@ -368,7 +384,8 @@ def _in_bounds(name: str) -> None:
             return result
         both = fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
-        y = inside_of(name, call, result[0], bounds, ())
+        method = "l-bfgs-b" if name == "fmin_l_bfgs_b" else None
+        y = inside_of(name, call, result[0], bounds, (), _goes_by_slopes(method, x0))
         if name == "fmin_tnc":
             return (y, *result[1:])
         report = result[2]
@@ -442,7 +459,9 @@ def _fmin(name: str) -> None:
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         call = with_args(f, more)
-        y = minimum_of(name, call, x).reshape(np.shape(x))
+        method = {"fmin_bfgs": "bfgs", "fmin_cg": "cg", "fmin_ncg": "newton-cg"}.get(name)
+        nearest = _goes_by_slopes(method, x0)
+        y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))
         function.leave(y, more_of(more))
         if given.get("full_output"):
             report[0] = valued(report[0], asarray(call(y)).reshape(()))[()]

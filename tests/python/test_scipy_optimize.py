@@ -387,3 +387,59 @@ def test_where_one_begins_has_no_influence_on_a_solution():
             lambda x: np.sum(optimize.minimize(lambda v: np.cosh(np.sum(v) - 1), x).x),
             np.array([0.5, 0.8]),
         )
+
+
+def classes(p, **options):
+    """Weights of a softmax regression, which count up to a vector that all classes have."""
+    points = np.random.default_rng(3).normal(size=(20, 2)) * p[0]
+    chosen = np.arange(20) * 7 % 3
+
+    def cost(w):
+        scores = points @ w.reshape(2, 3) + p[1:]
+        return np.sum(np.log(np.sum(np.exp(scores), axis=1))) - np.sum(
+            scores[np.arange(20), chosen]
+        )
+
+    return points, optimize.minimize(cost, np.zeros(6), **options).x.reshape(2, 3)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG", None])
+def test_minima_that_lie_in_a_line(method):
+    options = {"gtol": 1e-9, "ftol": 1e-16} if method == "L-BFGS-B" else {"gtol": 1e-9}
+
+    def f(p, weight=0.0):
+        points, w = classes(p, method=method, options=options)
+        return np.sum((points @ w) @ np.array([1.0, -3.0, 2.0])) + weight * np.sum(w**2 * [1, 2, 3])
+
+    p = np.array([1.3, 0.2, -0.1, 0.3])
+    for weight in (0.0, 1.0):
+        value, (slope,) = ct.value_and_gradient(lambda p, w=weight: f(p, w), p)
+        assert value == pytest.approx(f(p, weight), abs=1e-5)
+        wanted = [(f(p + d, weight) - f(p - d, weight)) / 4e-3 for d in 2e-3 * np.eye(4)]
+        np.testing.assert_allclose(slope, wanted, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3, 1.7, 1e6])
+def test_derivatives_that_are_singular_up_to_rounding(scale):
+    turn = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]
+    matrix = scale * turn @ np.diag([1.0, 2.0, 0.0]) @ turn.T
+    begin, wanted = np.zeros(3), turn[:, 0] + turn[:, 1]
+
+    def equation(x, p):
+        return matrix @ (x - p * wanted)
+
+    with pytest.raises(ValueError, match="singular"):
+        ct.gradient(lambda p: optimize.root(equation, begin + p, (p,)).x[0], 1.2)
+    with pytest.raises(ValueError, match="singular"):
+        ct.gradient(
+            lambda p: optimize.minimize(
+                lambda x: (x - p * wanted) @ equation(x, p), begin, method="Powell"
+            ).x[0],
+            1.2,
+        )
+    units = np.array([1e-9, 1.0, 1e9])
+    (slope,) = ct.gradient(
+        lambda p: optimize.root(lambda x: (x / units) ** 3 + x / units - p, units).x @ (1 / units),
+        2.0,
+    )
+    assert slope == pytest.approx(3 / 4)
