@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import plain_items
+from cotan._implicit import plain_items, solution, without_rule
 from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
-from cotan._numpy_core import plain, refuse
+from cotan._numpy_core import any_active, plain, refuse
 from cotan._numpy_own import asarray
 from cotan._own import found
 from cotan._scipy_filters import complex_vector, polynomial
@@ -283,3 +283,32 @@ def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
 
 _discretized("TransferFunctionContinuous", "TransferFunction", ("num", "den"))
 _discretized("ZerosPolesGainContinuous", "ZerosPolesGain", ("zeros", "poles", "gain"))
+
+
+@lifts(f"{_HERE}.place_poles")
+def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
+                maxiter: int = 30) -> Any:  # fmt: skip
+    """With one input there is one gain, by which the characteristic polynomial has these roots."""
+    report = found(f"{_HERE}.place_poles")(
+        *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
+    )
+    if not any_active((A, B, poles)):
+        return report
+    a, b = asarray(A), asarray(B)
+    if b.shape[1] != 1:
+        raise TypeError(
+            f"place_poles: with {b.shape[1]} inputs there are many gains, and that which SciPy "
+            "searches for has no derivative rule in cotan; take one input (a column of B, or a "
+            "combination of its columns), solve_continuous_are or solve_discrete_are, or hold the "
+            "arguments constant with ct.dropgrad"
+        )
+    wanted = np.real(np.poly(asarray(poles)))
+
+    def equation(gain: Any) -> Any:
+        return (_characteristic(a - b @ gain.reshape(1, -1)) - wanted)[1:]
+
+    gain = solution(f"{_HERE}.place_poles", equation, report.gain_matrix.reshape(-1))
+    report.gain_matrix = gain.reshape(1, -1)
+    for part in ("computed_poles", "X"):
+        setattr(report, part, without_rule(f"{part} of place_poles", getattr(report, part), gain))
+    return report

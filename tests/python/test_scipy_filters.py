@@ -108,3 +108,19 @@ def test_forms():
     check(lambda p: signal.tf2ss([p[0]], [p[1]])[3], P)
     check(lambda p: signal.StateSpace(*states(p)).to_tf().den, P)
     check(lambda p: signal.lsim(signal.butter(2, p[0], analog=True), X, 0.1 * np.arange(30))[1], P)
+
+
+def test_poles_that_are_placed():
+    poles = np.array([-1 + 1j, -1 - 1j, -3])
+
+    def gain(p, places=poles):
+        a = np.array([[0.0, 1.0, 0.0], [2 * p[0], 0.1, 1.0], [0.0, -1.0, -p[1]]])
+        return signal.place_poles(a, np.array([[0.0], [1.0], [p[2]]]), places)
+
+    check(lambda p: gain(p).gain_matrix, P)
+    check(lambda p, s: gain(p, s * poles).gain_matrix, P, 1.2)
+    check(lambda p, places: gain(p, places).gain_matrix, P, np.array([-1.0, -2.0, -3.0]))
+    with pytest.raises(TypeError, match="computed_poles of place_poles has no derivative rule"):
+        ct.gradient(lambda p: np.sum(gain(p).computed_poles.real), P)
+    with pytest.raises(TypeError, match="place_poles: with 2 inputs there are many gains"):
+        ct.gradient(lambda p: signal.place_poles(np.diag(p), np.eye(3)[:, :2] + 1, [-1, -2, -3]), P)
