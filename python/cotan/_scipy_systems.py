@@ -12,7 +12,7 @@ from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, plain, refuse
 from cotan._numpy_own import asarray
-from cotan._own import found
+from cotan._own import found, refuses
 from cotan._scipy_filters import complex_vector, polynomial
 from cotan._scipy_matfuncs import expm
 
@@ -236,6 +236,41 @@ def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) 
     return *found(f"{_HERE}.tf2zpk")(*ss2tf(*made)), dt
 
 
+@lifts(f"{_HERE}.place_poles")
+def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
+                maxiter: int = 30) -> Any:  # fmt: skip
+    """With one input there is one gain, by which the characteristic polynomial has these roots."""
+    report = found(f"{_HERE}.place_poles")(
+        *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
+    )
+    if not any_active((A, B, poles)):
+        return report
+    a, b = asarray(A), asarray(B)
+    if b.shape[1] != 1:
+        raise TypeError(
+            f"place_poles: with {b.shape[1]} inputs there are many gains, and that which SciPy "
+            "searches for has no derivative rule in cotan; take one input (a column of B, or a "
+            "combination of its columns), solve_continuous_are or solve_discrete_are, or hold the "
+            "arguments constant with ct.dropgrad"
+        )
+    wanted = np.real(np.poly(asarray(poles)))
+
+    def equation(gain: Any) -> Any:
+        return (_characteristic(a - b @ gain.reshape(1, -1)) - wanted)[1:]
+
+    gain = solution(f"{_HERE}.place_poles", equation, report.gain_matrix.reshape(-1))
+    report.gain_matrix = gain.reshape(1, -1)
+    for part in ("computed_poles", "X"):
+        setattr(report, part, without_rule(f"{part} of place_poles", getattr(report, part), gain))
+    return report
+
+
+refuses(
+    "take the poles from np.roots, and the polynomials there", f"{_HERE}.residue",
+    f"{_HERE}.residuez",
+)  # fmt: skip
+
+
 # --------------------------------------------------------------------------------------------------
 # Methods of systems, which call these functions in SciPy's own modules
 
@@ -264,6 +299,8 @@ def _forms(owner: str, name: str, target: str) -> None:
             return unlifted(vars(found(f"{_HERE}._ltisys.{owner}"))[name])(self)
         *states, _ = _states(self, self.dt is not None)
         parts = states if target == "StateSpace" else ss2tf(*states)
+        if target == "ZerosPolesGain":
+            parts = found(f"{_HERE}.tf2zpk")(*parts)
         options = {} if self.dt is None else {"dt": self.dt}
         return found(f"{_HERE}.{target}")(*parts, **options)
 
@@ -271,6 +308,7 @@ def _forms(owner: str, name: str, target: str) -> None:
 _forms("TransferFunction", "to_ss", "StateSpace")
 _forms("ZerosPolesGain", "to_ss", "StateSpace")
 _forms("StateSpace", "to_tf", "TransferFunction")
+_forms("StateSpace", "to_zpk", "ZerosPolesGain")
 
 
 def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
@@ -283,32 +321,3 @@ def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
 
 _discretized("TransferFunctionContinuous", "TransferFunction", ("num", "den"))
 _discretized("ZerosPolesGainContinuous", "ZerosPolesGain", ("zeros", "poles", "gain"))
-
-
-@lifts(f"{_HERE}.place_poles")
-def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
-                maxiter: int = 30) -> Any:  # fmt: skip
-    """With one input there is one gain, by which the characteristic polynomial has these roots."""
-    report = found(f"{_HERE}.place_poles")(
-        *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
-    )
-    if not any_active((A, B, poles)):
-        return report
-    a, b = asarray(A), asarray(B)
-    if b.shape[1] != 1:
-        raise TypeError(
-            f"place_poles: with {b.shape[1]} inputs there are many gains, and that which SciPy "
-            "searches for has no derivative rule in cotan; take one input (a column of B, or a "
-            "combination of its columns), solve_continuous_are or solve_discrete_are, or hold the "
-            "arguments constant with ct.dropgrad"
-        )
-    wanted = np.real(np.poly(asarray(poles)))
-
-    def equation(gain: Any) -> Any:
-        return (_characteristic(a - b @ gain.reshape(1, -1)) - wanted)[1:]
-
-    gain = solution(f"{_HERE}.place_poles", equation, report.gain_matrix.reshape(-1))
-    report.gain_matrix = gain.reshape(1, -1)
-    for part in ("computed_poles", "X"):
-        setattr(report, part, without_rule(f"{part} of place_poles", getattr(report, part), gain))
-    return report

@@ -81,6 +81,8 @@ def test_responses(form):
     check(lambda p: signal.lti(*make(p)).impulse(T=T)[1], P)
     check(lambda p: signal.lti(*make(p)).output(np.sin(T), T, X0=[0.1, p[0]])[1], P)
     check(lambda p: signal.lti(*make(p)).to_ss().A, P)
+    check(lambda p: np.array(signal.bode(signal.lti(*make(p)), T + 1)[1:]), P)
+    check(lambda p: np.abs(signal.lti(*make(p)).freqresp(T)[1]), P)
     discrete = lambda p: (*make(0.1 * p), 0.5)
     check(lambda p: signal.dlsim(discrete(p), X)[1], P)
     check(lambda p: signal.dlsim(discrete(p), X, x0=1)[1], P)
@@ -122,5 +124,7 @@ def test_poles_that_are_placed():
     check(lambda p, places: gain(p, places).gain_matrix, P, np.array([-1.0, -2.0, -3.0]))
     with pytest.raises(TypeError, match="computed_poles of place_poles has no derivative rule"):
         ct.gradient(lambda p: np.sum(gain(p).computed_poles.real), P)
+    with pytest.raises(TypeError, match="signal.residue has no derivative rule.*np.roots"):
+        ct.gradient(lambda p: signal.residue(p, [1.0, 3.0, 2.0])[0][0], P)
     with pytest.raises(TypeError, match="place_poles: with 2 inputs there are many gains"):
         ct.gradient(lambda p: signal.place_poles(np.diag(p), np.eye(3)[:, :2] + 1, [-1, -2, -3]), P)
