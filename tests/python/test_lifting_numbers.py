@@ -690,6 +690,24 @@ def test_scalars_are_not_iterable():
     assert ct.gradient(f, 3.0, PLAIN)[0] == 2.0
 
 
+def test_numbers_have_no_elements():
+    """Programs try an index to find out whether they were given a number or a sequence."""
+
+    def first(x):
+        try:
+            return x[0]
+        except TypeError:
+            return 2 * x
+
+    assert ct.gradient(lambda x: first(x) + first([x, 1.0]), 3.0) == (3.0,)
+    with pytest.raises(TypeError, match="'float' object is not subscriptable"):
+        ct.gradient(lambda x: x[:1], 3.0)
+    with pytest.raises(TypeError, match="'complex' object is not subscriptable"):
+        ct.gradient(lambda z: abs(z[0]), 3j)
+    with pytest.raises(IndexError):
+        ct.gradient(lambda x: np.sum(x[0][0]), np.ones(2))
+
+
 def test_programs_that_ask_for_protocols():
     module = module_of(
         """

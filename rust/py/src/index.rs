@@ -185,6 +185,17 @@ fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
     }
 }
 
+/// What Python says of an index into a number: programs try one to find out what they were given.
+fn no_sequence(number: &Bound<'_, PyArray>) -> PyErr {
+    let class = match number.get().read().map(|a| a.dtype()) {
+        Ok(dtype) if dtype.is_complex() => "complex",
+        Ok(dtype) if dtype.is_inexact() => "float",
+        Ok(_) => "int",
+        Err(error) => return error,
+    };
+    PyTypeError::new_err(format!("'{class}' object is not subscriptable"))
+}
+
 /// `x[key]`.
 pub fn getitem<'py>(
     slf: &Bound<'py, PyArray>,
@@ -192,7 +203,12 @@ pub fn getitem<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     let shape = slf.get().own_shape();
-    let Some(basic) = basic(key, &shape)? else {
+    let resolved = basic(key, &shape).map_err(|error| {
+        let is_number =
+            slf.get().rank() == Rank::Number && error.is_instance_of::<PyIndexError>(py);
+        if is_number { no_sequence(slf) } else { error }
+    });
+    let Some(basic) = resolved? else {
         if let Some(taken) = crate::advanced::read(slf, key, &shape)? {
             return Ok(taken);
         }
