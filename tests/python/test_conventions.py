@@ -61,6 +61,36 @@ def test_ties_are_shared():
     assert ct.gradient(ct.minimum, 1.0, 1.0) == (0.5, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: 1 / (1 + np.exp(-x)), -1000.0),
+        (lambda x: 3 / (np.exp(x) - 1) / x**5, 1000.0),
+        (lambda x: np.tanh(np.expm1(x)), 1000.0),
+        (lambda x: 1 / (1 + np.exp2(x)), 2000.0),
+        (lambda x: 1 / (1 + 10.0**x), 500.0),
+        (lambda x: 1 / (1 + 0.1**x), -500.0),
+        (lambda x: 1 / np.cosh(x), -1000.0),
+        (lambda x: 1 / np.cosh(x), 1000.0),
+        (lambda x: 1 / np.sinh(x), -1000.0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_too_large_for_a_number_has_no_influence_behind_a_division(f, x, dtype):
+    x = np.array([x, 0.5], dtype)
+    (g,) = ct.gradient(lambda x: np.sum(f(x)), x)
+    (wanted,) = ct.gradient(lambda x: np.sum(f(x)), x[1:])
+    assert g.dtype == dtype
+    np.testing.assert_array_equal(g, [0.0, wanted[0]])
+
+
+def test_second_derivatives_of_what_is_too_large_for_a_number():
+    h = ct.hessian(lambda x: np.sum(1 / (1 + np.exp(-x))), np.array([-1000.0, 0.0, 1000.0]))
+    np.testing.assert_array_equal(h, np.zeros((3, 3)))
+    value, (g,) = ct.value_and_gradient(np.exp, 1000.0)
+    assert value == np.inf and g == np.finfo(float).max
+
+
 def test_powers_of_zero():
     assert ct.gradient(lambda x, y: x**y, 0.0, 2.0) == (0.0, 0.0)
     assert ct.gradient(lambda x, y: x**y, 0.0, 1.0) == (1.0, 0.0)

@@ -3,6 +3,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use super::macros::unraw;
+use crate::aval::DType;
 use crate::kernels::LaneOp;
 use crate::prim::Partial::{MinusOne, MinusRatio, One, Over, Steep, Times, Zero};
 use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl, kept};
@@ -97,7 +98,7 @@ elementwise! { $
     EXP exp(x) {
         types: Inexact,
         lane: Exp,
-        partials: Some(|_, out, _| Times(out)),
+        partials: Some(|_, out, _| Times(finite(out))),
         cost: Dear,
         onnx: Onnx::Op("Exp", 6),
         wgsl: Wgsl::Expr("exp({0})"),
@@ -109,7 +110,7 @@ elementwise! { $
     EXP2 exp2(x) {
         types: Float,
         lane: Exp2,
-        partials: Some(|_, out, _| Times(out * LN_2)),
+        partials: Some(|_, out, _| Times(finite(out) * LN_2)),
         cost: Dear,
         onnx: Onnx::Recipe("exp2"),
         wgsl: Wgsl::Expr("exp2({0})"),
@@ -121,7 +122,7 @@ elementwise! { $
     EXPM1 expm1(x) {
         types: Inexact,
         lane: Expm1,
-        partials: Some(|_, out, _| Times(out + 1.0)),
+        partials: Some(|_, out, _| Times(finite(out) + 1.0)),
         cost: Dear,
         onnx: Onnx::Recipe("expm1"),
         wgsl: Wgsl::None("needs a polynomial near 0"),
@@ -301,7 +302,7 @@ elementwise! { $
     SINH sinh(x) {
         types: Inexact,
         lane: Sinh,
-        partials: Some(|x, _, _| Times(x[0].cosh())),
+        partials: Some(|x, _, _| Times(finite(x[0].cosh()))),
         cost: Dear,
         onnx: Onnx::Op("Sinh", 9),
         wgsl: Wgsl::Expr("sinh({0})"),
@@ -313,7 +314,7 @@ elementwise! { $
     COSH cosh(x) {
         types: Inexact,
         lane: Cosh,
-        partials: Some(|x, _, _| Times(x[0].sinh())),
+        partials: Some(|x, _, _| Times(-finite(-finite(x[0].sinh())))),
         cost: Dear,
         onnx: Onnx::Op("Cosh", 9),
         wgsl: Wgsl::Expr("cosh({0})"),
@@ -881,6 +882,17 @@ fn sign_partial<'e>(x: &[V<'e>], _: V<'e>, _: usize) -> Partial<'e> {
     Zero
 }
 
+/// A factor that may be too large for a number as the largest one, so that a result without influence
+/// (its cotangent is 0) has none: `1 / (1 + exp(x))` is 0 then, and does not move.
+fn finite(factor: V<'_>) -> V<'_> {
+    let largest = match factor.dtype() {
+        DType::F64 => f64::MAX,
+        DType::F32 => f64::from(f32::MAX),
+        _ => return factor,
+    };
+    factor.compare(MINIMUM, factor.number(largest))
+}
+
 /// `y * x**(y-1)` and `log(x) * x**y`. The second is 0 where x is 0 and y >= 0 (there x**y does not
 /// depend on y, but log(x) is infinite).
 fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
@@ -905,7 +917,7 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
     }
     let zero = base.compare(EQ, base.number(0.0));
     let log = zero.select(base.number(1.0), base).log();
-    Times(out * log)
+    Times(-finite(-finite(out * log)))
 }
 
 /// 1 where the argument wins, a half where both are equal, 0 where it loses. Beside a literal 0 a tie
