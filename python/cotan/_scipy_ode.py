@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Watched, jacobian, plain_items, solution, stacked, valued
+from cotan._implicit import Watched, jacobian, plain_items, solution, stacked, valued, was_seen
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
@@ -217,7 +217,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
     )  # fmt: skip
     given = (t_span, y0, t_eval, args)
-    if not function.seen and not any_active(given):
+    if not was_seen(function, *(watching or ())) and not any_active(given):
         return result
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "

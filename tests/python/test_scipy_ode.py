@@ -98,6 +98,20 @@ def test_events():
         assert dg == pytest.approx(sign * exact[i] / (2 * 9.81))
 
 
+def test_events_that_depend_while_nothing_else_does():
+    def fallen(h, **options):
+        return integrate.solve_ivp(
+            lambda t, y: [y[1], -9.81],
+            (0, 9),
+            [4.0, 1.0],
+            events=lambda t, y: y[0] - h[0],
+            **options,
+        )
+
+    check(lambda h: fallen(h).t_events[0], np.array([1.5]))
+    check(lambda h: fallen(h, dense_output=True).y_events[0], np.array([1.5]))
+
+
 def test_constants_are_solved_as_ever():
     seen = []
 
