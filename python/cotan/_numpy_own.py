@@ -390,13 +390,21 @@ _FUNCTIONS = """
 """
 
 
+# How many of the first arguments these make arrays of, to write what the others say into.
+_WRITTEN = {"polyfit": 2, "unwrap": 1}
+
 # The functions themselves, those of other versions of NumPy left out.
 OWN = _names(_FUNCTIONS)
 
 
 def _enter(function: Any) -> None:
     def first(*args: Any, **kwargs: Any) -> Any:
-        FUNCTIONS[function] = own(function)
+        run, count = own(function), _WRITTEN.get(function.__name__, 0)
+
+        def on_ours(*args: Any, **kwargs: Any) -> Any:
+            return run(*(_core.asarray(asarray(a)) for a in args[:count]), *args[count:], **kwargs)
+
+        FUNCTIONS[function] = on_ours if count else run
         return FUNCTIONS[function](*args, **kwargs)
 
     implements(function)(first)

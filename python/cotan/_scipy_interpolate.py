@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._hosted import conj, hosted
-from cotan._lifted import lifts, lifts_method
+from cotan._lifted import METHODS, lifts, lifts_method
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
 from cotan._own import (
@@ -38,6 +38,15 @@ _CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
             "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
 
 adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
+_adopt_interp1d = METHODS[f"{_HERE}.interp1d"]["__init__"]
+
+
+@lifts_method(f"{_HERE}.interp1d", "__init__")
+def _interp1d(self: Any, x: Any, y: Any, *args: Any, **options: Any) -> None:
+    # A fill_value is written into what is made of the values.
+    _adopt_interp1d(self, x, _core.asarray(asarray(y)), *args, **options)
+
+
 runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
 runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate")
 runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")

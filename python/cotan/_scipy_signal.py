@@ -333,6 +333,9 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 @lifts("scipy.signal.savgol_filter")
 def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0,
                   axis: int = -1, mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
+    if is_followed(delta):
+        unit = savgol_filter(x, window_length, polyorder, deriv, 1.0, axis, mode, cval)
+        return unit / delta**deriv
     x = asarray(x)
     options = (window_length, polyorder, deriv, delta)
     if mode != "interp" or window_length % 2 == 0:

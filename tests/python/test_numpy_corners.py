@@ -211,6 +211,15 @@ def test_differences_of_whole_numbers_over_a_followed_step():
     )
 
 
+def test_followed_options_of_constants():
+    x, y = np.arange(6.0), np.array([0.3, 4.8, 9.9, 0.5, 5.9, 1.2])
+    w = np.array([1.0, -2.0, 3.0, 0.5, -1.0, 2.0])
+    agrees(lambda p: np.sum(np.unwrap(y, period=p[0]) * w), np.array([4.5]))
+    agrees(lambda p: np.sum(np.unwrap([0, 3, 7, 1], period=p[0]) * w[:4]), np.array([4.5]))
+    agrees(lambda v: np.sum(np.polyfit(x, y, 2, w=v) ** 2), np.abs(w))
+    agrees(lambda v: np.sum(np.polyfit([0, 1, 3], [2, 0, 1], 1, w=v) ** 2), np.abs(w[:3]))
+
+
 def test_covariance_with_followed_weights():
     m = np.array([[0, 1, 2], [2, 1, 4]])
     agrees(lambda w: np.sum(np.cov(m, aweights=w) ** 2), np.array([1.0, 4.0, 1.0]))

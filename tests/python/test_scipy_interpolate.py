@@ -40,6 +40,17 @@ def test_interp1d(kind):
         ct.gradient(lambda y: np.sum(interpolate.interp1d(X, y, kind=kind)(BEYOND)), Y)
 
 
+def test_interp1d_that_is_filled_with_what_is_followed():
+    at = np.array([-3.0, 0.4, 99.0])
+    fill = lambda low, high, y=Y: interpolate.interp1d(  # noqa: E731
+        X, y, bounds_error=False, fill_value=(low, high)
+    )
+    check(lambda low, high: fill(low, high)(at), np.array(0.3), np.array(1.7))
+    check(lambda low, y: fill(low, 2 * low, y)(at), np.array(0.3), Y)
+    check(lambda v: interpolate.interp1d(X, [1, 2, 4, 3, 5, 6, 2, 1, 0, 3, 4, 5][: len(X)],
+          bounds_error=False, fill_value=v)(at), np.array(0.3))  # fmt: skip
+
+
 def test_interp1d_beyond_its_ends():
     check(
         lambda y, at: interpolate.interp1d(X, y, fill_value="extrapolate")(at),

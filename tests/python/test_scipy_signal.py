@@ -91,6 +91,8 @@ def test_smoothing_and_trends():
     for mode in ["interp", "mirror", "nearest", "wrap", "constant"]:
         check(lambda x: signal.savgol_filter(x, 7, 3, mode=mode), LONG)
     check(lambda x: signal.savgol_filter(x, 5, 2, deriv=1, delta=0.5, axis=0), IMAGE)
+    check(lambda x, d: signal.savgol_filter(x, 5, 2, deriv=1, delta=d), LONG, np.array(0.7))
+    check(lambda d: signal.savgol_filter(LONG, 5, 2, 2, d, mode="nearest"), np.array(0.7))
     check(lambda x: signal.detrend(x), LONG, second=True)
     check(lambda x: signal.detrend(x, type="constant", axis=0), IMAGE)
     check(lambda x: signal.detrend(x, bp=[10, 20]), LONG)
