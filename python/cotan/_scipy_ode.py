@@ -385,3 +385,19 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
         y = valued(y, rows)
     return (y, info) if full_output else y
+
+
+@lifts("scipy.integrate.solve_bvp", always=True)
+def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
+    """Solve between two ends, on values; a program that follows it is told what it can do."""
+    function, ends = Watched(fun), Watched(bc)
+    result = found("scipy.integrate.solve_bvp")(
+        function, ends, *map(plain_items, (x, y, p, *rest)), **options
+    )
+    if was_seen(function, ends) or any_active((x, rest)):
+        raise TypeError(
+            "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
+            "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "
+            "hold constant with ct.dropgrad what it depends on"
+        )
+    return result

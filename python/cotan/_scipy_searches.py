@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Watched, plain_items, valued
+from cotan._implicit import Watched, plain_items, stacked, valued
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -117,6 +117,28 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
     finish = rest[2] if len(rest) > 2 else options.get("finish", True)
     # Which point of the grid is the best one is constant where it does not jump.
     return minimum_of("brute", with_args(func, more), result) if finish else result
+
+
+# --------------------------------------------------------------------------------------------------
+# Differences
+
+
+@lifts(f"{_HERE}.approx_fprime", always=True)
+def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
+    """Give the quotients of differences that SciPy gives."""
+    function = Watched(f)
+    known = found(f"{_HERE}.approx_fprime")(
+        plain_items(xk), function, plain(epsilon), *plain_items(args)
+    )
+    if not function.seen and not any_active((xk, args)):
+        return known
+    x = np.atleast_1d(asarray(xk, np.float64))
+    at = np.asarray(plain(x))
+    steps = (at + plain(epsilon)) - at
+    steps = np.where(steps == 0, 1e-8 * np.maximum(1, np.abs(at)), steps)
+    here = stacked(f(x, *args)).reshape(-1)
+    columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
+    return valued(known, (np.stack(columns, axis=1) / steps).reshape(np.shape(known)))
 
 
 # --------------------------------------------------------------------------------------------------

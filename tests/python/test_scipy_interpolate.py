@@ -42,7 +42,7 @@ def test_interp1d(kind):
 
 def test_interp1d_that_is_filled_with_what_is_followed():
     at = np.array([-3.0, 0.4, 99.0])
-    fill = lambda low, high, y=Y: interpolate.interp1d(  # noqa: E731
+    fill = lambda low, high, y=Y: interpolate.interp1d(
         X, y, bounds_error=False, fill_value=(low, high)
     )
     check(lambda low, high: fill(low, high)(at), np.array(0.3), np.array(1.7))

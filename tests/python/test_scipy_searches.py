@@ -196,3 +196,24 @@ def test_the_function_may_be_given_by_its_name(search, name):
 def test_what_a_search_leaves_besides_has_no_derivative(f, named):
     with pytest.raises(TypeError, match=named):
         ct.gradient(f, 2.0)
+
+
+def test_quotients_of_differences():
+    def cost(x, p):
+        return p[0] * x[0] ** 2 + np.sin(p[1] * x[1]) * x[0]
+
+    x, p = np.array([0.7, -1.2]), np.array([1.3, 0.4])
+    weights = np.array([1.0, -2.0])
+    for f in (
+        lambda x, p: weights @ optimize.approx_fprime(x, cost, 1e-6, p),
+        lambda x, p: weights @ optimize.approx_fprime(x, lambda x: cost(x, p), [1e-6, 1e-5]),
+        lambda x, p: weights @ optimize.approx_fprime(x, lambda x: p * x, 1e-6) @ weights,
+    ):
+        value, slopes = ct.value_and_gradient(f, x, p)
+        assert value == pytest.approx(f(x, p), abs=1e-9)
+        for at, (given, slope) in enumerate(zip((x, p), slopes, strict=True)):
+            moved = lambda d, at=at, f=f: f(x + d, p) if at == 0 else f(x, p + d)
+            wanted = [(moved(d) - moved(-d)) / 2e-3 for d in 1e-3 * np.eye(given.size)]
+            np.testing.assert_allclose(0 if slope is None else slope, wanted, atol=1e-5)
+        (alone,) = ct.gradient(lambda p, f=f: f(x, p), p)
+        np.testing.assert_allclose(alone, slopes[1], atol=1e-7)
