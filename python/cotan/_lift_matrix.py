@@ -214,6 +214,12 @@ class Matrix:
     def getA(self) -> Any:
         return self.A
 
+    def getA1(self) -> Any:
+        return self.A1
+
+    def getH(self) -> Any:
+        return self.H
+
     def getI(self) -> Any:
         return self.I
 
@@ -225,6 +231,9 @@ class Matrix:
 
     def flatten(self, order: str = "C") -> Any:
         return Matrix(self.A.flatten(order).reshape(1, -1))
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        return Matrix(self.A.trace(*args, **kwargs).reshape(1, 1))
 
     def __getitem__(self, key: Any) -> Any:
         out = self.A[_plain(key)]
@@ -350,7 +359,8 @@ def _reductions(name: str) -> None:
     setattr(Matrix, name, reduce)
 
 
-_KEEP_AXES = ("sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "argmax", "argmin")
+_KEEP_AXES = ("sum", "mean", "prod", "max", "min", "ptp", "std", "var", "any", "all", "argmax",
+              "argmin")  # fmt: skip
 for _name in _KEEP_AXES:
     _reductions(_name)
 
