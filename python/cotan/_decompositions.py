@@ -265,14 +265,55 @@ def real_part(x: Any, w: Any) -> Any:
     return _core.where(np.any(np.imag(constant(w)) != 0), np.nan, x.real)
 
 
-def pinv(a: Any, cutoff: Any) -> Any:
-    """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero."""
+def pinv(a: Any, cutoff: Any, share: Any = None) -> Any:
+    """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero.
+
+    `share` says what the cutoff is of the largest singular value, where that is a plain number.
+    """
     u, s, vh = (constant(x) for x in svd(constant(a)))
     small = _core.le(s, constant(cutoff)[..., None])
     inverse = _core.where(small, 0.0, 1.0 / _core.where(small, 1.0, s))
     inverse = _core.asarray(inverse[..., None], a.dtype)
-    value = _core.matmul(adjoint(vh), inverse * adjoint(u))
-    return _core.apply("pseudoinverse", a, known(value))
+    value = known(_core.matmul(adjoint(vh), inverse * adjoint(u)))
+    if is_followed(a) and _cuts(s, small, share):
+        tall = a.shape[-2] >= a.shape[-1]
+        kept = _truncated(a if tall else adjoint(a), s, small, adjoint(vh) if tall else u)
+        a = kept if tall else adjoint(kept)
+    return _core.apply("pseudoinverse", a, value)
+
+
+def _cuts(s: Any, small: Any, share: Any) -> bool:
+    """Say whether more is cut off than rounding leaves of singular values that are zero."""
+    rounding = 64 * float(np.finfo(s.dtype).eps)
+    if _core.is_tracing():
+        return not isinstance(share, (int, float)) or share > rounding
+    noise = rounding * _core.max(s, -1, keepdims=True)
+    return bool(np.any(_core.logical_and(small, _core.gt(s, noise))))
+
+
+def _truncated(a: Any, s: Any, small: Any, v: Any) -> Any:
+    """Give a tall matrix without the part that belongs to small singular values.
+
+    The rows that are left span what the first columns of `v` do, and turn with the matrix: `turn`
+    says how far, and solves an equation of Riccati's by steps of Newton's method that move nothing,
+    one for each order of derivatives. The only gaps that divide are those between what is kept and
+    what is not.
+    """
+    squares, n = _core.square(s), s.shape[-1]
+    among = _core.logical_and(small[..., :, None], ~small[..., None, :])
+    gap = squares[..., None, :] - squares[..., :, None]
+    step = _core.cast(_core.where(among, 1.0 / _core.where(among, gap, 1.0), 0.0), a.dtype)
+    keeps = _core.cast(_core.where(small[..., None, :], 0.0, np.eye(n)), a.dtype)
+    turned = _core.matmul(a, v)
+    form = _core.matmul(adjoint(turned), turned)
+    turn: Any = form * step
+    for _ in range(2):
+        moved = _core.matmul(turn, form + _core.matmul(form, turn))
+        turn = turn + (form + _core.matmul(form, turn) - moved) * step
+    basis = keeps + turn
+    lengths = _core.matmul(adjoint(basis), basis) + (eye(n, a) - keeps)
+    onto = _core.matmul(basis, solve(lengths, adjoint(basis)))
+    return _core.matmul(_core.matmul(turned, onto), adjoint(v))
 
 
 def scalar(x: Any) -> Any:

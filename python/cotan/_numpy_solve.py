@@ -214,7 +214,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     s = dec.svdvals(dec.constant(a))
-    return dec.pinv(a, dec.constant(rcond) * _largest(s))
+    return dec.pinv(a, dec.constant(rcond) * _largest(s), rcond)
 
 
 def _real(x: Any) -> Any:
@@ -240,7 +240,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     s = dec.svdvals(a)
     cutoff = dec.constant(rcond) * _largest(s)
     rank = np.count_nonzero(dec.constant(s) > cutoff)
-    x = _core.matmul(dec.pinv(a, cutoff), b) if a.size else np.zeros((n, b.shape[1]), a.dtype)
+    x = (
+        _core.matmul(dec.pinv(a, cutoff, rcond), b)
+        if a.size
+        else np.zeros((n, b.shape[1]), a.dtype)
+    )
     rest: Any = np.empty(0, s.dtype)
     if m > n and rank == n:
         left = b - _core.matmul(a, x)

@@ -86,7 +86,8 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     s = dec.svdvals(dec.constant(a))
     cutoff = _cutoff(s, a.shape[-2:], rtol, atol)
     empty = (*a.shape[:-2], a.shape[-1], a.shape[-2])
-    inverse = dec.pinv(a, cutoff) if a.size else np.zeros(empty, a.dtype)
+    share = 0.0 if atol is None and rtol is None else None
+    inverse = dec.pinv(a, cutoff, share) if a.size else np.zeros(empty, a.dtype)
     if not return_rank:
         return inverse
     rank = np.sum(s > dec.constant(cutoff)[..., None], -1)
@@ -117,7 +118,7 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     s = dec.svdvals(a)
     cutoff = _cutoff(s, a.shape, np.finfo(a.dtype).eps if cond is None else cond, None)
     rank = np.sum(dec.constant(s) > cutoff)
-    x = _core.matmul(dec.pinv(a, cutoff), b)
+    x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else cond), b)
     rest: Any = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)

@@ -443,6 +443,29 @@ def test_rank_deficient_pinv_is_differentiated_at_constant_rank():
     check_gradient(f, u, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 3, 3)])
+def test_singular_values_that_a_cutoff_leaves_out_turn_what_is_kept(shape, dtype):
+    x, rhs = random(*shape, dtype=dtype), random(shape[-2], dtype=dtype, seed=1)
+    s = LA.svd(x, compute_uv=False)
+    share = float(np.mean(s[..., -1] / s[..., 0] + s[..., -2] / s[..., 0]) / 2)
+    check_gradient(lambda x: weigh(LA.pinv(x, rcond=share)), x, rtol=1e-6)
+    if x.ndim == 2:
+        check_gradient(lambda x: weigh(LA.lstsq(x, rhs, rcond=share)[0]), x, rtol=1e-6)
+    # Gaps among those that are kept, and among those that are not, do not matter.
+    u, s, vh = LA.svd(random(4, 4, dtype=dtype))
+    equal = u * np.array([2.0, 2.0, 0.5, 0.5]) @ vh
+    check_gradient(lambda x: weigh(LA.pinv(x, rcond=0.5)), equal, rtol=1e-6)
+
+
+def test_a_cutoff_counts_in_traced_programs():
+    f = ct.vmap(ct.grad(lambda x: weigh(LA.pinv(x, rcond=0.4))))
+    x = random(6, 4, 3)
+    assert len(set(LA.matrix_rank(x, rtol=0.4))) > 1
+    expected = [ct.gradient(lambda x: weigh(LA.pinv(x, rcond=0.4)), one)[0] for one in x]
+    close(f(x), np.stack(expected))
+
+
 def test_a_kink_of_the_norm():
     (g,) = ct.gradient(lambda x: LA.norm(x, "nuc"), np.zeros((2, 3)))
     close(g, np.zeros((2, 3)))
