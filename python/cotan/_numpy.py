@@ -170,10 +170,11 @@ def interp(
     at = searchsorted(xp, x, side="right") - 1
     low = np.clip(at, 0, max(last - 1, 0))
     high = np.minimum(low + 1, last)
-    x0, y0 = xp[low], fp[low]
-    width = xp[high] - x0
-    slope = (fp[high] - y0) / _core.where(_core.eq(width, 0), 1, width)
-    y = y0 + (x - x0) * slope
+    if fp.dtype.kind == "c":
+        parts = (_between(x, xp, part, low, high) for part in (fp.real, fp.imag))
+        y = _core.apply("complex", *parts)
+    else:
+        y = _between(x, xp, fp, low, high)
     y = _core.where(_core.eq(x, xp[last]), fp[last], y)
     y = _core.where(_core.lt(x, xp[0]), fp[0] if left is None else left, y)
     y = _core.where(_core.gt(x, xp[last]), fp[last] if right is None else right, y)
@@ -181,6 +182,18 @@ def interp(
     if not _core.is_tracing() and np.any(xp[1:] < xp[:-1]):
         _expect_same(y, x, xp, fp, left, right)
     return y
+
+
+def _between(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
+    """Give the line through two points; where that is NaN, what NumPy finds at infinite heights."""
+    x0, x1, y0, y1 = xp[low], xp[high], fp[low], fp[high]
+    width = x1 - x0
+    slope = (y1 - y0) / _core.where(_core.eq(width, 0), 1, width)
+    y = y0 + (x - x0) * slope
+    from_above = y1 + (x - x1) * slope
+    level = _core.where(_core.eq(y0, y1), y0, from_above)
+    other = _core.where(_core.isnan(from_above), level, from_above)
+    return _core.where(_core.isnan(y), _core.where(_core.eq(x, x0), y0, other), y)
 
 
 def _expect_same(y: Any, *args: Any) -> None:
@@ -308,10 +321,11 @@ _unique("unique_values", **_EACH)
 
 
 @implements(np.einsum_path)
-def einsum_path(subscripts: Any, *operands: Any, **kwargs: Any) -> Any:
+def einsum_path(*operands: Any, **kwargs: Any) -> Any:
     arrays = (_core.asarray(o) if _core.involves((o,), {}) else o for o in operands)
     shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
-    return np.einsum_path(subscripts, *shapes, **kwargs)
+    given: list[Any] = list(shapes)
+    return np.einsum_path(*given, **kwargs)
 
 
 def _of_values(value: Any, *functions: Any) -> None:

@@ -346,11 +346,28 @@ def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
     missing = np.isnan(last)
     if not _core.is_tracing() and not missing.any():
         return result
-    return _core.where(missing, last, result)
+    found = _core.where(missing, last, result)
+    if not is_array(result) or result._rank != "array":
+        return found
+    result[...] = found  # it may be what was handed over as `out=`
+    return result
 
 
-# What is written in C, asks for values that a traced program does not have, or takes for granted
-# that a result is an ndarray.
+def _get_indexes(arr: Any, virtual_indexes: Any, valid_values_count: int) -> tuple[Any, Any]:
+    """Give the neighbours of places between elements, or of one place; the ends beyond them."""
+    places = asarray(virtual_indexes)
+    low = np.floor(places)
+    last = (places >= valid_values_count - 1) | np.isnan(places)
+    below = places < 0
+
+    def chosen(index: Any) -> Any:
+        found = _core.where(last, -1.0, _core.where(below, 0.0, index))
+        return asarray(found).astype(np.intp)
+
+    del arr
+    return chosen(low), chosen(low + 1)
+
+
 def _unless_over(own: Any, module: str) -> Any:
     """Let objects over an array of ours, of a subclass, meet NumPy's own code of a function."""
 
@@ -363,9 +380,12 @@ def _unless_over(own: Any, module: str) -> Any:
     return call
 
 
+# What is written in C, asks for values that a traced program does not have, or takes for granted
+# that a result is an ndarray.
 INTERNAL |= {
     "_array_converter": Converter,
     "_divide_by_count": _unless_over(_divide_by_count, "lib._nanfunctions_impl"),
+    "_get_indexes": _get_indexes,
     "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
     "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
     "_unsigned_subtract": _unsigned_subtract,
@@ -412,3 +432,20 @@ def _enter(function: Any) -> None:
 
 for _function in OWN:
     _enter(_function)
+
+
+def _of_number(function: Any) -> None:
+    """Let a quantile that is a plain number not widen the result, which NumPy knows by its type."""
+
+    @implements(function)
+    def quantile(
+        a: Any, q: Any, axis: Any = None, out: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        result = own(function)(a, q, axis, out, *args, **kwargs)
+        a = _core.asarray(a)
+        narrow = is_array(q) and q._rank == "number" and a.dtype.kind == "f" and out is None
+        return result.astype(a.dtype) if narrow else result
+
+
+for _function in _names("quantile percentile nanquantile nanpercentile"):
+    _of_number(_function)

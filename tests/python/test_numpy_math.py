@@ -240,7 +240,10 @@ LINEAR = {
         lambda q, y: np.einsum("ij,ji", q, y),
         lambda m, n, b: np.einsum("ij,ij,ij->j", m, n, b),
     ],
-    "einsum_path": [lambda m, r, a: np.einsum_path("ij,jk,i->k", m, r, a, optimize="greedy")[0]],
+    "einsum_path": [
+        lambda m, r, a: np.einsum_path("ij,jk,i->k", m, r, a, optimize="greedy")[0],
+        lambda m, r: np.einsum_path(m, [0, 1], r, [1, 2])[0],
+    ],
     "linalg.norm": [
         lambda v: np.linalg.norm(v),
         lambda m: np.linalg.norm(m),
@@ -501,3 +504,21 @@ def test_interp_between_points_that_do_not_increase():
         y, (g,) = ct.value_and_gradient(f, heights[:3])
         assert y == f(heights[:3])
         np.testing.assert_array_equal(g, [(f(h)) for h in np.eye(3)])
+
+
+def test_interp_between_infinite_heights():
+    # NumPy's own tests of what is next to a point that is not finite.
+    inf, nan = np.inf, np.nan
+    places = np.array([1.0, 2.0, 2.5, 3.0, 4.0])
+    points = np.arange(1.0, 5.0)
+    for fp in ([1, 2, inf, 4], [1, 2, -inf, 4], [1, 2, nan, 4], [1, inf, inf, 4]):
+        heights = np.array(fp, float)
+        expected = np.interp(places, points, heights)
+        y, _ = ct.pullback(lambda x, h: np.interp(x, points, h), places, heights)
+        np.testing.assert_array_equal(y, expected)
+    for xp, fp in (
+        ([-inf, inf], [10.0, 10.0]), ([-inf, 1.0], [3.0, 3.0]), ([0.0, inf], [2.0, 5.0]),
+        ([-inf, inf], [1.0, 2.0]), ([0.0, 1.0], [-inf, inf]), ([0.0, 1.0], [inf + 1j, 1 + 2j]),
+    ):  # fmt: skip
+        y, _ = ct.pullback(lambda x, xp=xp, fp=fp: np.interp(x, xp, fp), 0.5)
+        np.testing.assert_array_equal(y, np.interp(0.5, xp, fp))

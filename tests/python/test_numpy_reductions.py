@@ -318,3 +318,23 @@ def test_masks_where_nothing_is_reduced(options):
     (g,) = ct.gradient(lambda x: np.sum(np.sum(x, axis=(), where=mask, **options) ** 2), x)
     np.testing.assert_array_equal(g, 2 * mask * (x + options.get("initial", 0.0)))
     assert np.all(np.any(ct.array(x), axis=(), where=mask) == mask)
+
+
+@pytest.mark.parametrize("name", ["quantile", "percentile", "nanquantile", "nanpercentile"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_quantile_that_is_a_number_does_not_widen_the_result(name, dtype):
+    x, f = np.array([15.0, 20.0, 35.0, 40.0, 50.0], dtype), getattr(np, name)
+    for method in ("linear", "median_unbiased", "averaged_inverted_cdf"):
+        for q in (0.4, np.float64(0.4), np.array([0.4])):
+            y, _ = ct.pullback(lambda x, q, m=method: f(x, q, method=m), x, q)
+            expected = f(x, q, method=method)
+            assert y.dtype == expected.dtype
+            np.testing.assert_allclose(y, expected, 2e-3 if dtype == "float16" else 1e-6)
+
+
+def test_a_median_of_missing_values_is_missing_in_out_too():
+    x = np.ones((3, 4))
+    x[2, 1] = np.nan
+    out = ct.array(np.zeros(4))
+    assert np.median(ct.array(x), 0, out=out) is out
+    np.testing.assert_array_equal(out, [1.0, np.nan, 1.0, 1.0])
