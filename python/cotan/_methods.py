@@ -177,8 +177,14 @@ def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _memory_as(self: Any, dtype: Any) -> Any:
-    """Give the memory of an array that no gradient follows as another dtype, to read only."""
+    """Give the memory of an array as another dtype, to read only.
+
+    Of one that a gradient follows there are complex numbers as their parts, and parts as such.
+    """
     if is_followed(self):
+        parts = {self.dtype.char, dtype.char}
+        if parts in ({"D", "d"}, {"F", "f"}):
+            return _parts_as(self, dtype)
         raise TypeError(
             f"view: an Array that a gradient follows has no memory to see as dtype {dtype}; use "
             "astype, or x.real and x.imag for the parts of complex numbers"
@@ -186,6 +192,25 @@ def _memory_as(self: Any, dtype: Any) -> Any:
     seen = _core.value(self).view(dtype)
     seen.flags.writeable = False
     return seen
+
+
+def _parts_as(self: Any, dtype: Any) -> Any:
+    if self.ndim == 0:
+        raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is "
+                         "unchanged")  # fmt: skip
+    if self.shape[-1] > 1 and self._strides[-1] != 1:
+        raise ValueError("To change to a dtype of a different size, the last axis must be "
+                         "contiguous")  # fmt: skip
+    if dtype.kind == "f":
+        pairs: Any = np.stack([self.real, self.imag], axis=-1)
+        seen = _core.reshape(pairs, (*self.shape[:-1], 2 * self.shape[-1]))
+    else:
+        if self.shape[-1] % 2:
+            raise ValueError("When changing to a larger dtype, its size must be a divisor of the "
+                             "total size in bytes of the last axis of the array.")  # fmt: skip
+        pairs = _core.reshape(self, (*self.shape[:-1], self.shape[-1] // 2, 2))
+        seen = _core.apply("complex", pairs[..., 0], pairs[..., 1])
+    return np.broadcast_to(seen, seen.shape)
 
 
 def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

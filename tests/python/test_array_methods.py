@@ -313,6 +313,37 @@ def test_views_as_something_else_are_refused(arguments, message):
         ct.array(np.ones(3)).view(*arguments)
 
 
+def test_complex_numbers_are_seen_as_their_parts():
+    x = np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 0.7, -1.5, 2.0]])
+    w = np.cos(np.arange(8.0)).reshape(2, 4)
+    for dtype in (np.float64, np.float32):
+        one, of = x.astype(dtype), np.result_type(dtype, np.complex64)
+        y, back = ct.pullback(lambda x: (x * x).view(of), one)
+        np.testing.assert_array_equal(y, (one * one).view(of))
+        assert y.dtype == of
+        ct_of = w.astype(dtype).view(of)
+        np.testing.assert_allclose(back(ct_of)[0], 2 * one * w.astype(dtype), 1e-6)
+        z, back = ct.pullback(lambda z: (z * 2).view(dtype), one.view(of))
+        np.testing.assert_array_equal(z, 2 * one)
+        np.testing.assert_allclose(back(w.astype(dtype))[0], 2 * ct_of, 1e-6)
+
+    def f(x):
+        with pytest.raises(ValueError, match="read-only"):
+            x.view(complex)[0, 0] = 1.0  # which would not reach x
+        return np.sum(x)
+
+    ct.gradient(f, x)
+    for wrong, message in (
+        (lambda x: x.T.view(complex), "last axis must be contiguous"),
+        (lambda x: x[:, :3].copy().view(complex), "must be a divisor"),
+        (lambda x: np.asarray(x[0, 0]).view(complex), "0d array"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong(x)
+        with pytest.raises(ValueError, match=message):
+            ct.gradient(lambda x, wrong=wrong: np.sum(np.abs(wrong(x))), x)
+
+
 SETTERS = [
     lambda m: wrote(m, lambda y: set_shape(y, (2, 6))),
     lambda m: wrote(m, lambda y: set_shape(y, -1)),
