@@ -202,6 +202,14 @@ def valued(value: Any, computed: Any) -> Any:
     return value + (computed - _core.dropgrad(computed))
 
 
+def newton_moved(root: Any, function: Callable[[Any], Any], slope: Any) -> Any:
+    """Let known roots follow a function: a step for each order of derivatives, none of a size."""
+    for _ in range(2):
+        rest = function(root)
+        root = root - (rest - _core.dropgrad(rest)) / slope
+    return root
+
+
 def without_rule(
     what: str, value: Any, on: Any, instead: str = "compute it of the solution"
 ) -> Any:

@@ -404,6 +404,9 @@ class Adopted:
             return MethodType(self._instead[name], self)
         for cls in type(instance).__mro__:
             if name in vars(cls):
+                member = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+                if isinstance(member, FunctionType):
+                    return MethodType(member, self)
                 method = unlifted(vars(cls)[name])
                 if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
                     return MethodType(bound(method), self)

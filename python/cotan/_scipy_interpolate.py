@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._hosted import conj, hosted
+from cotan._implicit import newton_moved, valued
 from cotan._lifted import METHODS, lifts, lifts_method
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -48,9 +49,11 @@ def _interp1d(self: Any, x: Any, y: Any, *args: Any, **options: Any) -> None:
 
 
 runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
-runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate")
+runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate", "solve")
 runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")
 runs_methods(f"{_HERE}._polyint._Interpolator1D", "__call__")
+runs_methods(f"{_HERE}._polyint._Interpolator1DWithDerivatives", "derivative", "derivatives")
+runs_methods(f"{_HERE}.BarycentricInterpolator", "derivative")
 runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
 runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
@@ -80,6 +83,12 @@ def _monotone(x: Any, y: Any, **options: Any) -> Any:
 
 
 stands_for_member(f"{_HERE}._cubic.PchipInterpolator._find_derivatives")(staticmethod(_monotone))
+
+
+@stands_for_member(f"{_HERE}._interpolate.interp1d._call_spline")
+def _call_spline(self: Any, x_new: Any) -> Any:
+    return self._spline(x_new).copy()  # is written to, and complex numbers are seen as their parts
+
 
 # Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
 _PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")
@@ -153,6 +162,9 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
     if not extrapolate and np.any(_outside(np.array([low, high]), x)):
         out[...] = np.nan
         return
+    # Where the breaks descend, the pieces are passed from the other end.
+    descends = bool(plain(x)[-1] < plain(x)[0])
+    a, b, low, high = (b, a, high, low) if descends else (a, b, low, high)
     first, last = _piece(np.array([low, high]), x)
     total: Any = 0.0
     k = c.shape[0]
@@ -162,7 +174,32 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
         for j in range(k):
             n = k - j
             total = total + c[j, i] * ((stop**n - start**n) / n)
-    out[...] = total
+    out[...] = -total if descends else total
+
+
+@stands_for(f"{_HERE}._ppoly.real_roots")
+def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool) -> list[Any]:
+    """Give where pieces have a value; where they jump past it, the break moves."""
+    c, x = _core.asarray(asarray(c)), asarray(x)
+    compute = found(f"{_HERE}._ppoly.real_roots")
+    results = []
+    all_found = compute(plain(c), plain(x), float(plain(y)), report_discont, extrapolate)
+    for i, values in enumerate(all_found):
+        known = ~np.isnan(values)
+        start = np.where(known, values, 0.0)
+        at = _piece(start, x)
+        pieces = c[:, at, i]
+        rest = plain(_powers(pieces, start - x[at], 0) - y)
+        size = np.max(np.abs(plain(pieces)), axis=0, initial=0.0)
+        jumps = known & (values == plain(x)[at]) & (np.abs(rest) > 1e-8 * size)
+        slope = np.where(known & ~jumps, plain(_powers(pieces, start - x[at], 1)), np.inf)
+
+        def missed(r: Any, pieces: Any = pieces, x: Any = x[at]) -> Any:
+            return _powers(pieces, r - x, 0) - y
+
+        roots = newton_moved(start, missed, slope)
+        results.append(valued(values, _core.where(jumps, x[at], roots)))
+    return results
 
 
 @stands_for(f"{_HERE}._ppoly.fix_continuity")
@@ -173,6 +210,22 @@ def _fix_continuity(c: Any, x: Any, order: int) -> None:
         for nu in range(order, -1, -1):
             value = _powers(_core.asarray(c)[:, piece - 1], step, nu)
             c[k - 1 - nu, piece] = value / float(np.prod(np.arange(1.0, nu + 1)))
+
+
+@lifts_method(f"{_HERE}.BarycentricInterpolator", "_evaluate")
+@stands_for_member(f"{_HERE}._polyint.BarycentricInterpolator._evaluate")
+def _barycentric(self: Any, x: Any) -> Any:
+    """Give a quotient, taken times the distance to the node that a point lies on."""
+    if x.size == 0:
+        return np.zeros((0, self.r), dtype=self.dtype)
+    distance = asarray(x)[..., None] - self.xi
+    at = np.equal(distance, 0)
+    hit = np.any(at, axis=-1, keepdims=True)
+    weights = self.wi / _core.where(hit, np.sum(_core.where(at, self.wi, 0), -1)[..., None], 1)
+    nearby = _core.where(hit, np.sum(_core.where(at, distance, 0), -1)[..., None], 1)
+    others = nearby * _core.where(at, 0, weights / _core.where(at, 1, distance))
+    rows = others + _core.where(at, weights, 0)
+    return np.dot(rows, self.yi) / np.sum(rows, axis=-1)[..., None]
 
 
 def _banded(widths: Any, ab: Any, b: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import valued
+from cotan._implicit import newton_moved, valued
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -60,18 +60,18 @@ class _Fitted:
         mode = self.ext if ext is None else _EXTENSIONS[ext]
         x = asarray(x)
         low, high = self._ends()
-        outside = (plain(x) < low) | (plain(x) > high)
+        outside = (plain(x) < plain(low)) | (plain(x) > plain(high))
         if mode == 0 or not np.any(outside):
             return self._spline(x, nu)
         if mode == 2:
-            raise ValueError(f"UnivariateSpline: x is not between {low:.6g} and {high:.6g} (ext=2)")
+            ends = f"{plain(low):.6g} and {plain(high):.6g}"
+            raise ValueError(f"UnivariateSpline: x is not between {ends} (ext=2)")
         value = self._spline(np.clip(x, low, high), nu)
         return value if mode == 3 else np.where(outside, 0.0, value)
 
-    def _ends(self) -> tuple[float, float]:
-        k = self._spline.k
-        knots = plain(self._spline.t)
-        return float(knots[k]), float(knots[-k - 1])
+    def _ends(self) -> tuple[Any, Any]:
+        k, knots = self._spline.k, self._spline.t
+        return knots[k], knots[-k - 1]
 
     def derivative(self, n: int = 1) -> Any:
         return _Fitted(self._spline.derivative(n), 1 if self.ext == 3 else self.ext)
@@ -93,8 +93,7 @@ class _Fitted:
         tck = plain(constant.t), np.append(plain(constant.c), np.zeros(constant.k + 1)), constant.k
         # What SciPy says of other degrees than three it says here.
         at = found(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
-        slope = _core.dropgrad(self._spline(at, 1))
-        return valued(at, at - self._spline(at) / slope)
+        return valued(at, newton_moved(at, self._spline, plain(self._spline(at, 1))))
 
     def get_coeffs(self) -> Any:
         return self._spline.c

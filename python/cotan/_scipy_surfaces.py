@@ -94,8 +94,7 @@ def _factors(tck: Any, x: Any, y: Any, dx: int, dy: int) -> tuple[Any, Any, Any]
 
 
 def _basis(t: Any, k: int, x: Any, nu: int) -> Any:
-    ends = plain(t)[[k, -k - 1]]
     # Beyond the ends the value is that at the end.
-    x = np.clip(asarray(x), *ends)
+    x = np.clip(asarray(x), t[k], t[-k - 1])
     spline: Any = found(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k)
     return spline(x, nu)

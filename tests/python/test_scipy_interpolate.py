@@ -292,3 +292,62 @@ def test_b_splines_whose_last_knots_coincide():
     c = np.array([0.1, -0.2, 0.2, 0.6, 0.4, 0.8, 0.7, 0.5, -0.3])
     check(lambda c: interpolate.BSpline(knots, c, 2)(at), c)
     check(lambda c: interpolate.BSpline(knots, c, 2)(at, 1), c)
+
+
+def test_barycentric_interpolation_at_its_nodes():
+    at = np.array([X[2], 1.0, X[0], X[-1]])
+    check(lambda x, y, at: interpolate.BarycentricInterpolator(x, y)(at), X, Y, at, second=True)
+    check(lambda y, at: interpolate.BarycentricInterpolator(X, y).derivatives(at, 2), Y, at)
+    check(lambda y, at: interpolate.barycentric_interpolate(X, y, at), Y, X[3])
+    made = interpolate.BarycentricInterpolator(X, Y)
+    check(lambda at: made(at), at, second=True)
+    check(lambda at: made.derivative(at), at)
+    check(lambda at: interpolate.KroghInterpolator(X, Y).derivative(at), at)
+
+
+@pytest.mark.parametrize("ends", [(0.3, 3.0), (3.0, 0.3), (-1.0, 5.0), (0.8, 1.0)])
+def test_integrals_over_pieces_in_descending_order(ends):
+    c = RNG.normal(size=(3, 6))
+    check(lambda c, x, a, b: interpolate.PPoly(c, x).integrate(a, b), c, X[::-1].copy(), *ends)
+
+
+def test_ends_that_move_with_the_data():
+    made = RNG.normal(size=(7, 7))
+    beyond = np.array([-1.0, 0.3, 1.4, 5.0])
+
+    def surface(x, y, at):
+        return interpolate.RectBivariateSpline(x, y, made).ev(at, at[::-1])
+
+    check(surface, X, X + 0.1, beyond)
+    check(lambda x, y: interpolate.UnivariateSpline(x, y, s=0, ext=3)(beyond), X, Y)
+    check(lambda x, y: interpolate.UnivariateSpline(x, y, s=0).integral(-1.0, 7.0), X, Y)
+
+
+@pytest.mark.parametrize("name", ["CubicSpline", "PchipInterpolator", "Akima1DInterpolator"])
+def test_roots_of_splines(name):
+    made = getattr(interpolate, name)
+    check(lambda x, y: made(x, y).roots(extrapolate=False), X, Y, second=True)
+    check(lambda y, level: made(X, y).solve(level), Y, 0.2, second=True)
+    check(lambda level: made(X, Y).solve(level), 0.2)
+    if name == "CubicSpline":
+        check(lambda x, y: made(x, y).derivative().roots(), X, Y)
+        check(lambda y: interpolate.UnivariateSpline(X, y, s=0).roots(), Y, second=True)
+
+
+def test_a_jump_over_a_value_stays_at_its_break():
+    c = np.array([[1.0, -2.0, 1.0], [-2.0, -3.0, 1.0]])
+    check(lambda c, x: interpolate.PPoly(c, x).roots(), c, np.array([0.0, 1.0, 2.0, 3.0]))
+
+
+def test_splines_of_complex_numbers():
+    z, at = Y + 1j * Y[::-1], np.array([0.2, 1.0, 3.15])
+
+    def parts(f):
+        return lambda a, b, at: np.stack([f(a + 1j * b, at).real, f(a + 1j * b, at).imag])
+
+    for f in (
+        lambda z, at: interpolate.interp1d(X, z, kind="cubic")(at),
+        lambda z, at: interpolate.make_interp_spline(X, z, k=3)(at),
+        lambda z, at: interpolate.RegularGridInterpolator((X,), z, method="cubic")(at),
+    ):
+        check(parts(f), z.real, z.imag, at)
