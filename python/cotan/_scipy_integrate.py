@@ -105,7 +105,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         return compute(func, *limits, values, full_output, *options, complex_func)
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
-        if not function.seen and not any_active((a, b, more)):
+        if not function.seen and not any_active((a, b, more, wvar)):
             return result
         parts = [
             quad(lambda x, *m, part=part: part(func(x, *m)), a, b, args, 0, *options)[0]
@@ -113,7 +113,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         ]
         return (_core.apply("complex", *parts), *result[1:])
     result = compute(function, *limits, values, 1, *options)
-    if not function.seen and not any_active((a, b, more)):
+    if not function.seen and not any_active((a, b, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
         raise TypeError(

@@ -5,6 +5,7 @@ distance of lengths is 0 it has a kink, and the derivative is 0.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -294,6 +295,11 @@ def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
     neighbours = _points(self)[np.where(missing, 0, index)]
     x = asarray(x)
     points = x if np.ndim(index) == x.ndim - 1 else x[..., None, :]
+    if self.boxsize is not None:
+        # The nearest of the images that a box is repeated in.
+        box = np.asarray(self.boxsize)
+        apart = np.where(box > 0, plain(points) - plain(neighbours), 0.0)
+        neighbours = neighbours + box * np.round(apart / np.where(box > 0, box, 1.0))
     return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
 
 
@@ -303,7 +309,24 @@ def _of_values(name: str) -> None:
     @lifts_method("scipy.spatial.KDTree", name)
     def near(self: Any, *args: Any, **options: Any) -> Any:
         ask = unlifted(vars(found("scipy.spatial.KDTree"))[name])
+        given = inspect.signature(ask).bind(self, *args, **options).arguments
+        if any_active(given.get("weights")):
+            raise TypeError(
+                f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
+                "those of the pairs that query_ball_tree finds"
+            )
         return ask(self, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+
+
+@lifts_method("scipy.spatial.KDTree", "sparse_distance_matrix", always=True)
+def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
+    if any_active((_points(self), _points(other))):
+        raise TypeError(
+            "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
+            "query_ball_tree, and compute the distances of their points"
+        )
+    ask = unlifted(vars(found("scipy.spatial.KDTree"))["sparse_distance_matrix"])
+    return ask(self, other, *map(plain, args), **{k: plain(v) for k, v in options.items()})
 
 
 for _name in ("query_ball_point", "query_ball_tree", "query_pairs", "count_neighbors"):

@@ -91,3 +91,13 @@ def test_integrals_of_more_variables():
         np.array([0.7, 1.2]),
         2.0,
     )
+
+
+def test_weights_of_quadrature_that_move_are_refused():
+    for weight, at in (("sin", lambda v: v), ("alg", lambda v: (v, 0.1)), ("cauchy", lambda v: -v)):
+        f = lambda v, weight=weight, at=at: integrate.quad(
+            lambda x: x * x, 0, 1, weight=weight, wvar=at(v)
+        )[0]
+        with pytest.raises(TypeError, match="put the weight into the integrand"):
+            ct.gradient(f, 0.5)
+        assert ct.gradient(lambda x, f=f: x * f(0.5), 1.0) == (f(0.5),)

@@ -66,3 +66,22 @@ def test_neighbours():
     check(lambda a: tree.query(a)[0], A)
     check(lambda a: tree.query(a, k=2)[0], A)
     check(lambda u: tree.query(u)[0], U)
+
+
+@pytest.mark.parametrize("box", [1.0, [1.0, 0.0, 1.2]])
+def test_trees_of_points_in_a_box_that_is_repeated(box):
+    rng = np.random.default_rng(4)
+    points, at = rng.uniform(size=(12, 3)), rng.uniform(size=(4, 3))
+    tree = spatial.KDTree(points, boxsize=box)
+    check(lambda p, at: spatial.KDTree(p, boxsize=box).query(at, k=3)[0], points, at)
+    check(lambda at: tree.query(at, p=1)[0], at)
+
+
+def test_sums_over_near_points_that_have_no_rule():
+    points = np.random.default_rng(4).uniform(size=(12, 3))
+    tree = spatial.KDTree(points)
+    assert ct.gradient(lambda x: x * tree.count_neighbors(tree, 0.5), 1.0)[0] > 12
+    with pytest.raises(TypeError, match=r"count_neighbors.*weights=.*query_ball_tree"):
+        ct.gradient(lambda w: tree.count_neighbors(tree, 0.5, weights=(w, w)), np.ones(12))
+    with pytest.raises(TypeError, match=r"sparse_distance_matrix.*query_ball_tree"):
+        ct.gradient(lambda p: spatial.KDTree(p).sparse_distance_matrix(tree, 0.5).sum(), points)
