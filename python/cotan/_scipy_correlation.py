@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._implicit import valued
 from cotan._lifted import lifts
 from cotan._numpy_core import plain, refuse
 from cotan._numpy_own import asarray
@@ -13,27 +14,32 @@ from cotan._own import found
 
 def _centred(x: Any) -> Any:
     """Give deviations from the mean, up to a factor that keeps their squares within the range."""
-    x = x - np.mean(x)
-    return x / (np.max(np.abs(_core.dropgrad(x))) or 1.0)
+    x = x - np.mean(x, axis=-1, keepdims=True)
+    largest = np.max(np.abs(plain(x)), axis=-1, keepdims=True)
+    return x / np.where(largest > 0, largest, 1.0)
 
 
 @lifts("scipy.stats.pearsonr")
 def pearsonr(
     x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0
 ) -> Any:
+    if method is not None:
+        raise refuse("scipy.stats.pearsonr with method=")
     x, y = map(asarray, (x, y))
-    kind = np.result_type(x.dtype, y.dtype)
-    kind = kind if kind.kind == "f" else np.dtype(np.float64)
-    x, y = (_core.asarray(v, np.float64) for v in (x, y))
-    if method is not None or x.ndim != 1 or axis not in {0, -1}:
-        raise refuse("scipy.stats.pearsonr with method= or along other axes")
     original = found("scipy.stats.pearsonr")
     # It raises what it does not like, and says of what class its result is.
-    known = original(plain(x), plain(y), alternative=alternative)
-    n = x.shape[0]
+    known = original(plain(x), plain(y), alternative=alternative, axis=axis)
+    kind = np.result_type(x.dtype, y.dtype)
+    kind = kind if kind.kind == "f" else np.dtype(np.float64)
+    rest = {"alternative": alternative, "x": x, "y": y, "axis": axis}
+    x, y = (_core.asarray(v, np.float64) for v in (x, y))
+    if axis is None:
+        x, y, rest["axis"] = np.ravel(x), np.ravel(y), -1
+    x, y = (np.moveaxis(v, rest["axis"], -1) for v in np.broadcast_arrays(x, y))
+    n = rest["n"] = x.shape[-1]
     xm, ym = _centred(x), _centred(y)
-    r = np.clip(xm @ ym / (np.linalg.norm(xm) * np.linalg.norm(ym)), -1.0, 1.0)
-    rest = {"alternative": alternative, "n": n, "x": x, "y": y, "axis": 0}
+    r = np.sum(xm * ym, -1) / (np.linalg.norm(xm, axis=-1) * np.linalg.norm(ym, axis=-1))
+    r = np.clip(valued(np.asarray(known.statistic, np.float64), r), -1.0, 1.0)
     if n == 2:
         r = _core.asarray(r, kind)[()]
         return type(known)(statistic=r, pvalue=known.pvalue, **rest)

@@ -7,6 +7,7 @@ on, as the values say.
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,12 @@ def _reduces(name: str, *samples: str) -> None:
         def reduced(**rows: Any) -> Any:
             return bare(**rest, **rows, axis=-1)
 
-        result = _without_nan(reduced, rows, policy)
+        first = next(iter(rows.values()))
+        if first.size:
+            result = _without_nan(reduced, rows, policy)
+        else:
+            # There is no statistic of no samples, whatever a function makes of them.
+            result = np.full(first.shape[:-1], np.nan)[()]
         return np.expand_dims(result, axes) if keepdims else result
 
 
@@ -63,7 +69,8 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def _last(x: Any, axes: tuple[int, ...]) -> Any:
     """Give an array with some of its axes as one, the last."""
     x = np.moveaxis(x, axes, range(-len(axes), 0))
-    return np.reshape(x, (*x.shape[: x.ndim - len(axes)], -1))
+    others = x.shape[: x.ndim - len(axes)]
+    return np.reshape(x, (*others, math.prod(x.shape[x.ndim - len(axes) :])))
 
 
 def _without_nan(reduced: Callable[..., Any], rows: dict[str, Any], policy: str) -> Any:

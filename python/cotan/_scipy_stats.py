@@ -37,9 +37,28 @@ def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
     del self
     if np.any(np.isinf(plain(df))):
         raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
-    gammaln = found("scipy.special.gammaln")
-    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * math.pi)
+    # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
+    constant = np.log(found("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
     return constant - (df + 1) / 2 * np.log1p(x * x / df)
+
+
+def _binom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+    del self
+    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    count = -betaln(n - k + 1, k + 1) - np.log1p(n)
+    return np.exp(count + _powers(k, p, n - k))
+
+
+def _nbinom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+    del self
+    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    count = -betaln(n, k + 1) - np.log(n + k)
+    return np.exp(count + _powers(n, p, k))
+
+
+def _powers(n: Any, p: Any, m: Any) -> Any:
+    """Give the logarithm of `p**n * (1 - p)**m`."""
+    return found("scipy.special.xlogy")(n, p) + found("scipy.special.xlog1py")(m, -p)
 
 
 def _cauchy_logpdf(self: Any, x: Any) -> Any:
@@ -62,8 +81,8 @@ _INSTEAD: dict[str, dict[str, _Method]] = {
     "beta_gen": {"_pdf": _by_logarithm("_logpdf")},
     "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
     "t_gen": {"_logpdf": _t_logpdf, "_pdf": _by_logarithm("_logpdf")},
-    "binom_gen": {"_pmf": _by_logarithm("_logpmf")},
-    "nbinom_gen": {"_pmf": _by_logarithm("_logpmf")},
+    "binom_gen": {"_pmf": _binom_pmf},
+    "nbinom_gen": {"_pmf": _nbinom_pmf},
 }
 # Distributions that are made of primitives alone: they fuse with what is around them.
 _PRIMITIVE = frozenset(

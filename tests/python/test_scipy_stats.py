@@ -1,5 +1,7 @@
 """Distributions and functions of `scipy.stats` under a gradient."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -257,3 +259,47 @@ def test_statistics_of_bins(statistic):
 
     slope = [(f(values + e) - f(values - e)) / 2e-6 for e in np.eye(12) * 1e-6]
     np.testing.assert_allclose(ct.gradient(f, values)[0], slope, rtol=1e-6, atol=1e-8)
+
+
+def test_densities_with_large_parameters():
+    # The logarithms of gamma functions of such numbers have no digits left to subtract.
+    for f, *given in (
+        (lambda p: stats.binom.pmf([0, 1, 2], 10**15, p), 1e-15),
+        (lambda n, p: stats.nbinom.pmf([0, 1, 2, 3], n, p), 5.5e12, 1 - 1e-12),
+        (lambda df: stats.t.logpdf([0, 1, 20], df), 1e13),
+        (lambda df: stats.t.pdf([0.0, 1.0], df), 1e100),
+    ):
+        y, _ = ct.pullback(f, *given)
+        np.testing.assert_allclose(y, f(*given), 1e-10)
+    (slope,) = ct.gradient(lambda p: stats.binom.pmf(1, 10**15, p), 0.5e-15)
+    np.testing.assert_allclose(slope, 1e15 * 0.5 * np.exp(-0.5), 1e-9)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_pearsonr_along_axes(axis):
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(4, 5)), rng.normal(size=(4, 5))
+    for alternative in ("two-sided", "less", "greater"):
+        f = lambda x, y, a=alternative: tuple(stats.pearsonr(x, y, axis=axis, alternative=a))
+        check(f, x, y, second=alternative == "less")
+    check(lambda x, y: stats.pearsonr(x, y, axis=1).statistic, x, y[:1])
+    # As near to -1 as SciPy comes, on which the logarithm of its probability depends.
+    x = np.arange(10.0)
+    y, _ = ct.pullback(lambda x: tuple(stats.pearsonr(x, -x, alternative="less")), x)
+    assert tuple(y) == tuple(stats.pearsonr(x, -x, alternative="less"))
+    with pytest.raises(ValueError, match="does not support complex"):
+        ct.gradient(lambda x: stats.pearsonr(x * 1j, x)[0], x)
+
+
+@pytest.mark.parametrize("name", ["zscore", "gmean", "hmean", "skew", "kurtosis", "sem", "moment"])
+def test_statistics_of_no_samples(name):
+    f = getattr(stats, name)
+    for shape in ((2, 0, 3), (0,)):
+        x = np.zeros(shape)
+        for axis in (None, *range(x.ndim)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = f(x, axis=axis)
+                y, _ = ct.pullback(lambda x, axis=axis: f(x, axis=axis), x)
+            np.testing.assert_array_equal(y, expected)
+            assert np.shape(y) == np.shape(expected)
