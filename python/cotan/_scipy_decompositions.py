@@ -180,8 +180,13 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
 
     chosen = lapack.asked(vectors, a)
     if b is None:
-        return w, lapack.eigenvectors(w, v, chosen)
+        return w, lapack.eigenvectors(w, v, chosen, _real_row(a, lower))
     return w, v if chosen is None else lapack.columns(v, chosen)
+
+
+def _real_row(a: Any, lower: bool) -> int:
+    """Say which component of complex eigenvectors LAPACK makes real."""
+    return 0 if lower else int(a.shape[-1]) - 1
 
 
 def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
@@ -197,6 +202,7 @@ def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
     else:
         raise ValueError("'type' keyword only accepts 1, 2, and 3.")
     w, v = dec.eigh((middle + dec.adjoint(middle)) / 2)
+    v = lapack.with_real_component(v, _real_row(a, lower))
     if type == 3:
         return w, _core.matmul(factor, v)
     return w, dec.solve_adjoint_triangular(factor, v, True)

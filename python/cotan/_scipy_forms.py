@@ -116,6 +116,7 @@ def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
     original = found("scipy.linalg.matrix_balance")
     _, transform = original(plain(a), permute, scale, False)
     _, (scaling, order) = original(plain(a), permute, scale, True)
-    # Powers of 2, so that this is exact.
-    balanced = a[np.ix_(order, order)] / scaling[:, None] * scaling
+    # Powers of 2, so that this is exact, in the precision of the matrix.
+    factors = scaling.astype(np.finfo(a.dtype).dtype) if a.dtype.kind in "fc" else scaling
+    balanced = a[np.ix_(order, order)] / factors[:, None] * factors
     return balanced, ((scaling, order) if separate else transform)

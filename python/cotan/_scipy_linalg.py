@@ -111,7 +111,7 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
 
 def _warn_of_condition(decomposed: Any) -> None:
     """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
-    if _core.is_tracing() or _core.is_preparing():
+    if _core.is_tracing() or _core.is_preparing() or not decomposed.a.size:
         return
     n, a = decomposed.a.shape[-1], plain(dec.constant(decomposed.a))
     # The factors are packed column by column.

@@ -9,6 +9,7 @@ depends on values and is held constant.
 
 import importlib
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cotan import _decompositions as dec
 from cotan._lifted import lifts
 from cotan._numpy_core import plain
 from cotan._numpy_own import asarray as host_asarray
+from cotan._own import found
 
 # The norms up to which a Padé approximant of this degree is exact to rounding in float64 (A.
 # Al-Mohy and N. Higham, A new scaling and squaring algorithm for the matrix exponential, SIAM J.
@@ -119,10 +121,19 @@ def expm(A: Any) -> Any:
 
 
 @lifts("scipy.linalg.sqrtm")
-def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
-    if args or any(kwargs.values()):
-        raise TypeError("sqrtm: disp and blocksize are deprecated in SciPy, and not taken here")
-    return _root(_square("sqrtm", A))
+def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:
+    del blocksize  # with which SciPy does not compute any more
+    return _with_error("sqrtm", _root(_square("sqrtm", A)), A, disp)
+
+
+def _with_error(name: str, result: Any, a: Any, disp: Any) -> Any:
+    """Give an estimate of the error, too, where `disp=False` asks for it: a constant."""
+    if disp is not False:
+        return result
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        error = found(f"scipy.linalg.{name}")(plain(dec.constant(a)), disp=False)[1]
+    return result, error
 
 
 def _root(a: Any) -> Any:
@@ -142,10 +153,11 @@ _POINTS = 8
 
 
 @lifts("scipy.linalg.logm")
-def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
-    if args or any(kwargs.values()):
-        raise TypeError("logm: disp is deprecated in SciPy, and not taken here")
-    a = _square("logm", A)
+def logm(A: Any, disp: Any = True) -> Any:
+    return _with_error("logm", _logarithm(_square("logm", A)), A, disp)
+
+
+def _logarithm(a: Any) -> Any:
     one = dec.eye(a.shape[-1], a)
     roots = 0
     while _norm(np.asarray(plain(dec.constant(a))) - one) > _NEAR:

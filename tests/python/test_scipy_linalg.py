@@ -381,3 +381,42 @@ def test_balanced_matrices():
     # Of Hermitian ones.
     close(ct.pullback(lambda a: sla.matrix_balance(a)[0], a + 1j * a.T)[0],
           sla.matrix_balance(a + 1j * a.T)[0])  # fmt: skip
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("options", [{}, {"type": 1}, {"type": 2}, {"type": 3}])
+def test_phases_of_eigenvectors_are_those_of_lapack(lower, options):
+    """One component of what is computed on the way is real, the first one or the last one."""
+    n = 4
+    a, b = (random(n, n, dtype="complex128", seed=s) for s in (0, 1))
+    a, b = hermitian(a), b @ np.conj(b.T) + 2 * np.eye(n)
+    choice = {"lower": lower, "driver": "gvd" if options else "evd", **options}
+
+    def f(*parts):
+        given = [parts[i] + 1j * parts[i + 1] for i in range(0, len(parts), 2)]
+        v = sla.eigh(*((x + np.conj(x.T)) / 2 for x in given), **choice)[1]
+        return np.stack([np.real(v), np.imag(v)])
+
+    check(f, a.real, a.imag, *((b.real, b.imag) if options else ()))
+
+
+def test_logarithms_and_roots_tell_of_their_error():
+    a = random(3, 3) @ np.diag([1.0, 2.0, 3.0]) + 4 * np.eye(3)
+    for name in ("logm", "sqrtm"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            expected, error = getattr(sla, name)(a, disp=False)
+            (y, told), _ = ct.pullback(lambda a, n=name: getattr(sla, n)(a, disp=False), a)
+        np.testing.assert_allclose(y, expected, 1e-9)
+        assert told == error
+
+
+def test_precisions_of_balanced_matrices():
+    for dtype in ("float32", "complex64", "float64"):
+        a = np.array([[1.0, 1e3], [1e-3, 1.0]], dtype)
+        for separate in (False, True):
+            y, _ = ct.pullback(lambda a, s=separate: sla.matrix_balance(a, separate=s)[0], a)
+            expected = sla.matrix_balance(a, separate=separate)[0]
+            assert y.dtype == expected.dtype
+            np.testing.assert_array_equal(y, expected)
+    assert ct.pullback(sla.inv, np.zeros((0, 0)))[0].shape == (0, 0)
