@@ -223,6 +223,12 @@ def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
+_SHORT = {
+    "C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "A": "aligned", "O": "owndata",
+    "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray",
+}  # fmt: skip
+
+
 class Flags:
     """What `x.flags` says of an array: that of an ndarray that was made in the same way."""
 
@@ -238,9 +244,18 @@ class Flags:
         self.writebackifcopy = False
 
     def __getitem__(self, name: str) -> bool:
-        if name.lower() not in vars(self):
+        name = _SHORT.get(name, name.lower())
+        if name not in vars(self):
             raise KeyError("Unknown flag")
-        return bool(vars(self)[name.lower()])
+        return bool(vars(self)[name])
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return all(value == getattr(other, name) for name, value in vars(self).items())
+        except AttributeError:
+            return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")

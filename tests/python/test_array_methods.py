@@ -313,6 +313,18 @@ def test_views_as_something_else_are_refused(arguments, message):
         ct.array(np.ones(3)).view(*arguments)
 
 
+def test_flags_compare_and_have_short_names():
+    plain = np.ones((2, 3))
+    x = ct.array(plain)
+    assert x.flags == plain.flags and plain.flags == x.flags and x.flags == x.copy().flags
+    assert x.flags != x.T.flags and x.flags != 3
+    for name in ("C", "F", "W", "A", "O", "X", "B", "CA", "FA"):
+        assert x.flags[name] == plain.flags[name]
+    for wanted in (["C"], ["F"], ["W", "O"], "A", None):
+        y, _ = ct.pullback(lambda x, w=wanted: np.require(x.T, float, w), plain)
+        np.testing.assert_array_equal(y, np.require(plain.T, float, wanted))
+
+
 def test_complex_numbers_are_seen_as_their_parts():
     x = np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 0.7, -1.5, 2.0]])
     w = np.cos(np.arange(8.0)).reshape(2, 4)
