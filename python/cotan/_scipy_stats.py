@@ -6,6 +6,7 @@ points, location and scale there is a derivative even where that code is compile
 the derivative of the distribution.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
-from cotan._own import Adopted, found, runs_methods, stands_for
+from cotan._own import Adopted, found, own_class, runs_methods, stands_for
 from cotan._own import value as value_of
 
 _HERE = "scipy.stats"
@@ -347,6 +348,27 @@ lifts_method(f"{_HERE}.rv_discrete", "pmf")(_mass(False))
 lifts_method(f"{_HERE}.rv_discrete", "logpmf")(_mass(True))
 for _name in _SLOPES:
     lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
+
+
+# --------------------------------------------------------------------------------------------------
+# Fits
+
+
+def _fits(name: str) -> None:
+    """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
+
+    @lifts_method(f"{_HERE}._continuous_distns.{name}", "fit")
+    def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
+        mine = copy.copy(self)
+        mine.__class__ = own_class(type(self))
+        return mine.fit(data, *args, **kwds)
+
+
+for _name in (
+    "expon_gen", "halfcauchy_gen", "lognorm_gen", "pareto_gen", "truncpareto_gen", "uniform_gen",
+    "vonmises_gen", "weibull_min_gen",
+):  # fmt: skip
+    _fits(_name)
 
 
 # --------------------------------------------------------------------------------------------------

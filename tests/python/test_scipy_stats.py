@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 from scipy_cases import check
 
 import cotan as ct
@@ -303,3 +303,27 @@ def test_statistics_of_no_samples(name):
                 y, _ = ct.pullback(lambda x, axis=axis: f(x, axis=axis), x)
             np.testing.assert_array_equal(y, expected)
             assert np.shape(y) == np.shape(expected)
+
+
+@pytest.mark.parametrize("name", ["norm", "expon", "uniform", "pareto", "lognorm", "halfcauchy"])
+def test_fits_by_formulas_and_roots(name):
+    x = np.random.default_rng(1).uniform(1.2, 6.0, size=25)
+    fixed = {"floc": 0.5} if name in {"lognorm", "halfcauchy", "pareto"} else {}
+    check(lambda x: tuple(getattr(stats, name).fit(x, **fixed)), x)
+
+
+def test_a_fit_has_the_derivative_of_the_likeliest_parameters():
+    x = np.random.default_rng(1).weibull(1.5, size=25)
+
+    def exactly(x):
+        def missed(c):
+            return 1 / c + np.mean(np.log(x)) - np.sum(x**c * np.log(x)) / np.sum(x**c)
+
+        c = optimize.brentq(missed, 0.1, 20.0, xtol=1e-14)
+        return c + np.mean(x**c) ** (1 / c)
+
+    def fitted(x):
+        c, _, scale = stats.weibull_min.fit(x, floc=0)
+        return c + scale
+
+    np.testing.assert_allclose(ct.gradient(fitted, x)[0], ct.gradient(exactly, x)[0], 2e-3)
