@@ -5,6 +5,7 @@ does is done here: the samples are laid along the last axis, and NaN is left out
 on, as the values say.
 """
 
+import copy
 import functools
 import inspect
 import math
@@ -17,7 +18,7 @@ from cotan import _core
 from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_own import array, asarray
-from cotan._own import bound, found, runs, value
+from cotan._own import bound, found, own_class, runs, value
 
 
 def _reduces(name: str, *samples: str) -> None:
@@ -122,3 +123,20 @@ runs("""
     !scipy.stats.energy_distance scipy.stats.binned_statistic scipy.stats.binned_statistic_2d
     scipy.stats.binned_statistic_dd
 """)
+
+
+def _fits(name: str) -> None:
+    """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
+
+    @lifts_method(f"scipy.stats._continuous_distns.{name}", "fit")
+    def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
+        mine = copy.copy(self)
+        mine.__class__ = own_class(type(self))
+        return mine.fit(data, *args, **kwds)
+
+
+for _name in (
+    "expon_gen", "halfcauchy_gen", "lognorm_gen", "pareto_gen", "truncpareto_gen", "uniform_gen",
+    "vonmises_gen", "weibull_min_gen",
+):  # fmt: skip
+    _fits(_name)

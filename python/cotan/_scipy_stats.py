@@ -6,7 +6,6 @@ points, location and scale there is a derivative even where that code is compile
 the derivative of the distribution.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,7 @@ from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
-from cotan._own import Adopted, found, own_class, runs_methods, stands_for
+from cotan._own import Adopted, found, runs_methods, stands_for
 from cotan._own import value as value_of
 
 _HERE = "scipy.stats"
@@ -142,6 +141,12 @@ def _compared(x: Any) -> Any:
     return x if _core.is_preparing() else plain(x)
 
 
+def _staying(shape: Any) -> Any:
+    """Keep what is infinite from following: it is where it is, however its parts move."""
+    infinite = _known(np.isinf(_compared(shape)))
+    return _core.where(infinite, plain(shape), shape) if np.any(infinite) else shape
+
+
 class _Call:
     """A call of a method: arguments in standard form, and where they are what they should be."""
 
@@ -154,8 +159,15 @@ class _Call:
         given = [asarray(v) for v in (x, loc, scale, *shapes)]
         # Whole numbers stay as they are, to be counted with.
         self.dist, self.own = dist, _adopted(dist, list(shapes))
+        shapes_of = dist.shapes.split(", ") if dist.shapes else []
+        for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
+            if v.dtype.kind == "c":
+                raise TypeError(
+                    f"scipy.stats.{dist.name}: {name} is complex, and has no derivative rule in "
+                    f"cotan; use {name}.real"
+                )
         self.x, self.loc, self.scale = given[:3]
-        self.shapes = given[3:]
+        self.shapes = [_staying(s) for s in given[3:]]
         self.values = [plain(s) for s in self.shapes]
         self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
         shape = np.broadcast_shapes(*(np.shape(g) for g in given))
@@ -348,27 +360,6 @@ lifts_method(f"{_HERE}.rv_discrete", "pmf")(_mass(False))
 lifts_method(f"{_HERE}.rv_discrete", "logpmf")(_mass(True))
 for _name in _SLOPES:
     lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
-
-
-# --------------------------------------------------------------------------------------------------
-# Fits
-
-
-def _fits(name: str) -> None:
-    """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
-
-    @lifts_method(f"{_HERE}._continuous_distns.{name}", "fit")
-    def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
-        mine = copy.copy(self)
-        mine.__class__ = own_class(type(self))
-        return mine.fit(data, *args, **kwds)
-
-
-for _name in (
-    "expon_gen", "halfcauchy_gen", "lognorm_gen", "pareto_gen", "truncpareto_gen", "uniform_gen",
-    "vonmises_gen", "weibull_min_gen",
-):  # fmt: skip
-    _fits(_name)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -327,3 +327,23 @@ def test_a_fit_has_the_derivative_of_the_likeliest_parameters():
         return c + scale
 
     np.testing.assert_allclose(ct.gradient(fitted, x)[0], ct.gradient(exactly, x)[0], 2e-3)
+
+
+def test_infinite_bounds_stay_where_they_are():
+    x, inf = np.array([0.5, 1.0]), np.inf
+    for name in ("logpdf", "cdf", "ppf"):
+        f = lambda m, s, low, high, name=name: getattr(stats.truncnorm, name)(
+            x / 2, (low - m) / s, (high - m) / s, m, s
+        )
+        check(lambda m, s: f(m, s, 0.0, inf), 0.1, 1.2)
+        check(lambda m, s: f(m, s, -inf, 2.0), 0.1, 1.2)
+    data = np.random.default_rng(3).normal(size=20)
+    check(lambda x, b: stats.gaussian_kde(x).integrate_box_1d(-inf, b), data, 0.4, second=True)
+    check(lambda x, a: stats.gaussian_kde(x).integrate_box_1d(a, inf), data, 0.4)
+    made = stats.gaussian_kde(data)
+    check(lambda a, b: made.integrate_box_1d(a, b), -0.3, 0.4)
+
+
+def test_complex_points_are_refused():
+    with pytest.raises(TypeError, match=r"norm: x is complex.*x\.real"):
+        ct.gradient(lambda x: stats.norm.logcdf(x + 0.001j).imag, 0.5)
