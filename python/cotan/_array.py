@@ -59,7 +59,7 @@ def _sequence(arguments: tuple[Any, ...]) -> Any:
 
 def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
     """Give the same elements in another shape: a view where NumPy gives one."""
-    if order not in {"C", "F", "A"}:
+    if order not in {"C", "F", "A", "c", "f", "a"}:
         raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
     order = _order("reshape", self, order)
     wanted = _sequence(shape)
@@ -77,6 +77,7 @@ def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) 
 
 def _order(name: str, x: Any, order: str) -> str:
     """Give the order of elements that is meant by one: 'C' or 'F'."""
+    order = order.upper() if isinstance(order, str) else order
     if order not in {"C", "F", "A", "K"}:
         raise ValueError(f"{name}: order must be one of 'C', 'F', 'A' or 'K', not {order!r}")
     if order in {"C", "F"}:

@@ -216,7 +216,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     wanted = np.result_type(*(a.dtype for a in arrays))
     if result.dtype != wanted:
         result = result.astype(wanted)  # sums of whole numbers are wider
-    return written("einsum", out, result if result.ndim else result[()])
+    return written("einsum", out, result if result.ndim else result[()], casting)
 
 
 def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:

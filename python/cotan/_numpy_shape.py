@@ -206,12 +206,20 @@ def _parts(name: str, arrays: Any, dtype: Any, casting: str) -> list[Any]:
     return parts
 
 
+def _dtype_of(name: str, dtype: Any, out: Any) -> Any:
+    if out is None:
+        return dtype
+    if dtype is not None:
+        raise TypeError(f"{name}: takes dtype= or out=, not both")
+    return out.dtype
+
+
 @implements(np.concatenate, in_numpy("concat"))
 def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dtype: Any = None,
                 casting: str = "same_kind") -> Any:  # fmt: skip
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
         return _core.concatenate(arrays, axis)
-    parts = _parts("concatenate", arrays, dtype, casting)
+    parts = _parts("concatenate", arrays, _dtype_of("concatenate", dtype, out), casting)
     if axis is None:
         parts, axis = [flat(p) for p in parts], 0
     return written("concatenate", out, _core.concatenate(parts, axis))
@@ -220,7 +228,7 @@ def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dty
 @implements(np.stack)
 def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any = None,
           casting: str = "same_kind") -> Any:  # fmt: skip
-    parts = _parts("stack", arrays, dtype, casting)
+    parts = _parts("stack", arrays, _dtype_of("stack", dtype, out), casting)
     if len({p.shape for p in parts}) > 1:
         shapes = " and ".join(str(p.shape) for p in parts)
         raise ValueError(f"stack: all input arrays must have the same shape, not {shapes}")

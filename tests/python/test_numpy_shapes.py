@@ -342,3 +342,39 @@ def test_texts_are_broadcast_beside_arrays():
         return np.sum(y)
 
     np.testing.assert_array_equal(ct.gradient(f, np.ones(3)), [2 * np.ones(3)])
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "complex128"])
+def test_joined_arrays_are_cast_as_is_asked_for(dtype, casting):
+    x, y = np.array([1.1, 2.2]), np.array([3.3, 4.4])
+    for join, shape in ((np.concatenate, 4), (np.stack, (2, 2))):
+        for given in ({"dtype": dtype}, {"out": dtype}):
+
+            def joined(x, y, join=join, given=given, shape=shape):
+                made = {k: np.empty(shape, v) if k == "out" else v for k, v in given.items()}
+                return join((x, y), casting=casting, **made)
+
+            if np.can_cast(x, dtype, casting):
+                found = joined(ct.array(x), ct.array(y))
+                assert found.dtype == dtype
+                np.testing.assert_array_equal(found, joined(x, y))
+            else:
+                with pytest.raises(TypeError):
+                    joined(ct.array(x), ct.array(y))
+    out = np.zeros((), dtype)
+    if np.can_cast(x, dtype, casting):
+        assert np.einsum("i->", ct.array(x), out=out, casting=casting) is out
+    else:
+        with pytest.raises(TypeError, match="einsum: cannot cast"):
+            np.einsum("i->", ct.array(x), out=out, casting=casting)
+
+
+def test_orders_in_small_letters():
+    x = np.arange(6.0).reshape(2, 3)
+    for order in ("c", "f"):
+        np.testing.assert_array_equal(ct.array(x).flatten(order), x.flatten(order))
+        np.testing.assert_array_equal(np.ravel(ct.array(x), order), np.ravel(x, order))
+        np.testing.assert_array_equal(
+            np.reshape(ct.array(x), (3, 2), order), np.reshape(x, (3, 2), order)
+        )
