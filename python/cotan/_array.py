@@ -75,13 +75,13 @@ def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) 
     return _core.transpose(result) if order == "F" else result
 
 
-def _order(name: str, x: Any, order: str) -> str:
+def _order(name: str, x: Any, order: Any) -> str:
     """Give the order of elements that is meant by one: 'C' or 'F'."""
-    order = order.upper() if isinstance(order, str) else order
-    if order not in {"C", "F", "A", "K"}:
+    given = order.upper() if isinstance(order, str) else ""
+    if given not in {"C", "F", "A", "K"}:
         raise ValueError(f"{name}: order must be one of 'C', 'F', 'A' or 'K', not {order!r}")
-    if order in {"C", "F"}:
-        return order
+    if given in {"C", "F"}:
+        return given
     if not x._contiguous:
         raise TypeError(
             f"{name}: order={order!r} asks for the order in memory, which an Array has not got; "

@@ -139,7 +139,8 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     size = np.take_along_axis(size, order, -1)
     if not compute_uv:
         return size
-    signs = _core.sign(np.take_along_axis(w, order, -1))
+    # A value that is zero has a vector, too.
+    signs = np.copysign(1.0, dec.constant(np.take_along_axis(w, order, -1)))
     u = np.take_along_axis(u, order[..., None, :], -1)
     v = u * _core.asarray(signs[..., None, :], u.dtype)
     return _named(np.linalg.svd, u, size, dec.adjoint(v))

@@ -458,6 +458,14 @@ def test_singular_values_that_a_cutoff_leaves_out_turn_what_is_kept(shape, dtype
     check_gradient(lambda x: weigh(LA.pinv(x, rcond=0.5)), equal, rtol=1e-6)
 
 
+def test_vectors_of_singular_values_that_are_zero():
+    for a in (np.diag([3.0, -1.0, 0.0, 0.0]), np.zeros((2, 2)), np.array([[1.0, 2.0], [2.0, 4.0]])):
+        got, _ = ct.pullback(lambda a: tuple(LA.svd(a, hermitian=True)), a)
+        for x, expected in zip(got, LA.svd(a, hermitian=True), strict=True):
+            close(x, expected)
+        close(np.asarray(got[2]) @ np.asarray(got[2]).T, np.eye(len(a)))
+
+
 def test_a_cutoff_counts_in_traced_programs():
     f = ct.vmap(ct.grad(lambda x: weigh(LA.pinv(x, rcond=0.4))))
     x = random(6, 4, 3)
