@@ -73,10 +73,16 @@ for _name in ("convert", "integ", "linspace"):
     _takes(_name)
 
 
-@lifts_method(_BASE, "fit")
-def _fit(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    ours: Any = own_class(cls)
-    return ours.fit(*args, **kwargs)
+def _makes(name: str) -> None:
+    """Let a method of the classes, which makes a polynomial, take our arrays."""
+
+    @lifts_method(_BASE, name)
+    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(own_class(cls), name)(*args, **kwargs)
+
+
+for _name in ("fit", "fromroots"):
+    _makes(_name)
 
 
 def _mixing(name: str) -> None:

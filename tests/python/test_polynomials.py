@@ -146,6 +146,8 @@ def test_functions_of_polynomials_give_polynomials(f):
         lambda cls, x: cls.fit(list(X * x), list(X), 1, domain=[0, x]).coef[1],
         lambda cls, x: cls.fit(X, X**2 * x, 2, w=X + x, full=True)[0].convert().coef[0],
         lambda cls, x: cls.fit(X, X**3 * x, 2).convert(kind=Polynomial).coef[0],
+        lambda cls, x: cls.fromroots(X * x)(0.3),
+        lambda cls, x: cls.fromroots([x, 0.5], domain=[0, 2]).coef[0],
         lambda cls, x: (cls([1.0, 2.0]) + x)(0.5) * (x - cls([1.0, 2.0]))(0.2),
         lambda cls, x: cls([x, 2.0])(cls([1.0, 0.5]))(0.3),
         lambda cls, x: (cls([1.0, 2.0, 3.0]) // cls([x, 1.0]))(0.5),
