@@ -239,14 +239,17 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
     along = range(x.ndim) if axes is None else np.atleast_1d(value(axes)).tolist()
     modes = [mode] * len(along) if isinstance(mode, str) else mode
     keywords = extra_keywords or {}
+    is_kind = isinstance(output, (str, type, np.dtype))
+    # In the dtype of the result from the first step on: whole numbers are cut off.
+    kind = np.dtype(output) if is_kind else x.dtype if output is None else output.dtype
     parts = [
-        derivative(x, axis, x.dtype, m, cval, *extra_arguments, **keywords)
+        derivative(x, axis, kind, m, cval, *extra_arguments, **keywords)
         for axis, m in zip(along, modes, strict=True)
     ]
     # Where nothing changes the magnitude has a kink; the derivative is 0 there.
-    result = safe_sqrt(sum(p * p for p in parts)) if parts else x.copy()
-    if output is None or isinstance(output, (str, type, np.dtype)):
-        return result if output is None else result.astype(output)
+    result = safe_sqrt(sum(p * p for p in parts)).astype(kind) if parts else x.astype(kind)
+    if output is None or is_kind:
+        return result
     return assigned("generic_gradient_magnitude", output, result)
 
 

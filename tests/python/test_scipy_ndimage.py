@@ -185,3 +185,17 @@ def test_images_of_whole_numbers_are_rounded_between_samples():
         found = ct.pullback(f, where)[0]
         for x, y in zip(found, f(where), strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("output", [None, float, np.float32, np.int32])
+def test_magnitudes_are_computed_in_the_dtype_of_the_result(output):
+    image = np.array([[300, 200, 500, 100], [500, 800, 300, 700], [500, 600, 900, 300]])
+    for x in (image, image.astype(float), image.astype(np.float32)):
+        for f in (
+            lambda x, s: ndimage.gaussian_gradient_magnitude(x, s, output=output),
+            lambda x, s: ndimage.generic_gradient_magnitude(x, ndimage.sobel, output=output) * s,
+        ):
+            y, _ = ct.pullback(f, x, 1.3)
+            expected = f(x, 1.3)
+            assert y.dtype == expected.dtype
+            np.testing.assert_allclose(y, expected, 1e-5)
