@@ -291,7 +291,8 @@ _WITHOUT = """
     legendre_p legendre_p_all assoc_legendre_p assoc_legendre_p_all sph_legendre_p
     sph_legendre_p_all sph_harm_y_all factorial2 factorialk stirling2 ellip_harm ellip_harm_2
     ellip_normal lmbda lqmn lqn riccati_jn riccati_yn pbdv_seq pbvv_seq pbdn_seq pro_cv_seq
-    obl_cv_seq mathieu_even_coef mathieu_odd_coef bernoulli euler
+    obl_cv_seq mathieu_even_coef mathieu_odd_coef bernoulli euler roots_jacobi roots_sh_jacobi
+    roots_genlaguerre roots_gegenbauer
 """
 for _name in _WITHOUT.split():
     lifts(f"scipy.special.{_name}")(_on_values(_name))

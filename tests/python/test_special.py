@@ -748,3 +748,11 @@ def test_legendre_functions_at_the_ends():
             g = ct.gradient(lambda x, m=m, v=v: np.sum(sp.lpmv(m, v, x)), x)[0]
             slope = sp.lpmv(m, v, x) - sp.lpmv(m, v, x * (1 - 1e-9))
             np.testing.assert_array_equal(g, np.sign(slope) * np.sign(x) * np.inf)
+
+
+def test_nodes_of_moving_polynomials_are_refused_where_scipy_knows_a_special_case():
+    for name, given in (("roots_jacobi", (0.0, 0.0)), ("roots_sh_jacobi", (1.0, 1.0))):
+        f = lambda *p, name=name: np.sum(getattr(sp, name)(4, *p)[0] ** 2)
+        with pytest.raises(TypeError, match=f"special.{name} has no derivative rule.*dropgrad"):
+            ct.gradient(f, *given)
+        assert ct.gradient(lambda x, f=f, g=given: x * f(*g), 1.0)[0] == pytest.approx(f(*given))
