@@ -4,6 +4,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cotan as ct
 
@@ -306,3 +308,72 @@ def test_numbers_that_do_not_fit(value, error):
             plain[0] = value
         with pytest.raises(error):
             ct.array(plain)[0] = value
+
+
+STEPS = [
+    lambda v: v[::-1],
+    lambda v: v[..., ::-1],
+    lambda v: v.T,
+    lambda v: v.swapaxes(0, -1),
+    lambda v: v[1:-1] if len(v) > 3 else v,
+    lambda v: v[::2] if len(v) > 6 else v,
+    lambda v: v[None, ..., None] if v.ndim < 4 else v,
+    lambda v: v.reshape(-1) if v.flags.c_contiguous else v,
+    lambda v: v.reshape(v.shape[::-1]) if v.flags.c_contiguous else v,
+    lambda v: v[0] if v.ndim > 1 and len(v) == 1 else v,
+    lambda v: v.squeeze() if v.size > 1 else v,
+    lambda v: np.diagonal(v)[None] if v.ndim == 2 and min(v.shape) > 6 else v,
+]
+
+
+def walked(x, steps, order):
+    """Give a view of a view of a view of an array, and views on the way to it."""
+    views, v = [], x
+    for step in steps:
+        v = STEPS[step](v)
+        views.append(v)
+    return [views[i] for i in order]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_long_chains_of_views_are_written_through(seed):
+    rng = np.random.default_rng(seed)
+    steps, order = rng.integers(0, len(STEPS), 200), rng.permutation(200)[:6]
+    x = rng.normal(size=tuple(rng.integers(7, 12, 2)))
+    scales = rng.normal(size=len(order))
+
+    def program(x):
+        x = x.copy()
+        for view, scale in zip(walked(x, steps, order), scales, strict=True):
+            if view.flags.writeable:
+                view[...] *= scale
+                view[..., 0] += 1.0
+        shown = walked(x, steps, [199])[0]
+        return np.sum(np.sin(x)) + np.sum(shown * shown), shown.shape, shown.flags.writeable
+
+    def f(x):
+        result, *seen = program(x)
+        assert tuple(seen) == expected[1:]
+        return result
+
+    expected = program(x)
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    assert value == pytest.approx(expected[0], rel=1e-12)
+    step = rng.normal(size=x.shape)
+    slope = (program(x + 1e-6 * step)[0] - program(x - 1e-6 * step)[0]) / 2e-6
+    assert np.sum(gradient * step) == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [lambda v: v[:-1], lambda v: v.T, lambda v: v[::-1].T])
+def test_chains_of_views_may_be_as_long_as_they_want(step):
+    def f(x):
+        v = x * 1.0
+        for _ in range(20_000):
+            v = step(v)
+        v *= 2.0
+        return np.sum(v)
+
+    x = np.ones(20_003)
+    (gradient,) = ct.gradient(f, x)
+    assert np.sum(gradient) == f(x)

@@ -119,12 +119,9 @@ impl PyArray {
     /// Whether it may be written to.
     #[getter]
     fn _writeable(&self) -> bool {
-        let read_only = |op: &ViewOp| match op {
-            ViewOp::Broadcast(_) => true,
-            ViewOp::Gather(gathered) => !gathered.writeable,
-            _ => false,
-        };
-        self.rank == Rank::Array && !self.view.as_ref().is_some_and(|v| read_only(&v.op))
+        let view = self.view.as_ref();
+        self.rank == Rank::Array
+            && view.is_none_or(|v| v.op.is_writeable() && v.base.get()._writeable())
     }
 
     /// What the strides of its memory in NumPy would be, in elements.

@@ -4,7 +4,9 @@
 //! is a view of: reading it looks whether that was written to, writing to it writes there. Elements
 //! and rows that are written one at a time wait in [`Pieces`] until somebody reads the whole.
 
-use cotan::aval::{Shape, Strides};
+use std::sync::Arc;
+
+use cotan::aval::{Shape, Strides, row_major};
 use cotan::kernels::Value;
 use cotan::prim::Prim;
 use cotan::{Array, Number};
@@ -18,7 +20,7 @@ use crate::convert::to_numpy_scalar;
 use crate::error::{OrRaise, enter};
 use crate::pieces::{self, Found, Pieces};
 use crate::session;
-use crate::view::{View, ViewOp};
+use crate::view::{Gathered, View, ViewOp};
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +104,9 @@ pub struct PyArray {
     pub(crate) view: Option<Box<View>>,
 }
 
+/// As many views of views are kept as they are.
+const MAX_VIEWS: usize = 64;
+
 /// What an error says that refuses to lose a derivative.
 pub const DROPS: &str = "would drop the gradient";
 
@@ -173,8 +178,22 @@ impl PyArray {
         }
     }
 
-    /// A view of another handle.
+    /// A view of another handle. A view of a view is one of the first's base where it can be, and chains are short in
+    /// any case: they are read and dropped one in the other.
     pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
+        let py = base.py();
+        if let Some(view) = base.get().view.as_deref() {
+            let is_as_it_was = view.base.get().own_shape() == view.shape;
+            let joined = is_as_it_was.then(|| op.after(view, &base.get().own_shape()));
+            if let Some(op) = joined.flatten() {
+                return PyArray::view_of(view.base.bind(py), op);
+            }
+            if view.depth >= MAX_VIEWS
+                && let Some(short) = base.get().shortened(py)?
+            {
+                return PyArray::view_of(&Bound::new(py, short)?, op);
+            }
+        }
         let handle = base.get();
         let (array, seen) = if let Some(piece) = handle.piece(&op)? {
             piece
@@ -191,6 +210,7 @@ impl PyArray {
             base: base.clone().unbind(),
             shape,
             op,
+            depth: handle.view.as_ref().map_or(0, |v| v.depth) + 1,
         };
         let cell = Cell {
             seen,
@@ -203,6 +223,34 @@ impl PyArray {
             is_buffer: false,
             view: Some(Box::new(view)),
         })
+    }
+
+    /// The same view of the array that its chain of views begins at, by the positions of its elements there; `None`
+    /// for parts of complex numbers, which have no such positions.
+    fn shortened(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+        let mut chain = Vec::new();
+        let mut handle = self;
+        while let Some(view) = handle.view.as_deref().filter(|v| v.op.has_positions()) {
+            chain.push(view);
+            handle = view.base.get();
+        }
+        let Some(first) = chain.last().filter(|_| chain.len() > 1) else {
+            return Ok(None);
+        };
+        let size = first.shape.iter().product::<usize>() as i64;
+        let all: Vec<i64> = (0..size).collect();
+        let mut at = Array::from_slice(&[all.len()], &all).or_raise()?;
+        for view in chain.iter().rev() {
+            at = view.op.read(&at.reshape(&view.shape).or_raise()?)?;
+        }
+        let shape = self.own_shape();
+        let strides = self.cell().strides.as_deref().cloned();
+        let strides = strides.unwrap_or_else(|| row_major(&shape));
+        let writeable = chain.iter().all(|view| view.op.is_writeable());
+        let positions = at.to_vec::<i64>().or_raise()?;
+        let gathered = Gathered::new(&positions, &shape, &strides, writeable)?;
+        let op = ViewOp::Gather(Arc::new(gathered));
+        PyArray::view_of(first.base.bind(py), op).map(Some)
     }
 
     pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {

@@ -22,6 +22,8 @@ pub struct View {
     pub shape: Shape,
     /// What it shows.
     pub op: ViewOp,
+    /// How many views it is a view of, itself included.
+    pub depth: usize,
 }
 
 /// What a view shows.
@@ -145,6 +147,52 @@ impl ViewOp {
         }
     }
 
+    /// The shape of what a base of this shape is seen as, for what views of views are joined of.
+    fn shape(&self, base: &[usize]) -> Option<Shape> {
+        match self {
+            ViewOp::Index(_, shape) | ViewOp::Reshape(shape) => Some(shape.clone()),
+            ViewOp::Transpose(perm) => Some(perm.iter().map(|&p| base[p]).collect()),
+            _ => None,
+        }
+    }
+
+    /// What a view shows of the base of a view, which is seen as this shape now: views of views make no chain then.
+    /// `None` where there is no such view.
+    pub fn after(&self, outer: &View, seen: &[usize]) -> Option<ViewOp> {
+        if outer.op.shape(&outer.shape)?.as_slice() != seen {
+            return None;
+        }
+        match (&outer.op, self) {
+            (ViewOp::Index(dims, _), ViewOp::Index(inner, shape)) => {
+                // Axes that came or went are not those of the base.
+                if !dims.iter().map(|d| d.len).eq(seen.iter().copied()) {
+                    return None;
+                }
+                let dims = dims.iter().zip(inner.iter()).map(|(d, i)| within(d, i));
+                Some(ViewOp::Index(dims.collect(), shape.clone()))
+            }
+            (ViewOp::Transpose(first), ViewOp::Transpose(then)) => Some(ViewOp::Transpose(
+                then.iter().map(|&axis| first[axis]).collect(),
+            )),
+            (ViewOp::Reshape(_), ViewOp::Reshape(shape)) => Some(ViewOp::Reshape(shape.clone())),
+            _ => None,
+        }
+    }
+
+    /// Whether each element of the view is one of the base, at a place of its own or repeated.
+    pub fn has_positions(&self) -> bool {
+        !matches!(self, ViewOp::Real | ViewOp::Imag)
+    }
+
+    /// Whether it can be written through.
+    pub fn is_writeable(&self) -> bool {
+        match self {
+            ViewOp::Broadcast(_) => false,
+            ViewOp::Gather(gathered) => gathered.writeable,
+            _ => true,
+        }
+    }
+
     /// One element of an array with one axis.
     pub fn element(at: usize) -> ViewOp {
         let dim = SliceDim {
@@ -233,6 +281,22 @@ impl ViewOp {
             }
         };
         (!is_row_major(&shape, &strides)).then_some(strides)
+    }
+}
+
+/// A region of a region, along one axis.
+fn within(outer: &SliceDim, inner: &SliceDim) -> SliceDim {
+    if inner.len == 0 {
+        return SliceDim {
+            start: 0,
+            len: 0,
+            step: 1,
+        };
+    }
+    SliceDim {
+        start: (outer.start as isize + inner.start as isize * outer.step) as usize,
+        len: inner.len,
+        step: outer.step * inner.step,
     }
 }
 
