@@ -119,9 +119,7 @@ impl PyArray {
     /// Whether it may be written to.
     #[getter]
     fn _writeable(&self) -> bool {
-        let view = self.view.as_ref();
-        self.rank == Rank::Array
-            && view.is_none_or(|v| v.op.is_writeable() && v.base.get()._writeable())
+        self.is_writeable()
     }
 
     /// What the strides of its memory in NumPy would be, in elements.

@@ -253,6 +253,12 @@ impl PyArray {
         PyArray::view_of(first.base.bind(py), op).map(Some)
     }
 
+    /// Whether elements can be written: a view by what it is a view of, too.
+    pub fn is_writeable(&self) -> bool {
+        let through = |view: &View| view.op.is_writeable() && view.base.get().is_writeable();
+        self.rank == Rank::Array && self.view.as_deref().is_none_or(through)
+    }
+
     pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {
         self.cell.lock()
     }

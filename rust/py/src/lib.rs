@@ -11,6 +11,7 @@ mod advanced;
 mod align;
 mod array;
 mod asking;
+mod axes;
 mod batch;
 mod bound;
 mod buffers;

@@ -1,14 +1,14 @@
 //! The functions of the primitive table, as Python functions. Elementwise ones are stamped from their
 //! entries; the others have signatures of their own.
 
-use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, normalize_axis, tuple};
+use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, tuple};
 use cotan::prim::{Params, Prim};
 use cotan::{Array, DType, ops};
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
+use crate::axes::{axes_of, axis_error, axis_of, is_only_axis, names_only_axis, sizes};
 use crate::dtype::dtype_from;
 use crate::error::OrRaise;
 use crate::operators::apply_elementwise;
@@ -39,76 +39,6 @@ macro_rules! stamp {
     };
 }
 cotan::for_each_elementwise!(stamp);
-
-/// The axes that a user names: none for all, one, or several.
-fn axes_of(name: &str, axis: Option<&Bound<'_, PyAny>>, rank: usize) -> PyResult<Axes> {
-    let Some(axis) = axis.filter(|a| !a.is_none()) else {
-        return Ok((0..rank).collect());
-    };
-    let list: Vec<isize> = if let Ok(items) = axis.cast::<PyTuple>() {
-        items
-            .iter()
-            .map(|i| integer(name, "axis", &i))
-            .collect::<PyResult<_>>()?
-    } else {
-        vec![integer(name, "axis", axis)?]
-    };
-    normalize_axes(name, &list, rank).map_err(|e| axis_error(axis.py(), &e.to_string()))
-}
-
-/// Whether an axis is the one that NumPy lets a zero-dimensional array have.
-fn names_only_axis(axis: Option<&Bound<'_, PyAny>>) -> bool {
-    axis.and_then(|a| a.extract::<isize>().ok())
-        .is_some_and(is_only_axis)
-}
-
-fn is_only_axis(axis: isize) -> bool {
-    axis == 0 || axis == -1
-}
-
-fn axis_of(py: Python<'_>, name: &str, axis: isize, rank: usize) -> PyResult<usize> {
-    normalize_axis(name, axis, rank).map_err(|e| axis_error(py, &e.to_string()))
-}
-
-/// NumPy's own exception for axes, which is a `ValueError` and an `IndexError`.
-fn axis_error(py: Python<'_>, message: &str) -> PyErr {
-    let class = py
-        .import("numpy.exceptions")
-        .and_then(|m| m.getattr("AxisError"));
-    match class.and_then(|c| c.call1((message,))) {
-        Ok(error) => PyErr::from_value(error),
-        Err(error) => error,
-    }
-}
-
-fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize> {
-    let error = match object.call_method0("__index__") {
-        Ok(index) => return index.extract(),
-        Err(error) => error,
-    };
-    // What an array says against it names a way out, and other exceptions are not about the type.
-    let has_none = error.is_instance_of::<PyAttributeError>(object.py())
-        || error.is_instance_of::<PyTypeError>(object.py());
-    if !has_none || object.is_instance_of::<PyArray>() {
-        return Err(error);
-    }
-    Err(PyTypeError::new_err(format!(
-        "{name}: {what} must be an integer, not {}",
-        object.get_type()
-    )))
-}
-
-fn sizes(name: &str, shape: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
-    if shape.is_instance_of::<PyInt>()
-        || shape.hasattr("__index__")? && !shape.hasattr("__len__")?
-    {
-        return Ok(vec![integer(name, "shape", shape)?]);
-    }
-    shape
-        .try_iter()?
-        .map(|i| integer(name, "shape", &i?))
-        .collect()
-}
 
 fn operand(name: &str, x: &Bound<'_, PyAny>) -> PyResult<Array> {
     Operand::expect(name, x)?.array()
