@@ -22,7 +22,17 @@ from cotan._lift_subclasses import KINDS, Held, array_of, held
 from cotan._lifted import CREATORS, creates, lifts, lifts_method, replaces
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import array, asanyarray, asarray
-from cotan._own import ONLY_IN, SUBSTITUTES, Namespace, bound, own_class, runs_class, standing_class
+from cotan._own import (
+    ONLY_IN,
+    SUBSTITUTES,
+    Namespace,
+    bound,
+    found,
+    ours,
+    own_class,
+    runs_class,
+    standing_class,
+)
 from cotan._subclass import MET
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
@@ -258,12 +268,13 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Run NumPy's own code where that keeps masks; else see the data, as it does."""
-        given = inspect.signature(func).bind(*args, **kwargs).arguments
-        out = given.get("out")
-        if isinstance(type(out), _Kind) and not _is_masked(given.values(), out):
+        code = inspect.unwrap(func)
+        out = kwargs.get("out")
+        if isinstance(code, FunctionType):
+            out = inspect.signature(code).bind(*args, **kwargs).arguments.get("out")
+        if isinstance(type(out), _Kind) and not _is_masked((*args, *kwargs.values()), out):
             func(*_data(args), **_data(kwargs))
             return out
-        code = inspect.unwrap(func)
         if _keeps_masks(func, code, args):
             return bound(code)(*args, **kwargs)
         made = func(*_data(tuple(args)), **_data(kwargs))
@@ -346,8 +357,11 @@ def _instance(value: Any) -> Any:
     """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
     copy: Any = object.__new__(own_class(type(value)))
     for name, x in vars(value).items():
-        is_domain = name == "domain" and x is not None
-        vars(copy)[name] = _instance(x) if is_domain else x
+        if name == "domain" and x is not None:
+            vars(copy)[name] = _instance(x)
+        else:
+            is_function = callable(x) and not isinstance(x, np.ufunc)
+            vars(copy)[name] = ours(x) if is_function else x
     return copy
 
 
@@ -415,23 +429,37 @@ def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return True
 
 
+def _is_function(value: Any) -> bool:
+    """Say whether a name is that of a function; some are objects in older versions of NumPy."""
+    kind = type(value)
+    if isinstance(value, FunctionType) or value is _masked_array:
+        return True
+    is_object = kind.__module__.startswith("numpy.ma") and callable(value)
+    return is_object and kind.__name__ not in _CLASSES
+
+
 def _enter(name: str) -> None:
     original = vars(ma)[name]
+
+    @functools.cache
+    def run() -> Any:
+        if isinstance(original, type):
+            return Masked
+        return bound(original) if isinstance(original, FunctionType) else _instance(original)
 
     @lifts(f"numpy.ma.{name}", always=True)
     def masked(*args: Any, **kwargs: Any) -> Any:
         if _is_met(args) or _is_met(kwargs.values()):
             if _is_drawn((*args, *kwargs.values())):
                 return original(*map(_to_draw, args), **{k: _to_draw(x) for k, x in kwargs.items()})
-            run = Masked if isinstance(original, type) else bound(original)
-            return run(*args, **kwargs)
+            return run()(*args, **kwargs)
         made = original(*args, **kwargs)
         floats = isinstance(made, _masked_array) and made.dtype.char in "efdFD"
         return _constant(made) if floats and _is_fresh(name, args, kwargs) else made
 
 
 for _name in ma.__all__:
-    if isinstance(vars(ma)[_name], FunctionType) or vars(ma)[_name] is _masked_array:
+    if _is_function(vars(ma)[_name]):
         _enter(_name)
 
 
@@ -455,6 +483,8 @@ replaces("numpy.ma.mr_")(_Joined)
 @lifts("numpy.ma.apply_along_axis", always=True)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """Put results together as they are: NumPy's own code keeps them among objects."""
+    if np.ma.asanyarray(arr).dtype.char not in _DTYPES:
+        return found("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
     x = np.moveaxis(Masked(arr), axis, -1)
     places = x.shape[:-1]
     results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
@@ -477,8 +507,8 @@ def _enter_method(owner: type, name: str) -> None:
             return original(self, *args, **{k: _to_draw(x) for k, x in kwargs.items()})
         if issubclass(owner, _masked_array):
             return getattr(Masked, name)(_constant(self), *args, **kwargs)
-        ours = SUBSTITUTES.get(id(self)) or _instance(self)
-        return getattr(ours, name)(*args, **kwargs)
+        operation = SUBSTITUTES.get(id(self)) or _instance(self)
+        return getattr(operation, name)(*args, **kwargs)
 
 
 # Operators of NumPy's masked arrays, and functions such as `np.ma.log`, by what both come to.
