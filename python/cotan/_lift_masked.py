@@ -431,11 +431,12 @@ def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _is_function(value: Any) -> bool:
     """Say whether a name is that of a function; some are objects in older versions of NumPy."""
-    kind = type(value)
     if isinstance(value, FunctionType) or value is _masked_array:
         return True
-    is_object = kind.__module__.startswith("numpy.ma") and callable(value)
-    return is_object and kind.__name__ not in _CLASSES
+    kind = type(value)
+    # Not what the module has of `numpy`: it may have been imported while names stood for others.
+    own = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
+    return callable(value) and own and kind.__name__ not in _CLASSES
 
 
 def _enter(name: str) -> None:

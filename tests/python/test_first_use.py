@@ -215,6 +215,25 @@ def test_names_of_a_module_that_is_imported_while_recording(names, tmp_path):
     )
 
 
+def test_masked_arrays_that_are_met_first_while_recording():
+    """NumPy imports the module when it is asked for; its names of others are stand-ins then."""
+    run("""
+    assert "numpy.ma" not in sys.modules
+    mask = np.array([True, False, False])
+
+    def f(x):
+        m = np.ma.array(x, mask=mask)
+        m[1] = x[1] ** 2
+        return (m * x).mean() + np.ma.masked_less(x, 0).sum() + np.ma.log(np.ma.abs(x)).sum()
+
+    x = np.array([1.0, -2.0, 3.0])
+    (gradient,) = ct.gradient(f, x)
+    slopes = [(f(x + d) - f(x - d)) / 2e-6 for d in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6)
+    assert type(np.ma.array([1.0])) is np.ma.MaskedArray
+    """)
+
+
 def test_names_that_are_lifted_stay_so_when_another_recording_finds_new_modules():
     run("""
     from math import sin
