@@ -392,8 +392,12 @@ def _evaluate_tensor(self: Any, xi: Any, *, nu: Any = None, extrapolate: Any = N
 
 
 @stands_for(f"{_HERE}._dierckx.evaluate_spline")
-def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
-    return _splines(t, c, k, x, nu, extrapolate)
+def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
+                     out: Any = None) -> Any:  # fmt: skip
+    values = _splines(t, c, k, x, nu, extrapolate)
+    if out is not None:  # as SciPy before 1.16 asks for them
+        out[...] = values
+    return values
 
 
 @lifts(f"{_HERE}.make_interp_spline")
