@@ -78,9 +78,9 @@ def calls_itself(frame: Any, name: str) -> bool:
     return is_of_program(frame) and called(frame, {name}) is not None
 
 
-def is_formatting() -> bool:
-    """Say whether the running code makes a text of a number: `"%.2f" % x`."""
-    frame: Any = sys._getframe()
+def is_formatting(frame: Any = None) -> bool:
+    """Say whether the running code, or a frame, makes a text of a number: `"%.2f" % x`."""
+    frame = sys._getframe() if frame is None else frame
     while frame.f_globals is globals():
         frame = frame.f_back
     here = running(frame)

@@ -395,6 +395,12 @@ def _class(original: Any, rule: Any, meets: Callable[[], bool], always: bool) ->
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, original)
 
+        def __eq__(cls, other: object) -> bool:
+            return other is original or other is cls
+
+        def __hash__(cls) -> int:
+            return hash(original)
+
     names = {n: getattr(original, n) for n in ("__module__", "__qualname__", "__doc__")}
     return Meta(original.__name__, (original,), {**names, "__wrapped__": original})
 

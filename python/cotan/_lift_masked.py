@@ -7,6 +7,7 @@ domains, hard masks and fill values are NumPy's own code, of the version that is
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -84,6 +85,11 @@ def _constant(x: Any) -> Any:
     return Memory.view(x, Masked)
 
 
+def _operand(x: Any) -> Any:
+    """Give `np.ma.masked`, too, as a masked array of ours: it masks what it is computed with."""
+    return Memory.view(x.view(_masked_array), Masked) if x is ma.masked else _constant(x)
+
+
 def _is_drawn(args: Iterable[Any]) -> bool:
     """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
     try:
@@ -97,7 +103,8 @@ def _is_drawn(args: Iterable[Any]) -> bool:
 def _to_draw(x: Any) -> Any:
     """Give what is drawn of an argument: values, masked ones as NumPy's."""
     if isinstance(type(x), _Kind):
-        return _masked_array(plain(_core.dropgrad(x.__held_array__)), x.mask)
+        values = plain(_core.dropgrad(x.__held_array__))
+        return _masked_array(values, x.mask, fill_value=x._fill_value, hard_mask=x._hardmask)
     return plain(_core.dropgrad(x)) if is_array(x) else x
 
 
@@ -123,23 +130,36 @@ class Memory(Held, metaclass=_Kind):
     _original = np.ndarray
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        wanted = dtype if type is None else type
+        wanted = [x for x in (dtype, type) if x is not None]
+        classes = [x for x in wanted if _is_class(x)]
+        is_masked = isinstance(self, _masked_array)
+        mask = _ma.getmask(self)
+        cls = classes[-1] if classes else Masked if is_masked else Memory
         array = array_of(self)
         if not is_array(array):
             array = _core.array(np.asarray(_data(array)))
-        if isinstance(self, _masked_array) and wanted is None:
-            wanted = Masked
-        if not isinstance(wanted, _TYPE) or not issubclass(wanted, (Masked, _masked_array)):
-            return array.view(*(() if wanted in {Memory, _core.Array} else (wanted,)))
+        shape = array.shape
+        if len(wanted) > len(classes):
+            array = array.view(wanted[0])
+        if not issubclass(cls, (Masked, _masked_array)):
+            return array.view(*(() if cls in {Memory, _core.Array} else (cls,)))
+        if mask is not ma.nomask and array.shape != shape:
+            raise ValueError(
+                f"view: a mask of shape {shape} does not fit what is seen as {array.dtype}, of "
+                f"shape {array.shape}; view x.data, and mask the result by np.ma.array"
+            )
         return held(Masked, array, self) if array._rank == "array" else array
 
 
-_TYPE = type
+def _is_class(x: Any) -> bool:
+    """Say whether something is a class of arrays, not a dtype."""
+    return isinstance(x, type) and issubclass(x, (np.ndarray, Held, _core.Array))
 
 
 def _by_array(name: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(array_of(self), name)(*args, **kwargs)
+        result = getattr(array_of(self), name)(*_data(args), **_data(kwargs))
+        return self._again(result) if isinstance(type(self), _Kind) else result
 
     setattr(Memory, name, method)
 
@@ -148,8 +168,8 @@ for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "va
     _by_array(_name)
 
 
-# What NumPy's class has for memory alone.
-_LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__"}
+# What NumPy's class has for memory alone, and what may be followed though it is made a float.
+_LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__", "__float__"}
 _NumPys: Any = standing_class(_masked_array, "MaskedArray", (Memory,), _LEFT_OUT)
 
 
@@ -186,7 +206,11 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     @_mask.setter
     def _mask(self, mask: Any) -> None:
-        self.__dict__["_mask"] = plain(mask)
+        self.__dict__["_mask"] = plain(_data(mask))
+
+    @property
+    def recordmask(self) -> Any:
+        return self._mask.view()
 
     @property
     def data(self) -> Any:
@@ -246,6 +270,9 @@ class Masked(_NumPys):  # type: ignore[misc]
         """Compute with what is beneath the masks, and let the first of those wrap it."""
         out = options.get("out") or ()
         reflected = _REFLECTED.get(ufunc)
+        if method == "outer":
+            a, b = (x if isinstance(x, _masked_array) else asarray(x) for x in inputs)
+            return ufunc(a.reshape(a.shape + (1,) * b.ndim), b, **options)
         if reflected and method == "__call__" and not options and is_operator():
             return getattr(inputs[1], reflected)(inputs[0])  # as a subclass of ndarray is asked
         result = getattr(ufunc, method)(*_data(inputs), **_data(options))
@@ -254,7 +281,7 @@ class Masked(_NumPys):  # type: ignore[misc]
         called = method == "__call__"
         results = result if isinstance(result, tuple) else (result,)
         targets = [*out, *[None] * (len(results) - len(out))]
-        given = map(_constant, (*out, *inputs))
+        given = map(_operand, (*out, *inputs))
         first = next(x for x in given if isinstance(type(x), _Kind))
         wrapped = []
         for i, (x, target) in enumerate(zip(results, targets, strict=True)):
@@ -269,21 +296,36 @@ class Masked(_NumPys):  # type: ignore[misc]
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Run NumPy's own code where that keeps masks; else see the data, as it does."""
         code = inspect.unwrap(func)
-        out = kwargs.get("out")
+        given = kwargs
         if isinstance(code, FunctionType):
-            out = inspect.signature(code).bind(*args, **kwargs).arguments.get("out")
+            given = inspect.signature(code).bind(*args, **kwargs).arguments
+        out = given.get("out")
         if isinstance(type(out), _Kind) and not _is_masked((*args, *kwargs.values()), out):
             func(*_data(args), **_data(kwargs))
             return out
-        if _keeps_masks(func, code, args):
+        if _keeps_masks(func, code, given):
             return bound(code)(*args, **kwargs)
         made = func(*_data(tuple(args)), **_data(kwargs))
-        if func.__name__ == "empty_like":
+        name = func.__name__
+        if name == "empty_like" or (name == "broadcast_to" and given.get("subok")):
             return self._again(made)
-        return Memory.view(made, Masked) if func.__name__ in _OF_THE_CLASS else made
+        return Memory.view(made, Masked) if name in _OF_THE_CLASS else made
 
     def tolist(self, fill_value: Any = None) -> Any:
-        return _listed(self.data if fill_value is None else self.filled(fill_value), self.mask)
+        if fill_value is not None:
+            return self.filled(fill_value).tolist()
+        return _listed(self.data, self.mask)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a constant as one of NumPy's."""
+        self.data.__reduce_ex__(protocol)  # which refuses what is followed
+        return _to_draw(self).__reduce_ex__(protocol)
+
+    def _as_number(self) -> Any:
+        if self.size == 1 and self.mask.any():
+            warnings.warn("Warning: converting a masked element to nan.", stacklevel=3)
+            return np.nan
+        return super()._as_number()
 
     def __repr__(self) -> str:
         return repr(_to_draw(self))
@@ -301,12 +343,12 @@ _OF_DATA = {
 _OF_THE_CLASS = {"concatenate", "dot", "inner"}
 
 
-def _keeps_masks(function: Any, code: Any, args: tuple[Any, ...]) -> bool:
+def _keeps_masks(function: Any, code: Any, given: dict[str, Any]) -> bool:
     """Say whether NumPy's own code of a function can be run with what is masked."""
     if function.__module__ != "numpy" or not isinstance(code, FunctionType):
         return False
-    if code.__module__ == "numpy._core.fromnumeric" and args:
-        return isinstance(args[0], _masked_array)  # whose method it calls
+    if code.__module__ == "numpy._core.fromnumeric":
+        return isinstance(given.get("a"), _masked_array)  # whose method it calls
     return function.__name__ not in _OF_DATA
 
 
@@ -330,7 +372,7 @@ _REFLECTED = {
 _UFUNCS = {
     "neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert",
     "mod": "remainder", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
-    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
 }  # fmt: skip
 
 
@@ -346,7 +388,7 @@ for _name, _ufunc in _UFUNCS.items():
 
 
 KINDS |= {_masked_array: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
-MET[_masked_array] = _constant
+MET[_masked_array] = _operand
 
 
 # --------------------------------------------------------------------------------------------------
@@ -389,6 +431,11 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
     return converted
 
 
+def _get_masked_subclass(*arrays: Any) -> Any:
+    """Give the class of what is made of arrays: NumPy's own, of masks alone."""
+    return Masked if _is_met(arrays) else _masked_array
+
+
 class _Numpy(Namespace):
     """NumPy, as that code sees it."""
 
@@ -405,6 +452,7 @@ SUBSTITUTES |= {
 for _module in ("numpy.ma.core", "numpy.ma.extras"):
     ONLY_IN[_module] = {
         "ndarray": Memory,
+        "get_masked_subclass": _get_masked_subclass,
         "np": _NUMPY,
         **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
         "ufunc_domain": {f: d if d is None else _instance(d) for f, d in _DOMAINS.items()},
@@ -425,7 +473,7 @@ def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return False
     if name in {"array", "masked_array"}:
         data = args[0] if args else kwargs.get("data")
-        return isinstance(data, (list, tuple)) or bool(kwargs.get("copy"))
+        return not isinstance(data, np.ndarray) or bool(kwargs.get("copy"))
     return True
 
 
@@ -507,7 +555,7 @@ def _enter_method(owner: type, name: str) -> None:
             args = tuple(map(_to_draw, args))
             return original(self, *args, **{k: _to_draw(x) for k, x in kwargs.items()})
         if issubclass(owner, _masked_array):
-            return getattr(Masked, name)(_constant(self), *args, **kwargs)
+            return getattr(Masked, name)(_operand(self), *args, **kwargs)
         operation = SUBSTITUTES.get(id(self)) or _instance(self)
         return getattr(operation, name)(*args, **kwargs)
 

@@ -18,11 +18,12 @@ import numpy as np
 from cotan import _core
 from cotan._lift_items import of_items
 from cotan._lifted import lifts
-from cotan._numpy_core import any_active, is_array, refuse
+from cotan._numpy_core import any_active, as_number, is_array, refuse
 
 
 def _number(x: Any, dtype: Any, name: str) -> Any:
     """Give an argument as a scalar."""
+    x = as_number(x)
     if not is_array(x):
         return x
     if x.size != 1:
@@ -36,6 +37,7 @@ def _number(x: Any, dtype: Any, name: str) -> Any:
 
 def _value(x: Any) -> Any:
     """Give the value of a scalar as a Python number."""
+    x = as_number(x)
     return _core.value(x).item() if is_array(x) else x
 
 
@@ -206,6 +208,7 @@ def _of_decisions(module: Any, names: str) -> None:
         original = getattr(module, name)
 
         def constant(x: Any, *, _original: Any = original, _name: str = name) -> Any:
+            x = as_number(x)
             if not is_array(x):
                 return _original(x)
             if _name.startswith("is"):

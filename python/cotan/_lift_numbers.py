@@ -19,7 +19,7 @@ import numpy as np
 from cotan import _core
 from cotan._array import DTYPES
 from cotan._lifted import NUMBERS
-from cotan._numpy_core import is_array, is_followed, plain
+from cotan._numpy_core import OverArray, as_number, is_array, is_followed, plain
 from cotan._numpy_own import asarray
 from cotan._own import BUILTINS
 
@@ -53,6 +53,7 @@ for _name in (
 
 
 def _float(x: Any = 0.0, /) -> Any:
+    x = as_number(x)
     if not is_followed(x):
         return float(plain(x))
     if x.dtype.kind == "c":
@@ -63,6 +64,7 @@ def _float(x: Any = 0.0, /) -> Any:
 
 
 def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
+    real, imag = map(as_number, (real, imag))
     if not is_followed(real) and not is_followed(imag):
         return complex(plain(real), plain(imag))
     if any(is_array(part) and part.ndim for part in (real, imag)):
@@ -76,7 +78,7 @@ OF_PYTHON = {id(float): _float, id(complex): _complex}
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     (x,) = args if len(args) == 1 and not kwargs else (None,)
-    return x.__class__ if is_array(x) else type(*args, **kwargs)
+    return x.__class__ if isinstance(x, (_core.Array, OverArray)) else type(*args, **kwargs)
 
 
 # What arrays have, and scalars have not: classes that look for methods on the class itself.

@@ -7,7 +7,9 @@ so in operators, ufuncs and slices, and is an array to NumPy's functions.
 """
 
 import functools
+import math
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
 from typing import Any
@@ -15,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._frames import FOREIGN
+from cotan._frames import FOREIGN, is_formatting
 from cotan._lift_matrix import Matrix
-from cotan._numpy_core import OverArray, is_array
+from cotan._numpy_core import OverArray, is_array, plain
 
 # Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
 # ours, and of what it was made from.
@@ -162,14 +164,32 @@ class Held(OverArray):
     def __bool__(self) -> bool:
         return bool(self.__held_array__)
 
+    def _as_number(self) -> Any:
+        """Give the only element, for `float(x)`."""
+        return self.__held_array__
+
     def __float__(self) -> float:
-        return float(self.__held_array__)
+        number = self._as_number()
+        return float(plain(_core.dropgrad(number)) if is_formatting(sys._getframe(1)) else number)
+
+    def __floor__(self) -> Any:
+        return math.floor(self._as_number())
+
+    def __ceil__(self) -> Any:
+        return math.ceil(self._as_number())
+
+    def __complex__(self) -> complex:
+        return complex(self._as_number())
 
     def __int__(self) -> int:
         return int(self.__held_array__)
 
     def __repr__(self) -> str:
         return repr(self.__held_array__)
+
+    def __format__(self, spec: str) -> str:
+        array = self.__held_array__
+        return format(array, spec) if array.ndim == 0 or spec else str(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__held_array__.__reduce_ex__(protocol)

@@ -56,13 +56,22 @@ def name_of(function: Any) -> str:
 class OverArray:
     """What stands in for an object of a subclass of ndarray: it has an array of ours, by this name.
 
-    `_again` gives another array as an object of the same class.
+    `_again` gives another array as an object of the same class, and `_as_number` what a number is
+    made of.
     """
 
     __held_array__: Any
 
     def _again(self, x: Any) -> Any:
         raise NotImplementedError
+
+    def _as_number(self) -> Any:
+        raise NotImplementedError
+
+
+def as_number(x: Any) -> Any:
+    """Give the array that an object of a subclass is, to make a number of it."""
+    return x._as_number() if isinstance(x, OverArray) else x
 
 
 def is_array(x: Any) -> bool:

@@ -38,8 +38,12 @@ class Flat:
 
     @property
     def coords(self) -> tuple[int, ...]:
-        """The place in the array of the element that comes next."""
-        return tuple(int(i) for i in np.unravel_index(self.index, self.base.shape))
+        """The place in the array of the element that comes next; behind the last one, too."""
+        place, left = [], self.index
+        for n in self.base.shape[:0:-1]:
+            left, at = divmod(left, n)
+            place.append(at)
+        return (left, *place[::-1]) if self.base.shape else ()
 
     def _positions(self, key: Any) -> Any:
         return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
@@ -368,6 +372,12 @@ def _get_indexes(arr: Any, virtual_indexes: Any, valid_values_count: int) -> tup
     return chosen(low), chosen(low + 1)
 
 
+def _unique_hash(*args: Any, **options: Any) -> Any:
+    """Leave it to sorting."""
+    del args, options
+    return NotImplemented
+
+
 def _unless_over(own: Any, module: str) -> Any:
     """Let objects over an array of ours, of a subclass, meet NumPy's own code of a function."""
 
@@ -386,6 +396,7 @@ INTERNAL |= {
     "_array_converter": Converter,
     "_divide_by_count": _unless_over(_divide_by_count, "lib._nanfunctions_impl"),
     "_get_indexes": _get_indexes,
+    "_unique_hash": _unique_hash,
     "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
     "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
     "_unsigned_subtract": _unsigned_subtract,

@@ -1,7 +1,9 @@
 """Masked arrays of traced values: values, masks and gradients as in NumPy's own `numpy.ma`."""
 
 import copy
+import math
 import pickle
+import types
 import warnings
 
 import numpy as np
@@ -143,6 +145,25 @@ CASES = {
     "complex": lambda x: np.ma.abs(np.ma.array(x + 1j * x**2, mask=MASK)).sum(),
     "lists of values": lambda x: sum(v for v in masked(x).tolist()[0] if v is not None),
     "turned": lambda x: np.roll(masked(x), 1).T.trace() + np.moveaxis(masked(x), 0, 1)[0].sum(),
+    "outer products of ufuncs": lambda x: np.multiply.outer(masked(x)[0], masked(x)[1]).sum(),
+    "outer extrema": lambda x: np.ma.maximum.outer(masked(x)[0], x[1]).sum(),
+    "what is masked": lambda x: (
+        np.add(masked(x), np.ma.masked).count()
+        + (x > np.ma.masked).count()
+        + (np.ma.masked**x).count()
+        + np.maximum(x, np.ma.masked).count()
+        + x.sum()
+    ),
+    "chosen rows": lambda x: np.compress([True, False, True], masked(x), axis=0).sum(),
+    "without a mask": lambda x: np.ma.array(x).mean(axis=0).filled().sum(),
+    "variances in out=": lambda x: np.ma.array(x).var(axis=0, out=np.ma.zeros(4)).sum(),
+    "as a dtype": lambda x: masked(x).view(float).sum(),
+    "spread out": lambda x: np.broadcast_to(masked(x), (3, 4), subok=True).mean(),
+    "lists that are filled": lambda x: sum(masked(x).tolist(2.0)[0]) * x[0, 0],
+    "places": lambda x: sum(v * sum(i) for i, v in np.ma.ndenumerate(masked(x))),
+    "sets": lambda x: (np.unique(np.ma.array(x)) ** 2).sum() + np.union1d(masked(x), x).sum(),
+    "quotients": lambda x: divmod(masked(x), 2)[1].sum() + divmod(2, masked(x))[1].sum(),
+    "numbers": lambda x: math.hypot(np.ma.array(x[1, 1]), x[0, 0]),
     "means of pairs": lambda x: np.ma.sqrt(np.ma.mean((masked(x) - TABLE) ** 2)),
     **{
         f.__name__.replace("_", " "): f
@@ -206,7 +227,12 @@ def test_classes_and_texts_are_those_of_numpy():
     def f(x):
         m = masked(x)
         assert isinstance(m, np.ma.MaskedArray) and np.ma.isMaskedArray(m * 2)
-        assert repr(m) == repr(masked(X)) and str(m) == str(masked(X))
+        assert repr(m) == repr(masked(X)) and str(m) == str(masked(X)) == f"{m}"
+        m.fill_value = 5
+        assert "fill_value=5.0" in repr(m) and m.recordmask.tolist() == MASK.tolist()
+        one = np.ma.array(x[0, 0])
+        assert f"{one:.2f}" == "%.2f" % one == f"{X[0, 0]:.2f}"  # noqa: UP031 - another question
+        assert math.floor(one) == 0
         assert m[0, 2] is np.ma.masked and np.ma.is_masked(m)
         assert np.ma.array(x, mask=True).sum() is np.ma.masked
         assert np.ma.count_masked(m) == 3 and m.count(axis=0).tolist() == [2, 2, 2, 3]
@@ -216,6 +242,35 @@ def test_classes_and_texts_are_those_of_numpy():
     # Nothing is left behind.
     assert type(np.ma.array(X)) is np.ma.MaskedArray
     assert type(TABLE * 2) is np.ma.MaskedArray
+
+
+def test_pickles_of_constants_keep_their_masks():
+    seen = []
+
+    def f(x):
+        m = np.ma.array([1.0, 2.0], mask=[False, True], fill_value=3.0)
+        seen.append(pickle.loads(pickle.dumps(m)))
+        return x.sum()
+
+    ct.gradient(f, X)
+    [m] = seen
+    assert m.tolist() == [1.0, None] and m.fill_value == 3.0
+
+
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked")
+def test_programs_that_do_not_know_of_us_make_numbers_of_masked_arrays():
+    program = types.ModuleType("averages")
+    exec(
+        "import numpy as np\n"
+        "def f(x):\n"
+        "    m = np.ma.array(x[0, 0])\n"
+        "    assert type(m) == np.ma.MaskedArray and np.isnan(float(np.ma.array(m, mask=True)))\n"
+        "    return float(m) * np.float64(m) * abs(complex(0, m))",
+        vars(program),
+    )
+    ct.lift_module(program)
+    (gradient,) = ct.gradient(program.f, X)
+    assert gradient[0, 0] == pytest.approx(3 * X[0, 0] ** 2)
 
 
 def test_what_is_refused_says_what_to_write():
@@ -238,10 +293,13 @@ def test_what_is_refused_says_what_to_write():
         (add, r"__iadd__.*m = m \* x"),
         (lambda x: Derived(x).sum(), "cannot"),
         (lambda x: np.vectorize(lambda v: 2 * v)(masked(x)).sum(), r"m\.filled"),
+        (lambda x: float(np.ma.array(x[0, 0])), r"float\(x\) would drop"),
         (lambda x: pickle.dumps(masked(x)), "pickling x would drop the gradient"),
     ]:
         with pytest.raises(TypeError, match=message):
             ct.gradient(f, X)
+    with pytest.raises(ValueError, match=r"view: a mask of shape \(3, 4\) does not fit"):
+        ct.gradient(lambda x: masked(x + 1j).view(float).sum(), X)
     with pytest.raises(TypeError, match=r"x\.data and mask it in f"):
         ct.gradient(lambda m: m.sum(), TABLE)
     np.testing.assert_array_equal(constant.data, TABLE.data)
