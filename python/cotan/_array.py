@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._numpy_core import laid_out, looked_at
+from cotan._numpy_core import OverArray, is_array, laid_out, looked_at
+from cotan._subclass import met
 
 
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
@@ -215,10 +216,18 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
+def _beneath(x: Any) -> Any:
+    """Give the array beneath a mask, or of a subclass: what it is written into has neither."""
+    x = met(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
+    return x.__held_array__ if isinstance(x, OverArray) else x
+
+
 def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     sign = _SYMBOLS[name]
 
     def method(self: Any, other: Any) -> Any:
+        if self._rank == "array" and not is_array(other):
+            other = _beneath(other)
         result = operator(self, other)
         if self._rank == "array" and isinstance(other, np.matrix):
             # Its products are its own in `x * m`, and those of an array in `x *= m`.

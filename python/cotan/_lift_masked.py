@@ -464,7 +464,9 @@ runs_class("numpy.ma.core.MaskedIterator")
 # What a program asks for
 
 # What gives memory to write into.
-creates("numpy.ma", "array empty masked_all masked_all_like masked_array ones zeros")
+creates(
+    "numpy.ma", "arange array empty identity masked_all masked_all_like masked_array ones zeros"
+)
 
 
 def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

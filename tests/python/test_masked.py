@@ -56,6 +56,17 @@ def in_place(x):
     return m.sum()
 
 
+def into_a_plain_array(x):
+    total = x * 1
+    same = total
+    total += TABLE
+    total *= masked(x)
+    total -= np.ma.masked
+    counted = np.ma.arange(4.0)
+    counted[1] = x[0, 1]
+    return same.sum() + (counted**2).sum()
+
+
 def of_a_hard_mask(x):
     m = np.ma.array(x, mask=MASK, hard_mask=True, copy=True)
     m[:] = x * 3
@@ -168,8 +179,8 @@ CASES = {
     **{
         f.__name__.replace("_", " "): f
         for f in (
-            *(element_by_element, into_what_is_all_masked, written, in_place, of_a_hard_mask),
-            *(of_copies_and_views, in_a_loop, of_a_mask_that_changes),
+            *(element_by_element, into_what_is_all_masked, written, in_place, into_a_plain_array),
+            *(of_a_hard_mask, of_copies_and_views, in_a_loop, of_a_mask_that_changes),
         )
     },
 }
