@@ -6,7 +6,7 @@ refuses, the library computes the values itself.
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
 
     @functools.wraps(rule)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if module == "scipy.stats":
+            _expect_unmasked(name, (*args, *kwargs.values()))
         kinds = _kinds((args, kwargs))
         if kinds is not None and "output" in kwargs:
             # What is written to says nothing of what is computed.
@@ -54,6 +56,18 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
                 raise
 
     return call
+
+
+def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
+    """Refuse what is masked: SciPy's statistics leave it out, and rules would count it."""
+    for x in items:
+        if type(x) in {list, tuple}:
+            _expect_unmasked(name, x)
+        elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            raise TypeError(
+                f"{name}: an array of shape {x.shape} would lose its mask, and what is masked "
+                "would count; use x.compressed(), or write it with methods of x: x.mean(), x.std()"
+            )
 
 
 def _kinds(tree: Any) -> set[str] | None:

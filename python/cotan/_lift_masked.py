@@ -432,8 +432,8 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _get_masked_subclass(*arrays: Any) -> Any:
-    """Give the class of what is made of arrays: NumPy's own, of masks alone."""
-    return Masked if _is_met(arrays) else _masked_array
+    """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
+    return Masked if _is_met(arrays) and not _is_drawn(arrays) else _masked_array
 
 
 class _Numpy(Namespace):

@@ -25,6 +25,7 @@ X = np.array([1.0, 2.0, 3.0])
         lambda axes, t, x: axes.scatter(t, t * x[1], c=t),
         lambda axes, t, x: axes.fill_between(t, t * x[1], 0),
         lambda axes, t, x: axes.errorbar(t, t, yerr=0.1 * t),
+        lambda axes, t, x: axes.errorbar(t, np.ma.masked_less(t, 0.5), yerr=np.ma.array(0.1 * t)),
         lambda axes, t, x: axes.quiver(x[0], x[1], 0.1, 0.2),
         lambda axes, t, x: axes.arrow(0, x[0], x[1], x[2], head_length=0.1 * x[0]),
         lambda axes, t, x: axes.imshow(np.outer(t, t), vmin=0, vmax=x[0], extent=[0, x[0], 0, 1]),

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.stats import mstats
 
 import cotan as ct
 
@@ -175,6 +177,11 @@ CASES = {
     "sets": lambda x: (np.unique(np.ma.array(x)) ** 2).sum() + np.union1d(masked(x), x).sum(),
     "quotients": lambda x: divmod(masked(x), 2)[1].sum() + divmod(2, masked(x))[1].sum(),
     "numbers": lambda x: math.hypot(np.ma.array(x[1, 1]), x[0, 0]),
+    "statistics": lambda x: (
+        mstats.gmean(abs(masked(x)).ravel())
+        + mstats.skew(masked(x), axis=None)
+        + stats.zscore(np.ma.array(x), axis=None)[0, 0]
+    ),
     "means of pairs": lambda x: np.ma.sqrt(np.ma.mean((masked(x) - TABLE) ** 2)),
     **{
         f.__name__.replace("_", " "): f
@@ -304,6 +311,11 @@ def test_what_is_refused_says_what_to_write():
         (add, r"__iadd__.*m = m \* x"),
         (lambda x: Derived(x).sum(), "cannot"),
         (lambda x: np.vectorize(lambda v: 2 * v)(masked(x)).sum(), r"m\.filled"),
+        (
+            lambda x: stats.zscore(masked(x), axis=None).sum(),
+            r"zscore: .*\(3, 4\) would lose its mask",
+        ),
+        (lambda x: stats.pearsonr(x[0], masked(x)[0])[0], r"pearsonr: .* would lose its mask"),
         (lambda x: float(np.ma.array(x[0, 0])), r"float\(x\) would drop"),
         (lambda x: pickle.dumps(masked(x)), "pickling x would drop the gradient"),
     ]:
