@@ -120,6 +120,8 @@ def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
 def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
     import torch
 
+    # It counts how often the same code is compiled, and gives up.
+    torch.compiler.reset()
     f, xs = torch_parts(w, arguments)
     gradient = torch.compile(torch.func.grad_and_value(f, argnums=w.wrt), fullgraph=True)
 
