@@ -19,7 +19,7 @@ from cotan import _core
 from cotan._drawn import is_drawing
 from cotan._led import unlifted
 from cotan._lift_matrix import is_operator
-from cotan._lift_subclasses import KINDS, Held, array_of, held
+from cotan._lift_subclasses import KINDS, Held, array_of, each, held
 from cotan._lifted import CREATORS, creates, lifts, lifts_method, replaces
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import array, asanyarray, asarray
@@ -29,6 +29,7 @@ from cotan._own import (
     Namespace,
     bound,
     found,
+    holds_array,
     ours,
     own_class,
     runs_class,
@@ -41,32 +42,20 @@ _masked_array: Any = vars(ma)["MaskedArray"]
 _ma: Any = ma.core
 
 
-def _data(x: Any) -> Any:
-    """Give what a masked array of either kind has beneath its mask, also in lists."""
+def _unmasked(x: Any) -> Any:
     if isinstance(type(x), _Kind):
         return x.__held_array__
-    if isinstance(x, _masked_array):
-        return x.data
-    if isinstance(x, (list, tuple)):
-        return type(x)(map(_data, x)) if not hasattr(x, "_fields") else x
-    if isinstance(x, dict):
-        return {key: _data(value) for key, value in x.items()}
-    return x
+    return x.data if isinstance(x, _masked_array) else x
+
+
+def _data(x: Any) -> Any:
+    """Give what a masked array of either kind has beneath its mask, also in lists."""
+    return each(_unmasked, x)
 
 
 def _mask_of(x: Any) -> Any:
     """Give the mask of an array, in lists for lists of them."""
     return list(map(_mask_of, x)) if isinstance(x, (list, tuple)) else _ma.getmaskarray(x)
-
-
-def _is_met(items: Iterable[Any]) -> bool:
-    """Say whether an array of ours is among arguments, masked or not."""
-    for x in items:
-        if is_array(x) or isinstance(type(x), _Kind):
-            return True
-        if isinstance(x, (list, tuple)) and _is_met(x):
-            return True
-    return False
 
 
 def _is_masked(items: Iterable[Any], but: Any) -> bool:
@@ -433,7 +422,7 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get_masked_subclass(*arrays: Any) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
-    return Masked if _is_met(arrays) and not _is_drawn(arrays) else _masked_array
+    return Masked if holds_array(arrays) and not _is_drawn(arrays) else _masked_array
 
 
 class _Numpy(Namespace):
@@ -500,7 +489,7 @@ def _enter(name: str) -> None:
 
     @lifts(f"numpy.ma.{name}", always=True)
     def masked(*args: Any, **kwargs: Any) -> Any:
-        if _is_met(args) or _is_met(kwargs.values()):
+        if holds_array(args) or holds_array(kwargs.values()):
             if _is_drawn((*args, *kwargs.values())):
                 return original(*map(_to_draw, args), **{k: _to_draw(x) for k, x in kwargs.items()})
             return run()(*args, **kwargs)
@@ -521,7 +510,7 @@ class _Joined:
         self._original, self._is_on = original, is_on
 
     def __getitem__(self, key: Any) -> Any:
-        met = self._is_on() and _is_met(key if isinstance(key, tuple) else (key,))
+        met = self._is_on() and holds_array(key if isinstance(key, tuple) else (key,))
         return (own_class(type(self._original))() if met else self._original)[key]
 
     def __len__(self) -> int:
@@ -551,7 +540,7 @@ def _enter_method(owner: type, name: str) -> None:
     @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = unlifted(vars(owner)[name])
-        if not (_is_met(args) or _is_met(kwargs.values())):
+        if not (holds_array(args) or holds_array(kwargs.values())):
             return original(self, *args, **kwargs)
         if _is_drawn((*args, *kwargs.values())):
             args = tuple(map(_to_draw, args))

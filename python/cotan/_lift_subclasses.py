@@ -97,15 +97,22 @@ def held(kind: type, array: Any, source: Any) -> Any:
     return self
 
 
+def each(take: Callable[[Any], Any], x: Any) -> Any:
+    """Give what is taken of an argument, in lists and options of each."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(each(take, item) for item in x) if not hasattr(x, "_fields") else x
+    if isinstance(x, dict):
+        return {key: each(take, value) for key, value in x.items()}
+    return take(x)
+
+
+def _held_array(x: Any) -> Any:
+    return x.__held_array__ if issubclass(type(x), Held) else x
+
+
 def array_of(x: Any) -> Any:
     """Give the array that is held, also in lists."""
-    if issubclass(type(x), Held):
-        return x.__held_array__
-    if isinstance(x, (list, tuple)):
-        return type(x)(map(array_of, x)) if not hasattr(x, "_fields") else x
-    if isinstance(x, dict):
-        return {key: array_of(value) for key, value in x.items()}
-    return x
+    return each(_held_array, x)
 
 
 class Held(OverArray):

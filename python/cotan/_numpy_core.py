@@ -61,12 +61,8 @@ class OverArray:
     """
 
     __held_array__: Any
-
-    def _again(self, x: Any) -> Any:
-        raise NotImplementedError
-
-    def _as_number(self) -> Any:
-        raise NotImplementedError
+    _again: Callable[[Any], Any]
+    _as_number: Callable[[], Any]
 
 
 def as_number(x: Any) -> Any:

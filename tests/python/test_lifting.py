@@ -1,6 +1,5 @@
 """Names that NumPy does not dispatch: when they are lifted, and who finds them so."""
 
-import cmath
 import collections
 import gc
 import importlib
@@ -23,24 +22,9 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
 import scipy.special
+from lifting_cases import BEFORE, is_as_before
 
 import cotan as ct
-
-X = np.array([0.5, 1.0, 1.5])
-NAMES = [(np, "zeros"), (np, "array"), (np, "r_"), (np, "vectorize"), (math, "sin"), (cmath, "exp")]
-BEFORE = [getattr(module, name) for module, name in NAMES]
-
-
-def is_as_before():
-    same = all(getattr(m, n) is f for (m, n), f in zip(NAMES, BEFORE, strict=True))
-    return same and type(np) is types.ModuleType and type(np.zeros(2)) is np.ndarray
-
-
-def differences(f, x, step=1e-6):
-    x = np.asarray(x, float)
-    flat = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(x.size)]
-    return np.array(flat)
-
 
 # --------------------------------------------------------------------------------------------------
 # When names are lifted

@@ -1,7 +1,6 @@
 """Names that modules imported or kept before they were lifted, and what errors say of them."""
 
 import array
-import cmath
 import math
 import struct
 import subprocess
@@ -17,21 +16,6 @@ import scipy.optimize
 import scipy.special
 
 import cotan as ct
-
-X = np.array([0.5, 1.0, 1.5])
-NAMES = [(np, "zeros"), (np, "array"), (np, "r_"), (np, "vectorize"), (math, "sin"), (cmath, "exp")]
-BEFORE = [getattr(module, name) for module, name in NAMES]
-
-
-def is_as_before():
-    same = all(getattr(m, n) is f for (m, n), f in zip(NAMES, BEFORE, strict=True))
-    return same and type(np) is types.ModuleType and type(np.zeros(2)) is np.ndarray
-
-
-def differences(f, x, step=1e-6):
-    x = np.asarray(x, float)
-    flat = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(x.size)]
-    return np.array(flat)
 
 
 def test_an_import_inside_of_the_function_counts_at_once():
