@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
-use super::{ahead, chains, rows};
+use super::{ahead, chains, pairs, rows};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, lane};
 
@@ -15,8 +15,9 @@ const CACHE: usize = 28 << 10;
 const MIN_TILE: usize = 64;
 const MAX_TILE: usize = 8192;
 /// With many registers a tile that fits into the first-level cache is so short that calling the lanes
-/// takes longer than running them: then it is this long, within a part of the second-level cache.
-const SHORT_TILE: usize = 1024;
+/// takes longer than running them: then its widest elements take so many bytes, within a part of the
+/// second-level cache.
+const SHORT_TILE: usize = 4096;
 const SECOND_CACHE: usize = 384 << 10;
 
 /// Allots registers: one free list for each size of element, and for tiles and rows.
@@ -73,6 +74,7 @@ impl Layout {
 fn read_by<'n>(node: &'n Node, chains: &'n [chains::Chain]) -> &'n [u32] {
     match node.work {
         Some(Work::Chain(i)) => &chains[i as usize].reads,
+        Some(Work::Both(_)) => &node.args[..1],
         _ => &node.args,
     }
 }
@@ -95,6 +97,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let mut chains = if size == 1 {
         Vec::new()
     } else {
+        pairs::combine(&mut nodes, &requests);
         chains::combine(&mut nodes, &requests)
     };
     if let Some(split) = split.filter(|_| of_rows) {
@@ -142,7 +145,7 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         if last[i] == NONE {
             continue;
         }
-        if let Some(work) = node.work {
+        if let Some(work) = node.work.filter(|w| !matches!(w, Work::Beside)) {
             let mut dying = [NONE; 5];
             for (d, &a) in dying.iter_mut().zip(read_by(node, &chains)) {
                 if a != NONE && last[a as usize] == i as u32 && place[a as usize] >= slot_base {
@@ -160,12 +163,18 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
             if !node.long {
                 free(&mut registers);
             }
-            place[i] = if direct[i] == NONE {
-                slot_base + registers.take(node)
-            } else {
-                written[direct[i] as usize] = Some(instrs.len());
-                output_base + direct[i]
+            let mut place_of = |i: usize| {
+                if direct[i] == NONE {
+                    slot_base + registers.take(&nodes[i])
+                } else {
+                    written[direct[i] as usize] = Some(instrs.len());
+                    output_base + direct[i]
+                }
             };
+            place[i] = place_of(i);
+            if matches!(work, Work::Both(_)) {
+                place[node.args[1] as usize] = place_of(node.args[1] as usize);
+            }
             if node.long {
                 free(&mut registers);
             }
@@ -238,7 +247,9 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
     let streamed: usize = streams.chain(stored).sum();
     let bytes: usize = streamed + folded.chain(slots).sum::<usize>();
     let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
-    let tile = fitting(CACHE).max(fitting(SECOND_CACHE).min(SHORT_TILE)) / MIN_TILE * MIN_TILE;
+    let widest = nodes.iter().map(|n| n.dtype.size()).max().unwrap_or(1);
+    let short = fitting(SECOND_CACHE).min(SHORT_TILE / widest);
+    let tile = fitting(CACHE).max(short) / MIN_TILE * MIN_TILE;
     let tile = tile.min(size).max(1);
     let row = split.filter(|_| of_rows).map(|s| s.reduced.max(1));
     // As many rows as fit, at least one.

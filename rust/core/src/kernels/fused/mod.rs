@@ -16,6 +16,9 @@ mod build;
 mod chain_tests;
 mod chains;
 mod load;
+#[cfg(test)]
+mod pair_tests;
+mod pairs;
 mod plan;
 mod reduce;
 #[cfg(test)]
@@ -96,6 +99,10 @@ enum Work {
     Along(rows::Along),
     /// The chain of operations with this position.
     Chain(u32),
+    /// A lane over the tile with a second result, whose place is the second argument.
+    Both(Lane),
+    /// Nothing: it is the second result of an earlier instruction.
+    Beside,
 }
 
 /// A requested result.

@@ -436,7 +436,7 @@ impl Chunk<'_> {
                     continue;
                 }
                 match instr.work {
-                    Work::Tile(lane) => lane(out, a, b, c, n),
+                    Work::Tile(lane) | Work::Both(lane) => lane(out, a, b, c, n),
                     Work::Row(lane) => lane(out, a, b, c, n / row),
                     Work::Fold(fold, narrow) => {
                         let tmp = self.scratch.wrapping_add(self.fused.folds);
@@ -446,6 +446,7 @@ impl Chunk<'_> {
                     Work::Expand(expand) => expand(a, n / row, row, out),
                     Work::Along(along) => along(out, a, b, n / row, row),
                     Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n),
+                    Work::Beside => {}
                 }
             }
         }

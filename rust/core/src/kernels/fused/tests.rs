@@ -78,12 +78,13 @@ fn scalar(op: LaneOp, dtype: DType, args: [f64; 2]) -> f64 {
     out[0]
 }
 
-const OPS: [LaneOp; 8] = [
+const OPS: [LaneOp; 9] = [
     LaneOp::Add,
     LaneOp::Sub,
     LaneOp::Mul,
     LaneOp::Maximum,
     LaneOp::Sin,
+    LaneOp::Cos,
     LaneOp::Exp,
     LaneOp::Neg,
     LaneOp::Atan2,

@@ -8,6 +8,7 @@ mod cmath;
 mod complex;
 mod half;
 mod integer;
+mod pair;
 mod real;
 mod run;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use crate::aval::DType;
 use crate::kernels::level::Level;
 
 pub(in crate::kernels) use half::{Bf16Bits, F16Bits};
+pub(in crate::kernels) use pair::pair;
 
 /// A call over `n` contiguous elements: `out[i] = op(a[i], b[i], c[i])`.
 ///
@@ -178,7 +180,8 @@ pub(super) const fn weight(op: LaneOp) -> f64 {
         LaneOp::Sqrt | LaneOp::Div | LaneOp::Reciprocal => 3.0,
         LaneOp::Exp | LaneOp::Exp2 | LaneOp::Sigmoid | LaneOp::Expm1 | LaneOp::Log => 10.0,
         LaneOp::Log2 | LaneOp::Log10 | LaneOp::Log1p | LaneOp::Cbrt | LaneOp::Hypot => 12.0,
-        LaneOp::Sin | LaneOp::Cos | LaneOp::Tanh | LaneOp::Asin | LaneOp::Acos => 15.0,
+        LaneOp::Sin | LaneOp::Cos => 8.0,
+        LaneOp::Tanh | LaneOp::Asin | LaneOp::Acos => 15.0,
         LaneOp::Atan | LaneOp::Sinh | LaneOp::Cosh | LaneOp::Softplus => 15.0,
         LaneOp::Tan | LaneOp::Asinh | LaneOp::Acosh | LaneOp::Atanh | LaneOp::Atan2 => 20.0,
         LaneOp::Erf | LaneOp::Erfc | LaneOp::Logaddexp => 25.0,

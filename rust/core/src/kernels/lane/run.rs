@@ -20,9 +20,15 @@ pub(super) trait Unary {
     const LONG: bool;
     /// The function; `#[inline(always)]`.
     fn call(a: Self::A) -> Self::R;
-    /// Corrects a block after the vector loop, where `call` does not cover all arguments.
+    /// Whether `call` does not cover this argument.
     #[inline(always)]
-    fn correct(_a: &[Self::A], _out: &mut [MaybeUninit<Self::R>]) {}
+    fn misses(_a: Self::A) -> bool {
+        false
+    }
+    /// The function for every argument, where `call` misses some.
+    fn slow(a: Self::A) -> Self::R {
+        Self::call(a)
+    }
 }
 
 /// A function of two elements.
@@ -40,11 +46,11 @@ pub(super) trait Binary {
 }
 
 /// Long functions are called on multiples of this many elements: one vector of `f32` in AVX-512.
-const WIDTH: usize = 16;
+pub(super) const WIDTH: usize = 16;
 /// Elements in the buffers of long functions.
-const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 128;
 
-type Buffer<T> = [MaybeUninit<T>; BLOCK];
+pub(super) type Buffer<T> = [MaybeUninit<T>; BLOCK];
 
 /// Reads an operand out of the place that the result will be written to; the sizes are equal.
 #[inline(always)]
@@ -55,14 +61,14 @@ unsafe fn reread<A: Copy, R>(place: &MaybeUninit<R>) -> A {
 
 /// The slice of uninitialised results at `p`.
 #[inline(always)]
-unsafe fn results<'a, R>(p: *mut u8, n: usize) -> &'a mut [MaybeUninit<R>] {
+pub(super) unsafe fn results<'a, R>(p: *mut u8, n: usize) -> &'a mut [MaybeUninit<R>] {
     // SAFETY: the caller passes memory for `n` results, which nobody else uses.
     unsafe { std::slice::from_raw_parts_mut(p.cast(), n) }
 }
 
 /// The slice of operands at `p`.
 #[inline(always)]
-unsafe fn operands<'a, A>(p: *const u8, n: usize) -> &'a [A] {
+pub(super) unsafe fn operands<'a, A>(p: *const u8, n: usize) -> &'a [A] {
     // SAFETY: the caller passes `n` initialised operands, which nobody writes meanwhile.
     unsafe { std::slice::from_raw_parts(p.cast(), n) }
 }
@@ -70,7 +76,7 @@ unsafe fn operands<'a, A>(p: *const u8, n: usize) -> &'a [A] {
 /// Copies operands into a buffer, and repeats the last one until the count is a multiple of
 /// `WIDTH`; returns that count.
 #[inline(always)]
-unsafe fn fill<A: Copy>(buffer: &mut Buffer<A>, p: *const A, n: usize) -> usize {
+pub(super) unsafe fn fill<A: Copy>(buffer: &mut Buffer<A>, p: *const A, n: usize) -> usize {
     let padded = n.next_multiple_of(WIDTH);
     // SAFETY: the caller passes `n` operands at `p`, with `0 < n <= BLOCK`.
     unsafe {
@@ -83,10 +89,22 @@ unsafe fn fill<A: Copy>(buffer: &mut Buffer<A>, p: *const A, n: usize) -> usize 
 
 leveled! {
     fn unary_loop[K: Unary](a: &[K::A], out: &mut [MaybeUninit<K::R>]) {
+        let mut missed = false;
         for (o, &x) in out.iter_mut().zip(a) {
             o.write(K::call(x));
+            missed |= K::misses(x);
         }
-        K::correct(a, out);
+        if missed {
+            correct::<K>(a, out);
+        }
+    }
+}
+
+/// Replaces the results of arguments that the fast function misses, which are rare.
+#[cold]
+fn correct<K: Unary>(a: &[K::A], out: &mut [MaybeUninit<K::R>]) {
+    for (out, &x) in out.iter_mut().zip(a).filter(|&(_, &x)| K::misses(x)) {
+        out.write(K::slow(x));
     }
 }
 
@@ -374,25 +392,8 @@ pub(super) unsafe fn copy<T: Copy>(
     unsafe { std::ptr::copy(a, out, n * size_of::<T>()) };
 }
 
-/// Replaces the results of arguments for which `needed` holds by those of `slow`. The search is one
-/// vector pass without branches; arguments that are found are rare.
-#[inline(always)]
-pub(super) fn correct<A: Copy, R: Copy>(
-    a: &[A],
-    out: &mut [MaybeUninit<R>],
-    slow: impl Fn(A) -> R,
-    needed: impl Fn(A) -> bool,
-) {
-    let found = a.iter().fold(false, |found, &x| found | needed(x));
-    if found {
-        for (out, &x) in out.iter_mut().zip(a).filter(|&(_, &x)| needed(x)) {
-            out.write(slow(x));
-        }
-    }
-}
-
 /// `unary!(level, A => R, |x| body)`: the lane of a short function; `long` in front of the
-/// parameter marks a long one, and `, slow, needed` behind the body what corrects it.
+/// parameter marks a long one, and `, slow, misses` behind the body what is called for arguments that it misses.
 macro_rules! unary {
     ($level:expr, $a:ty => $r:ty, |$x:ident| $body:expr) => {
         $crate::kernels::lane::run::unary!(@ $level, $a, $r, false, $x, $body, )
@@ -403,12 +404,15 @@ macro_rules! unary {
     ($level:expr, $a:ty => $r:ty, long |$x:ident| $body:expr, $slow:path, $if:path) => {
         $crate::kernels::lane::run::unary!(@ $level, $a, $r, true, $x, $body,
             #[inline(always)]
-            fn correct(a: &[$a], out: &mut [std::mem::MaybeUninit<$r>]) {
-                $crate::kernels::lane::run::correct(a, out, $slow, $if);
+            fn misses(a: $a) -> bool {
+                $if(a)
+            }
+            fn slow(a: $a) -> $r {
+                $slow(a)
             }
         )
     };
-    (@ $level:expr, $a:ty, $r:ty, $long:literal, $x:ident, $body:expr, $($correct:item)?) => {{
+    (@ $level:expr, $a:ty, $r:ty, $long:literal, $x:ident, $body:expr, $($other:item)*) => {{
         struct K;
         impl $crate::kernels::lane::run::Unary for K {
             type A = $a;
@@ -418,7 +422,7 @@ macro_rules! unary {
             fn call($x: $a) -> $r {
                 $body
             }
-            $($correct)?
+            $($other)*
         }
         Some($crate::kernels::lane::run::Machines::unary::<K>($level))
     }};

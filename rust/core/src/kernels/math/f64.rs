@@ -8,4 +8,6 @@ pub use super::power::{cbrt, hypot, pow, sqrt};
 pub use super::scalar::double::{ceil, copysign, floor, floor_divide, fmax, fmin, fmod, maximum};
 pub use super::scalar::double::{minimum, remainder, round_half_even, sign, trunc};
 pub use super::special::{erf, erfc, logaddexp, sigmoid, softplus};
-pub use super::trig::{cos, cos_slow, needs_fixup, sin, sin_slow, tan, tan_slow};
+pub use super::trig::{
+    cos, cos_slow, needs_fixup, sin, sin_cos, sin_cos_slow, sin_slow, tan, tan_slow,
+};

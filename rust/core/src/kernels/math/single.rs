@@ -13,6 +13,7 @@ use super::{coeffs, trig};
 /// 1.5 * 2^23: adding it leaves the nearest integer in the low mantissa bits.
 const MAGIC: f32 = 12582912.0;
 const ONE_BITS: u32 = 0x3f80_0000;
+const SIGN_BIT: u32 = 1 << 31;
 const SQRT_HALF_BITS: u32 = 0x3f35_04f3;
 const LOG2E: f32 = std::f32::consts::LOG2_E;
 const LN2: f32 = std::f32::consts::LN_2;
@@ -21,9 +22,10 @@ const LN2_TAIL: f32 = -1.90465430e-9;
 const LN2_HI: f32 = 0.693145751953125;
 const LN2_LO: f32 = 1.4286068e-6;
 const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
-const PIO2: f32 = std::f32::consts::FRAC_PI_2;
-const PIO2_MID: f32 = -4.371139e-8;
-const PIO2_LOW: f32 = -1.7151245e-15;
+/// pi/2 in three parts, each rounded down.
+const PIO2: f32 = 1.5707962512969971;
+const PIO2_MID: f32 = 7.5497894e-8;
+const PIO2_LOW: f32 = 5.390303e-15;
 /// The fast sine and cosine serve |x| up to here.
 const LIMIT: f32 = 1e5;
 
@@ -93,67 +95,73 @@ pub fn needs_fixup(x: f32) -> bool {
     x.abs() > LIMIT
 }
 
-/// sin(x + shift pi/2).
+/// sin(r) or cos(r) by quadrant, with the sign that it and the sign bit of `x` make.
 #[inline(always)]
-fn sin_shifted(x: f32, shift: u32) -> f32 {
-    let t = x.mul_add(TWO_OVER_PI, MAGIC);
+fn pick(quadrant: u32, x: f32, (s, c): (f32, f32)) -> f32 {
+    let v = sel((quadrant & 1) != 0, c, s);
+    f32::from_bits(v.to_bits() ^ (((quadrant << 30) ^ x.to_bits()) & SIGN_BIT))
+}
+
+/// The sine and the cosine, for |x| <= 1e5 (see [`needs_fixup`]).
+#[inline(always)]
+#[must_use]
+pub fn sin_cos(x: f32) -> (f32, f32) {
+    // The sign waits until the end, so that -0 keeps it.
+    let a = x.abs();
+    let t = a.mul_add(TWO_OVER_PI, MAGIC);
     let n = t - MAGIC;
-    let quadrant = t.to_bits().wrapping_add(shift);
-    // The first step is exact. Near a multiple of pi/2 the second may cancel most of `w`, so the
-    // product and the subtraction (Knuth's TwoSum) keep their rounding errors.
-    let w = n.mul_add(-PIO2, x);
-    let p = n * PIO2_MID;
-    let pl = n.mul_add(PIO2_MID, -p);
-    let r = w - p;
-    let t = r - w;
-    let rl = (w - (r - t)) - (p + t) - n.mul_add(PIO2_LOW, pl);
+    let quadrant = t.to_bits();
+    // The first step is exact.
+    let w = n.mul_add(-PIO2, a);
+    let r = n.mul_add(-PIO2_LOW, n.mul_add(-PIO2_MID, w));
     let z = r * r;
-    let hz = 0.5 * z;
-    let c = 1.0 - hz;
-    let sin_lo = (r * z).mul_add(horner(z, &coeffs::SIN_F32), rl);
-    let cos_lo = (z * z).mul_add(horner(z, &coeffs::COS_F32), (1.0 - c) - hz) - r * rl;
-    let odd = (quadrant & 1) != 0;
-    let v = sel(odd, c, r) + sel(odd, cos_lo, sin_lo);
-    f32::from_bits(v.to_bits() ^ ((quadrant << 30) & 0x8000_0000))
+    let s = (r * z).mul_add(horner(z, &coeffs::SIN_F32), r);
+    let c = z.mul_add(z.mul_add(horner(z, &coeffs::COS_F32), -0.5), 1.0);
+    (
+        pick(quadrant, x, (s, c)),
+        pick(quadrant.wrapping_add(1), 0.0, (s, c)),
+    )
 }
 
 /// The sine, for |x| <= 1e5 (see [`needs_fixup`]).
 #[inline(always)]
 #[must_use]
 pub fn sin(x: f32) -> f32 {
-    // Selecting keeps -0.
-    sel(x.abs() < 1e-4, x, sin_shifted(x, 0))
+    sin_cos(x).0
 }
 
 /// The cosine, for |x| <= 1e5 (see [`needs_fixup`]).
 #[inline(always)]
 #[must_use]
 pub fn cos(x: f32) -> f32 {
-    sin_shifted(x, 1)
+    sin_cos(x).1
+}
+
+/// The sine and the cosine for every argument, scalar.
+#[cold]
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub fn sin_cos_slow(x: f32) -> (f32, f32) {
+    if needs_fixup(x) {
+        let (s, c) = trig::sin_cos_slow(f64::from(x));
+        (s as f32, c as f32)
+    } else {
+        sin_cos(x)
+    }
 }
 
 /// The sine for every argument, scalar.
 #[cold]
 #[must_use]
-#[allow(clippy::cast_possible_truncation)]
 pub fn sin_slow(x: f32) -> f32 {
-    if needs_fixup(x) {
-        trig::sin_slow(f64::from(x)) as f32
-    } else {
-        sin(x)
-    }
+    sin_cos_slow(x).0
 }
 
 /// The cosine for every argument, scalar.
 #[cold]
 #[must_use]
-#[allow(clippy::cast_possible_truncation)]
 pub fn cos_slow(x: f32) -> f32 {
-    if needs_fixup(x) {
-        trig::cos_slow(f64::from(x)) as f32
-    } else {
-        cos(x)
-    }
+    sin_cos_slow(x).1
 }
 
 /// The hyperbolic tangent: a polynomial up to 0.6, 1 - 2/(e^{2x} + 1) beyond.

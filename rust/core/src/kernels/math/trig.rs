@@ -1,8 +1,9 @@
 //! Sine, cosine and tangent in `f64`.
 //!
 //! Up to |x| = 2^30 the argument is reduced by a three-part pi/2 (Cody and Waite 1980, with fused
-//! multiply-adds, which make the first difference exact); the remainder is kept as `hi + lo` and
-//! goes into one sine and one cosine polynomial, of which the quadrant picks.
+//! multiply-adds, which make the first difference exact), and goes into one sine and one cosine
+//! polynomial, of which the quadrant picks: so [`sin_cos`] takes little longer than one of them. The
+//! tangent keeps the remainder as `hi + lo`, because two errors of a quotient add up.
 //!
 //! Larger arguments are rare and need the Payne-Hanek reduction of `reduce.rs`, which does not
 //! vectorise: the fast functions return a meaningless value there, [`needs_fixup`] says so, and
@@ -19,7 +20,7 @@ const TWO_OVER_PI: f64 = std::f64::consts::FRAC_2_PI;
 const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_MID: f64 = 6.123233995736766e-17;
 const PIO2_LOW: f64 = -1.4973849048591698e-33;
-/// Below this, sin x = tan x = x to the last bit; selecting keeps -0 and the subnormals.
+/// Below this, tan x = x to the last bit; selecting keeps -0 and the subnormals.
 const TINY: f64 = 1e-8;
 
 /// Whether `sin`, `cos` and `tan` need their slow form for this argument (true at infinity, false
@@ -30,9 +31,17 @@ pub fn needs_fixup(x: f64) -> bool {
     x.abs() > LIMIT
 }
 
-/// The quadrant (in the low two bits) and the remainder in [-pi/4, pi/4] as `hi + lo`.
+/// The quadrant (in the low two bits) and the remainder in [-pi/4, pi/4].
 #[inline(always)]
-fn reduce(x: f64) -> (u64, f64, f64) {
+fn reduce(x: f64) -> (u64, f64) {
+    let (n, quadrant) = round_int(x * TWO_OVER_PI);
+    let w = n.mul_add(-PIO2, x);
+    (quadrant, n.mul_add(-PIO2_LOW, n.mul_add(-PIO2_MID, w)))
+}
+
+/// As [`reduce`], with the remainder as `hi + lo`.
+#[inline(always)]
+fn reduce_twice(x: f64) -> (u64, f64, f64) {
     let (n, quadrant) = round_int(x * TWO_OVER_PI);
     let w = n.mul_add(-PIO2, x);
     // Near a multiple of pi/2 the second part may cancel most of `w`: both its product and the
@@ -43,9 +52,18 @@ fn reduce(x: f64) -> (u64, f64, f64) {
     (quadrant, r, rl - n.mul_add(PIO2_LOW, pl))
 }
 
-/// sin and cos of the remainder, each as `hi + lo` with `lo` not yet added.
+/// sin and cos of the remainder.
 #[inline(always)]
-fn sin_cos_kernel(r: f64, rl: f64) -> (f64, f64, f64, f64) {
+fn sin_cos_kernel(r: f64) -> (f64, f64) {
+    let z = r * r;
+    let s = (r * z).mul_add(horner(z, &coeffs::SIN), r);
+    let c = z.mul_add(z.mul_add(horner(z, &coeffs::COS), -0.5), 1.0);
+    (s, c)
+}
+
+/// sin and cos of a remainder `hi + lo`, each as `hi + lo` with `lo` not yet added.
+#[inline(always)]
+fn sin_cos_twice(r: f64, rl: f64) -> (f64, f64, f64, f64) {
     let z = r * r;
     let hz = 0.5 * z;
     let w = 1.0 - hz;
@@ -54,19 +72,17 @@ fn sin_cos_kernel(r: f64, rl: f64) -> (f64, f64, f64, f64) {
     (r, sin_lo, w, cos_lo)
 }
 
-/// sin(r) or cos(r) with a sign, by quadrant.
+/// sin(r) or cos(r) by quadrant, with the sign that it and the sign bit of `x` make.
 #[inline(always)]
-fn pick(quadrant: u64, r: f64, rl: f64) -> f64 {
-    let (s, sl, c, cl) = sin_cos_kernel(r, rl);
-    let odd = (quadrant & 1) != 0;
-    let v = sel(odd, c, s) + sel(odd, cl, sl);
-    f64::from_bits(v.to_bits() ^ ((quadrant << 62) & SIGN_BIT))
+fn pick(quadrant: u64, x: f64, (s, c): (f64, f64)) -> f64 {
+    let v = sel((quadrant & 1) != 0, c, s);
+    f64::from_bits(v.to_bits() ^ (((quadrant << 62) ^ x.to_bits()) & SIGN_BIT))
 }
 
 /// tan(r) or -1/tan(r), by quadrant.
 #[inline(always)]
 fn pick_tan(quadrant: u64, r: f64, rl: f64) -> f64 {
-    let (s, sl, c, cl) = sin_cos_kernel(r, rl);
+    let (s, sl, c, cl) = sin_cos_twice(r, rl);
     let (s, sl) = fast_two_sum(s, sl);
     let (c, cl) = fast_two_sum(c, cl);
     let odd = (quadrant & 1) != 0;
@@ -77,52 +93,69 @@ fn pick_tan(quadrant: u64, r: f64, rl: f64) -> f64 {
     q + ql
 }
 
+/// The sine and the cosine, for |x| <= 2^30 (see [`needs_fixup`]).
+#[inline(always)]
+#[must_use]
+pub fn sin_cos(x: f64) -> (f64, f64) {
+    // The sign waits until the end, so that -0 keeps it.
+    let (quadrant, r) = reduce(x.abs());
+    let parts = sin_cos_kernel(r);
+    (
+        pick(quadrant, x, parts),
+        pick(quadrant.wrapping_add(1), 0.0, parts),
+    )
+}
+
 /// The sine, for |x| <= 2^30 (see [`needs_fixup`]).
 #[inline(always)]
 #[must_use]
 pub fn sin(x: f64) -> f64 {
-    let (quadrant, r, rl) = reduce(x);
-    sel(x.abs() < TINY, x, pick(quadrant, r, rl))
+    sin_cos(x).0
 }
 
 /// The cosine, for |x| <= 2^30 (see [`needs_fixup`]).
 #[inline(always)]
 #[must_use]
 pub fn cos(x: f64) -> f64 {
-    let (quadrant, r, rl) = reduce(x);
-    pick(quadrant.wrapping_add(1), r, rl)
+    sin_cos(x).1
 }
 
 /// The tangent, for |x| <= 2^30 (see [`needs_fixup`]).
 #[inline(always)]
 #[must_use]
 pub fn tan(x: f64) -> f64 {
-    let (quadrant, r, rl) = reduce(x);
+    let (quadrant, r, rl) = reduce_twice(x);
     sel(x.abs() < TINY, x, pick_tan(quadrant, r, rl))
+}
+
+/// The sine and the cosine for every argument, scalar.
+#[cold]
+#[must_use]
+pub fn sin_cos_slow(x: f64) -> (f64, f64) {
+    if needs_fixup(x) {
+        let (quadrant, r, _) = payne_hanek(x);
+        let parts = sin_cos_kernel(r);
+        (
+            pick(quadrant, 0.0, parts),
+            pick(quadrant.wrapping_add(1), 0.0, parts),
+        )
+    } else {
+        sin_cos(x)
+    }
 }
 
 /// The sine for every argument, scalar.
 #[cold]
 #[must_use]
 pub fn sin_slow(x: f64) -> f64 {
-    if needs_fixup(x) {
-        let (quadrant, r, rl) = payne_hanek(x);
-        pick(quadrant, r, rl)
-    } else {
-        sin(x)
-    }
+    sin_cos_slow(x).0
 }
 
 /// The cosine for every argument, scalar.
 #[cold]
 #[must_use]
 pub fn cos_slow(x: f64) -> f64 {
-    if needs_fixup(x) {
-        let (quadrant, r, rl) = payne_hanek(x);
-        pick(quadrant.wrapping_add(1), r, rl)
-    } else {
-        cos(x)
-    }
+    sin_cos_slow(x).1
 }
 
 /// The tangent for every argument, scalar.
