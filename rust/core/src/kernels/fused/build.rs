@@ -98,7 +98,8 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         Vec::new()
     } else {
         pairs::combine(&mut nodes, &requests);
-        chains::combine(&mut nodes, &requests)
+        let row = split.filter(|_| of_rows).map(|s| s.reduced);
+        chains::combine(&mut nodes, &requests, row)
     };
     if let Some(split) = split.filter(|_| of_rows) {
         rows::read_rows(&mut nodes, split.reduced);

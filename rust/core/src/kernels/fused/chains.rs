@@ -2,8 +2,8 @@
 //! between stays in a vector register, so that a tile is neither written nor read again for it.
 //!
 //! A chain starts with an element of one tile, and each *link* of it takes an element of another tile. A *turn* takes
-//! a number that is the same for the whole space. Every operation is rounded, as if it stood alone: the bits are the
-//! same.
+//! a number that is the same for the whole space, or for a row of it. Every operation is rounded, as if it stood
+//! alone: the bits are the same.
 
 use std::mem::MaybeUninit;
 
@@ -11,6 +11,9 @@ use super::{NONE, Node, Request, Work};
 use crate::aval::DType;
 use crate::kernels::lane::LaneOp;
 use crate::kernels::level::{Level, leveled};
+
+/// Where rows are at least so long, a number for each of them can be that of a turn.
+const LONG_ROW: usize = 256;
 
 /// What is read once may have been made so many places before it is read. What it is made of waits instead of it.
 const NEAR: usize = 32;
@@ -54,6 +57,18 @@ pub(super) struct Chain {
     pub reads: [u32; 5],
     links: [Act; 2],
     turns: [Act; 2],
+    /// Whether the number of a turn is that of a row.
+    of_row: [bool; 2],
+    /// Bytes of an element.
+    size: usize,
+}
+
+/// What an operation of a chain reads.
+#[derive(Clone, Copy)]
+enum Other {
+    Tile(u32),
+    Number(u32),
+    OfRow(u32),
 }
 
 impl Chain {
@@ -63,6 +78,8 @@ impl Chain {
             reads: [first, NONE, NONE, NONE, NONE],
             links: [Act::Stay; 2],
             turns: [Act::Stay; 2],
+            of_row: [false; 2],
+            size: dtype.size(),
         }
     }
 
@@ -71,33 +88,53 @@ impl Chain {
     }
 
     /// With one more operation, if there is room for it.
-    fn and(mut self, act: Act, other: u32, is_number: bool, dtype: DType) -> Option<Chain> {
+    fn and(mut self, act: Act, other: Other, dtype: DType) -> Option<Chain> {
         let links = self.num_links();
-        if is_number {
-            let turn = self.turns.get_mut(links)?;
-            if *turn != Act::Stay {
-                return None;
+        match other {
+            Other::Tile(x) => {
+                *self.links.get_mut(links)? = act;
+                self.reads[1 + links] = x;
             }
-            *turn = act;
-            self.reads[3 + links] = other;
-        } else {
-            *self.links.get_mut(links)? = act;
-            self.reads[1 + links] = other;
+            Other::Number(x) | Other::OfRow(x) => {
+                let turn = self.turns.get_mut(links)?;
+                if *turn != Act::Stay {
+                    return None;
+                }
+                *turn = act;
+                self.reads[3 + links] = x;
+                self.of_row[links] = matches!(other, Other::OfRow(_));
+            }
         }
         self.run = run_of(dtype, self.links, self.turns);
         Some(self)
     }
 
-    /// Runs it on the first `n` elements of tiles, in a table of addresses.
+    /// Runs it on the first `n` elements of tiles, in a table of addresses; the tiles are made of rows of so many.
     ///
     /// # Safety
     /// The addresses are those of `n` elements of the dtype that the chain is for; the result's lie apart.
     #[inline(always)]
-    pub(super) unsafe fn run(&self, table: &[*mut u8], out: *mut u8, n: usize) {
+    pub(super) unsafe fn run(&self, table: &[*mut u8], out: *mut u8, n: usize, row: usize) {
         let at = |i: usize| table[self.reads[i] as usize].cast_const();
-        let turns = [(self.turns[0], at(3)), (self.turns[1], at(4))];
-        // SAFETY: the caller's contract.
-        unsafe { (self.run)(out, &[at(0), at(1), at(2)], &turns, n) };
+        let mut operands = [at(0), at(1), at(2)];
+        let mut turns = [(self.turns[0], at(3)), (self.turns[1], at(4))];
+        if self.of_row == [false; 2] {
+            // SAFETY: the caller's contract.
+            return unsafe { (self.run)(out, &operands, &turns, n) };
+        }
+        for k in 0..n / row {
+            let out = out.wrapping_add(k * row * self.size);
+            // SAFETY: the caller's contract.
+            unsafe { (self.run)(out, &operands, &turns, row) };
+            operands = operands.map(|x| x.wrapping_add(row * self.size));
+            for (turn, _) in turns
+                .iter_mut()
+                .zip(self.of_row)
+                .filter(|(_, of_row)| *of_row)
+            {
+                turn.1 = turn.1.wrapping_add(self.size);
+            }
+        }
     }
 }
 
@@ -297,8 +334,9 @@ pub(super) fn has_turns() -> bool {
     cfg!(target_arch = "aarch64") || Level::best() != Level::Baseline
 }
 
-/// Replaces operations by chains of them; what went into one is read by nobody afterwards.
-pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) -> Vec<Chain> {
+/// Replaces operations by chains of them; what went into one is read by nobody afterwards. Where tiles are made of
+/// rows, these have so many elements.
+pub(super) fn combine(nodes: &mut [Node], requests: &[Request], row: Option<usize>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     // A result that leaves the tile may lie in the place of an operand: it is not combined.
     let mut reads = vec![0u32; nodes.len()];
@@ -323,14 +361,23 @@ pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) -> Vec<Chain> {
         if stored[j] || !matches!(dtype, DType::F32 | DType::F64) {
             continue;
         }
-        let is_number = |a: u32| has_turns && nodes[a as usize].number;
+        let long_rows = row.is_some_and(|row| row >= LONG_ROW);
+        let kind = |a: u32| match &nodes[a as usize] {
+            node if has_turns && node.number => Other::Number(a),
+            Node {
+                work: Some(Work::Expand(_)),
+                args: [x, ..],
+                ..
+            } if has_turns && long_rows => Other::OfRow(*x),
+            _ => Other::Tile(a),
+        };
         // The chain so far, and how much is gained: what is read once is not written at all.
         let mut best: Option<(usize, Chain, u32)> = None;
         for (v, other, left) in [(x, y, true), (y, x, false)] {
             let Some(act) = Act::of(op, left) else {
                 continue;
             };
-            if is_number(v) {
+            if !matches!(kind(v), Other::Tile(_)) {
                 continue;
             }
             let inner = &nodes[v as usize];
@@ -339,21 +386,19 @@ pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) -> Vec<Chain> {
                 Some(Work::Chain(i)) => Some(chains[i as usize]),
                 _ => inner.two().and_then(|(op, [a, b])| {
                     let act = Act::of(op, true)?;
-                    Chain::new(a, dtype).and(act, b, false, dtype)
+                    Chain::new(a, dtype).and(act, Other::Tile(b), dtype)
                 }),
             };
             // A number and an element of a tile that is there anyway cost less than reading what they made.
             let begun = begun.filter(|c| once || c.num_links() == 0);
-            let number = is_number(other);
-            let (gain, chain) = match begun.and_then(|c| c.and(act, other, number, dtype)) {
+            let other = kind(other);
+            let (gain, chain) = match begun.and_then(|c| c.and(act, other, dtype)) {
                 Some(chain) => (1 + usize::from(once) * (1 + chain.num_links()), chain),
-                None if number => (
+                None if matches!(other, Other::Tile(_)) => continue,
+                None => (
                     0,
-                    Chain::new(v, dtype)
-                        .and(act, other, true, dtype)
-                        .expect("room"),
+                    Chain::new(v, dtype).and(act, other, dtype).expect("room"),
                 ),
-                None => continue,
             };
             if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
                 best = Some((gain, chain, v));

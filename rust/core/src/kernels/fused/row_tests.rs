@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::{Aval, Strides};
 use crate::kernels::{Ctx, Element, Value};
+use crate::random::Random;
 
 /// Numbers between -2 and 2 that look random.
 fn numbers(count: usize, seed: u64) -> Vec<f64> {
@@ -200,9 +201,11 @@ fn check_along<T: Element>(length: usize, to: fn(f64) -> T, ops: &[(LaneOp, fn(T
             let second = f.op(op, &order(negated)).unwrap();
             f.output(second);
             let fused = f.finish();
-            let along = |i: &&Instr| matches!(i.work, Work::Along(_));
-            let expected = if length < 64 { 0 } else { 2 };
-            assert_eq!(fused.instrs.iter().filter(along).count(), expected);
+            let repeats = fused
+                .instrs
+                .iter()
+                .any(|i| matches!(i.work, Work::Expand(_)));
+            assert_eq!(repeats, length < 64);
             let out = Value::empty(Aval::new(T::DTYPE, &[rows, length])).unwrap();
             let inputs = [
                 Value::from_slice(&[rows, length], &xs).unwrap(),
@@ -248,5 +251,112 @@ fn operations_read_the_elements_of_rows() {
                 (LaneOp::Div, |x, y| x / y),
             ],
         );
+    }
+}
+
+/// Random programs of operations on tiles and on elements of rows, with and without rows that are long: the same
+/// bits, where the second way repeats every element.
+#[test]
+fn elements_of_rows_are_as_if_repeated() {
+    const OPS: [LaneOp; 8] = [
+        LaneOp::Add,
+        LaneOp::Sub,
+        LaneOp::Mul,
+        LaneOp::Div,
+        LaneOp::Eq,
+        LaneOp::Lt,
+        LaneOp::Ge,
+        LaneOp::Where,
+    ];
+    let mut r = Random::new(11);
+    for turn in 0..300 {
+        let (rows, length) = (
+            [1, 3, 40][r.below(3)],
+            [5, 64, 200, 256, 700, 1024][r.below(6)],
+        );
+        let dtype = [DType::F32, DType::F64][r.below(2)];
+        let shape = [rows, length];
+        // Numbers that are often equal, and some with rules of their own.
+        let value = |shape: &[usize], r: &mut Random| {
+            let count = shape.iter().product();
+            let elements: Vec<f64> = (0..count)
+                .map(|_| match r.below(30) {
+                    0 => [f64::NAN, f64::INFINITY, -0.0][r.below(3)],
+                    _ => (r.below(9) as f64 - 4.0) / 2.0,
+                })
+                .collect();
+            if dtype == DType::F64 {
+                return Value::from_slice(shape, &elements).unwrap();
+            }
+            let narrow: Vec<f32> = elements.iter().map(|&x| x as f32).collect();
+            Value::from_slice(shape, &narrow).unwrap()
+        };
+        let inputs = [&shape[..], &shape, &shape[..1], &shape[..1]].map(|s| value(s, &mut r));
+        // The same program twice: with elements of rows, and with inputs that lie repeated in memory.
+        let repeated = |v: &Value| {
+            let own = Strides::from_slice(&[1, 0]);
+            // SAFETY: an element for every row.
+            unsafe { v.view(Shape::from_slice(&shape), own, 0) }
+        };
+        let flat = [
+            inputs[0].clone(),
+            inputs[1].clone(),
+            repeated(&inputs[2]),
+            repeated(&inputs[3]),
+        ];
+        let choices: Vec<[usize; 4]> = (0..1 + r.below(10))
+            .map(|_| [r.below(OPS.len()), r.below(100), r.below(100), r.below(100)])
+            .collect();
+        let run = |of_rows: bool| {
+            let mut f = FusedBuilder::with_rows(&shape, 1);
+            let mut tiles = vec![f.input(dtype), f.input(dtype)];
+            for _ in 0..2 {
+                let reg = match of_rows {
+                    true => f.row_input(dtype, &shape[..1]),
+                    false => f.input(dtype),
+                };
+                tiles.push(f.expand(reg));
+            }
+            let mut masks = Vec::new();
+            for &[op, i, j, k] in &choices {
+                let op = OPS[op];
+                let (x, y) = (tiles[i % tiles.len()], tiles[j % tiles.len()]);
+                match op {
+                    LaneOp::Where if masks.is_empty() => {}
+                    LaneOp::Where => {
+                        let mask = masks[k % masks.len()];
+                        tiles.push(f.op(op, &[mask, x, y]).unwrap());
+                    }
+                    LaneOp::Eq | LaneOp::Lt | LaneOp::Ge => {
+                        masks.push(f.op(op, &[x, y]).unwrap());
+                    }
+                    _ => tiles.push(f.op(op, &[x, y]).unwrap()),
+                }
+            }
+            let mut outs = Vec::new();
+            // What leaves is not part of a chain.
+            for (&x, &[.., k]) in tiles[4..].iter().zip(&choices) {
+                if k % 3 == 0 || Some(&x) == tiles.last() {
+                    f.output(x);
+                    outs.push(Value::empty(Aval::new(dtype, &shape)).unwrap());
+                }
+            }
+            // How many of a mask are true, as a number for each row.
+            for &mask in &masks {
+                let mask = f.cast(mask, dtype);
+                let count = f.fold_rows(ReduceOp::Sum, mask).unwrap();
+                f.output(count);
+                outs.push(Value::empty(Aval::new(dtype, &shape[..1])).unwrap());
+            }
+            let inputs = if of_rows { &inputs } else { &flat };
+            let stop = AtomicBool::new(false);
+            let fused = f.finish();
+            fused.run(inputs, &outs, &Ctx::new(&stop, 1)).unwrap();
+            outs
+        };
+        let (rows_read, repeated) = (run(true), run(false));
+        for (a, b) in rows_read.iter().zip(&repeated) {
+            assert!(a.same_bits(b), "program {turn}: {choices:?}");
+        }
     }
 }

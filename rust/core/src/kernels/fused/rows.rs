@@ -14,9 +14,9 @@ use crate::kernels::level::{Level, leveled};
 pub(super) type Fold = unsafe fn(*const u8, usize, usize, *mut u8);
 /// `(x, rows, length, out)`: repeats each of `rows` elements `length` times.
 pub(super) type Expand = unsafe fn(*const u8, usize, usize, *mut u8);
-/// `(out, x, y, rows, length)`: an operation on each of `length` elements of a row of `x` with the one
-/// element that `y` has for it. `out` may be `x`.
-pub(super) type Along = unsafe fn(*mut u8, *const u8, *const u8, usize, usize);
+/// `(out, [x, y, z], rows, length)`: an operation on each of `length` elements of a row with the one element
+/// that an operand has for it. `out` may be an operand whose elements have the size of the result's.
+pub(super) type Along = unsafe fn(*mut u8, &[*const u8; 3], usize, usize);
 /// Rows shorter than this are repeated instead.
 const LONG_ROW: usize = 64;
 
@@ -67,16 +67,31 @@ impl FusedBuilder {
             return Err(Error::DType(message));
         };
         self.cost += unit_cost(dtype);
+        let mask = self.mask_of(x).filter(|_| op == ReduceOp::Sum);
+        let (fold, x) = match mask {
+            Some(mask) if kernels.acc == DType::F64 => (count(Level::best()), mask),
+            _ => (kernels.rows, x.0),
+        };
         Ok(self.push(Node {
             code: super::scalar::Code::Lane,
-            work: Some(Work::Fold(kernels.rows, kernels.narrow)),
+            work: Some(Work::Fold(fold, kernels.narrow)),
             op: None,
-            args: [x.0, NONE, NONE],
+            args: [x, NONE, NONE],
             dtype,
             long: false,
             row: true,
             number: false,
         }))
+    }
+
+    /// The mask that a register is, as numbers.
+    fn mask_of(&self, x: Reg) -> Option<u32> {
+        let node = &self.nodes[x.0 as usize];
+        let [mask, NONE, NONE] = node.args else {
+            return None;
+        };
+        let is_cast = node.op.is_none() && matches!(node.work, Some(Work::Tile(_)));
+        (is_cast && self.nodes[mask as usize].dtype == DType::Bool).then_some(mask)
     }
 
     /// The element of each row, repeated along it.
@@ -105,24 +120,37 @@ pub(super) fn read_rows(nodes: &mut [Node], length: usize) {
     if length < LONG_ROW {
         return;
     }
+    let repeated = |nodes: &[Node], x: u32| match nodes.get(x as usize)?.work {
+        Some(Work::Expand(_)) => Some(nodes[x as usize].args[0]),
+        _ => None,
+    };
     for j in 0..nodes.len() {
-        let Some((op, [x, y])) = nodes[j].two() else {
-            continue;
+        let args = nodes[j].args;
+        let found = if let Some((op, [x, y])) = nodes[j].two() {
+            [(x, y, false), (y, x, true)]
+                .into_iter()
+                .find_map(|(tile, y, turned)| {
+                    let row = repeated(nodes, y).filter(|_| tile != y)?;
+                    let along = along(op, turned, nodes[tile as usize].dtype)?;
+                    Some((along, [tile, row, NONE]))
+                })
+        } else if nodes[j].op == Some(LaneOp::Where) && !nodes[j].row {
+            let [mask, x, y] = args;
+            [(x, y, false), (y, x, true)]
+                .into_iter()
+                .find_map(|(x, tile, turned)| {
+                    let row = repeated(nodes, x).filter(|_| tile != x)?;
+                    let choice = choice(turned, nodes[j].dtype)?;
+                    Some((choice, [mask, row, tile]))
+                })
+        } else {
+            None
         };
-        let dtype = nodes[j].dtype;
-        for (tile, repeated, turned) in [(x, y, false), (y, x, true)] {
-            let Some(Work::Expand(_)) = nodes.get(repeated as usize).and_then(|n| n.work) else {
-                continue;
-            };
-            if tile != repeated
-                && let Some(along) = along(op, turned, dtype)
-            {
-                nodes[j].work = Some(Work::Along(along));
-                nodes[j].code = super::scalar::Code::Lane;
-                nodes[j].op = None;
-                nodes[j].args = [tile, nodes[repeated as usize].args[0], NONE];
-                break;
-            }
+        if let Some((along, args)) = found {
+            nodes[j].work = Some(Work::Along(along));
+            nodes[j].code = super::scalar::Code::Lane;
+            nodes[j].op = None;
+            nodes[j].args = args;
         }
     }
 }
@@ -130,17 +158,19 @@ pub(super) fn read_rows(nodes: &mut [Node], length: usize) {
 /// An operation on two elements of a type.
 trait Two {
     type T: Copy;
-    fn call(x: Self::T, y: Self::T) -> Self::T;
+    type R: Copy;
+    fn call(x: Self::T, y: Self::T) -> Self::R;
 }
 
-/// `two!(T, |x, y| body)`: the kernel of an operation.
+/// `two!(T => R, |x, y| body)`: the kernel of an operation.
 macro_rules! two {
-    ($t:ty, |$x:ident, $y:ident| $body:expr) => {{
+    ($t:ty => $r:ty, |$x:ident, $y:ident| $body:expr) => {{
         struct K;
         impl Two for K {
             type T = $t;
+            type R = $r;
             #[inline(always)]
-            fn call($x: $t, $y: $t) -> $t {
+            fn call($x: $t, $y: $t) -> $r {
                 $body
             }
         }
@@ -151,12 +181,18 @@ macro_rules! two {
 macro_rules! twos {
     ($t:ty, $op:expr, $turned:expr) => {
         match ($op, $turned) {
-            (LaneOp::Add, _) => two!($t, |x, y| x + y),
-            (LaneOp::Mul, _) => two!($t, |x, y| x * y),
-            (LaneOp::Sub, false) => two!($t, |x, y| x - y),
-            (LaneOp::Sub, true) => two!($t, |x, y| y - x),
-            (LaneOp::Div, false) => two!($t, |x, y| x / y),
-            (LaneOp::Div, true) => two!($t, |x, y| y / x),
+            (LaneOp::Add, _) => two!($t => $t, |x, y| x + y),
+            (LaneOp::Mul, _) => two!($t => $t, |x, y| x * y),
+            (LaneOp::Sub, false) => two!($t => $t, |x, y| x - y),
+            (LaneOp::Sub, true) => two!($t => $t, |x, y| y - x),
+            (LaneOp::Div, false) => two!($t => $t, |x, y| x / y),
+            (LaneOp::Div, true) => two!($t => $t, |x, y| y / x),
+            (LaneOp::Eq, _) => two!($t => u8, |x, y| u8::from(x == y)),
+            (LaneOp::Ne, _) => two!($t => u8, |x, y| u8::from(x != y)),
+            (LaneOp::Lt, false) | (LaneOp::Gt, true) => two!($t => u8, |x, y| u8::from(x < y)),
+            (LaneOp::Le, false) | (LaneOp::Ge, true) => two!($t => u8, |x, y| u8::from(x <= y)),
+            (LaneOp::Gt, false) | (LaneOp::Lt, true) => two!($t => u8, |x, y| u8::from(x > y)),
+            (LaneOp::Ge, false) | (LaneOp::Le, true) => two!($t => u8, |x, y| u8::from(x >= y)),
             _ => return None,
         }
     };
@@ -172,9 +208,10 @@ fn along(op: LaneOp, turned: bool, dtype: DType) -> Option<Along> {
 }
 
 leveled! {
-    fn along_rows[K: Two](out: *mut u8, x: *const u8, y: *const u8, rows: usize, length: usize) {
-        let in_place = out.cast_const() == x;
-        let (out, x, y) = (out.cast::<MaybeUninit<K::T>>(), x.cast::<K::T>(), y.cast::<K::T>());
+    fn along_rows[K: Two](out: *mut u8, operands: &[*const u8; 3], rows: usize, length: usize) {
+        let [x, y, _] = *operands;
+        let in_place = size_of::<K::T>() == size_of::<K::R>() && out.cast_const() == x;
+        let (out, x, y) = (out.cast::<MaybeUninit<K::R>>(), x.cast::<K::T>(), y.cast::<K::T>());
         for row in 0..rows {
             // SAFETY: the caller passes `rows * length` elements, `rows` others, and room for the results,
             // which lie where the first operand lies or apart from both.
@@ -183,7 +220,7 @@ leveled! {
                 let out = std::slice::from_raw_parts_mut(out.add(row * length), length);
                 if in_place {
                     for out in out {
-                        let x = out.assume_init();
+                        let x = std::mem::transmute_copy(out);
                         out.write(K::call(x, y));
                     }
                 } else {
@@ -192,6 +229,80 @@ leveled! {
                         out.write(K::call(x, y));
                     }
                 }
+            }
+        }
+    }
+}
+
+/// What a number for each row is: chosen where the mask is true, or where it is false.
+trait Choice {
+    type T: Copy;
+    const WHERE: bool;
+}
+
+macro_rules! choice {
+    ($name:ident, $t:ty, $where:literal) => {
+        struct $name;
+        impl Choice for $name {
+            type T = $t;
+            const WHERE: bool = $where;
+        }
+    };
+}
+choice!(Where32, u32, true);
+choice!(Else32, u32, false);
+choice!(Where64, u64, true);
+choice!(Else64, u64, false);
+
+/// The kernel of `where(mask, y, z)`, or `where(mask, z, y)` when `turned`, where `y` has one element for each row.
+fn choice(turned: bool, dtype: DType) -> Option<Along> {
+    let level = Level::best();
+    Some(match (dtype, turned) {
+        (DType::F32, false) => choose_rows::<Where32>(level),
+        (DType::F32, true) => choose_rows::<Else32>(level),
+        (DType::F64, false) => choose_rows::<Where64>(level),
+        (DType::F64, true) => choose_rows::<Else64>(level),
+        _ => return None,
+    })
+}
+
+leveled! {
+    fn choose_rows[K: Choice](out: *mut u8, operands: &[*const u8; 3], rows: usize, length: usize) {
+        let [mask, y, z] = *operands;
+        let in_place = out.cast_const() == z;
+        let (out, y, z) = (out.cast::<MaybeUninit<K::T>>(), y.cast::<K::T>(), z.cast::<K::T>());
+        for row in 0..rows {
+            // SAFETY: as in `along_rows`, where the results may lie in the place of the last operand; a mask has
+            // elements of one byte.
+            unsafe {
+                let y = y.add(row).read();
+                let mask = std::slice::from_raw_parts(mask.add(row * length), length);
+                let out = std::slice::from_raw_parts_mut(out.add(row * length), length);
+                if in_place {
+                    for (out, &m) in out.iter_mut().zip(mask) {
+                        let z = out.assume_init();
+                        out.write(if (m != 0) == K::WHERE { y } else { z });
+                    }
+                } else {
+                    let z = std::slice::from_raw_parts(z.add(row * length), length);
+                    for ((out, &m), &z) in out.iter_mut().zip(mask).zip(z) {
+                        out.write(if (m != 0) == K::WHERE { y } else { z });
+                    }
+                }
+            }
+        }
+    }
+}
+
+leveled! {
+    fn count[](mask: *const u8, rows: usize, length: usize, out: *mut u8) {
+        for row in 0..rows {
+            // SAFETY: the caller passes `rows * length` bytes, and room for `rows` numbers.
+            unsafe {
+                let mask = std::slice::from_raw_parts(mask.add(row * length), length);
+                // So many that a byte can count them.
+                let blocks = mask.chunks(128).map(|c| u64::from(c.iter().map(|&m| u8::from(m != 0)).sum::<u8>()));
+                out.cast::<f64>().add(row).write(blocks.sum::<u64>() as f64);
             }
         }
     }

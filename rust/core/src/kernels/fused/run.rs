@@ -444,8 +444,8 @@ impl Chunk<'_> {
                         narrow(out, tmp, null, null, n / row);
                     }
                     Work::Expand(expand) => expand(a, n / row, row, out),
-                    Work::Along(along) => along(out, a, b, n / row, row),
-                    Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n),
+                    Work::Along(along) => along(out, &[a, b, c], n / row, row),
+                    Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n, row),
                     Work::Beside => {}
                 }
             }
