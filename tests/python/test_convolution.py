@@ -313,6 +313,11 @@ POOLS = [
     ((2, 3, 9, 8), {"size": (3, 2), "strides": (2, 1), "padding": (1, 1)}),
     ((1, 2, 5, 6, 7), {"size": 2, "strides": 2, "padding": ((0, 1), (1, 0), (1, 1))}),
     ((2, 2, 40, 33), {"size": 3, "strides": 2, "padding": 1}),
+    # the last axis in pairs: apart, with a rest, overlapping along another axis, with gaps
+    ((2, 3, 12, 36), {"size": 2}),
+    ((2, 2, 7, 37), {"size": 2}),
+    ((1, 2, 9, 40), {"size": (3, 2), "strides": (2, 2)}),
+    ((1, 2, 7, 5, 20), {"size": (2, 1, 2), "strides": (3, 1, 2)}),
 ]
 
 
@@ -373,6 +378,25 @@ def test_equal_elements_and_nan():
     low = np.full((1, 1, 4), -np.inf)
     g = ct.gradient(lambda x: np.sum(ct.max_pool(x, 2)), low)[0]
     np.testing.assert_array_equal(g, [[[1.0, 0, 1.0, 0]]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [2, 15, 16, 18, 50])
+def test_the_first_of_equal_elements(dtype, width):
+    x = np.random.default_rng(width).choice([0.0, 1.0, np.nan, -np.inf], (2, 3, 6, width))
+    x = x.astype(dtype)
+    dy = draw((2, 3, 3, width // 2), 1, dtype)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3))[:, :, ::2, ::2]
+    taps = windows.reshape(*dy.shape, 4)
+    # NaN is the greatest, and the first of several counts
+    which = np.argmax(np.where(np.isnan(taps), np.inf, taps), axis=-1)
+    want = np.zeros_like(x)
+    for tap in range(4):
+        rows, columns = want[:, :, tap // 2 :: 2], tap % 2
+        rows[..., columns : width // 2 * 2 : 2] = np.where(which == tap, dy, 0)
+    y, back = ct.pullback(lambda x: ct.max_pool(x, 2), x)
+    np.testing.assert_array_equal(plain(y), np.max(taps, axis=-1))
+    np.testing.assert_array_equal(plain(back(dy)[0]), want)
 
 
 def test_a_network_next_to_pytorch():

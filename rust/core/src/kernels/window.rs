@@ -125,6 +125,20 @@ impl Planes {
         }
     }
 
+    /// Whether the last axis is cut into pairs: windows side by side of two elements side by side.
+    fn is_pairs(&self) -> bool {
+        let c = &self.windows[2];
+        (c.len, c.stride, c.dilation, c.expansion) == (2, 2, 1, 1)
+    }
+
+    /// Whether every window has elements only, and every element is in one window at most.
+    fn is_apart(&self) -> bool {
+        (self.windows.iter().zip(&self.inside)).all(|(d, &inside)| {
+            let length = (d.len.max(1) - 1) * d.dilation + 1;
+            inside == (0, d.size) && d.expansion == 1 && length <= d.stride
+        })
+    }
+
     /// Elements of a plane.
     fn elements(&self) -> usize {
         self.lengths.iter().product()
@@ -235,6 +249,28 @@ unsafe fn of_whole<T: Ranked, const W: usize>(
     (best, tap)
 }
 
+/// The same where the last axis is cut into pairs: what the windows see of a row lies side by side.
+#[inline(always)]
+unsafe fn of_pairs<T: Ranked, const W: usize>(
+    shifts: &[isize],
+    from: *const T,
+) -> ([T; W], [u32; W]) {
+    let (mut best, mut tap) = ([T::ZERO; W], [0; W]);
+    for (k, shift) in shifts.iter().step_by(2).enumerate() {
+        // SAFETY: the caller's promise: all taps are elements.
+        let row: [[T; 2]; W] =
+            unsafe { from.offset(*shift).cast::<[[T; 2]; W]>().read_unaligned() };
+        for side in 0..2 {
+            for l in 0..W {
+                let take = ((k, side) == (0, 0)) | is_greater(row[l][side], best[l]);
+                best[l] = if take { row[l][side] } else { best[l] };
+                tap[l] = if take { (2 * k + side) as u32 } else { tap[l] };
+            }
+        }
+    }
+    (best, tap)
+}
+
 /// The same of a window that may have padding.
 #[inline(always)]
 unsafe fn of_part<T: Ranked>(planes: &Planes, x: *const T, p: [usize; 2], j: usize) -> (T, u32) {
@@ -259,13 +295,17 @@ unsafe fn of_part<T: Ranked>(planes: &Planes, x: *const T, p: [usize; 2], j: usi
 unsafe fn write_whole<T: Ranked>(
     shifts: &[isize],
     from: *const T,
-    stride: usize,
+    (stride, is_pairs): (usize, bool),
     best: *mut T,
     which: *mut u32,
 ) {
     // SAFETY: the caller's promise: all taps are elements, and there is room for `LANES` results.
     unsafe {
-        let (v, tap) = of_whole::<T, LANES>(shifts, from, stride);
+        let (v, tap) = if is_pairs {
+            of_pairs::<T, LANES>(shifts, from)
+        } else {
+            of_whole::<T, LANES>(shifts, from, stride)
+        };
         best.cast::<[T; LANES]>().write_unaligned(v);
         which.cast::<[u32; LANES]>().write_unaligned(tap);
     }
@@ -276,6 +316,7 @@ leveled! {
     fn greatest[T: Ranked](planes: &Planes, x: *const T, best: *mut T, which: *mut u32) {
         let size = planes.windows[2].size;
         let stride = planes.windows[2].stride;
+        let steps = (stride, planes.is_pairs());
         let shifts = planes.shifts.as_slice();
         for (p, number) in planes.rows() {
             let (first, last) = planes.whole(p);
@@ -291,14 +332,14 @@ leveled! {
                 let mut j = first;
                 while j + LANES <= last {
                     let from = from.wrapping_add(j * stride);
-                    write_whole(shifts, from, stride, best.add(j), which.add(j));
+                    write_whole(shifts, from, steps, best.add(j), which.add(j));
                     j += LANES;
                 }
                 if j < last && last >= first + LANES {
                     // Some places once more.
                     let j = last - LANES;
                     let from = from.wrapping_add(j * stride);
-                    write_whole(shifts, from, stride, best.add(j), which.add(j));
+                    write_whole(shifts, from, steps, best.add(j), which.add(j));
                 } else {
                     for j in j..last {
                         let from = from.wrapping_add(j * stride);
@@ -340,6 +381,33 @@ leveled! {
                     }
                 }
             });
+        }
+    }
+}
+
+leveled! {
+    /// Elements of `ct` where the tap that `which` names sees the plane, for windows apart from each other, whose
+    /// last axis is cut into pairs.
+    fn spread[T: Ranked](planes: &Planes, which: &[u32], ct: &[T], out: *mut T) {
+        let size = planes.windows[2].size;
+        for (p, number) in planes.rows() {
+            let places = number * size..(number + 1) * size;
+            let (which, ct) = (&which[places.clone()], &ct[places]);
+            for (k, shift) in planes.shifts.iter().step_by(2).enumerate() {
+                let left = 2 * k as u32;
+                // SAFETY: the caller's promise: a plane, of which all windows have elements only.
+                let to = unsafe {
+                    let to = out.offset(planes.start(p, 0) + shift);
+                    std::slice::from_raw_parts_mut(to.cast::<[T; 2]>(), size)
+                };
+                for ((to, &tap), &ct) in to.iter_mut().zip(which).zip(ct) {
+                    let ct = T::ZERO + ct;
+                    *to = [
+                        if tap == left { ct } else { T::ZERO },
+                        if tap == left + 1 { ct } else { T::ZERO },
+                    ];
+                }
+            }
         }
     }
 }
@@ -476,6 +544,8 @@ unsafe fn unpicked<T: Ranked + Send + Sync>(
     let given = Shared::new(ct.as_ptr().cast_mut().cast::<T>());
     let to = Shared::new(out.as_mut_ptr().cast::<T>());
     let f = greatest::<T>(Level::best());
+    let spread = spread::<T>(Level::best());
+    let is_simple = planes.is_pairs() && planes.is_apart();
     planes_of(planes, ctx, |plane| {
         let shift = (plane * planes.elements()) as isize;
         let (x, out) = (from.at(shift), to.at(shift));
@@ -485,6 +555,10 @@ unsafe fn unpicked<T: Ranked + Send + Sync>(
         // SAFETY: the elements of this plane alone; a tap that was found sees an element.
         unsafe {
             f(planes, x, best.as_mut_ptr(), which.as_mut_ptr());
+            if is_simple {
+                let ct = std::slice::from_raw_parts(ct, planes.places());
+                return spread(planes, &which, ct, out);
+            }
             for (p, number) in planes.rows() {
                 for j in 0..row {
                     let tap = which[number * row + j];
