@@ -7,6 +7,7 @@ mod cut;
 mod jvp;
 mod partial;
 mod residuals;
+mod shifts;
 mod vjp;
 
 pub use batch::vmap;

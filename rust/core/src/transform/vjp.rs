@@ -4,8 +4,8 @@
 //! for and an output, and only for the arguments on such a path. Rules emit primitives; the driver
 //! accumulates and projects (`cotangent`).
 
-use super::calls;
 use super::cotangent::{Cotangents, Ct};
+use super::{calls, shifts};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
@@ -38,7 +38,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         .enumerate()
         .map(|(i, &w)| w && inexact(i as Var))
         .collect();
-    let active = primal.varies_with(&asked);
+    let mut active = primal.varies_with(&asked);
 
     let cotangents: Vec<Option<usize>> = (primal.outs.iter())
         .scan(primal.num_inputs(), |next, &out| {
@@ -47,6 +47,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             Some(slot)
         })
         .collect();
+    leave_out(primal, &mut active);
     let builder = start(primal, &cotangents);
     let shift = cotangents.iter().flatten().count() as Var;
     // Variables of the primal program, as they are numbered behind the new inputs.
@@ -161,6 +162,19 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         gradients,
         skipped,
     })
+}
+
+/// Takes away what has influence only by way of shifts that have none.
+fn leave_out(primal: &Program, active: &mut [bool]) {
+    let shifts = shifts::without_influence(primal, active);
+    let Some(&first) = shifts.iter().min() else {
+        return;
+    };
+    for k in first as usize - primal.num_inputs()..primal.eqns.len() {
+        let (out, args) = (primal.result(k), primal.args(&primal.eqns[k]));
+        let varies = !shifts.contains(&out) && args.iter().any(|&a| active[a as usize]);
+        active[out as usize] &= varies;
+    }
 }
 
 /// What the cotangent of a result contributes to that of argument `i`. A function of its own, so that the
