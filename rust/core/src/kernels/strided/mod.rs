@@ -372,9 +372,9 @@ unsafe fn transpose<T: Copy>(rows: Loop, cols: Loop, dst: *mut T, src: *const T)
 pub(in crate::kernels) fn fetch<T>(p: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint, which touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast::<i8>().wrapping_add(line)) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast::<i8>().wrapping_add(line)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (p, bytes);
