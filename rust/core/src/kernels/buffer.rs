@@ -1,29 +1,12 @@
-//! Memory: aligned storage with a bounded pool behind it, and `Value`, a strided view of it.
-//!
-//! Large blocks go back to a pool instead of to the system, because fresh pages cost more than the
-//! arithmetic done on them (a page fault is about 0.25 µs per 4 KiB, more than twice the time that a
-//! memory-bound kernel needs for the page). The pool keeps blocks by size class and is bounded.
+//! Memory: aligned storage, and `Value`, a strided view of it.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use super::pool;
 use crate::aval::{Aval, DType, Shape, Strides, row_major};
-use crate::error::{Error, Result};
-
-/// Every block but small ones starts at a multiple of this many bytes: a cache line, and a full AVX-512
-/// register.
-pub const ALIGN: usize = 64;
-/// Blocks smaller than this are aligned as the allocator does it anyway, which takes a tenth of the time.
-const SMALL: usize = 1 << 10;
-/// What is asked for then: enough for every element.
-const SMALL_ALIGN: usize = 16;
-/// Blocks smaller than this are the allocator's business; it is fast for them.
-const POOLED: usize = 64 << 10;
-/// The pool keeps at most this many bytes of free blocks.
-const POOL_LIMIT: usize = 256 << 20;
+use crate::error::Result;
 
 /// A block of memory, freed or returned to the pool when dropped.
 pub struct Storage {
@@ -48,137 +31,10 @@ unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
 
-/// Free blocks by capacity; capacities are powers of two or three quarters of one.
-#[derive(Default)]
-struct Pool {
-    free: Vec<(usize, Vec<usize>)>,
-    held: usize,
-}
-
-static POOL: Mutex<Pool> = Mutex::new(Pool {
-    free: Vec::new(),
-    held: 0,
-});
-
-fn pool() -> MutexGuard<'static, Pool> {
-    // The pool's invariants hold between any two statements, so a poisoned lock is still good.
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Locks the pool until the guard is dropped, so that a `fork` cannot copy it half changed.
-pub fn lock_pool() -> impl Sized {
-    pool()
-}
-
-/// Bytes that the pool holds at the moment for reuse.
-pub fn pool_held() -> usize {
-    pool().held
-}
-
-/// Gives every free block back to the system.
-pub fn release_pool() {
-    let mut pool = pool();
-    for (capacity, blocks) in std::mem::take(&mut pool.free) {
-        for block in blocks {
-            // SAFETY: the block was allocated with this layout in `Storage::allocate`.
-            unsafe { dealloc(block as *mut u8, layout(capacity)) };
-        }
-    }
-    pool.held = 0;
-}
-
-/// Sees that so many bytes can be had, for code that would not survive it if they could not.
-pub fn spare(bytes: usize) -> Result<()> {
-    if bytes < POOLED {
-        return Ok(());
-    }
-    if bytes > isize::MAX as usize / 2 {
-        return Err(Error::Memory(bytes));
-    }
-    let layout = layout(bytes);
-    // SAFETY: the layout has a non-zero size.
-    let mut ptr = unsafe { alloc(layout) };
-    if ptr.is_null() {
-        release_pool();
-        // SAFETY: as above.
-        ptr = unsafe { alloc(layout) };
-    }
-    if ptr.is_null() {
-        return Err(Error::Memory(bytes));
-    }
-    // SAFETY: it was allocated with this layout just now.
-    unsafe { dealloc(ptr, layout) };
-    Ok(())
-}
-
-/// Says that something small is going to be kept for arrays of so many bytes, such as the plan of a
-/// program.
-///
-/// It stays where the allocator put it, between arrays that come and go. With ever new shapes, each a
-/// little larger than what the one before left free, the heap would grow by an array for everything
-/// that is kept; so its free pages go back to the system now and then.
-pub fn kept_beside(bytes: usize) {
-    static SINCE: AtomicUsize = AtomicUsize::new(0);
-    if SINCE.fetch_add(bytes.min(POOL_LIMIT), Ordering::Relaxed) >= POOL_LIMIT {
-        SINCE.store(0, Ordering::Relaxed);
-        trim_heap();
-    }
-}
-
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn trim_heap() {
-    // SAFETY: it takes no pointer, and may be called at any time from any thread.
-    unsafe { libc::malloc_trim(0) };
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim_heap() {}
-
-fn layout(capacity: usize) -> Layout {
-    let align = if capacity < SMALL { SMALL_ALIGN } else { ALIGN };
-    Layout::from_size_align(capacity, align).expect("capacity is below isize::MAX")
-}
-
-/// Rounds up to a size class, so that arrays of similar sizes can share blocks.
-fn size_class(bytes: usize) -> usize {
-    if bytes < POOLED {
-        return bytes.next_multiple_of(ALIGN).max(ALIGN);
-    }
-    let power = bytes.next_power_of_two();
-    let less = power / 4 * 3;
-    if bytes <= less { less } else { power }
-}
-
 impl Storage {
     /// Uninitialised memory of this size.
     pub fn allocate(bytes: usize) -> Result<Storage> {
-        if bytes > isize::MAX as usize / 2 {
-            return Err(Error::Memory(bytes));
-        }
-        let capacity = size_class(bytes);
-        if capacity >= POOLED {
-            let mut pool = pool();
-            let found = pool.free.iter_mut().find(|(c, _)| *c == capacity);
-            if let Some(block) = found.and_then(|(_, blocks)| blocks.pop()) {
-                pool.held -= capacity;
-                return Ok(Storage {
-                    ptr: block as *mut u8,
-                    bytes,
-                    owner: Owner::Pool { capacity },
-                });
-            }
-        }
-        // SAFETY: the layout has a non-zero size.
-        let mut ptr = unsafe { alloc(layout(capacity)) };
-        if ptr.is_null() {
-            // Perhaps what the pool keeps is what is missing.
-            release_pool();
-            // SAFETY: as above.
-            ptr = unsafe { alloc(layout(capacity)) };
-        }
-        if ptr.is_null() {
-            return Err(Error::Memory(bytes));
-        }
+        let (ptr, capacity) = pool::take(bytes)?;
         Ok(Storage {
             ptr,
             bytes,
@@ -239,20 +95,8 @@ impl Drop for Storage {
         let Owner::Pool { capacity } = self.owner else {
             return;
         };
-        if capacity >= POOLED {
-            let mut pool = pool();
-            if pool.held + capacity <= POOL_LIMIT {
-                pool.held += capacity;
-                let block = self.ptr as usize;
-                match pool.free.iter_mut().find(|(c, _)| *c == capacity) {
-                    Some((_, blocks)) => blocks.push(block),
-                    None => pool.free.push((capacity, vec![block])),
-                }
-                return;
-            }
-        }
-        // SAFETY: allocated with this layout in `allocate`.
-        unsafe { dealloc(self.ptr, layout(capacity)) };
+        // SAFETY: it was taken with this capacity, and nobody has it any more.
+        unsafe { pool::give(self.ptr, capacity) };
     }
 }
 
@@ -567,17 +411,6 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_are_reused_and_bounded() {
-        let first = Storage::allocate(1 << 20).unwrap();
-        let address = first.as_ptr() as usize;
-        assert_eq!(address % ALIGN, 0);
-        drop(first);
-        assert!(pool_held() <= POOL_LIMIT);
-        assert!(Storage::allocate(usize::MAX).is_err());
-        assert!(Storage::allocate(1 << 60).is_err());
-    }
 
     #[test]
     fn values_know_their_layout() {

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod bytes;
+mod cache;
 mod conv;
 mod ctx;
 mod finite;
@@ -20,14 +21,13 @@ mod level;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod math;
+mod pool;
 mod reduce;
 mod strided;
 mod view;
 mod window;
 
-pub use buffer::{
-    ALIGN, Element, Storage, Value, kept_beside, lock_pool, pool_held, release_pool, spare,
-};
+pub use buffer::{Element, Storage, Value};
 pub use bytes::{Lane, stored_bytes};
 pub use conv::conv;
 pub use ctx::Ctx;
@@ -39,6 +39,7 @@ pub use gemm::{know_caches, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use level::Level;
+pub use pool::{ALIGN, kept_beside, lock_pool, pool_held, release_pool, spare};
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
 pub use view::reshape_strides;

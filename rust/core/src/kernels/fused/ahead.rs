@@ -10,7 +10,7 @@ use super::Fused;
 use super::load::Source;
 use super::plan::Walk;
 use super::run::Bound;
-use crate::kernels::strided::fetch;
+use crate::kernels::cache::fetch;
 
 /// Below so many bytes of inputs and outputs a program's memory is in a cache near enough.
 const FAR: usize = 2 << 20;
@@ -60,7 +60,7 @@ impl Ahead {
             }
         }
         for (output, address) in fused.outputs.iter().zip(&bound.outputs) {
-            if output.written.is_some() && !output.row {
+            if output.written.is_some() && !output.row && output.staged.is_none() {
                 add(address.0, output.dtype.size());
             }
         }

@@ -7,7 +7,7 @@ use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
 use super::{ahead, chains, pairs, rows};
 use crate::aval::size_of as elements_of;
-use crate::kernels::{ALIGN, lane};
+use crate::kernels::{ALIGN, cache, lane};
 
 /// The bytes that a tile of all registers and streams may take: a good half of a first-level cache.
 const CACHE: usize = 28 << 10;
@@ -19,6 +19,8 @@ const MAX_TILE: usize = 8192;
 /// second-level cache.
 const SHORT_TILE: usize = 4096;
 const SECOND_CACHE: usize = 384 << 10;
+/// An output of so many bytes has left the caches before anybody reads it: it is written past them.
+const LARGE: usize = 32 << 20;
 
 /// Allots registers: one free list for each size of element, and for tiles and rows.
 #[derive(Default)]
@@ -286,11 +288,14 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
         .map(|(r, written)| {
             let Node { dtype, row, .. } = nodes[r.reg as usize];
             let all = if row { num_rows } else { size };
+            let is_large = !row && size.saturating_mul(dtype.size()) >= LARGE;
+            let is_staged = cache::WRITES_PAST && is_large && written.is_some();
             Output {
                 dtype,
                 elements: r.reduce.map_or(all, |(_, s)| s.outer * s.inner),
                 written,
                 row,
+                staged: is_staged.then(|| scratch.add(tile * dtype.size())),
             }
         })
         .collect();

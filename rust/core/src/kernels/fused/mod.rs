@@ -397,6 +397,8 @@ struct Output {
     written: Option<usize>,
     /// Whether it has one element for each row.
     row: bool,
+    /// Where in the scratch memory a tile of it waits until it is written past the caches.
+    staged: Option<usize>,
 }
 
 /// A program that is ready to run, any number of times and from any thread.

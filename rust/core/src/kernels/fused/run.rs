@@ -12,7 +12,7 @@ use super::reduce::{GROUP, Reduction};
 use super::{Fused, Input, ReduceOp, Work, scalar};
 use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{ALIGN, Ctx, Value, lane};
+use crate::kernels::{ALIGN, Ctx, Value, cache, lane};
 
 /// Scratch memory up to this size stays with its thread.
 const KEPT: usize = 4 << 20;
@@ -346,6 +346,9 @@ impl Chunk<'_> {
             }
             self.finish_full(chunk);
         }
+        if self.fused.outputs.iter().any(|o| o.staged.is_some()) {
+            cache::written();
+        }
     }
 
     /// Fills the registers that hold one element for the whole space, and points to the others.
@@ -395,7 +398,9 @@ impl Chunk<'_> {
         }
         let base = 1 + fused.inputs.len();
         for (k, (output, address)) in fused.outputs.iter().zip(&self.bound.outputs).enumerate() {
-            if output.written.is_some() {
+            if let Some(offset) = output.staged {
+                self.table[base + k] = self.scratch.wrapping_add(offset);
+            } else if output.written.is_some() {
                 let start = if output.row { start / fused.row } else { start };
                 self.table[base + k] = address.0.wrapping_add(start * output.dtype.size());
             }
@@ -415,6 +420,15 @@ impl Chunk<'_> {
         }
         // SAFETY: the caller's contract.
         unsafe { self.execute(done, fused.instrs.len(), n) };
+        for (output, address) in fused.outputs.iter().zip(&self.bound.outputs) {
+            if let Some(offset) = output.staged {
+                let size = output.dtype.size();
+                let from = self.scratch.wrapping_add(offset).cast_const();
+                let to = address.0.wrapping_add(start * size);
+                // SAFETY: the tile was made, and has its place in the output, which is no scratch memory.
+                unsafe { cache::write_past(from, to, n * size) };
+            }
+        }
     }
 
     #[inline(always)]

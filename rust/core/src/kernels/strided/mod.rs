@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
 
+use super::cache::fetch;
 use super::reduce::{Number, with_number};
 use super::{Ctx, Value};
 use crate::aval::{Aval, Shape, Strides, row_major, tuple};
@@ -365,19 +366,6 @@ unsafe fn transpose<T: Copy>(rows: Loop, cols: Loop, dst: *mut T, src: *const T)
             }
         }
     }
-}
-
-/// Asks for the cache lines of `bytes` bytes; any address will do.
-#[inline(always)]
-pub(in crate::kernels) fn fetch<T>(p: *const T, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a hint, which touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast::<i8>().wrapping_add(line)) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (p, bytes);
 }
 
 #[inline(always)]
