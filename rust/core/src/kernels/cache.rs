@@ -1,4 +1,5 @@
 //! Hints about what is worth a place in the caches.
+#![allow(clippy::cast_ptr_alignment)]
 
 /// Asks for the cache lines of `bytes` bytes; any address will do.
 #[inline(always)]

@@ -36,9 +36,12 @@ fn sine_beside_cosine<T: Element + Copy + std::fmt::Debug>(elements: &[T], first
         assert_eq!(fused.instrs.len(), if elements.len() == 1 { 3 } else { 2 });
         let x = [Value::from_slice(&shape, elements).unwrap()];
         let outputs: Vec<Value> = (0..3)
-            .map(|k| match k == donated {
-                true => x[0].clone(),
-                false => Value::empty(Aval::new(T::DTYPE, &shape)).unwrap(),
+            .map(|k| {
+                if k == donated {
+                    x[0].clone()
+                } else {
+                    Value::empty(Aval::new(T::DTYPE, &shape)).unwrap()
+                }
             })
             .collect();
         fused

@@ -311,9 +311,10 @@ fn elements_of_rows_are_as_if_repeated() {
             let mut f = FusedBuilder::with_rows(&shape, 1);
             let mut tiles = vec![f.input(dtype), f.input(dtype)];
             for _ in 0..2 {
-                let reg = match of_rows {
-                    true => f.row_input(dtype, &shape[..1]),
-                    false => f.input(dtype),
+                let reg = if of_rows {
+                    f.row_input(dtype, &shape[..1])
+                } else {
+                    f.input(dtype)
                 };
                 tiles.push(f.expand(reg));
             }

@@ -1,5 +1,6 @@
 //! Tiles of whole rows: a reduction over the last axes whose result is read again in the same pass, as
 //! in a softmax or a normalisation.
+#![allow(clippy::cast_ptr_alignment)]
 
 use std::mem::MaybeUninit;
 
