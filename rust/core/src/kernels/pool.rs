@@ -67,7 +67,9 @@ pub fn pool_held() -> usize {
 pub fn release_pool() {
     let mut pool = pool();
     for (capacity, blocks) in std::mem::take(&mut pool.free) {
-        blocks.into_iter().for_each(|block| free(block, capacity));
+        for block in blocks {
+            free(block, capacity);
+        }
     }
     pool.held = 0;
 }

@@ -260,10 +260,11 @@ unsafe fn of_pairs<T: Ranked, const W: usize>(
         // SAFETY: the caller's promise: all taps are elements.
         let row: [[T; 2]; W] =
             unsafe { from.offset(*shift).cast::<[[T; 2]; W]>().read_unaligned() };
-        for side in 0..2 {
+        for side in [0, 1] {
             for l in 0..W {
-                let take = ((k, side) == (0, 0)) | is_greater(row[l][side], best[l]);
-                best[l] = if take { row[l][side] } else { best[l] };
+                let v = row[l][side];
+                let take = ((k, side) == (0, 0)) | is_greater(v, best[l]);
+                best[l] = if take { v } else { best[l] };
                 tap[l] = if take { (2 * k + side) as u32 } else { tap[l] };
             }
         }

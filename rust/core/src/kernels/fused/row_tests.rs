@@ -304,7 +304,7 @@ fn elements_of_rows_are_as_if_repeated() {
             repeated(&inputs[2]),
             repeated(&inputs[3]),
         ];
-        let choices: Vec<[usize; 4]> = (0..1 + r.below(10))
+        let choices: Vec<[usize; 4]> = (0..=r.below(9))
             .map(|_| [r.below(OPS.len()), r.below(100), r.below(100), r.below(100)])
             .collect();
         let run = |of_rows: bool| {
