@@ -13,10 +13,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import conj, hosted, linear
-from cotan._implicit import plain_items, without_rule
+from cotan._implicit import plain_items, solution, without_rule
 from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
-from cotan._numpy_core import any_active, is_array, plain
+from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
 from cotan._own import found, refuses
 
@@ -214,96 +214,176 @@ for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
 # Equations
 
 
-def _solved(pattern: Any, data: Any, b: Any, options: dict[str, Any]) -> Any:
+Solve = Callable[[Any, Any], Any]
+
+
+def _solved(name: str, pattern: Any, data: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+    """Solve with a matrix that is followed; `turned` solves with constant adjoints."""
+
     def forward(data: Any, b: Any) -> Any:
-        return found(f"{_HERE}.linalg.spsolve")(_constant(pattern, data), b, **options)
+        return solve(_constant(pattern, data), b)
 
     def pullback(ct: Any, data: Any, b: Any, wanted: Any) -> Any:
         data = _core.asarray(data)
-        back = _solved(pattern.T, conj(data), ct, options)
+        back = _solved(name, pattern.T, conj(data), ct, turned, solve)
         if not wanted[0]:
             return None, back
         coo = pattern.tocoo()
-        x = conj(_solved(pattern, data, b, options))
+        x = conj(_solved(name, pattern, data, b, solve, turned))
         products = -back[coo.row] * x[coo.col]
         return products if products.ndim == 1 else _core.sum(products, 1), back
 
-    return hosted("scipy.sparse.linalg.spsolve", forward, pullback, data, b)
+    return hosted(f"scipy.sparse.linalg.{name}", forward, pullback, data, b)
+
+
+def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+    """Solve with a matrix of the format `csr` or `csc`; a single column gives a vector."""
+    kind = np.result_type(matrix.dtype, b.dtype, np.float32)
+    kind = kind if kind.char in "fdFD" else np.dtype(np.float64)
+    is_column = b.ndim == 2 and b.shape[1] == 1
+    b = _core.reshape(b, -1) if is_column else b
+    pattern = _constant(matrix, np.ones(matrix.data.shape))
+    data = _core.asarray(matrix.data, kind)
+    return _solved(name, pattern, data, _core.asarray(b, kind), solve, turned)
 
 
 @lifts(f"{_HERE}.linalg.spsolve", always=True)
 def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
+    compute = found(f"{_HERE}.linalg.spsolve")
     if not (is_array(b) or is_followed_inside(A)):
-        return found(f"{_HERE}.linalg.spsolve")(A, b, permc_spec, use_umfpack)
+        return compute(A, b, permc_spec, use_umfpack)
     if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
         A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
     b = asarray(b) if not hasattr(b, "toarray") else b.toarray()
-    kind = np.result_type(A.dtype, b.dtype, np.float32)
-    kind = kind if kind.char in "fdFD" else np.dtype(np.float64)
-    is_column = b.ndim == 2 and b.shape[1] == 1
-    flat = _core.reshape(b, -1) if is_column else b
-    pattern = _constant(A, np.ones(A.data.shape))
-    data = _core.asarray(A.data, kind)
-    options = {"permc_spec": permc_spec, "use_umfpack": use_umfpack}
-    return _solved(pattern, data, _core.asarray(flat, kind), options)
+
+    def solve(matrix: Any, b: Any) -> Any:
+        return compute(matrix, b, permc_spec, use_umfpack)
+
+    return _solved_with("spsolve", A, b, solve, solve)
 
 
-@lifts(f"{_HERE}.linalg.factorized", always=True)
-def factorized(A: Any) -> Any:  # noqa: N803
-    if is_followed_inside(A):
-        raise TypeError("factorized: the matrix is being differentiated; use spsolve(A, b)")
-    solve = found(f"{_HERE}.linalg.factorized")(A)
+class _Iteration:
+    """One of the solvers that iterate, with options that are constant.
 
-    def solved(b: Any) -> Any:
-        if not is_array(b):
-            return solve(b)
-        adjoint = found(f"{_HERE}.linalg.factorized")(A.conj().T.tocsc())
-        return linear("scipy.sparse.linalg.factorized", solve, adjoint)(b)
+    Neither what may be left nor what the matrix is multiplied by moves the solution.
+    """
 
-    return solved
+    def __init__(self, name: str, x0: Any, options: dict[str, Any]) -> None:
+        self._name, self._x0 = name, plain_items(x0)
+        self._compute = found(f"{_HERE}.linalg.{name}")
+        self._moved: list[bool] = []
+        self._options = _held_in(options, self._moved)
+        self.codes: list[int] = []
+        self.adjoint = _same if name in _HERMITIAN else _adjoint
+
+    def __call__(self, matrix: Any, b: Any) -> Any:
+        if any(self._moved):  # nothing is recorded on the way back: it takes longer without
+            self._options["M"] = None
+        x, code = self._compute(matrix, b, self._x0, **self._options)
+        self.codes.append(code)
+        return x
+
+    def turned(self, matrix: Any, b: Any) -> Any:
+        """Solve with the adjoint."""
+        options = self._options | {"callback": None}
+        if options.get("M") is not None:
+            options["M"] = None if any(self._moved) else self.adjoint(options["M"])
+        x, code = self._compute(matrix, b, **options)
+        self.expect_solution(code)
+        return x
+
+    def expect_solution(self, code: int) -> None:
+        if code > 0:
+            raise _stopped(self._name, f"info={code}", "maxiter= or rtol=")
 
 
 def _iterative(name: str) -> None:
     """Solve by iteration, and on the way back with the adjoint matrix."""
 
-    @lifts(f"{_HERE}.linalg.{name}")
+    @lifts(f"{_HERE}.linalg.{name}", always=True)
     def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
-        compute = found(f"{_HERE}.linalg.{name}")
-        if is_followed_inside(A) or any_active((A, options)):
-            raise TypeError(f"{name}: the matrix is being differentiated; use spsolve(A, b)")
-        options = {k: plain_items(v) for k, v in options.items()}
-        info = []
-
-        def expect_solution(code: int) -> None:
-            if code > 0:
-                raise _stopped(name, f"info={code}", "maxiter= or rtol=")
-
-        def forward(b: Any) -> Any:
-            x, code = compute(A, b, plain(x0), **options)
-            info.append(code)
-            return x
-
-        def adjoint(ct: Any) -> Any:
-            other = {k: v for k, v in options.items() if k != "callback"}
-            if other.get("M") is not None:
-                other["M"] = found(f"{_HERE}.linalg.aslinearoperator")(other["M"]).H
-            x, code = compute(_adjoint(A), ct, **other)
-            expect_solution(code)
-            return x
-
-        x = linear(f"scipy.sparse.linalg.{name}", forward, adjoint)(b)
-        if any_active((b, x0)):
-            expect_solution(info[0])
-        return x, info[0]
+        A = _settled(A)  # noqa: N806
+        solve = _Iteration(name, x0, options)
+        if is_followed_inside(A) or any_active(A):
+            matrix = found(f"{_HERE}.csr_array")(A)
+            x = _solved_with(name, matrix, asarray(b), solve, solve.turned)
+        elif hasattr(A, "matvec"):
+            x = _solved_by(name, A, b, solve)
+        elif is_array(b) or any_active((b, x0)):
+            back = solve.adjoint(A)
+            x = linear(f"scipy.sparse.linalg.{name}", lambda b: solve(A, b),
+                       lambda ct: solve.turned(back, ct))(b)  # fmt: skip
+        else:
+            x = solve(A, b)
+        if any_active((x, x0)):
+            solve.expect_solution(solve.codes[0])
+        return x, solve.codes[0]
 
 
+def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
+    """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
+    moved: list[bool] = []
+    held = _held(operator, moved)
+    held.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
+    if any(moved) or (any_active(b) and solve.adjoint(held) is None):
+        x = solve(held, plain_items(b))
+        return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
+    if not is_array(b) and not any_active(b):
+        return solve(held, b)
+    back = solve.adjoint(held)
+    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(held, b),
+                  lambda ct: solve.turned(back, ct))(b)  # fmt: skip
+
+
+_HERMITIAN = {"cg", "minres"}
 for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr", "tfqmr"):
     _iterative(_name)
 
 
+def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
+    """Give options as constants; `said` gets whether what an operator gave was followed."""
+    return {
+        k: _held(m, said) if hasattr(m, "matvec") or is_followed_inside(m) else plain_items(m)
+        for k, m in options.items()
+    }
+
+
+def _settled(matrix: Any) -> Any:
+    """Give a matrix as SciPy knows it where none of its elements moves: one made in a recording."""
+    if is_followed_inside(matrix) and not any_active(entries(matrix)[2]):
+        return _held(matrix, [])
+    return matrix
+
+
+def _held(matrix: Any, said: list[bool]) -> Any:
+    if not hasattr(matrix, "matvec"):
+        row, column, values = entries(matrix)
+        return found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+
+    def value(y: Any) -> Any:
+        said.append(is_followed(y))
+        return plain(y)
+
+    return found(f"{_HERE}.linalg.LinearOperator")(
+        matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),
+        dtype=matrix.dtype,
+    )  # fmt: skip
+
+
+def _same(matrix: Any) -> Any:
+    return matrix
+
+
 def _adjoint(matrix: Any) -> Any:
-    return matrix.conj().T if hasattr(matrix, "conj") else matrix.H
+    """Give the adjoint, None of an operator that does not know how to multiply by it."""
+    if hasattr(matrix, "conj"):
+        return matrix.conj().T
+    try:
+        matrix.rmatvec(np.zeros(matrix.shape[0], matrix.dtype))
+    except NotImplementedError:
+        return None
+    return matrix.H
 
 
 def _stopped(name: str, said: str, more: str) -> ValueError:
@@ -321,6 +401,7 @@ def _least_squares(name: str) -> None:
     def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         compute = found(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
+        A = _settled(A)  # noqa: N806
         if is_followed_inside(A) or any_active((A, options)):
             raise TypeError(
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
@@ -358,6 +439,7 @@ for _name in _NORMS:
 
 @lifts(f"{_HERE}.linalg.expm_multiply")
 def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    A = _settled(A)  # noqa: N806
     if args or options or is_followed_inside(A) or not is_array(B):
         raise TypeError("expm_multiply: only B can be differentiated, without further arguments")
     compute = found(f"{_HERE}.linalg.expm_multiply")

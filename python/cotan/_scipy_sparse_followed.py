@@ -343,7 +343,7 @@ class Factored:
         """Solve with the matrix, its transpose (T) or its adjoint (H)."""
         if self._own is None:
             turned = {"N": self._matrix, "T": self._matrix.T, "H": self._matrix.conj().T}[trans]
-            return spsolve(turned.tocsc(), rhs)
+            return spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
         if not is_array(rhs):
             return self._own.solve(rhs, trans)
         own, back = self._own, {"N": "H", "H": "N", "T": "T"}[trans]
@@ -366,3 +366,8 @@ class Factored:
 def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
     return Factored("splu", A, {**dict(zip(names, args, strict=False)), **options})
+
+
+@lifts(f"{_HERE}.linalg.factorized", always=True)
+def factorized(A: Any) -> Any:  # noqa: N803
+    return splu(A).solve

@@ -140,3 +140,67 @@ def test_products_element_by_element(form):
     check(lambda v: OTHER.multiply(made(v, form=form)).toarray(), V)
     check(lambda v: made(v, form=form).multiply(made(v * v)).toarray(), V, second=True)
     check(lambda v: made(v, form=form).mean(), V)
+
+
+DOMINANT = sparse.csr_array(
+    np.array([[5.0, 1, 0, 0.5], [1, 6, -1, 0], [0, -1, 4, 1], [0.5, 0, 1, 7]])
+)
+ITERATIONS = ["bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr", "tfqmr"]
+
+
+def iterated(name, a, b, **more):
+    return getattr(linalg, name)(a, b, rtol=1e-14 if name == "minres" else 1e-12, **more)[0]
+
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_iterations_with_elements_that_are_followed(name):
+    dense = DOMINANT.toarray()
+    for make in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.asarray):
+        check(lambda p, b, make=make: iterated(name, make(dense * p + np.eye(4)), b), 1.2, B)
+    check(lambda p, b: iterated(name, DOMINANT * p, b, x0=p * b), 1.2, B, second=True)
+    if name not in {"cg", "minres"}:  # those see symmetric matrices only
+        check(lambda d: iterated(name, sparse.csr_array(d), B), dense)
+        check(lambda p: iterated(name, DOMINANT * (1 + 1j * p), B + 1j * p), 0.3)
+
+
+@pytest.mark.parametrize("name", ["bicgstab", "cg", "cgs", "gmres", "lgmres", "minres"])
+def test_iterations_are_not_moved_by_what_makes_them_short(name):
+    def f(p):
+        a = DOMINANT * p
+        return iterated(name, a, B * p**2, M=sparse.diags_array(1 / a.diagonal()))
+
+    check(f, 1.2)
+    short = lambda p: linalg.LinearOperator((4, 4), lambda r: r / (p * DOMINANT.diagonal()))
+    check(lambda p: iterated(name, DOMINANT * p, B * p**2, M=short(p)), 1.2)
+
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_iterations_with_operators(name):
+    def operator(p, both=True):
+        multiply = lambda v: p * (DOMINANT @ v) + p**2 * v
+        return linalg.LinearOperator((4, 4), multiply, multiply if both else None)
+
+    check(lambda p: iterated(name, operator(p), B * p), 1.2, second=True)
+    check(lambda b: iterated(name, operator(1.2), b), B, second=True)
+    if name not in {"bicg", "qmr"}:
+        check(lambda p: iterated(name, operator(p, False), B * p), 1.2)
+        check(lambda b: iterated(name, operator(1.2, False), b), B)
+
+
+def test_matrices_that_are_made_in_the_function_and_constant():
+    def a():
+        return sparse.csr_array((np.array([4.0, 1, 1, 3]), ([0, 0, 1, 1], [0, 1, 0, 1])))
+
+    b = np.array([1.0, -2.0])
+    check(lambda b: iterated("cg", a(), b), b)
+    check(lambda b: linalg.lsqr(a(), b, atol=1e-13, btol=1e-13)[0], b)
+    check(lambda b: linalg.expm_multiply(a(), b), b, value_rtol=1e-8)
+
+
+def test_solutions_have_the_shape_of_the_right_hand_side():
+    for v in (lambda v: v, lambda _: V):
+        for solver in (lambda a: linalg.splu(a).solve, lambda a: linalg.factorized(a)):
+            solve = lambda w, b, v=v, solver=solver: solver(made(v(w)).tocsc())(b)
+            check(lambda w, b: solve(w, b[:, None]), V, B)
+            check(lambda w, b: solve(w, np.stack([b, b**2], 1)), V, B)
+            check(solve, V, B)
