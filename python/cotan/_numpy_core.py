@@ -97,8 +97,11 @@ def _objects(x: Any) -> Any:
     """Give an array of ours, or a list with one, as an ndarray of its elements."""
     if isinstance(x, (list, tuple)) and _core.involves((x,), {}):
         x = _core.array(x)
-    if not is_array(x):
-        return x
+    return of_elements(x) if is_array(x) else x
+
+
+def of_elements(x: Any) -> Any:
+    """Give an array of ours as an ndarray of its elements, each of which is followed by itself."""
     objects = np.empty(x.shape, object)
     for index in np.ndindex(*x.shape):
         objects[index] = x[index]

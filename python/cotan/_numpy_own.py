@@ -21,6 +21,7 @@ from cotan._numpy_core import (
     is_array,
     kept,
     laid_out,
+    of_elements,
     plain,
 )
 from cotan._own import INTERNAL, SUBSTITUTES, bound, holds_array, own
@@ -130,6 +131,8 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
     if isinstance(a, OverArray):
         a = a.__held_array__
     if is_array(a):
+        if dtype is not None and np.dtype(dtype) == object and _core.is_active(a):
+            return of_elements(a)
         a = a if a._rank == "array" else a[...]
         copy = options.get("copy")
         result = a if dtype is None else a.astype(dtype, copy=False)

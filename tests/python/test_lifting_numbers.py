@@ -663,6 +663,8 @@ def rows_of_objects(x):
         lambda x: np.sum(x * np.ones(2) / np.array([x, x + 1], object)),
         lambda x: sum(d["v"] for d in np.array([{"v": x}, {"v": x * x}], object)),
         lambda x: np.asarray([x * np.ones(2), [1.0, x]], dtype=object)[0, 1] * x,
+        lambda x: sum(c**2 for c in np.atleast_1d(np.asarray(x, dtype=object))),
+        lambda x: np.array(x * np.arange(4.0).reshape(2, 2), object)[1, 1] * x,
         lambda x: (rows_of_objects(x) * x + np.eye(3))[1].sum(),
         lambda x: np.dot(rows_of_objects(x), np.ones(3)).sum(),
     ],
