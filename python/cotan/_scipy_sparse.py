@@ -303,7 +303,7 @@ def _iterative(name: str) -> None:
 
     @lifts(f"{_HERE}.linalg.{name}", always=True)
     def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
-        A = _settled(A)  # noqa: N806
+        A = settled(A)  # noqa: N806
         solve = _Iteration(name, x0, options)
         if is_followed_inside(A) or any_active(A):
             matrix = found(f"{_HERE}.csr_array")(A)
@@ -324,15 +324,15 @@ def _iterative(name: str) -> None:
 def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
     """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
     moved: list[bool] = []
-    held = _held(operator, moved)
-    held.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
-    if any(moved) or (any_active(b) and solve.adjoint(held) is None):
-        x = solve(held, plain_items(b))
+    constant = held(operator, moved)
+    constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
+    if any(moved) or (any_active(b) and solve.adjoint(constant) is None):
+        x = solve(constant, plain_items(b))
         return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
     if not is_array(b) and not any_active(b):
-        return solve(held, b)
-    back = solve.adjoint(held)
-    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(held, b),
+        return solve(constant, b)
+    back = solve.adjoint(constant)
+    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(constant, b),
                   lambda ct: solve.turned(back, ct))(b)  # fmt: skip
 
 
@@ -344,22 +344,23 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
 def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
     """Give options as constants; `said` gets whether what an operator gave was followed."""
     return {
-        k: _held(m, said) if hasattr(m, "matvec") or is_followed_inside(m) else plain_items(m)
+        k: held(m, said) if hasattr(m, "matvec") or is_followed_inside(m) else plain_items(m)
         for k, m in options.items()
     }
 
 
-def _settled(matrix: Any) -> Any:
+def settled(matrix: Any) -> Any:
     """Give a matrix as SciPy knows it where none of its elements moves: one made in a recording."""
     if is_followed_inside(matrix) and not any_active(entries(matrix)[2]):
-        return _held(matrix, [])
+        return held(matrix, [])
     return matrix
 
 
-def _held(matrix: Any, said: list[bool]) -> Any:
+def held(matrix: Any, said: list[bool]) -> Any:
     if not hasattr(matrix, "matvec"):
         row, column, values = entries(matrix)
-        return found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+        rows = found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+        return type(matrix)(rows)
 
     def value(y: Any) -> Any:
         said.append(is_followed(y))
@@ -401,7 +402,7 @@ def _least_squares(name: str) -> None:
     def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         compute = found(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
-        A = _settled(A)  # noqa: N806
+        A = settled(A)  # noqa: N806
         if is_followed_inside(A) or any_active((A, options)):
             raise TypeError(
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
@@ -439,7 +440,7 @@ for _name in _NORMS:
 
 @lifts(f"{_HERE}.linalg.expm_multiply")
 def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    A = _settled(A)  # noqa: N806
+    A = settled(A)  # noqa: N806
     if args or options or is_followed_inside(A) or not is_array(B):
         raise TypeError("expm_multiply: only B can be differentiated, without further arguments")
     compute = found(f"{_HERE}.linalg.expm_multiply")

@@ -11,16 +11,19 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import linear
+from cotan._implicit import without_rule
 from cotan._lift_matrix import Matrix
 from cotan._lifted import lifts, lifts_method
-from cotan._numpy_core import any_active, is_array
+from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
 from cotan._scipy_sparse import (
     entries,
+    held,
     holds_written,
     is_followed_inside,
     method_of,
+    settled,
     spsolve,
     toarray,
 )
@@ -365,7 +368,61 @@ class Factored:
 @lifts(f"{_HERE}.linalg.splu", always=True)
 def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
-    return Factored("splu", A, {**dict(zip(names, args, strict=False)), **options})
+    return Factored("splu", settled(A), {**dict(zip(names, args, strict=False)), **options})
+
+
+class _Incomplete:
+    """What `spilu` gives for elements that are followed: it makes iterations short."""
+
+    def __init__(self, matrix: Any, args: Any, options: dict[str, Any]) -> None:
+        self._values = entries(matrix)[2]
+        constant = held(matrix, []).tocsc()
+        self._own = found(f"{_HERE}.linalg.spilu")(constant, *args, **options)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        x = self._own.solve(plain(rhs), trans)
+        instead = "use splu, or hand it to an iteration as M="
+        return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+@lifts(f"{_HERE}.linalg.spilu", always=True)
+def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    A = settled(A)  # noqa: N806
+    if is_followed_inside(A):
+        return _Incomplete(A, args, options)
+    return found(f"{_HERE}.linalg.spilu")(A, *args, **options)
+
+
+@lifts(f"{_HERE}.linalg.spsolve_triangular", always=True)
+def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = False,  # noqa: N803
+                       overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
+    compute = found(f"{_HERE}.linalg.spsolve_triangular")
+    A = settled(A)  # noqa: N806
+    if not (is_followed_inside(A) or is_array(b)):
+        return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+    row, column, values = entries(A)
+    side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
+    if np.any(plain(values)[(row < column) if lower else (row > column)]):
+        raise ValueError(
+            "spsolve_triangular: there are elements on the other side of the diagonal; use "
+            f"{'tril' if lower else 'triu'}(A)"
+        )
+    ones = np.arange(A.shape[0] if unit_diagonal else 0)
+    places = np.concatenate([row[side], ones]), np.concatenate([column[side], ones])
+    values = np.concatenate([asarray(values)[side], np.ones(ones.size, values.dtype)])
+    triangle = found(f"{_HERE}.csc_array")((values, places), shape=A.shape)
+    return spsolve(triangle, b).reshape(np.shape(b))
+
+
+@lifts(f"{_HERE}.linalg.inv", always=True)
+def inverse(A: Any) -> Any:  # noqa: N803
+    A = settled(A)  # noqa: N806
+    if not is_followed_inside(A):
+        return found(f"{_HERE}.linalg.inv")(A)
+    return type(A)(np.linalg.inv(toarray(A)))
 
 
 @lifts(f"{_HERE}.linalg.factorized", always=True)

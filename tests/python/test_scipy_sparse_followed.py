@@ -204,3 +204,33 @@ def test_solutions_have_the_shape_of_the_right_hand_side():
             check(lambda w, b: solve(w, b[:, None]), V, B)
             check(lambda w, b: solve(w, np.stack([b, b**2], 1)), V, B)
             check(solve, V, B)
+
+
+def test_incomplete_decompositions_shorten_iterations():
+    def f(p):
+        a = (DOMINANT * p).tocsc()
+        return iterated(
+            "gmres", a, B * p**2, M=linalg.LinearOperator((4, 4), linalg.spilu(a).solve)
+        )
+
+    check(f, 1.2)
+    with pytest.raises(TypeError, match="spilu.*hand it to an iteration as M="):
+        ct.gradient(lambda p: np.sum(linalg.spilu((DOMINANT * p).tocsc()).solve(B)), 1.2)
+    assert linalg.spilu(DOMINANT.tocsc()).shape == (4, 4)
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("lower", [True, False])
+def test_triangles(lower, unit):
+    half = (np.tril if lower else np.triu)(DOMINANT.toarray())
+    solve = lambda a, b: linalg.spsolve_triangular(a, b, lower=lower, unit_diagonal=unit)
+    check(lambda p, b: solve(sparse.csr_array(half * p), b), 1.2, B)
+    check(lambda p, b: solve(sparse.csr_matrix(half * p), np.stack([b, b**2], 1)), 1.2, B)
+    check(lambda b: solve(sparse.csr_array(half), b[:, None]), B)
+    with pytest.raises(ValueError, match="other side of the diagonal"):
+        ct.gradient(lambda p: np.sum(solve(DOMINANT * p, B)), 1.2)
+
+
+def test_inverses():
+    check(lambda p: linalg.inv((DOMINANT * p).tocsc()).toarray(), 1.2)
+    assert linalg.inv(DOMINANT.tocsc()).format == "csc"
