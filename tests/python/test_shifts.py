@@ -191,3 +191,34 @@ def test_elements_that_tie_and_infinite_ones():
     e = np.exp(x - rows(np.max, x))
     np.testing.assert_allclose(ct.gradient(f, x)[0], e / rows(np.sum, e), rtol=1e-12)
     assert np.isnan(ct.gradient(f, np.array([[np.nan, 1.0]]))[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_real_parts_behind_a_complex_shift():
+    """The real part of what is turned is not a multiple of what it was."""
+
+    def f(re, im):
+        x = re + 1j * im
+        e = np.exp(x - np.max(x)).real
+        return np.sum(W * e / np.sum(e))
+
+    def cast(z):
+        e = np.exp(z - np.max(z)).astype(float)
+        return np.sum(W * e / np.sum(e))
+
+    g = ct.gradient(cast, X + 1j * W)[0]
+    np.testing.assert_allclose(g.real, differences(lambda re: f(re, W), X, 1e-6), atol=1e-7)
+    np.testing.assert_allclose(g.imag, differences(lambda im: f(X, im), W, 1e-6), atol=1e-7)
+
+
+def test_what_has_influence_by_a_shift_only_keeps_its_gradient():
+    """It is zero, or the rounding of zero, as where nobody chooses."""
+
+    def f(x, shift):
+        m = np.where(W[:, :1] > 0, shift, rows(np.max, x))
+        e = np.exp(x - m)
+        return np.sum(W * e / rows(np.sum, e))
+
+    g = ct.gradient(f, X, np.zeros((4, 1)))[1]
+    assert g is not None
+    np.testing.assert_allclose(g, np.zeros((4, 1)), atol=1e-12)
