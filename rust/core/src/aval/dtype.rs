@@ -157,6 +157,15 @@ impl DType {
         matches!(self.kind(), Kind::Float | Kind::Complex)
     }
 
+    /// The greatest number of `f32` or `f64`.
+    pub const fn greatest(self) -> Option<f64> {
+        match self {
+            DType::F32 => Some(f32::MAX as f64),
+            DType::F64 => Some(f64::MAX),
+            _ => None,
+        }
+    }
+
     /// Whether this is `c64` or `c128`.
     pub const fn is_complex(self) -> bool {
         matches!(self.kind(), Kind::Complex)

@@ -1,7 +1,8 @@
 //! Hints about what is worth a place in the caches.
 #![allow(clippy::cast_ptr_alignment)]
 
-/// Asks for the cache lines of `bytes` bytes; any address will do.
+/// Asks for the cache lines of `bytes` bytes in the second-level cache: they are read soon, but not next. Any
+/// address will do.
 #[inline(always)]
 pub(super) fn fetch<T>(p: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]

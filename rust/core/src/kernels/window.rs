@@ -389,7 +389,7 @@ leveled! {
 leveled! {
     /// Elements of `ct` where the tap that `which` names sees the plane, for windows apart from each other, whose
     /// last axis is cut into pairs.
-    fn spread[T: Ranked](planes: &Planes, which: &[u32], ct: &[T], out: *mut T) {
+    fn spread[T: Term](planes: &Planes, which: &[u32], ct: &[T], out: *mut T) {
         let size = planes.windows[2].size;
         for (p, number) in planes.rows() {
             let places = number * size..(number + 1) * size;

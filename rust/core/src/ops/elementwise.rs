@@ -3,7 +3,6 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use super::macros::unraw;
-use crate::aval::DType;
 use crate::kernels::LaneOp;
 use crate::prim::Partial::{MinusOne, MinusRatio, One, Over, Steep, Times, Zero};
 use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, V, Wgsl, kept};
@@ -885,12 +884,10 @@ fn sign_partial<'e>(x: &[V<'e>], _: V<'e>, _: usize) -> Partial<'e> {
 /// A factor that may be too large for a number as the largest one, so that a result without influence
 /// (its cotangent is 0) has none: `1 / (1 + exp(x))` is 0 then, and does not move.
 fn finite(factor: V<'_>) -> V<'_> {
-    let largest = match factor.dtype() {
-        DType::F64 => f64::MAX,
-        DType::F32 => f64::from(f32::MAX),
-        _ => return factor,
-    };
-    factor.compare(MINIMUM, factor.number(largest))
+    match factor.dtype().greatest() {
+        Some(greatest) => factor.compare(MINIMUM, factor.number(greatest)),
+        None => factor,
+    }
 }
 
 /// `y * x**(y-1)` and `log(x) * x**y`. The second is 0 where x is 0 and y >= 0 (there x**y does not

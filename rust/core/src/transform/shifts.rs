@@ -83,7 +83,8 @@ impl Shift {
 /// The greatest (or smallest) elements that are active, and subtracted from what they were taken of, without any
 /// influence on the outputs.
 pub(super) fn without_influence(program: &Program, active: &[bool]) -> Vec<Var> {
-    if !program.eqns.iter().any(|e| e.prim == ops::EXP) {
+    let is_exponential = |prim: Prim| prim == ops::EXP || prim == ops::LOGSUMEXP;
+    if !program.eqns.iter().any(|e| is_exponential(e.prim)) {
         return Vec::new();
     }
     let mut found: Vec<Var> = Vec::new();
@@ -101,7 +102,9 @@ pub(super) fn without_influence(program: &Program, active: &[bool]) -> Vec<Var> 
         let y = behind(program, y, &[ops::BROADCAST]);
         let m = behind(program, y, &[ops::RESHAPE]);
         let of_x = || extremum_of(program, m).is_some_and(|of| are_alike(program, of, x));
-        if !active[m as usize] || found.contains(&m) || !of_x() {
+        // Real parts do not scale with a complex shift.
+        let is_complex = program.aval(m).dtype.is_complex();
+        if !active[m as usize] || is_complex || found.contains(&m) || !of_x() {
             continue;
         }
         let full = &program.aval(program.result(k)).shape;
@@ -148,11 +151,11 @@ fn extremum_of(program: &Program, v: Var) -> Option<Var> {
         let is_extremum = eqn.prim == ops::MAX || eqn.prim == ops::MIN;
         return is_extremum.then(|| args[0]);
     }
-    let chosen = args[if number(program, args[2]).is_some() {
-        1
-    } else {
-        2
-    }];
+    let chosen = match (number(program, args[1]), number(program, args[2])) {
+        (_, Some(_)) => args[1],
+        (Some(_), _) => args[2],
+        _ => return None,
+    };
     let chosen = behind(program, chosen, &[ops::RESHAPE]);
     let is_choice = program.definition(chosen)?.prim == ops::WHERE;
     (!is_choice).then(|| extremum_of(program, chosen)).flatten()
@@ -228,49 +231,44 @@ fn change(
         is_full && shift.reduces(program.params(eqn).axes())
     };
 
-    let change = match (eqn.prim.name(), of(0)) {
-        ("reshape", change) if !is_wide || result != Full => return Some((change, result)),
-        ("max" | "min" | "mean", change) if reduces_all() => {
+    let is = |prims: &[Prim]| prims.contains(&eqn.prim);
+    let change = match (of(0), of(args.len() - 1)) {
+        (change, _) if is(&[ops::RESHAPE]) && (!is_wide || result != Full) => {
             return Some((change, result));
         }
-        ("sum", Scales(k)) if reduces_all() => {
-            return Some((Scales(k), result));
+        (change, _) if is(&[ops::MAX, ops::MIN, ops::MEAN]) && reduces_all() => {
+            return Some((change, result));
         }
-        ("logsumexp", Adds(k)) if reduces_all() => {
-            return Some((Adds(k), result));
+        (change @ Scales(_), _) if is(&[ops::SUM]) && reduces_all() => {
+            return Some((change, result));
         }
-        ("broadcast" | "cast", change) => change,
-        ("neg", Adds(k)) => Adds(-k),
-        ("neg", scales) => scales,
-        ("exp", Adds(k)) => Scales(k),
-        ("log", Scales(k)) => Adds(k),
-        ("sqrt", Scales(k)) => Scales(0.5 * k),
-        ("square", Scales(k)) => Scales(2.0 * k),
-        ("reciprocal", Scales(k)) => Scales(-k),
-        ("minimum", Scales(k)) if is_greatest(program, args[1]) => Scales(k),
-        ("add" | "sub", x) => match (x, of(1)) {
-            (Adds(j), Adds(k)) => Adds(if eqn.prim == ops::ADD { j + k } else { j - k }),
-            (x @ Scales(_), y) if x == y => x,
-            _ => return None,
-        },
-        ("mul", x) => match (x, of(1)) {
-            (Scales(j), Scales(k)) => Scales(j + k),
-            (Scales(k), Adds(0.0)) | (Adds(0.0), Scales(k)) => Scales(k),
-            (Adds(k), Adds(0.0)) => Adds(k * number(program, args[1])?),
-            (Adds(0.0), Adds(k)) => Adds(k * number(program, args[0])?),
-            _ => return None,
-        },
-        ("div", x) => match (x, of(1)) {
-            (Scales(j), Scales(k)) => Scales(j - k),
-            (Scales(k), Adds(0.0)) => Scales(k),
-            (Adds(0.0), Scales(k)) => Scales(-k),
-            (Adds(k), Adds(0.0)) => Adds(k / number(program, args[1])?),
-            _ => return None,
-        },
-        ("where", Adds(0.0)) => match (of(1), of(2)) {
-            (x, y) if x == y => x,
-            (Scales(k), _) if number(program, args[2]) == Some(0.0) => Scales(k),
-            (_, Scales(k)) if number(program, args[1]) == Some(0.0) => Scales(k),
+        (change @ Adds(_), _) if is(&[ops::LOGSUMEXP]) && reduces_all() => {
+            return Some((change, result));
+        }
+        (change, _) if is(&[ops::BROADCAST, ops::CAST]) => change,
+        (Adds(k), _) if is(&[ops::NEG]) => Adds(-k),
+        (change, _) if is(&[ops::NEG]) => change,
+        (Adds(k), _) if is(&[ops::EXP]) => Scales(k),
+        (Scales(k), _) if is(&[ops::LOG]) => Adds(k),
+        (Scales(k), _) if is(&[ops::SQRT]) => Scales(0.5 * k),
+        (Scales(k), _) if is(&[ops::SQUARE]) => Scales(2.0 * k),
+        (Scales(k), _) if is(&[ops::RECIPROCAL]) => Scales(-k),
+        (Scales(k), _) if is(&[ops::MINIMUM]) && is_greatest(program, args[1]) => Scales(k),
+        (Adds(j), Adds(k)) if is(&[ops::ADD]) => Adds(j + k),
+        (Adds(j), Adds(k)) if is(&[ops::SUB]) => Adds(j - k),
+        (x @ Scales(_), y) if is(&[ops::ADD, ops::SUB]) && x == y => x,
+        (Scales(j), Scales(k)) if is(&[ops::MUL]) => Scales(j + k),
+        (Scales(k), Adds(0.0)) | (Adds(0.0), Scales(k)) if is(&[ops::MUL]) => Scales(k),
+        (Adds(k), Adds(0.0)) if is(&[ops::MUL]) => Adds(k * number(program, args[1])?),
+        (Adds(0.0), Adds(k)) if is(&[ops::MUL]) => Adds(k * number(program, args[0])?),
+        (Scales(j), Scales(k)) if is(&[ops::DIV]) => Scales(j - k),
+        (Scales(k), Adds(0.0)) if is(&[ops::DIV]) => Scales(k),
+        (Adds(0.0), Scales(k)) if is(&[ops::DIV]) => Scales(-k),
+        (Adds(k), Adds(0.0)) if is(&[ops::DIV]) => Adds(k / number(program, args[1])?),
+        (Adds(0.0), y) if is(&[ops::WHERE]) => match of(1) {
+            x if x == y => x,
+            Scales(k) if number(program, args[2]) == Some(0.0) => Scales(k),
+            _ if number(program, args[1]) == Some(0.0) && matches!(y, Scales(_)) => y,
             _ => return None,
         },
         _ => return None,
@@ -288,5 +286,6 @@ fn number(program: &Program, v: Var) -> Option<f64> {
 
 /// Whether a variable is the greatest number of its dtype, which bounds nothing but what is too large for it.
 fn is_greatest(program: &Program, v: Var) -> bool {
-    number(program, v).is_some_and(|x| x >= f64::from(f32::MAX))
+    let greatest = program.aval(v).dtype.greatest();
+    greatest.is_some() && number(program, v) == greatest
 }

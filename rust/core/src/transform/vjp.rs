@@ -164,17 +164,39 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     })
 }
 
-/// Takes away what has influence only by way of shifts that have none.
+/// Takes away what has influence only by way of shifts that have none; an input that was asked for and had some
+/// keeps some way, or nothing is taken away: its gradient is of zeros, not missing.
 fn leave_out(primal: &Program, active: &mut [bool]) {
     let shifts = shifts::without_influence(primal, active);
     let Some(&first) = shifts.iter().min() else {
         return;
     };
+    let mut left = active.to_vec();
     for k in first as usize - primal.num_inputs()..primal.eqns.len() {
         let (out, args) = (primal.result(k), primal.args(&primal.eqns[k]));
-        let varies = !shifts.contains(&out) && args.iter().any(|&a| active[a as usize]);
-        active[out as usize] &= varies;
+        let varies = !shifts.contains(&out) && args.iter().any(|&a| left[a as usize]);
+        left[out as usize] &= varies;
     }
+    if with_influence(primal, active) == with_influence(primal, &left) {
+        active.copy_from_slice(&left);
+    }
+}
+
+/// Which inputs the outputs depend on by way of active variables.
+fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
+    let mut reached = vec![false; primal.num_vars()];
+    for &out in &primal.outs {
+        reached[out as usize] = active[out as usize];
+    }
+    for k in (0..primal.eqns.len()).rev() {
+        if reached[primal.result(k) as usize] {
+            for &a in primal.args(&primal.eqns[k]) {
+                reached[a as usize] |= active[a as usize];
+            }
+        }
+    }
+    reached.truncate(primal.num_inputs());
+    reached
 }
 
 /// What the cotangent of a result contributes to that of argument `i`. A function of its own, so that the

@@ -15,8 +15,8 @@ const CACHE: usize = 28 << 10;
 const MIN_TILE: usize = 64;
 const MAX_TILE: usize = 8192;
 /// With many registers a tile that fits into the first-level cache is so short that calling the lanes
-/// takes longer than running them: then its widest elements take so many bytes, within a part of the
-/// second-level cache.
+/// takes longer than running them: then a tile of the widest elements has so many bytes, within a part of
+/// the second-level cache.
 const SHORT_TILE: usize = 4096;
 const SECOND_CACHE: usize = 384 << 10;
 /// An output of so many bytes has left the caches before anybody reads it: it is written past them.

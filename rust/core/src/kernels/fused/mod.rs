@@ -63,6 +63,7 @@ struct Node {
     /// The operation that it is, where that is a single one.
     op: Option<LaneOp>,
     code: scalar::Code,
+    /// Its operands; of [`Work::Both`], its operand and the node of its second result.
     args: [u32; 3],
     dtype: DType,
     /// Whether the lane is slower when its result lies where an operand lies.
@@ -101,7 +102,7 @@ enum Work {
     Chain(u32),
     /// A lane over the tile with a second result, whose place is the second argument.
     Both(Lane),
-    /// Nothing: it is the second result of an earlier instruction.
+    /// Nothing, and no instruction: it is the second result of an earlier one.
     Beside,
 }
 

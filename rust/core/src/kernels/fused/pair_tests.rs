@@ -75,7 +75,8 @@ fn a_sine_without_its_cosine() {
     let mut builder = FusedBuilder::new(&[100]);
     let x = builder.input(DType::F64);
     let sine = builder.op(LaneOp::Sin, &[x]).unwrap();
-    builder.op(LaneOp::Cos, &[x]).unwrap();
+    let cosine = builder.op(LaneOp::Cos, &[x]).unwrap();
+    builder.op(LaneOp::Neg, &[cosine]).unwrap();
     builder.output(sine);
     let fused = builder.finish();
     assert_eq!((fused.instrs.len(), fused.registers()), (1, 0));

@@ -8,13 +8,16 @@ use crate::kernels::lane::{self, LaneOp};
 
 /// Has the earlier one of two such operations make both results: the second stands behind its operand.
 pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) {
-    let mut is_read = vec![false; nodes.len()];
-    let args = nodes.iter().flat_map(|node| node.args);
-    for x in args
-        .chain(requests.iter().map(|r| r.reg))
-        .filter(|&x| x != NONE)
-    {
-        is_read[x as usize] = true;
+    let mut is_needed = vec![false; nodes.len()];
+    for request in requests {
+        is_needed[request.reg as usize] = true;
+    }
+    for (j, node) in nodes.iter().enumerate().rev() {
+        if is_needed[j] {
+            for &x in node.args.iter().filter(|&&x| x != NONE) {
+                is_needed[x as usize] = true;
+            }
+        }
     }
     // By operand, the operation that is without its pendant.
     let mut alone: HashMap<u32, usize> = HashMap::new();
@@ -29,7 +32,7 @@ pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) {
         else {
             continue;
         };
-        if !is_read[j] {
+        if !is_needed[j] {
             continue;
         }
         let Some(&i) = alone.get(&x) else {

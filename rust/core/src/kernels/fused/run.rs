@@ -460,7 +460,7 @@ impl Chunk<'_> {
                     Work::Expand(expand) => expand(a, n / row, row, out),
                     Work::Along(along) => along(out, &[a, b, c], n / row, row),
                     Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n, row),
-                    Work::Beside => {}
+                    Work::Beside => unreachable!("no instruction"),
                 }
             }
         }
