@@ -135,7 +135,7 @@ def main() -> None:
     rows += [compare(shape, kind) for shape in SHAPES for kind in ("fft", "rfft")]
     text = (
         "Time of a transform with its result, `benches/python/fft.py`; the last column is SciPy's "
-        f"time over ours. {machine()}.\n\n"
+        f"time, with as many threads, over ours. {machine()}.\n\n"
         + table(["transform", "cotan", "SciPy", "speed / SciPy"], rows)
         + "\n\nGradient of the sum of the squared sizes of a transform, complex128:\n\n"
         + table(["shape", "cotan", "PyTorch", "JAX (jit)", "speed / best peer"], gradients())
