@@ -25,7 +25,7 @@ from cotan._own import found
 
 
 def _expect_plain(plan: Any) -> None:
-    if plan is not None:
+    if plan is not None:  # SciPy has none either, and says so in these words
         raise NotImplementedError(
             "Passing a precomputed plan is not yet supported by scipy.fft functions"
         )

@@ -92,7 +92,7 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
           overwrite_b: bool = False, check_finite: bool = True, assume_a: Any = None,
           transposed: bool = False) -> Any:  # fmt: skip
     a, b, vector = system("solve", a, b, check_finite)
-    if transposed and a.dtype.kind == "c":
+    if transposed and a.dtype.kind == "c":  # as SciPy refuses it
         raise NotImplementedError(
             "scipy.linalg.solve can currently not solve a^T x = b or a^H x = b for complex "
             "matrices."

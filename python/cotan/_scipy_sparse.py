@@ -122,6 +122,7 @@ def _subtract_from(self: Any, other: Any) -> Any:
 
 def _dense(matrix: Any, other: Any, sign: str) -> Any:
     if np.ndim(other) == 0:
+        # as SciPy says it
         raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
     if not isinstance(matrix, found(f"{_HERE}.sparray")):
         raise TypeError(
@@ -311,9 +312,7 @@ def _iterative(name: str) -> None:
         elif hasattr(A, "matvec"):
             x = _solved_by(name, A, b, solve)
         elif is_array(b) or any_active((b, x0)):
-            back = solve.adjoint(A)
-            x = linear(f"scipy.sparse.linalg.{name}", lambda b: solve(A, b),
-                       lambda ct: solve.turned(back, ct))(b)  # fmt: skip
+            x = _solved_fixed(name, A, b, solve)
         else:
             x = solve(A, b)
         if any_active((x, x0)):
@@ -331,8 +330,13 @@ def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
         return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
     if not is_array(b) and not any_active(b):
         return solve(constant, b)
-    back = solve.adjoint(constant)
-    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(constant, b),
+    return _solved_fixed(name, constant, b, solve)
+
+
+def _solved_fixed(name: str, matrix: Any, b: Any, solve: _Iteration) -> Any:
+    """Solve with a matrix, or an operator, that is constant."""
+    back = solve.adjoint(matrix)
+    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(matrix, b),
                   lambda ct: solve.turned(back, ct))(b)  # fmt: skip
 
 
@@ -357,6 +361,7 @@ def settled(matrix: Any) -> Any:
 
 
 def held(matrix: Any, said: list[bool]) -> Any:
+    """Give a matrix or an operator as a constant; `said` gets whether what it gave was followed."""
     if not hasattr(matrix, "matvec"):
         row, column, values = entries(matrix)
         rows = found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)

@@ -8,6 +8,10 @@ use crate::kernels::lane::{self, LaneOp};
 
 /// Has the earlier one of two such operations make both results: the second stands behind its operand.
 pub(super) fn combine(nodes: &mut [Node], requests: &[Request]) {
+    // Most programs have none.
+    if !nodes.iter().any(|node| node.op == Some(LaneOp::Cos)) {
+        return;
+    }
     let mut is_needed = vec![false; nodes.len()];
     for request in requests {
         is_needed[request.reg as usize] = true;
