@@ -34,10 +34,9 @@ def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
         raise ValueError(
             f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
         ) from None
-    n = math.prod(lengths)
     if way == 1:
-        return 1 / math.sqrt(n)
-    return 1 / n if (way == 2) != inverse else 1.0
+        return 1 / math.sqrt(math.prod(lengths))
+    return 1 / math.prod(lengths) if (way == 2) != inverse else 1.0
 
 
 def length_of(x: Any, n: Any, axis: int) -> int:
@@ -55,9 +54,9 @@ def axis_of(x: Any, axis: Any) -> int:
 
 def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
     """Cut off or fill up with zeros, along axes."""
-    if all(x.shape[axis] == n for n, axis in zip(lengths, axes, strict=True)):
-        return x
     shape = list(x.shape)
+    if [shape[axis] for axis in axes] == list(lengths):
+        return x
     for n, axis in zip(lengths, axes, strict=True):
         shape[axis] = n
     if any(n < m for n, m in zip(shape, x.shape, strict=True)):

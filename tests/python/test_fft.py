@@ -209,6 +209,23 @@ def test_lengths_of_all_kinds(n):
     np.testing.assert_allclose(back, x.real, atol=1e-11)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "c8", "c16"])
+@pytest.mark.parametrize("shape", [(9, 1), (9, 31), (37, 45), (6, 5, 3, 7), (5000, 19), (33, 260)])
+def test_lines_that_are_apart(shape, dtype):
+    """Lines of which some lie side by side, in whole blocks and in what is left of them."""
+    x = array(shape, dtype)
+    turned = np.moveaxis(x, 0, -1)
+    for view in (x, x[:, ::-1], x[:, ::2], np.asfortranarray(x), turned):
+        axis = view.ndim - 1 if view is turned else 0
+        names = ["fft", "rfft"] if dtype == "f4" else ["fft", "irfft"]
+        for name in names:
+            transform = getattr(np.fft, name)
+            expected = transform(view, axis=axis)
+            near = 1e-13 if dtype == "c16" else 1e-4
+            near *= 1 + np.abs(expected).max()
+            np.testing.assert_allclose(transform(ct.array(view), axis=axis), expected, atol=near)
+
+
 def test_same_bits_on_any_number_of_threads():
     x, z = array((300, 257)), array((40, 60, 70), "c8")
 

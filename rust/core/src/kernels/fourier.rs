@@ -14,15 +14,19 @@ use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
 
-use super::strided::Shared;
+use super::strided::{Loop, Shared, transpose};
 use super::{Ctx, Element, Storage, Value};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 
 /// A task has at least about this many elements: some 100 µs of work.
 const TASK: usize = 1 << 15;
-/// So many lines with gaps between their elements are read at a time: a cache line has a few of each.
-const BLOCK: usize = 8;
+/// So many lines with gaps between their elements are read at a time at most: what is read at one place is
+/// whole cache lines then.
+const BLOCK: usize = 32;
+/// And no more of them than have so many bytes together, half of which is beside their results in the
+/// second-level cache.
+const ROOM: usize = 1 << 18;
 /// Kept plans may have this many elements together; each holds a few factors for each of them.
 const KEPT: usize = 1 << 23;
 
@@ -257,6 +261,7 @@ where
         return lines
             .each(
                 n,
+                1,
                 ctx,
                 room * size_of::<Complex<T>>(),
                 |first, count, scratch| {
@@ -282,8 +287,7 @@ where
     }
     lines
         .gathered(n, n, ctx, room, |x: &mut [Complex<T>], y, scratch| {
-            y.copy_from_slice(x);
-            plan.process_with_scratch(y, scratch);
+            plan.process_immutable_with_scratch(x, y, scratch);
             scaled(y);
         })
         .map(|()| out)
@@ -457,15 +461,31 @@ impl<'a> Lines<'a> {
         (from, to)
     }
 
-    /// Calls `f` with the first line and the number of lines of each task, and memory of its own.
+    /// How many of the lines from this one on, at most `most`, start at equal distances in both; and these.
+    fn side_by_side(&self, line: usize, most: usize) -> (usize, (isize, isize)) {
+        let from_one = |to: usize| {
+            let ((a, b), (c, d)) = (self.starts(to - 1), self.starts(to));
+            (c - a, d - b)
+        };
+        if most == 1 {
+            return (1, (1, 1));
+        }
+        let step = from_one(line + 1);
+        let more = (2..most).take_while(|i| from_one(line + i) == step);
+        (2 + more.count(), step)
+    }
+
+    /// Calls `f` with the first line and the number of lines of each task, and memory of its own; tasks have
+    /// whole blocks of lines.
     fn each(
         &self,
         length: usize,
+        block: usize,
         ctx: &Ctx,
         bytes: usize,
         f: impl Fn(usize, usize, *mut u8) + Sync + Send,
     ) -> Result<()> {
-        let group = TASK.div_ceil(length).next_multiple_of(BLOCK);
+        let group = TASK.div_ceil(length).next_multiple_of(block);
         let tasks = self.count.div_ceil(group);
         let failed = Mutex::new(None);
         ctx.for_each(tasks, |task| match Storage::allocate(bytes.max(1)) {
@@ -498,13 +518,18 @@ impl<'a> Lines<'a> {
         let from = Shared::new(self.src.as_ptr().cast_mut().cast::<I>());
         let to = Shared::new(self.out.as_mut_ptr().cast::<O>());
         let near = (from_step == 1 || n == 1) && (to_step == 1 || m == 1);
-        let block = if near { 1 } else { BLOCK };
+        let widest = size_of::<I>().max(size_of::<O>());
+        let block = if near {
+            1
+        } else {
+            (ROOM / (n.max(m) * widest).max(1)).clamp(8, BLOCK)
+        };
         // Lines whose starts differ by a power of two would share few cache sets.
         let (pitch_in, pitch_out) = (n.next_multiple_of(8) + 8, m.next_multiple_of(8) + 8);
         let scratch_at = (block * pitch_in * size_of::<I>()).next_multiple_of(64);
         let out_at = scratch_at + (room * size_of::<Complex<T>>()).next_multiple_of(64);
         let bytes = out_at + block * pitch_out * size_of::<O>();
-        self.each(n.max(m), ctx, bytes, |first, count, memory| {
+        self.each(n.max(m), block, ctx, bytes, |first, count, memory| {
             // SAFETY: the memory has room for all three, at multiples of 64 bytes; numbers have no
             // patterns that are not valid.
             let (xs, scratch, ys) = unsafe {
@@ -516,15 +541,10 @@ impl<'a> Lines<'a> {
             };
             let mut line = first;
             while line < first + count {
-                let lines = block.min(first + count - line);
-                let mut starts = [(0, 0); BLOCK];
-                for (b, start) in starts[..lines].iter_mut().enumerate() {
-                    *start = self.starts(line + b);
-                }
+                let (at, start) = self.starts(line);
+                // SAFETY (all blocks): lines of the source, and lines of the result, which only this task
+                // writes; `block` of either fit into the memory.
                 if near {
-                    let (at, start) = starts[0];
-                    // SAFETY: both are lines without gaps inside of their arrays; the second is
-                    // memory of ours that no other task touches.
                     let target = unsafe {
                         let bytes = n * size_of::<I>();
                         let (source, copy) = (from.at(at), xs.as_mut_ptr());
@@ -532,31 +552,23 @@ impl<'a> Lines<'a> {
                         std::slice::from_raw_parts_mut(to.at(start), m)
                     };
                     f(&mut xs[..n], target, scratch);
-                } else {
-                    for k in 0..n {
-                        for (b, &(at, _)) in starts[..lines].iter().enumerate() {
-                            // SAFETY: an element of the source.
-                            xs[b * pitch_in + k] =
-                                unsafe { from.at(at + k as isize * from_step).read_unaligned() };
-                        }
-                    }
-                    for b in 0..lines {
-                        f(
-                            &mut xs[b * pitch_in..][..n],
-                            &mut ys[b * pitch_out..][..m],
-                            scratch,
-                        );
-                    }
-                    for k in 0..m {
-                        for (b, &(_, start)) in starts[..lines].iter().enumerate() {
-                            // SAFETY: an element of the result, which only this task writes.
-                            unsafe {
-                                to.at(start + k as isize * to_step)
-                                    .write(ys[b * pitch_out + k]);
-                            }
-                        }
-                    }
+                    line += 1;
+                    continue;
                 }
+                let most = block.min(first + count - line);
+                let (lines, between) = self.side_by_side(line, most);
+                let (far, pitch) = (from_step, pitch_in as isize);
+                let across = [(lines, pitch, between.0), (n, 1, far)];
+                let [rows, cols] = across.map(|(len, dst, src)| Loop { len, dst, src });
+                unsafe { transpose(rows, cols, xs.as_mut_ptr(), from.at(at)) };
+                let both = xs.chunks_mut(pitch_in).zip(ys.chunks_mut(pitch_out));
+                for (x, y) in both.take(lines) {
+                    f(&mut x[..n], &mut y[..m], scratch);
+                }
+                let (far, pitch) = (to_step, pitch_out as isize);
+                let back = [(m, far, 1), (lines, between.1, pitch)];
+                let [rows, cols] = back.map(|(len, dst, src)| Loop { len, dst, src });
+                unsafe { transpose(rows, cols, to.at(start), ys.as_ptr()) };
                 line += lines;
             }
         })

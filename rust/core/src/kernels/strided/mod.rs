@@ -9,22 +9,21 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
-use std::mem::MaybeUninit;
-
 use smallvec::SmallVec;
 
-use super::cache::fetch;
 use super::reduce::{Number, with_number};
 use super::{Ctx, Value};
 use crate::aval::{Aval, Shape, Strides, row_major, tuple};
 use crate::error::{Error, Result};
 
+mod transpose;
+use transpose::TILE;
+pub(super) use transpose::transpose;
+
 /// From this many bytes on a copy is spread over the threads (about 50 µs of work).
 const PARALLEL: usize = 1 << 20;
 /// A copy looks for a cancellation after this many bytes.
 const PIECE: usize = 64 << 20;
-/// Side of the tiles that transpositions are cut into.
-const TILE: usize = 32;
 
 /// A pointer that several threads write disjoint elements through.
 #[derive(Debug, Clone, Copy)]
@@ -78,10 +77,10 @@ pub(crate) use by_size;
 
 /// One loop of a nest; steps are in elements.
 #[derive(Debug, Clone, Copy)]
-struct Loop {
-    len: usize,
-    dst: isize,
-    src: isize,
+pub(super) struct Loop {
+    pub len: usize,
+    pub dst: isize,
+    pub src: isize,
 }
 
 /// The loops that visit every element of two layouts of one shape, outermost first.
@@ -312,117 +311,6 @@ unsafe fn line<T: Copy>(l: Loop, dst: *mut T, src: *const T) {
                     .write_unaligned(src.offset(i * from).read_unaligned());
             }
         },
-    }
-}
-
-/// Two loops of which the source is dense along `rows` and the destination along `cols`.
-///
-/// A tile is turned in a buffer, so that each line of memory is touched once on either side even
-/// where the steps are powers of two and all lines compete for the same places in the cache.
-unsafe fn transpose<T: Copy>(rows: Loop, cols: Loop, dst: *mut T, src: *const T) {
-    let dense = rows.src == 1 && cols.dst == 1;
-    let mut room = [const { MaybeUninit::<T>::uninit() }; TILE * TILE];
-    let buffer = room.as_mut_ptr().cast::<T>();
-    for i0 in (0..rows.len).step_by(TILE) {
-        let i1 = rows.len.min(i0 + TILE);
-        for j0 in (0..cols.len).step_by(TILE) {
-            let j1 = cols.len.min(j0 + TILE);
-            // SAFETY (all blocks): i and j stay below the lengths of the loops, and inside the tile.
-            if !dense || i1 - i0 < 8 || j1 - j0 < 8 {
-                for i in i0..i1 {
-                    for j in j0..j1 {
-                        unsafe { element(rows, cols, i, j, dst, src) };
-                    }
-                }
-                continue;
-            }
-            // Steps this long are beyond what the processor fetches ahead by itself.
-            for j in j1..cols.len.min(j1 + TILE) {
-                let s = src.wrapping_offset(i0 as isize + j as isize * cols.src);
-                fetch(s, (i1 - i0) * size_of::<T>());
-            }
-            for i in i0..i1 {
-                fetch(
-                    dst.wrapping_offset(i as isize * rows.dst + j1 as isize),
-                    TILE * size_of::<T>(),
-                );
-            }
-            // The last squares of an edge tile overlap those before them.
-            let place = |x: usize, n: usize| x.min(n - 8);
-            for j in (0..j1 - j0).step_by(8).map(|j| place(j, j1 - j0)) {
-                for i in (0..i1 - i0).step_by(8).map(|i| place(i, i1 - i0)) {
-                    unsafe {
-                        let s = src.offset((i0 + i) as isize + (j0 + j) as isize * cols.src);
-                        square(buffer.add(i * TILE + j), TILE as isize, s, cols.src);
-                    }
-                }
-            }
-            for i in i0..i1 {
-                unsafe {
-                    let line = buffer.add((i - i0) * TILE).cast::<u8>();
-                    let to = dst.offset(i as isize * rows.dst).add(j0).cast::<u8>();
-                    std::ptr::copy_nonoverlapping(line, to, (j1 - j0) * size_of::<T>());
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn element<T: Copy>(rows: Loop, cols: Loop, i: usize, j: usize, d: *mut T, s: *const T) {
-    let (i, j) = (i as isize, j as isize);
-    // SAFETY: the caller keeps both indices below the lengths of their loops.
-    unsafe {
-        let x = s.offset(i * rows.src + j * cols.src).read_unaligned();
-        d.offset(i * rows.dst + j * cols.dst).write_unaligned(x);
-    }
-}
-
-/// Eight by eight elements through registers: eight dense reads, eight dense writes.
-#[inline(always)]
-unsafe fn square<T: Copy>(dst: *mut T, to: isize, src: *const T, from: isize) {
-    // SAFETY: the caller vouches for the 64 elements on both sides.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if size_of::<T>() == 4 {
-            // Left to itself the compiler moves elements of this size one by one.
-            for (i, j) in [(0, 0), (4, 0), (0, 4), (4, 4)] {
-                let s = src.offset(i + j * from).cast::<f32>();
-                quarter(dst.offset(i * to + j).cast(), to, s, from);
-            }
-            return;
-        }
-        let mut lines = [src.cast::<[T; 8]>().read_unaligned(); 8];
-        for (j, line) in lines.iter_mut().enumerate().skip(1) {
-            *line = src
-                .offset(j as isize * from)
-                .cast::<[T; 8]>()
-                .read_unaligned();
-        }
-        for i in 0..8 {
-            let out = lines.map(|line| line[i]);
-            dst.offset(i as isize * to)
-                .cast::<[T; 8]>()
-                .write_unaligned(out);
-        }
-    }
-}
-
-/// Four by four elements of four bytes.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn quarter(dst: *mut f32, to: isize, src: *const f32, from: isize) {
-    use std::arch::x86_64::*;
-    // SAFETY: the caller vouches for the 16 elements on both sides; SSE2 is part of x86-64, and
-    // moves bits without looking at them.
-    unsafe {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|j| _mm_loadu_ps(src.offset(j * from)));
-        let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
-        let (ef, gh) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
-        _mm_storeu_ps(dst, _mm_movelh_ps(ab, cd));
-        _mm_storeu_ps(dst.offset(to), _mm_movehl_ps(cd, ab));
-        _mm_storeu_ps(dst.offset(2 * to), _mm_movelh_ps(ef, gh));
-        _mm_storeu_ps(dst.offset(3 * to), _mm_movehl_ps(gh, ef));
     }
 }
 
