@@ -5,11 +5,16 @@
 //! list, so other threads see nothing of it and nothing has to be put back.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cotan::Array;
 use pyo3::prelude::*;
 
 use crate::array::PyArray;
+
+/// How many bindings there are in all threads. Every operand of every operation asks, and reading a number of all
+/// threads takes a fraction of reading one of this thread.
+static BINDINGS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -19,7 +24,7 @@ thread_local! {
 /// Whether this thread has bound any array.
 #[inline]
 pub fn any() -> bool {
-    COUNT.get() > 0
+    BINDINGS.load(Ordering::Relaxed) > 0 && COUNT.get() > 0
 }
 
 /// What an array stands for in this thread.
@@ -61,6 +66,7 @@ impl Binding {
             BOUND.with_borrow_mut(|bound| bound.push((address, leaf)));
         }
         COUNT.set(before + handles.len());
+        BINDINGS.fetch_add(1, Ordering::Relaxed);
         Binding {
             _handles: handles,
             before,
@@ -71,6 +77,7 @@ impl Binding {
 impl Drop for Binding {
     fn drop(&mut self) {
         COUNT.set(self.before);
+        BINDINGS.fetch_sub(1, Ordering::Relaxed);
         // Dropped outside the borrow: what an array leads to may run code.
         let rest = BOUND.with_borrow_mut(|bound| bound.split_off(self.before));
         drop(rest);

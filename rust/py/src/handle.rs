@@ -63,10 +63,17 @@ impl Cell {
     }
 
     /// Puts together what was written.
+    #[inline]
     fn settle(&mut self) -> PyResult<()> {
-        if let Some(pieces) = self.pieces.take() {
-            self.array = pieces.settle(&self.array).or_raise()?;
+        match self.pieces.take() {
+            Some(pieces) => self.put_together(*pieces),
+            None => Ok(()),
         }
+    }
+
+    #[cold]
+    fn put_together(&mut self, pieces: Pieces) -> PyResult<()> {
+        self.array = pieces.settle(&self.array).or_raise()?;
         Ok(())
     }
 

@@ -141,29 +141,19 @@ impl Array {
         for &input in inputs {
             kept.push(input.clone());
         }
-        Array::recorded(prim, params, aval, kept)
+        Array(Node::new(Op::Prim(prim), params, aval, kept, here())).recorded()
     }
 
     /// [`Array::apply`] for two arguments that are given up: the commonest operation there is.
     pub fn apply2(prim: Prim, x: Array, y: Array) -> Result<Array> {
         let (a, b) = (&x.0.aval, &y.0.aval);
         // Of one dtype, and of one shape or with a scalar among them: the result is like the larger.
-        let aval = if a.dtype != b.dtype || !same_aval(prim, &x, 2) {
-            None
-        } else if a.shape == b.shape || b.shape.is_empty() {
-            Some(a.clone())
-        } else if a.shape.is_empty() {
-            Some(b.clone())
-        } else {
-            None
-        };
-        let Some(aval) = aval else {
+        let fits = a.dtype == b.dtype && same_aval(prim, &x, 2);
+        let like_first = a.shape.iter().eq(b.shape.iter()) || b.shape.is_empty();
+        if !fits || !(like_first || a.shape.is_empty()) {
             return Array::apply(prim, Params::None, &[&x, &y]);
-        };
-        let mut kept = Inputs::new();
-        kept.push(x);
-        kept.push(y);
-        Array::recorded(prim, None, aval, kept)
+        }
+        Array(Node::of_two(prim, x, y, !like_first)).recorded()
     }
 
     /// [`Array::apply`] for one argument that is given up.
@@ -174,21 +164,16 @@ impl Array {
         let aval = x.0.aval.clone();
         let mut kept = Inputs::new();
         kept.push(x);
-        Array::recorded(prim, None, aval, kept)
+        Array(Node::new(Op::Prim(prim), None, aval, kept, here())).recorded()
     }
 
+    /// Computes what too much waits behind, and nothing follows.
     #[inline]
-    fn recorded(
-        prim: Prim,
-        params: Option<Box<Params>>,
-        aval: Aval,
-        inputs: Inputs,
-    ) -> Result<Array> {
-        let array = Array(Node::new(Op::Prim(prim), params, aval, inputs, here()));
-        if array.0.depth > MAX_DEPTH && array.0.tag == 0 {
-            array.force(&mut || false)?;
+    fn recorded(self) -> Result<Array> {
+        if self.0.depth > MAX_DEPTH && self.0.tag == 0 {
+            self.force(&mut || false)?;
         }
-        Ok(array)
+        Ok(self)
     }
 
     /// A program applied to arrays: one array for each of its outputs, each computed only when it is

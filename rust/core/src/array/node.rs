@@ -123,17 +123,48 @@ impl Node {
         inputs: Inputs,
         site: Site,
     ) -> Arc<Node> {
+        let (marks, depth) = Node::after(&inputs);
+        Node::make(op, params, aval, marks, depth, inputs, site)
+    }
+
+    /// A primitive on two arrays, whose result is like the first or the second of them: what loops record most.
+    /// All parts are put where they stay: what is handed on in memory is waited for.
+    #[inline]
+    pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Arc<Node> {
+        let ((tag, cut), depth) = Node::after([&x, &y]);
+        let like = if like_second { &y } else { &x };
+        Arc::new(Node {
+            id: next_id(),
+            op: Op::Prim(prim),
+            params: None,
+            aval: like.0.aval.clone(),
+            tag,
+            depth,
+            cut,
+            site: here(),
+            edges: if tag == 0 {
+                Edges::Until(Mutex::new(Inputs::from_buf([x, y])))
+            } else {
+                Edges::Kept(Inputs::from_buf([x, y]))
+            },
+            value: OnceLock::new(),
+        })
+    }
+
+    /// The tag of what is made of arrays, whether it is cut off, and its depth.
+    #[inline(always)]
+    fn after<'a>(inputs: impl IntoIterator<Item = &'a Array>) -> ((u64, bool), u32) {
         let mut tag = 0;
         let mut depth = 0;
         let mut cut = true;
-        for input in &inputs {
+        for input in inputs {
             tag = tag.max(input.0.tag);
             cut &= input.0.cut;
             if input.0.value.get().is_none() {
                 depth = depth.max(input.0.depth);
             }
         }
-        Node::make(op, params, aval, (tag, cut), depth + 1, inputs, site)
+        ((tag, cut), depth + 1)
     }
 
     #[inline]
@@ -334,14 +365,27 @@ impl Drop for Node {
     /// A long chain must not be dropped by recursion: each drop would be a frame of the stack.
     fn drop(&mut self) {
         let inputs = self.edges.get_mut();
-        if inputs.is_empty() {
-            return;
-        }
-        let mut work = mem::take(inputs);
-        while let Some(Array(node)) = work.pop() {
-            if let Some(mut node) = Arc::into_inner(node) {
-                work.append(&mut mem::take(node.edges.get_mut()));
+        // Most inputs are held by somebody else, too, and then there is nothing to walk along.
+        while let Some(Array(input)) = inputs.pop() {
+            if let Some(last) = Arc::into_inner(input) {
+                return drop_chain(last, mem::take(inputs));
             }
         }
+    }
+}
+
+/// Drops a node that nobody else holds, and other inputs, with all that only they hold.
+#[inline(never)]
+fn drop_chain(mut node: Node, mut work: Inputs) {
+    loop {
+        work.append(node.edges.get_mut());
+        node = loop {
+            let Some(Array(next)) = work.pop() else {
+                return;
+            };
+            if let Some(next) = Arc::into_inner(next) {
+                break next;
+            }
+        };
     }
 }

@@ -78,12 +78,18 @@ pub struct Aval {
 }
 
 impl Clone for Aval {
-    /// Every node of a recording makes a copy: plain memory is copied faster than a list is cloned.
+    /// Every node of a recording makes a copy: numbers are moved faster one by one than as a list.
     #[inline]
     fn clone(&self) -> Aval {
+        let shape = match *self.shape {
+            [] => Shape::new(),
+            [a] => Shape::from_slice(&[a]),
+            [a, b] => Shape::from_slice(&[a, b]),
+            ref longer => Shape::from_slice(longer),
+        };
         Aval {
             dtype: self.dtype,
-            shape: Shape::from_slice(&self.shape),
+            shape,
         }
     }
 }
