@@ -153,7 +153,7 @@ impl Array {
         if !fits || !(like_first || a.shape.is_empty()) {
             return Array::apply(prim, Params::None, &[&x, &y]);
         }
-        Array(Node::of_two(prim, x, y, !like_first)).recorded()
+        Array(Node::plain(prim, [x, y], !like_first)).recorded()
     }
 
     /// [`Array::apply`] for one argument that is given up.
@@ -161,10 +161,7 @@ impl Array {
         if !same_aval(prim, &x, 1) {
             return Array::apply(prim, Params::None, &[&x]);
         }
-        let aval = x.0.aval.clone();
-        let mut kept = Inputs::new();
-        kept.push(x);
-        Array(Node::new(Op::Prim(prim), None, aval, kept, here())).recorded()
+        Array(Node::plain(prim, [x], false)).recorded()
     }
 
     /// Computes what too much waits behind, and nothing follows.

@@ -127,12 +127,19 @@ impl Node {
         Node::make(op, params, aval, marks, depth, inputs, site)
     }
 
-    /// A primitive on two arrays, whose result is like the first or the second of them: what loops record most.
-    /// All parts are put where they stay: what is handed on in memory is waited for.
-    #[inline]
-    pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Arc<Node> {
-        let ((tag, cut), depth) = Node::after([&x, &y]);
-        let like = if like_second { &y } else { &x };
+    /// A primitive on one or two arrays, whose result is like the first or, `like_second`, the other: what loops
+    /// record most. All parts are put where they stay: what is handed on in memory is waited for.
+    #[inline(always)]
+    pub fn plain<const N: usize>(prim: Prim, x: [Array; N], like_second: bool) -> Arc<Node> {
+        let ((tag, cut), depth) = Node::after(&x);
+        let like = if like_second { &x[N - 1] } else { &x[0] };
+        let listed = |x: [Array; N]| {
+            let mut inputs = Inputs::new();
+            for x in x {
+                inputs.push(x);
+            }
+            inputs
+        };
         Arc::new(Node {
             id: next_id(),
             op: Op::Prim(prim),
@@ -143,9 +150,9 @@ impl Node {
             cut,
             site: here(),
             edges: if tag == 0 {
-                Edges::Until(Mutex::new(Inputs::from_buf([x, y])))
+                Edges::Until(Mutex::new(listed(x)))
             } else {
-                Edges::Kept(Inputs::from_buf([x, y]))
+                Edges::Kept(listed(x))
             },
             value: OnceLock::new(),
         })
@@ -153,7 +160,7 @@ impl Node {
 
     /// The tag of what is made of arrays, whether it is cut off, and its depth.
     #[inline(always)]
-    fn after<'a>(inputs: impl IntoIterator<Item = &'a Array>) -> ((u64, bool), u32) {
+    fn after(inputs: &[Array]) -> ((u64, bool), u32) {
         let mut tag = 0;
         let mut depth = 0;
         let mut cut = true;
