@@ -20,7 +20,7 @@ _FAR = 100
 # Of long collections the first items.
 _MANY = 16
 
-_PLAIN = (int, float, complex, str, bytes, type(None), CodeType, np.ndarray, np.generic, Array)
+PLAIN = (int, float, complex, str, bytes, type(None), CodeType, np.ndarray, np.generic, Array)
 
 
 class Namespace:
@@ -42,7 +42,7 @@ def apart(
     waiting: list[Any] = [function]
     while waiting and len(seen) < _FAR:
         value = waiting.pop()
-        if isinstance(value, _PLAIN) or id(value) in seen:
+        if isinstance(value, PLAIN) or id(value) in seen:
             continue
         seen.add(id(value))
         names = _names_of(value)
@@ -51,7 +51,7 @@ def apart(
             continue
         if names is not None and (id(names) in known or not _is_of_a_module(names)):
             found[id(names)] = names
-        waiting += _parts(value)
+        waiting += parts(value)
     return list(found.values())
 
 
@@ -85,7 +85,7 @@ def _is_of_a_module(names: dict[str, Any]) -> bool:
     return any(getattr(m, "__dict__", None) is names for m in list(sys.modules.values()))
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def parts(value: Any) -> Iterator[Any]:
     """Give what a value leads to."""
     if isinstance(value, FunctionType):
         yield from _parts_of_a_function(value)

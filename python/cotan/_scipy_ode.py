@@ -14,6 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import Watched, jacobian, plain_items, solution, stacked, valued, was_seen
+from cotan._kept import Kept
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
@@ -21,6 +22,27 @@ from cotan._own import found
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
+
+
+class _Log(list[Any]):
+    """The steps that a solver took: begin, end, stages, and the ends of those it tried before."""
+
+    def __init__(self, calls: list[tuple[Any, Any]]) -> None:
+        self.calls = calls
+        self.guess: Any = None
+
+
+class _Called(Watched):
+    """A right side that remembers when it was called, and with which state."""
+
+    def __init__(self, function: Callable[..., Any], state_at: int = 1) -> None:
+        super().__init__(function)
+        self.calls: list[tuple[Any, Any]] = []
+        self._state_at = state_at
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append((args[1 - self._state_at], np.array(args[self._state_at])))
+        return super().__call__(*args, **kwargs)
 
 
 @functools.cache
@@ -31,11 +53,17 @@ def _logging(cls: type) -> type:
         def __init__(self, *args: Any, log: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.log = log
+            # Where the function was called a second time, to find the length of the first step.
+            log.guess = log.calls[1][0] if len(log.calls) > 1 else None
 
         def step(self) -> Any:
+            begun = len(self.log.calls)
             message = super().step()
             if self.status != "failed":
-                self.log.append((self.t_old, self.t, np.copy(getattr(self, "Z", 0))))
+                n = getattr(self, "n_stages", 0)
+                tried = [t for t, _ in self.log.calls[begun:][n - 1 :: n]] if n else []
+                z = np.copy(getattr(self, "Z", 0))
+                self.log.append((self.t_old, self.t, z, tried[:-1]))
             return message
 
     Logging.__name__ = cls.__name__
@@ -174,25 +202,48 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
     return _Step(t_old, t, y, y + z_new[2], terms)
 
 
-def _steps(method: str, fun: Any, log: list[Any], ends: Any, y0: Any) -> list[_Step]:
-    """Take steps once more, with what is differentiated; `ends` are the first and last time."""
+def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = None,
+           ) -> list[_Step]:  # fmt: skip
+    """Take steps once more, with what is differentiated; `ends` are the first and last time.
+
+    With `called` the right side is called as often as the solver did, for what it keeps; `called`
+    itself is with each state that was accepted.
+    """
     t_first, t_last = ends
     y = y0
     steps: list[_Step] = []
     f = None
-    for i, (t_old, t_new, stages) in enumerate(log):
+    for i, (t_old, t_new, stages, tried) in enumerate(log):
         a = t_first if i == 0 else t_old
         b = t_last if i == len(log) - 1 and plain(t_last) == t_new else t_new
         if method == "Radau":
             step = _implicit(fun, a, b, y, stages)
         else:
+            cls = found(f"scipy.integrate.{method}")
             if f is None:
                 f = fun(a, y)
-            cls = found(f"scipy.integrate.{method}")
+                if called is not None:
+                    if log.guess is not None:
+                        fun(log.guess, y + (log.guess - a) * f)
+                    called(a, y)
+            for end in tried if called is not None else ():
+                _explicit(cls, fun, a, end, y, f)
             step, f = _explicit(cls, fun, a, b, y, f)
         steps.append(step)
         y = step.y
+        if called is not None:
+            called(b, y)
     return steps
+
+
+def _call_again(kept: Kept, calls: list[tuple[Any, Any]], fun: Callable[[Any, Any], Any],
+                steps: list[_Step]) -> None:  # fmt: skip
+    """Call a right side as a solver did, for what it keeps, with states that are followed."""
+    # Some interpolants call it for what they need, once.
+    states = [_within(steps, t)(t) for t, _ in calls]
+    kept.restore()
+    for (t, y), state in zip(calls, states, strict=True):
+        fun(t, valued(y, np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -204,13 +255,14 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
               dense_output: bool = False, events: Any = None, vectorized: bool = False,
               args: Any = None, **options: Any) -> Any:  # fmt: skip
     solve = found("scipy.integrate.solve_ivp")
-    function = Watched(fun)
+    function = _Called(fun)
     some = [events] if callable(events) else events
+    kept = Kept(fun, args, some)
     watching = None if some is None else [Watched(e) for e in some]
     options = {k: Watched(v) if callable(v) else plain_items(v) for k, v in options.items()}
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
-    log: list[Any] = []
+    log = _Log(function.calls)
     solver = _logging(found(f"scipy.integrate.{method}")) if known else method
     result = solve(
         function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
@@ -222,6 +274,8 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
                         f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
+    own, calls = fun, list(function.calls)
+    has_left = kept.restore()
     if vectorized:
         scalar = fun
 
@@ -236,8 +290,20 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         log = _log_of("Radau", function, t_span, y0, args, options)
         kind = "Radau"
     start = _core.cast(asarray(y0), result.y.dtype)
-    steps = _steps(str(kind), slope, log, (t_span[0], t_span[1]), start)
     events_of = None if some is None else [_event(e, args) for e in some]
+    # The interpolant of order 8 calls the right side, too.
+    asks_more = dense_output or t_eval is not None or events is not None
+    is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
+
+    def notice(t: Any, y: Any) -> None:
+        for event in events_of or ():
+            event(t, y)
+
+    ends = t_span[0], t_span[1]
+    steps = _steps(str(kind), slope, log, ends, start, notice if has_left and is_same else None)
+    if has_left and not is_same:
+        more = () if args is None else tuple(args)
+        _call_again(kept, calls, lambda t, y: own(t, y, *more), steps)
     return _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
 
 
@@ -257,11 +323,12 @@ def _event(event: Any, args: Any) -> Callable[[Any, Any], Any]:
 
 def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options: Any) -> Any:
     """Let another method find steps of the same tolerances."""
-    log: list[Any] = []
+    called = _Called(function)
+    log = _Log(called.calls)
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
     cls = _logging(found(f"scipy.integrate.{method}"))
     found("scipy.integrate.solve_ivp")(
-        function, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
+        called, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
         **chosen,
     )  # fmt: skip
     return log
@@ -353,7 +420,8 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
            hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> Any:  # fmt: skip
-    function = Watched(func)
+    function = _Called(func, state_at=int(tfirst))
+    kept = Kept(func, args)
     more = args if isinstance(args, tuple) else (args,)
     y, info = found("scipy.integrate.odeint")(
         function, plain_items(y0), plain_items(t), plain_items(more), Dfun and Watched(Dfun),
@@ -377,12 +445,17 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
+        has_left = kept.restore()
         if plain(times[0]) == plain(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
         else:
             log = _log_of(method, Watched(ordered), span, plain(start), more, options)
+            if has_left:
+                kept.restore()
             steps = _steps(method, slope, log, span, start)
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
+            if has_left:
+                _call_again(kept, function.calls, lambda t, y: ordered(t, y, *more), steps)
         y = valued(y, rows)
     return (y, info) if full_output else y
 

@@ -112,7 +112,7 @@ def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
 
 def _steps_of(given: _Given, slope: Any, ends: Any, y0: Any) -> list[Any]:
     if given.method is not None:
-        log = [(a, b, 0) for a, b in zip(given.times, given.times[1:], strict=False)]
+        log = [(a, b, 0, ()) for a, b in zip(given.times, given.times[1:], strict=False)]
         return _steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
     options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}

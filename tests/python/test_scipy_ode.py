@@ -179,3 +179,80 @@ def test_ends_of_two_kinds_say_what_to_do():
         with pytest.raises(TypeError, match="solve_bvp has no derivative rule.*solve_ivp"):
             ct.gradient(follow, 0.7)
     assert ct.gradient(lambda p: p * solved(1.0, 1.0), 2.0) == (solved(1.0, 1.0),)
+
+
+class Sampled:
+    """A controller that holds what it decides for a tenth of a second, and writes it down."""
+
+    def __init__(self, gain):
+        self.gain, self.decided, self.force, self.log = gain, -1.0, 0.0, []
+
+    def __call__(self, t, y):
+        if t - self.decided >= 0.1:
+            self.force, self.decided = -self.gain * y[0] - 0.3 * y[1], t
+            self.log.append(self.force)
+        return [y[1], self.force]
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
+def test_what_a_right_side_keeps(method):
+    # Steps of one length, or differences would see that they change.
+    steps = {"first_step": 0.05, "max_step": 0.05, "rtol": 1e9}
+
+    def run(gain):
+        motor = Sampled(gain)
+        result = integrate.solve_ivp(motor, (0, 1), [1.0, 0.0], method, **steps)
+        return np.sum(result.y[:, -1]) + np.sum(np.square(motor.log)) + len(motor.log)
+
+    check(run, np.array(0.8))
+
+
+def test_steps_that_a_solver_thought_better_of():
+    def run(k, t_eval=None, method="RK45"):
+        log = []
+
+        def cooled(t, y):
+            log.append(k * y[0] * np.tanh(30 * (t - 0.5)))
+            return [-log[-1]]
+
+        result = integrate.solve_ivp(cooled, (0, 1), [1.0], method, t_eval, rtol=1e-5)
+        return np.sum(np.square(log)) + result.y[0, -1] + len(log)
+
+    for options in [(), ([0.3, 1.0],), (None, "LSODA"), (None, "Radau"), ([1.0], "DOP853")]:
+        value, _ = ct.value_and_gradient(lambda k, options=options: run(k, *options), 1.3)
+        assert value == pytest.approx(run(1.3, *options), rel=1e-9)
+
+
+def test_what_a_right_side_has_seen():
+    def largest(k, method):
+        force = 0.0
+
+        def spring(t, y):
+            nonlocal force
+            force = max(force, abs(k * y[0]))
+            return [y[1], -k * y[0]]
+
+        integrate.solve_ivp(spring, (0, 2), [1.0, 0.5], method, rtol=1e-8, atol=1e-8)
+        return force
+
+    k, h = 1.3, 1e-5
+    highest = np.sqrt(k**2 + 0.25 * k)
+    for method, near in [("RK45", 1e-3), ("BDF", 1e-3), ("LSODA", 1e-3)]:
+        value, (slope,) = ct.value_and_gradient(lambda k, m=method: largest(k, m), k)
+        assert value == pytest.approx(largest(k, method), rel=1e-14)
+        assert value == pytest.approx(highest, rel=near)
+        assert slope == pytest.approx((2 * k + 0.25) / (2 * highest), rel=0.03)
+
+    def last(k):
+        seen = {}
+
+        def spring(y, t):
+            seen["force"] = -k * y[0]
+            return [y[1], seen["force"]]
+
+        places = integrate.odeint(spring, [1.0, 0.5], T, tcrit=[2.0])[:, 0]
+        return seen["force"] + np.sum(places) * 0.0
+
+    value, (slope,) = ct.value_and_gradient(last, k)
+    assert value == last(k)
+    assert slope == pytest.approx((last(k + h) - last(k - h)) / (2 * h), rel=0.05)

@@ -1,0 +1,140 @@
+"""What functions leave behind: variables that they assign to, lists that they append to.
+
+A solver calls a program's function on values first, and it is called again with what is followed.
+What the first calls left behind (the largest force so far, the control that a sampler holds, how
+many entries a table has) is taken back in between, so that the second ones begin where these did.
+"""
+
+import dis
+import sys
+from collections import deque
+from collections.abc import Iterator
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from cotan._frames import FOREIGN
+from cotan._lift_reach import PLAIN, parts
+
+# So many objects are looked at; what a function keeps is not far from it.
+_FAR = 100
+# Longer collections are tables, not what a run has left behind.
+_LONG = 10_000
+_COLLECTIONS = (list, dict, set, deque)
+_NOTHING = object()
+# Libraries whose objects are left alone; these hold what is a program's.
+_OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
+
+
+class Kept:
+    """What some functions, and what they reach, have kept by now."""
+
+    def __init__(self, *functions: Any) -> None:
+        self._places = [(place, place.held()) for place in _places(functions)]
+
+    def restore(self) -> bool:
+        """Put everything back. Says whether anything had changed."""
+        changed = [(place, held) for place, held in self._places if place.has_changed(held)]
+        for place, held in changed:
+            place.put(held)
+        return bool(changed)
+
+
+class _Variable:
+    """A variable of an enclosing function."""
+
+    def __init__(self, cell: CellType) -> None:
+        self._cell = cell
+
+    def held(self) -> Any:
+        try:
+            return self._cell.cell_contents
+        except ValueError:
+            return _NOTHING
+
+    def has_changed(self, held: Any) -> bool:
+        return self.held() is not held
+
+    def put(self, held: Any) -> None:
+        if held is _NOTHING:
+            del self._cell.cell_contents
+        else:
+            self._cell.cell_contents = held
+
+
+class _Global(_Variable):
+    """A name of a module that a function assigns to."""
+
+    def __init__(self, names: dict[str, Any], name: str) -> None:
+        self._names, self._name = names, name
+
+    def held(self) -> Any:
+        return self._names.get(self._name, _NOTHING)
+
+    def put(self, held: Any) -> None:
+        if held is _NOTHING:
+            self._names.pop(self._name, None)
+        else:
+            self._names[self._name] = held
+
+
+class _Collection:
+    """A list, a dictionary, the attributes of an object."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def held(self) -> Any:
+        return self._items.copy()
+
+    def has_changed(self, held: Any) -> bool:
+        now = self._items
+        if len(now) != len(held):
+            return True
+        if isinstance(now, set):
+            return bool(now != held)
+        if isinstance(now, dict):
+            return any(now.get(k, _NOTHING) is not v for k, v in held.items())
+        return any(a is not b for a, b in zip(now, held, strict=True))
+
+    def put(self, held: Any) -> None:
+        self._items.clear()
+        if hasattr(self._items, "extend"):
+            self._items.extend(held)
+        else:
+            self._items.update(held)
+
+
+def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
+    seen: set[int] = set()
+    waiting: list[Any] = list(functions)
+    while waiting and len(seen) < _FAR:
+        value = waiting.pop()
+        if isinstance(value, (*PLAIN, ModuleType, type)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if str(type(value).__module__).partition(".")[0] in _OTHERS:
+            continue
+        if type(value) in _COLLECTIONS:
+            if len(value) > _LONG:
+                continue
+            yield _Collection(value)
+        elif isinstance(value, FunctionType):
+            yield from map(_Variable, value.__closure__ or ())
+            yield from (_Global(value.__globals__, name) for name in _assigned(value.__code__))
+        waiting += parts(value)
+        members = getattr(value, "__dict__", None)
+        if type(members) is dict:
+            yield _Collection(members)
+            waiting += members.values()
+
+
+def _assigned(code: CodeType) -> set[str]:
+    """Name the globals that some code assigns to."""
+    names = set()
+    if code.co_names:
+        steps = dis.get_instructions(code)
+        names = {str(step.argval) for step in steps if step.opname == "STORE_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _assigned(constant)
+    return names
