@@ -374,7 +374,8 @@ runs("""
     scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse
     scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
     scipy.signal.sweep_poly scipy.signal.minimum_phase scipy.signal.cspline1d
-    scipy.signal.qspline1d scipy.signal.firls scipy.signal.firwin2 scipy.signal.sos2zpk
+    scipy.signal.qspline1d scipy.signal.firls scipy.signal.firwin
+    scipy.signal.firwin2 scipy.signal.gammatone scipy.signal.iircomb scipy.signal.sos2zpk
     scipy.signal.lp2bp scipy.signal.lp2bs scipy.signal.lp2hp scipy.signal.lp2lp
 """)
 
