@@ -22,6 +22,7 @@ from cotan._drawn import is_drawing
 from cotan._frames import FOREIGN, called, is_of_program, running
 from cotan._led import lead
 from cotan._lift_imports import watch
+from cotan._lift_moved import enter_moved
 from cotan._lift_names import adopt, follow, is_initializing
 from cotan._lift_numbers import OF_PYTHON, is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
@@ -138,6 +139,8 @@ def _prepare(name: str, module: Any) -> None:
             _replace_methods(cls, METHODS[owner])
     if replaced:
         _replaced[name] = replaced
+    if name.startswith("scipy."):
+        enter_moved(name, _known)
     _prepared[name] = lifted
 
 

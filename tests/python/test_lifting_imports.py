@@ -316,3 +316,38 @@ def test_libraries_that_keep_numbers_are_named():
 
     with pytest.raises(TypeError, match="sklearn keeps values in memory of its own"):
         ct.gradient(f, np.eye(3))
+
+
+MOVED = """
+import numpy as np
+import scipy.ndimage.filters
+import scipy.optimize.minpack as minpack
+from scipy.integrate import quadpack
+from scipy.linalg import basic
+
+def f(x):
+    from scipy.ndimage.filters import sobel
+
+    table = np.outer(x, x)
+    smooth = scipy.ndimage.filters.gaussian_filter(table, 1.0)
+    area = quadpack.quad(lambda t: t * x[0] ** 2, 0, 1)[0]
+    root = minpack.fsolve(lambda z: z**3 - x[1], 1.0)[0]
+    return np.sum(smooth + sobel(table)) + area + root + np.sum(basic.solve(np.eye(2) + table, x))
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_names_that_scipy_has_moved():
+    program = types.ModuleType("program")
+    exec(MOVED, vars(program))
+    x, h = np.array([1.0, 2.0]), 1e-6
+    value, (slope,) = ct.value_and_gradient(program.f, x)
+    assert value == pytest.approx(program.f(x))
+    steps = [(program.f(x + d) - program.f(x - d)) / (2 * h) for d in h * np.eye(2)]
+    np.testing.assert_allclose(slope, steps, 1e-6)
+    # Afterwards they say where they are now, as they did.
+    with pytest.warns(DeprecationWarning, match="namespace"):
+        found = program.basic.solve
+    assert found is scipy.linalg.solve
+    with pytest.raises(AttributeError, match="no attribute `nothing`"):
+        _ = program.basic.nothing
