@@ -118,6 +118,11 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 
+def is_matrix(x: Any) -> bool:
+    """Say whether this stands for a matrix of NumPy's."""
+    return type(x) is Matrix
+
+
 def _is_numpys(x: Any) -> bool:
     return issubclass(type(x), _matrix)
 

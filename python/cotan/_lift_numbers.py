@@ -18,6 +18,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._array import DTYPES
+from cotan._lift_matrix import is_matrix
 from cotan._lifted import NUMBERS
 from cotan._numpy_core import OverArray, as_number, is_array, is_followed, plain
 from cotan._numpy_own import asarray
@@ -78,7 +79,8 @@ OF_PYTHON = {id(float): _float, id(complex): _complex}
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     (x,) = args if len(args) == 1 and not kwargs else (None,)
-    return x.__class__ if isinstance(x, (_core.Array, OverArray)) else type(*args, **kwargs)
+    is_ours = isinstance(x, (_core.Array, OverArray)) or is_matrix(x)
+    return x.__class__ if is_ours else type(*args, **kwargs)
 
 
 # What arrays have, and scalars have not: classes that look for methods on the class itself.
@@ -109,7 +111,7 @@ def _class(original: Any, rule: Any) -> Any:
             if cls is not made:
                 return super().__call__(*args, **kwargs)  # a class that was derived from it
             if _core.is_lifting():
-                if _core.involves(args, kwargs):
+                if _core.involves(args, kwargs) or (original is type and is_matrix(args[0])):
                     return rule(*args, **kwargs)
                 if is_array(said := _said(original, args)):
                     return rule(said)

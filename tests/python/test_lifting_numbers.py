@@ -526,6 +526,22 @@ def test_matrices_of_constants():
     assert ct.gradient(f, 1.0) == (7.0,)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_what_matrices_say_that_they_are():
+    code = """
+import numpy as np
+def f(x):
+    m, one = np.matrix([[x, 1.0], [2.0, x]]), np.matrix(np.eye(2))
+    made = m, one, np.block([[m, one], [one, m]]), m[0:1], m * one, m.I, np.linalg.inv(m), np.sqrt(m)
+    assert all(type(a) == np.matrix == np.matrixlib.defmatrix.matrix for a in made)
+    assert type(m.A) is np.ndarray and type("Made", (), {}).__name__ == "Made"
+    return m.sum()
+"""
+    module = module_of(code)
+    ct.lift_module(module)
+    assert ct.gradient(module.f, 3.0) == (2.0,)
+
+
 def test_elements_of_a_plain_array():
     for f in (
         lambda x: np.sum(x * PLAIN - PLAIN.flat),
