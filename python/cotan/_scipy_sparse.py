@@ -443,15 +443,4 @@ for _name in _NORMS:
     _least_squares(_name)
 
 
-@lifts(f"{_HERE}.linalg.expm_multiply")
-def expm_multiply(A: Any, B: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    A = settled(A)  # noqa: N806
-    if args or options or is_followed_inside(A) or not is_array(B):
-        raise TypeError("expm_multiply: only B can be differentiated, without further arguments")
-    compute = found(f"{_HERE}.linalg.expm_multiply")
-    turned = A.conj().T
-    return linear("scipy.sparse.linalg.expm_multiply", lambda x: compute(A, x),
-                  lambda ct: compute(turned, ct))(B)  # fmt: skip
-
-
 refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs")

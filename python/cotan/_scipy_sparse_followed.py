@@ -322,8 +322,8 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
 
 
 def _of_dense(x: Any) -> Any:
-    """Give all elements of a dense matrix."""
-    x = asarray(x)
+    """Give all elements of a dense matrix; of one axis it is a row."""
+    x = np.atleast_2d(asarray(x))
     row, column = np.indices(x.shape)
     places = row.reshape(-1), column.reshape(-1)
     return found(f"{_HERE}.coo_matrix")((x.reshape(-1), places), shape=x.shape)

@@ -1,4 +1,4 @@
-"""A few eigenvalues or singular values of large matrices: `eigsh`, `eigs`, `svds` of SciPy.
+"""A few eigenvalues or singular values of large matrices: `eigsh`, `eigs`, `svds`; exponentials.
 
 Which ones are meant, their order and the signs of the vectors is what SciPy says for the values at
 hand; values and derivatives come from the dense decomposition, whose rule knows all the others.
@@ -13,25 +13,42 @@ import numpy as np
 from cotan import _as_lapack as lapack
 from cotan import _core
 from cotan import _decompositions as dec
+from cotan._hosted import linear
+from cotan._implicit import valued
 from cotan._lifted import lifts
-from cotan._numpy_core import is_array, plain
+from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
 from cotan._scipy_decompositions import eigh
-from cotan._scipy_sparse import is_followed_inside, toarray
+from cotan._scipy_matfuncs import expm
+from cotan._scipy_sparse import is_followed_inside, settled, toarray
 
 _HERE = "scipy.sparse.linalg"
+# An operator with more columns has no matrix here.
+_LARGE = 1000
 
 
 def _dense(name: str, matrix: Any) -> Any:
     if hasattr(matrix, "tocoo"):
         return asarray(toarray(matrix))
-    if callable(getattr(matrix, "matvec", None)):
-        raise TypeError(f"{name}: a LinearOperator is not differentiated; give its matrix")
+    if _is_operator(matrix):
+        n = matrix.shape[1]
+        if n > _LARGE:
+            raise TypeError(
+                f"{name}: a LinearOperator of {n} columns is not differentiated; give its matrix, "
+                "or hold constant with ct.dropgrad what it depends on"
+            )
+        return np.stack([matrix.matvec(unit) for unit in np.eye(n)], axis=1)
     return asarray(getattr(matrix, "A", matrix))
 
 
+def _is_operator(matrix: Any) -> bool:
+    return not hasattr(matrix, "tocoo") and callable(getattr(matrix, "matvec", None))
+
+
 def _is_followed(matrix: Any) -> bool:
+    if _is_operator(matrix):
+        return any_active(matrix.matvec(np.ones(matrix.shape[1])))
     return is_followed_inside(matrix) or is_array(getattr(matrix, "A", matrix))
 
 
@@ -121,3 +138,30 @@ def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
     signs = np.where(signs != 0, signs / np.where(signs != 0, np.abs(signs), 1), 1)
     u, vh = u * signs, vh * signs.conj()[:, None]
     return u if wanted != "vh" else None, s, vh if wanted != "u" else None
+
+
+@lifts(f"{_HERE}.expm_multiply", always=True)
+def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None,
+                  endpoint: Any = None, traceA: Any = None) -> Any:  # fmt: skip
+    """Apply exponentials; those of a matrix that is followed are dense."""
+    original = found(f"{_HERE}.expm_multiply")
+    A = settled(A)  # noqa: N806
+    times = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
+    moves = _is_followed(A)
+    if not moves and not any_active((B, start, stop)):
+        return original(
+            A, plain(B), **{n: plain(t) for n, t in times.items()}, traceA=plain(traceA)
+        )
+    if not moves and not any_active((start, stop)) and all(t is None for t in times.values()):
+        turned = A.adjoint() if _is_operator(A) else A.conj().T
+        trace = plain(traceA)
+        back = None if trace is None else np.conj(trace)
+        return linear(f"{_HERE}.expm_multiply", lambda x: original(A, x, traceA=trace),
+                      lambda ct: original(turned, ct, traceA=back))(B)  # fmt: skip
+    a, b = _dense("expm_multiply", A), asarray(B)
+    value = original(_values(a), _values(b), **{n: plain(t) for n, t in times.items()})
+    if all(t is None for t in times.values()):
+        return valued(value, expm(a) @ b)
+    given = {n: t for n, t in times.items() if t is not None}
+    at = np.linspace(**given)
+    return valued(value, np.stack([expm(a * t) @ b for t in at]))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy import sparse
 from scipy.sparse import linalg
 from scipy_cases import check
@@ -63,10 +64,69 @@ def test_constants_and_what_is_refused():
     assert ct.gradient(lambda x: x * linalg.eigsh(h, 1)[0][0], 2.0) == (
         pytest.approx(linalg.eigsh(h, 1)[0][0]),
     )
-    with pytest.raises(TypeError, match="LinearOperator"):
-        ct.gradient(lambda x: linalg.eigsh(linalg.aslinearoperator(h), 1, M=np.diag(x))[0][0], X)
+    large = linalg.LinearOperator((1200, 1200), matvec=lambda y: X[0] * y)
+    with pytest.raises(TypeError, match="LinearOperator of 1200 columns.*give its matrix"):
+        ct.gradient(lambda x: linalg.eigsh(x[0] * large, 1)[0][0], X)
     with pytest.raises(TypeError, match="cannot be recorded"):
         ct.prepare(lambda x: linalg.eigsh(hamiltonian(x), 1)[0][0], X)
+
+
+class Chain(linalg.LinearOperator):
+    """A matrix that is known by its products only."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.dtype = x, (8, 8), np.dtype(float)
+
+    def _matvec(self, y):
+        y = np.ravel(y)
+        moved = self.x * y
+        moved[1:] += y[:-1]
+        moved[:-1] += y[1:] * self.x[0]
+        return moved
+
+    def _adjoint(self):
+        return linalg.aslinearoperator(dense_chain(self.x).T)
+
+
+def dense_chain(x):
+    return np.diag(x) + np.diag(np.ones(7), -1) + np.diag(np.ones(7), 1) * x[0]
+
+
+def test_operators():
+    def hermitian(x):
+        return linalg.aslinearoperator(hamiltonian(X)) + np.sum(x) * linalg.LinearOperator(
+            (8, 8), matvec=lambda y: x * np.ravel(y) ** 1
+        )
+
+    def lowest(x):
+        values, vectors = linalg.eigsh(hermitian(x), 2, which="SA", v0=START)
+        return np.sum(values) + np.sum(vectors * WEIGHTS)
+
+    check(lowest, X)
+    check(lambda x: np.real(linalg.eigs(Chain(x), 1, v0=START, return_eigenvectors=False)), X)
+    check(lambda x: linalg.svds(Chain(x), 2, return_singular_vectors=False, v0=START), X)
+    h = linalg.aslinearoperator(hamiltonian(X))
+    check(lambda x: linalg.eigsh(h, 1, M=np.diag(x), v0=START)[0], X)
+
+
+def test_exponentials_of_what_moves():
+    check(lambda x: linalg.expm_multiply(Chain(x), START, traceA=1.0), X, value_rtol=1e-8)
+    check(lambda x: linalg.expm_multiply(-0.3j * hamiltonian(x), START + 0j), X, value_rtol=1e-8)
+    check(
+        lambda x: linalg.expm_multiply(hamiltonian(x), WEIGHTS * x[0], 0.0, x[1], 3),
+        X,
+        value_rtol=1e-8,
+    )
+    check(lambda x: linalg.expm_multiply(hamiltonian(X), x, 0.0, 1.0, 3, False), X, value_rtol=1e-8)
+    check(lambda x: linalg.expm_multiply(hamiltonian(X), x, traceA=2.0), X, value_rtol=1e-8)
+    check(lambda x: linalg.expm_multiply(Chain(X), x, traceA=np.sum(X)), X, value_rtol=1e-8)
+    np.testing.assert_allclose(
+        linalg.expm_multiply(Chain(X), START, traceA=1.0), scipy.linalg.expm(dense_chain(X)) @ START
+    )
+
+
+def test_products_of_rows():
+    check(lambda x: sparse.kron(x, np.array([1.0, 2.0])).toarray(), X)
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
