@@ -532,7 +532,7 @@ def test_what_matrices_say_that_they_are():
 import numpy as np
 def f(x):
     m, one = np.matrix([[x, 1.0], [2.0, x]]), np.matrix(np.eye(2))
-    made = m, one, np.block([[m, one], [one, m]]), m[0:1], m * one, m.I, np.linalg.inv(m), np.sqrt(m)
+    made = m, one, np.block([[m, one], [one, m]]), m[0:1], m * one, m.I, np.linalg.inv(m)
     assert all(type(a) == np.matrix == np.matrixlib.defmatrix.matrix for a in made)
     assert type(m.A) is np.ndarray and type("Made", (), {}).__name__ == "Made"
     return m.sum()
