@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import hosted
+from cotan._kept import Kept
 from cotan._numpy_core import any_active, plain
 
 # A step that is longer than this part of a solution says that it is none.
@@ -22,6 +23,7 @@ class Watched:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._kept = Kept(function)
         self._at: Any = None
         self.seen = False
 
@@ -29,19 +31,25 @@ class Watched:
         at = args[0] if args else None
         # Solvers change their vectors in place.
         self._at = at.copy() if type(at) is np.ndarray else at
+        self._kept.hold()
         y = self._function(*args, **kwargs)
         if any_active(y):
             self.seen = True
         return plain_items(y)
 
-    def leave(self, found: Any, args: tuple[Any, ...] = ()) -> None:
+    def rewind(self) -> None:
+        """Let what the function keeps be what it was before its last call with plain values."""
+        self._kept.restore()
+
+    def leave(self, found: Any, args: tuple[Any, ...] = (), **kwargs: Any) -> None:
         """Call the function a last time, where the solver did so, with what it depends on followed.
 
         What it keeps, such as the curve that it is to make agree with a price, has the derivatives
-        of the solution then.
+        of the solution then, and is what the solver's last call would have left.
         """
         if np.shape(self._at) == np.shape(found):
-            self._function(valued(self._at, found), *args)
+            self.rewind()
+            self._function(valued(self._at, found), *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)

@@ -29,11 +29,17 @@ class Kept:
     """What some functions, and what they reach, have kept by now."""
 
     def __init__(self, *functions: Any) -> None:
-        self._places = [(place, place.held()) for place in _places(functions)]
+        self._places = list(_places(functions))
+        self.hold()
+
+    def hold(self) -> None:
+        """Remember what is there by now."""
+        self._held = [place.held() for place in self._places]
 
     def restore(self) -> bool:
         """Put everything back. Says whether anything had changed."""
-        changed = [(place, held) for place, held in self._places if place.has_changed(held)]
+        pairs = zip(self._places, self._held, strict=True)
+        changed = [(place, held) for place, held in pairs if place.has_changed(held)]
         for place, held in changed:
             place.put(held)
         return bool(changed)

@@ -123,6 +123,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     result.fun = residuals(result.x)
     result.jac = estimated("jac of least_squares", result.jac, result.x)
     result.cost = cost(result.x)
+    function.leave(result.x, args, **kwargs)
     return result
 
 
@@ -150,13 +151,14 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         return stacked(call(x)).reshape(-1)
 
     x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
+    whole = (x, *result[1:])
+    if full_output:
+        _, covariance, report, *rest = result
+        if covariance is not None:
+            covariance = _covariance(covariance, x, residuals, _Loss({}), True)
+        whole = (x, covariance, _with_residuals(report, residuals(x), x), *rest)
     function.leave(x, more_of(args))
-    if not full_output:
-        return (x, *result[1:])
-    _, covariance, report, *rest = result
-    if covariance is not None:
-        covariance = _covariance(covariance, x, residuals, _Loss({}), True)
-    return (x, covariance, _with_residuals(report, residuals(x), x), *rest)
+    return whole
 
 
 def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
@@ -203,7 +205,10 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
     if report:
         report[0] = _with_residuals(report[0], residuals(y), y)
-    return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
+    covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
+    function.rewind()
+    residuals(y)
+    return (y, covariance, *report)
 
 
 def _samples(x: Any, y: Any, sigma: Any, omit: bool) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import Watched, plain_items, valued, watched
+from cotan._kept import Kept
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._own import found, runs, runs_class
@@ -120,11 +121,13 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
             f"quad: weight={weight!r} has no derivative rule in cotan; put the weight into the "
             "integrand"
         )
+    kept = Kept(func, more)
     value, error, info = result[:3]
     f = (lambda x: func(x, *more)) if more else func
     count = info.get("last", 1)
     pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
     total = _on_interval(f, a, b, pieces, _halves)
+    kept.restore()
     scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
     allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
     y = _checked("quad", value, total, allowed)
@@ -154,8 +157,10 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     call = (lambda x: function(x, *plain_items(more))) if more else function
     value, error, info = compute(call, *limits, full_output=True, **given)
     if function.seen or any_active((a, b, more)):
+        kept = Kept(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
         total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
+        kept.restore()
         allowed = 100 * max(error, given.get("epsabs", 1e-200), 1e-8 * float(np.max(np.abs(value))))
         value = _checked("quad_vec", value, total, allowed)
         value = value[()] if is_array(value) and np.ndim(value) == 0 else value

@@ -279,6 +279,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         # Elsewhere it is zero, and stays so.
         result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
     _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
+    function.leave(result.x, more_of(args))
     return result
 
 
@@ -437,6 +438,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         result.x = np.reshape(found_x, shape) if shape else found_x[0]
         value, shape = fun(found_x[0], *more), np.shape(result.fun)
         result.fun = np.reshape(value, shape) if shape else value
+        function.leave(result.x, more)
     return result
 
 
@@ -462,11 +464,11 @@ def _fmin(name: str) -> None:
         method = {"fmin_bfgs": "bfgs", "fmin_cg": "cg", "fmin_ncg": "newton-cg"}.get(name)
         nearest = _goes_by_slopes(method, x0)
         y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))
-        function.leave(y, more_of(more))
         if given.get("full_output"):
             report[0] = valued(report[0], asarray(call(y)).reshape(()))[()]
             if name == "fmin_bfgs":
                 report[2] = without_rule("the inverse Hessian of fmin_bfgs", report[2], y)
+        function.leave(y, more_of(more))
         return (y, *report) if report else y
 
 

@@ -101,3 +101,17 @@ def test_weights_of_quadrature_that_move_are_refused():
         with pytest.raises(TypeError, match="put the weight into the integrand"):
             ct.gradient(f, 0.5)
         assert ct.gradient(lambda x, f=f: x * f(0.5), 1.0) == (f(0.5),)
+
+
+def test_what_an_integrand_keeps():
+    def seen(p, integral):
+        log = []
+
+        def decay(x):
+            log.append(np.exp(-p * x))
+            return log[-1]
+
+        return integral(decay, 0, 1)[0] + np.sum(np.square(log)) + len(log)
+
+    check(lambda p: seen(p, integrate.quad), 0.7)
+    check(lambda p: seen(p, integrate.quad_vec), 0.7)

@@ -443,3 +443,52 @@ def test_derivatives_that_are_singular_up_to_rounding(scale):
         2.0,
     )
     assert slope == pytest.approx(3 / 4)
+
+
+KEEPING = {
+    "brentq": lambda f, p: optimize.brentq(lambda x: f(x) - 2, 1, 3),
+    "newton": lambda f, p: optimize.newton(lambda x: f(x) - 2, 3.0),
+    "fsolve": lambda f, p: optimize.fsolve(lambda x: f(x[0]) - 2, 3.0)[0],
+    "minimize": lambda f, p: optimize.minimize(lambda x: f(x[0]), [3.0]).x[0],
+    "Nelder-Mead": lambda f, p: optimize.minimize(lambda x: f(x[0]), [3.0], method="Nelder-Mead").x[
+        0
+    ],
+    "fmin_bfgs": lambda f, p: optimize.fmin_bfgs(lambda x: f(x[0]), [3.0], disp=False)[0],
+    "minimize_scalar": lambda f, p: optimize.minimize_scalar(f).x,
+    "least_squares": lambda f, p: optimize.least_squares(lambda x: [x[0] - p, f(x[0])], [3.0]).x[0],
+    "leastsq": lambda f, p: optimize.leastsq(lambda x: [x[0] - p, f(x[0])], [3.0])[0][0],
+    "curve_fit": lambda f, p: optimize.curve_fit(
+        lambda t, x: f(x) * t, np.arange(3.0), p * np.arange(3.0), 3.0
+    )[0][0],
+}
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_what_a_function_keeps_is_as_the_solver_leaves_it(name):
+    def run(p):
+        log = []
+
+        def bowl(x):
+            log.append((x - p) ** 2 + 0.5 * x)
+            return log[-1]
+
+        place = KEEPING[name](bowl, p)
+        return place, log
+
+    (place, log), p = run(1.3), 1.3
+    seen = []
+
+    def total(p):
+        place, log = run(p)
+        seen.append((len(log), [float(ct.dropgrad(v)) for v in log]))
+        return place + log[-1]
+
+    _, (slope,) = ct.value_and_gradient(total, p)
+    assert seen[0][0] == len(log)
+    np.testing.assert_allclose(seen[0][1], log, 1e-12, 1e-15)
+    # What came last has the derivative of the solution.
+    h = 1e-2
+    (high, _), (low, _) = run(p + h), run(p - h)
+    moved = (high - low) / (2 * h)
+    wanted = moved + 2 * (place - p) * (moved - 1) + 0.5 * moved
+    assert slope == pytest.approx(wanted, rel=1e-2, abs=1e-2)
