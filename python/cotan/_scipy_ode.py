@@ -32,7 +32,7 @@ class _Log(list[Any]):
         self.guess: Any = None
 
 
-class _Called(Watched):
+class Called(Watched):
     """A right side that remembers when it was called, and with which state."""
 
     def __init__(self, function: Callable[..., Any], state_at: int = 1) -> None:
@@ -236,7 +236,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     return steps
 
 
-def _call_again(kept: Kept, calls: list[tuple[Any, Any]], fun: Callable[[Any, Any], Any],
+def call_again(kept: Kept, calls: list[tuple[Any, Any]], fun: Callable[[Any, Any], Any],
                 steps: list[_Step]) -> None:  # fmt: skip
     """Call a right side as a solver did, for what it keeps, with states that are followed."""
     # Some interpolants call it for what they need, once.
@@ -255,7 +255,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
               dense_output: bool = False, events: Any = None, vectorized: bool = False,
               args: Any = None, **options: Any) -> Any:  # fmt: skip
     solve = found("scipy.integrate.solve_ivp")
-    function = _Called(fun)
+    function = Called(fun)
     some = [events] if callable(events) else events
     kept = Kept(fun, args, some)
     watching = None if some is None else [Watched(e) for e in some]
@@ -303,7 +303,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     steps = _steps(str(kind), slope, log, ends, start, notice if has_left and is_same else None)
     if has_left and not is_same:
         more = () if args is None else tuple(args)
-        _call_again(kept, calls, lambda t, y: own(t, y, *more), steps)
+        call_again(kept, calls, lambda t, y: own(t, y, *more), steps)
     return _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
 
 
@@ -323,7 +323,7 @@ def _event(event: Any, args: Any) -> Callable[[Any, Any], Any]:
 
 def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options: Any) -> Any:
     """Let another method find steps of the same tolerances."""
-    called = _Called(function)
+    called = Called(function)
     log = _Log(called.calls)
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
     cls = _logging(found(f"scipy.integrate.{method}"))
@@ -420,7 +420,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
            hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> Any:  # fmt: skip
-    function = _Called(func, state_at=int(tfirst))
+    function = Called(func, state_at=int(tfirst))
     kept = Kept(func, args)
     more = args if isinstance(args, tuple) else (args,)
     y, info = found("scipy.integrate.odeint")(
@@ -455,7 +455,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
             steps = _steps(method, slope, log, span, start)
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
             if has_left:
-                _call_again(kept, function.calls, lambda t, y: ordered(t, y, *more), steps)
+                call_again(kept, function.calls, lambda t, y: ordered(t, y, *more), steps)
         y = valued(y, rows)
     return (y, info) if full_output else y
 

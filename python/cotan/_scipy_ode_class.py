@@ -11,12 +11,13 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import Watched, plain_items, valued, watched
+from cotan._kept import Kept
 from cotan._led import unlifted
 from cotan._lifted import lifts_method
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
-from cotan._scipy_ode import _log_of, _slope, _steps
+from cotan._scipy_ode import Called, _log_of, _slope, _steps, call_again
 
 _ODE = "scipy.integrate.ode"
 _COMPLEX = "scipy.integrate.complex_ode"
@@ -65,7 +66,8 @@ class _Given:
         self.is_complex = isinstance(solver, found(_COMPLEX))
         self.name = "cf" if self.is_complex else "f"
         self.right_side = getattr(solver, self.name)
-        self.function = Watched(self.right_side)
+        self.function = Called(self.right_side)
+        self.kept = Kept(self.right_side)
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
         kind = type(self.own).__name__
@@ -74,6 +76,9 @@ class _Given:
         self.told: Any = getattr(self.own, "solout", None)
         self.times: list[Any] = []
         self.known = 0
+
+    def called(self, t: Any, y: Any) -> Any:
+        return self.right_side(t, y, *self.params)
 
     def is_followed(self) -> bool:
         return self.function.seen or any_active((self.y, self.t, self.params))
@@ -97,11 +102,14 @@ def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
     begin = asarray(given.t)
     slope = _slope(given.right_side, given.params, value.dtype)
     y0 = _core.cast(y0, value.dtype)
+    has_left = given.kept.restore()
     if plain(begin) == plain(end):
         y = y0 + slope(begin, y0) * (end - begin)
     else:
         steps = _steps_of(given, slope, (begin, end), y0)
         y = steps[-1].y
+        if has_left:
+            call_again(given.kept, given.function.calls, given.called, steps)
         stopped = None if given.told is None else _tell(given, steps, y0)
         if stopped is not None:
             y, end, given.own.istate = stopped.y, stopped.t, 2

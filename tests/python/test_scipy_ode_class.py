@@ -140,3 +140,32 @@ def test_a_subclass_of_the_program():
     expect_slopes(f, 1.5)
     (second,) = ct.gradient(lambda k: ct.grad(f)(k), 1.5)
     assert second == pytest.approx(2 * np.exp(-1.5), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["dopri5", "dop853", "vode", "lsoda"])
+def test_what_a_right_side_keeps(method):
+    def run(k):
+        log = []
+
+        def spring(t, y):
+            log.append(abs(k * y[0]))
+            return [y[1], -k * y[0]]
+
+        solver = ode(spring).set_integrator(method, rtol=1e-9, atol=1e-9)
+        solver.set_initial_value([1.0, 0.5], 0.0)
+        places = [solver.integrate(t)[0] for t in (0.5, 1.0, 2.0)]
+        return sum(places), log
+
+    (_, log), k, seen = run(1.3), 1.3, []
+
+    def largest(k):
+        places, log = run(k)
+        seen.append(len(log))
+        return places + max(log)
+
+    value, (slope,) = ct.value_and_gradient(largest, k)
+    assert seen == [len(log)]
+    assert value == pytest.approx(largest(k), rel=1e-9)
+    highest, h = np.sqrt(k**2 + 0.25 * k), 1e-4
+    moved = (run(k + h)[0] - run(k - h)[0]) / (2 * h)
+    assert slope == pytest.approx(moved + (2 * k + 0.25) / (2 * highest), rel=0.02)
