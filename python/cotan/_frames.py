@@ -78,6 +78,11 @@ def calls_itself(frame: Any, name: str) -> bool:
     return is_of_program(frame) and called(frame, {name}) is not None
 
 
+def is_shuffling(frame: Any) -> bool:
+    """Say whether the running code calls the `shuffle` of something compiled."""
+    return called(frame, {"shuffle"}) is not None
+
+
 def is_formatting(frame: Any = None) -> bool:
     """Say whether the running code, or a frame, makes a text of a number: `"%.2f" % x`."""
     frame = sys._getframe() if frame is None else frame

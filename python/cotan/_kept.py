@@ -7,7 +7,7 @@ many entries a table has) is taken back in between, so that the second ones begi
 
 import dis
 import sys
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from cotan._lift_reach import PLAIN, parts
 _FAR = 100
 # Longer collections are tables, not what a run has left behind.
 _LONG = 10_000
-_COLLECTIONS = (list, dict, set, deque)
+_COLLECTIONS = (list, dict, set, deque, defaultdict, OrderedDict)
 _NOTHING = object()
 # Libraries whose objects are left alone; these hold what is a program's.
 _OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
@@ -128,7 +128,11 @@ def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
             yield from map(_Variable, value.__closure__ or ())
             yield from (_Global(value.__globals__, name) for name in _assigned(value.__code__))
         waiting += parts(value)
-        members = getattr(value, "__dict__", None)
+        try:
+            # No code of the object's is run.
+            members = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            continue
         if type(members) is dict:
             yield _Collection(members)
             waiting += members.values()

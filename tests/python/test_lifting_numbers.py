@@ -345,6 +345,26 @@ def test_a_traced_covariance(make):
     slope_is_right(f, tolerance=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+def test_generators_that_were_made_before_shuffle_rows():
+    for rng in (np.random.default_rng(0), np.random.RandomState(0)):
+
+        def f(x, rng=rng):
+            made = x * np.ones((5, 3))
+            rng.shuffle(made)
+            return np.sum(made)
+
+        with pytest.raises(TypeError, match=r"shuffle: .*x\[rng.permutation\(len\(x\)\)\]"):
+            ct.gradient(f, 2.0)
+
+        def g(x, rng=rng):
+            made, items, line = x * np.ones((5, 3)), [1.0, x], x * np.arange(4.0)
+            rng.shuffle(items), rng.shuffle(line), rng.shuffle(np.arange(len(made)))
+            return np.sum(made[rng.permutation(len(made))]) + np.sum(line) + sum(items)
+
+        assert ct.gradient(g, 2.0) == (22.0,)
+
+
 @pytest.mark.parametrize("shape", [(6,), (5, 3)])
 @pytest.mark.parametrize("how", ["shared", "generator", "constant"])
 def test_shuffle(shape, how):

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::asking::expect_no_shuffle;
 use crate::convert::{original, to_ndarray};
 use crate::error::OrRaise;
 use crate::handle::compute;
@@ -313,13 +314,16 @@ impl PyArray {
             .call1((slf,))
     }
 
-    fn __len__(&self) -> PyResult<usize> {
-        let cell = self.cell();
-        cell.array
-            .shape()
-            .first()
-            .copied()
-            .ok_or_else(|| PyTypeError::new_err("len() of unsized object"))
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let (length, has_rows) = {
+            let cell = self.cell();
+            let shape = cell.array.shape();
+            (shape.first().copied(), shape.len() > 1)
+        };
+        if has_rows {
+            expect_no_shuffle(py)?;
+        }
+        length.ok_or_else(|| PyTypeError::new_err("len() of unsized object"))
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
