@@ -21,6 +21,7 @@ _FAR = 100
 _LONG = 10_000
 _COLLECTIONS = (list, dict, set, deque, defaultdict, OrderedDict)
 _NOTHING = object()
+_STORING = dis.opmap["STORE_GLOBAL"]
 # Libraries whose objects are left alone; these hold what is a program's.
 _OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
 
@@ -133,7 +134,8 @@ def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
             members = object.__getattribute__(value, "__dict__")
         except AttributeError:
             continue
-        if type(members) is dict:
+        # Functions have attributes of their own only where a program gives them some.
+        if type(members) is dict and (members or not isinstance(value, FunctionType)):
             yield _Collection(members)
             waiting += members.values()
 
@@ -141,9 +143,10 @@ def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
 def _assigned(code: CodeType) -> set[str]:
     """Name the globals that some code assigns to."""
     names = set()
-    if code.co_names:
+    # A look at the bytes is a thousand times faster than at the instructions.
+    if _STORING in code.co_code[::2]:
         steps = dis.get_instructions(code)
-        names = {str(step.argval) for step in steps if step.opname == "STORE_GLOBAL"}
+        names = {str(step.argval) for step in steps if step.opcode == _STORING}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _assigned(constant)

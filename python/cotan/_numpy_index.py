@@ -124,7 +124,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     repeats = plain(repeats)
     if np.size(repeats) == 1:
         # Each element next to itself, without a list of positions: the cotangents are a sum.
-        count = operator.index(np.ravel(repeats)[0])
+        count = np.ravel(repeats)[0]
+        # Of numbers and lists NumPy cuts off fractions, arrays have to be whole.
+        count = operator.index(count) if isinstance(repeats, np.ndarray) else int(count)
         if count >= 0:
             shape = list(x.shape)
             expect_room("repeat", [*shape, count], x.dtype)

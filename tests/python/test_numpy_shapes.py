@@ -97,6 +97,8 @@ SHAPE = {
     "tile": [lambda v: np.tile(v, 2), lambda m: np.tile(m, (2, 1, 3)), lambda t: np.tile(t, (2,))],
     "repeat": [
         lambda v: np.repeat(v, 2),
+        lambda v: np.repeat(v, 2.7),
+        lambda v: np.repeat(v, [np.float64(2.0)]),
         lambda m: np.repeat(m, [1, 0, 2], axis=0),
         lambda m: np.repeat(m, 3),
         lambda v, i: np.repeat(v, i),
