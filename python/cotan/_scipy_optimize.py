@@ -366,7 +366,9 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     constraints = [{"type": kind, "fun": f, "args": more} for kind, f in given]
     call = with_args(func, more)
     y = inside_of("fmin_slsqp", call, x, bounds or None, constraints)
-    return (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
+    whole = (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
+    function.leave(y, more)
+    return whole
 
 
 def _in_bounds(name: str) -> None:
@@ -387,12 +389,14 @@ def _in_bounds(name: str) -> None:
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
         method = "l-bfgs-b" if name == "fmin_l_bfgs_b" else None
         y = inside_of(name, call, result[0], bounds, (), _goes_by_slopes(method, x0))
-        if name == "fmin_tnc":
-            return (y, *result[1:])
-        report = result[2]
-        if not np.all(free_of(bounds, result[0])):
-            report = report | {"grad": valued(report["grad"], slope_of(name, call)(y))}
-        return (y, asarray(call(y)).reshape(())[()], report, *result[3:])
+        whole = (y, *result[1:])
+        if name != "fmin_tnc":
+            report = result[2]
+            if not np.all(free_of(bounds, result[0])):
+                report = report | {"grad": valued(report["grad"], slope_of(name, call)(y))}
+            whole = (y, asarray(call(y)).reshape(())[()], report, *result[3:])
+        function.leave(y, more)
+        return whole
 
 
 for _name in ("fmin_l_bfgs_b", "fmin_tnc"):

@@ -93,6 +93,7 @@ def _global(name: str) -> None:
             minima = [inside_of(name, call, x, bounds, constraints) for x in result.xl]
             result.xl = np.stack(minima)
             result.funl = np.stack([asarray(call(x)).reshape(()) for x in minima])
+        function.leave(result.x, more)
         return result
 
 
@@ -116,7 +117,9 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
         )
     finish = rest[2] if len(rest) > 2 else options.get("finish", True)
     # Which point of the grid is the best one is constant where it does not jump.
-    return minimum_of("brute", with_args(func, more), result) if finish else result
+    y = minimum_of("brute", with_args(func, more), result) if finish else result
+    function.leave(y, more)
+    return y
 
 
 # --------------------------------------------------------------------------------------------------

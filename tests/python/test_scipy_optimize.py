@@ -454,6 +454,17 @@ KEEPING = {
         0
     ],
     "fmin_bfgs": lambda f, p: optimize.fmin_bfgs(lambda x: f(x[0]), [3.0], disp=False)[0],
+    "fmin_tnc": lambda f, p: optimize.fmin_tnc(lambda x: f(x[0]), [3.0], approx_grad=True, disp=0)[
+        0
+    ][0],
+    "fmin_l_bfgs_b": lambda f, p: optimize.fmin_l_bfgs_b(
+        lambda x: f(x[0]), [3.0], approx_grad=True
+    )[0][0],
+    "fmin_slsqp": lambda f, p: optimize.fmin_slsqp(lambda x: f(x[0]), [3.0], iprint=0)[0],
+    "brute": lambda f, p: optimize.brute(lambda x: f(x[0]), [(-1.0, 3.0)], Ns=7)[0],
+    "differential_evolution": lambda f, p: optimize.differential_evolution(
+        lambda x: f(x[0]), [(-1.0, 3.0)], maxiter=5, rng=0
+    ).x[0],
     "minimize_scalar": lambda f, p: optimize.minimize_scalar(f).x,
     "least_squares": lambda f, p: optimize.least_squares(lambda x: [x[0] - p, f(x[0])], [3.0]).x[0],
     "leastsq": lambda f, p: optimize.leastsq(lambda x: [x[0] - p, f(x[0])], [3.0])[0][0],
