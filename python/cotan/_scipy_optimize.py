@@ -431,13 +431,15 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
             # Some functions give arrays of one element.
             return np.reshape(fun(v[0], *more), ())
 
-        # The search ends a little before the bound.
-        tolerance = 1e-4 * (plain_items(bounds)[1] - plain_items(bounds)[0]) if bounds else 0
-        free = not bounds or min(abs(x[0] - float(plain(b))) for b in bounds) > tolerance
-        if not free and any_active(bounds):
-            raise TypeError("minimize_scalar: the minimum lies at a bound that is being "
-                            "differentiated; use the bound itself")  # fmt: skip
-        found_x = minimum_of("minimize_scalar", scalar, x, np.array([free]))
+        # The search ends a little before the bound; the minimum moves with that.
+        ends = list(map(asarray, bounds)) if bounds else []
+        tolerance = 1e-4 * abs(plain(ends[1]) - plain(ends[0])) if bounds else 0.0
+        end = min(ends, key=lambda e: abs(x[0] - plain(e)), default=None)
+        free = end is None or abs(x[0] - plain(end)) > tolerance
+        if free:
+            found_x = minimum_of("minimize_scalar", scalar, x)
+        else:
+            found_x = valued(x, np.reshape(end, 1))
         shape = np.shape(result.x)
         result.x = np.reshape(found_x, shape) if shape else found_x[0]
         value, shape = fun(found_x[0], *more), np.shape(result.fun)

@@ -39,14 +39,20 @@ def test_values_at_minima():
     assert g == pytest.approx(-1.0, abs=1e-4)
 
 
-def test_a_bound_that_moves_the_minimum_is_refused():
-    with pytest.raises(TypeError, match="the minimum lies at a bound"):
-        ct.gradient(lambda b: optimize.fminbound(lambda x: (x - 3) ** 2, 0.0, b), 1.0)
-    with pytest.raises(TypeError, match="the minimum lies at a bound"):
-        ct.gradient(
-            lambda b: optimize.minimize_scalar(lambda x: (x - 3) ** 2, bounds=(0.0, b)).x, 1.0
+def test_a_minimum_at_a_bound_moves_with_it():
+    def valley(x):
+        return (x - 3) ** 2
+
+    (g,) = ct.gradient(lambda b: optimize.fminbound(valley, 0.0, b) ** 2, 1.0)
+    assert g == pytest.approx(2.0, abs=1e-4)
+    (g,) = ct.gradient(lambda b: optimize.fminbound(valley, b, 9.0), 4.0)
+    assert g == pytest.approx(1.0)
+    for what, slope in (("x", 1.0), ("fun", -4.0)):
+        (g,) = ct.gradient(
+            lambda b, what=what: optimize.minimize_scalar(valley, bounds=(0.0, b))[what], 1.0
         )
-    (g,) = ct.gradient(lambda b: optimize.fminbound(lambda x: (x - 3) ** 2, 0.0, b) * b, 5.0)
+        assert g == pytest.approx(slope, abs=1e-4)
+    (g,) = ct.gradient(lambda b: optimize.fminbound(valley, 0.0, b) * b, 5.0)
     assert g == pytest.approx(3.0)
 
 
