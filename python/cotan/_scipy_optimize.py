@@ -434,12 +434,11 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         # The search ends a little before the bound; the minimum moves with that.
         ends = list(map(asarray, bounds)) if bounds else []
         tolerance = 1e-4 * abs(plain(ends[1]) - plain(ends[0])) if bounds else 0.0
-        end = min(ends, key=lambda e: abs(x[0] - plain(e)), default=None)
-        free = end is None or abs(x[0] - plain(end)) > tolerance
-        if free:
-            found_x = minimum_of("minimize_scalar", scalar, x)
+        near = [end for end in ends if abs(x[0] - plain(end)) <= tolerance]
+        if near:
+            found_x = valued(x, np.reshape(near[0], 1))
         else:
-            found_x = valued(x, np.reshape(end, 1))
+            found_x = minimum_of("minimize_scalar", scalar, x)
         shape = np.shape(result.x)
         result.x = np.reshape(found_x, shape) if shape else found_x[0]
         value, shape = fun(found_x[0], *more), np.shape(result.fun)
