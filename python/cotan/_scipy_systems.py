@@ -265,6 +265,7 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
     return report
 
 
+refuses("use firls or firwin2, which are formulas", f"{_HERE}.remez")
 refuses(
     "take the poles from np.roots, and the polynomials there", f"{_HERE}.residue",
     f"{_HERE}.residuez",

@@ -126,5 +126,7 @@ def test_poles_that_are_placed():
         ct.gradient(lambda p: np.sum(gain(p).computed_poles.real), P)
     with pytest.raises(TypeError, match="signal.residue has no derivative rule.*np.roots"):
         ct.gradient(lambda p: signal.residue(p, [1.0, 3.0, 2.0])[0][0], P)
+    with pytest.raises(TypeError, match=r"signal.remez has no derivative rule.*firls"):
+        ct.gradient(lambda p: signal.remez(11, [0, p, 0.3, 0.5], [1, 0])[0], 0.1)
     with pytest.raises(TypeError, match="place_poles: with 2 inputs there are many gains"):
         ct.gradient(lambda p: signal.place_poles(np.diag(p), np.eye(3)[:, :2] + 1, [-1, -2, -3]), P)
