@@ -7,7 +7,7 @@ many entries a table has) is taken back in between, so that the second ones begi
 
 import dis
 import sys
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from cotan._lift_reach import PLAIN, parts
 _FAR = 100
 # Longer collections are tables, not what a run has left behind.
 _LONG = 10_000
-_COLLECTIONS = (list, dict, set, deque, defaultdict, OrderedDict)
+_COLLECTIONS = (list, dict, set, deque)
 _NOTHING = object()
 _STORING = dis.opmap["STORE_GLOBAL"]
 # Libraries whose objects are left alone; these hold what is a program's.
@@ -89,12 +89,16 @@ class _Collection:
 
     def __init__(self, items: Any) -> None:
         self._items = items
+        # A program's own class may have other methods under these names.
+        kinds = type(items).__mro__
+        self._kind: Any = next(c for c in kinds if c.__module__ in {"builtins", "collections"})
+        self._plain = dict if isinstance(items, dict) else set if isinstance(items, set) else list
 
     def held(self) -> Any:
-        return self._items.copy()
+        return self._plain(self._items)
 
     def has_changed(self, held: Any) -> bool:
-        now = self._items
+        now = self.held()
         if len(now) != len(held):
             return True
         if isinstance(now, set):
@@ -104,11 +108,9 @@ class _Collection:
         return any(a is not b for a, b in zip(now, held, strict=True))
 
     def put(self, held: Any) -> None:
-        self._items.clear()
-        if hasattr(self._items, "extend"):
-            self._items.extend(held)
-        else:
-            self._items.update(held)
+        self._kind.clear(self._items)
+        add = self._kind.extend if self._plain is list else self._kind.update
+        add(self._items, held)
 
 
 def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
@@ -121,7 +123,7 @@ def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
         seen.add(id(value))
         if str(type(value).__module__).partition(".")[0] in _OTHERS:
             continue
-        if type(value) in _COLLECTIONS:
+        if isinstance(value, _COLLECTIONS):
             if len(value) > _LONG:
                 continue
             yield _Collection(value)

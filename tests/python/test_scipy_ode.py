@@ -1,5 +1,7 @@
 """Solvers of ordinary differential equations under a gradient."""
 
+from collections import Counter, OrderedDict, defaultdict, deque
+
 import numpy as np
 import pytest
 from scipy import integrate
@@ -256,3 +258,48 @@ def test_what_a_right_side_has_seen():
     value, (slope,) = ct.value_and_gradient(last, k)
     assert value == last(k)
     assert slope == pytest.approx((last(k + h) - last(k - h)) / (2 * h), rel=0.05)
+
+
+class Log(list):
+    """A list that counts what comes to it."""
+
+    count = 0
+
+    def add(self, value):
+        self.append(value)
+        self.count += 1
+
+
+def test_collections_that_a_right_side_fills():
+    def run(k):
+        log, table, recent, names = Log(), {}, deque([0.0], 3), set()
+        seen, calls, order = defaultdict(list), Counter(), OrderedDict()
+
+        def cooled(t, y):
+            log.add(k * y[0])
+            table[log.count] = k * t
+            recent.append(k * y[0] ** 2)
+            names.add(str(log.count))
+            seen["forces"].append(k * y[0])
+            calls["all"] += 1
+            order[str(calls["all"])] = k * y[0]
+            cooled.last = k * y[0]
+            return [-cooled.last]
+
+        cooled.last = 0.0
+        result = integrate.solve_ivp(
+            cooled, (0, 1), [1.0], first_step=0.25, max_step=0.25, rtol=1e9
+        )
+        lengths = [len(log), log.count, len(table), len(recent), len(names), len(seen["forces"])]
+        lengths += [calls["all"], len(order)]
+        total = (
+            order.popitem(last=False)[1]
+            + sum(log)
+            + table[3]
+            + sum(recent)
+            + sum(seen["forces"])
+            + cooled.last
+        )
+        return total + result.y[0, -1] + sum(lengths)
+
+    check(run, np.array(0.7))
