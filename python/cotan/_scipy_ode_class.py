@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Watched, plain_items, valued, watched
+from cotan._implicit import Watched, plain_items, valued
 from cotan._kept import Kept
 from cotan._led import unlifted
 from cotan._lifted import lifts_method
@@ -25,6 +25,22 @@ _COMPLEX = "scipy.integrate.complex_ode"
 _TELLING = {"dopri5": "RK45", "dop853": "DOP853"}
 
 
+class _Uncounted(Watched):
+    """A function for compiled solvers of SciPy before 1.16: they count the arguments of its code.
+
+    What has none is called with all that there are.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__code__":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
+class _RightSide(_Uncounted, Called):
+    """The right side for such solvers."""
+
+
 @lifts_method(_ODE, "integrate", always=True)
 def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any:
     if not hasattr(self, "_integrator"):
@@ -35,11 +51,11 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
     memory = np.array(plain(given.y)) if is_array(given.y) else given.y
     try:
         setattr(self, given.name, given.function)
-        self.jac = watched(jac)
+        self.jac = _Uncounted(jac) if callable(jac) else jac
         self._y, self.t = memory, plain(given.t)
         self.f_params = plain_items(tuple(given.params))
         if given.method is not None:
-            own.call_args = [*arguments[:2], given.on_step, 1, *arguments[4:]]
+            own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
         unlifted(found(_ODE).integrate)(self, plain(t), step, relax)
     finally:
         setattr(self, given.name, given.right_side)
@@ -66,7 +82,7 @@ class _Given:
         self.is_complex = isinstance(solver, found(_COMPLEX))
         self.name = "cf" if self.is_complex else "f"
         self.right_side = getattr(solver, self.name)
-        self.function = Called(self.right_side)
+        self.function = _RightSide(self.right_side)
         self.kept = Kept(self.right_side)
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
@@ -83,13 +99,26 @@ class _Given:
     def is_followed(self) -> bool:
         return self.function.seen or any_active((self.y, self.t, self.params))
 
-    def on_step(self, t: Any, y: Any, *params: Any) -> Any:
+    def listener(self) -> Any:
+        """Give what the compiled solver tells of its steps, with the arguments that it counts."""
+        is_old = self.own._solout.__code__.co_argcount > len(("self", "t", "y"))
+        return self._on_fortrans_step if is_old else self._on_step
+
+    def _on_step(self, t: Any, y: Any, *params: Any) -> Any:
+        return self._heard(t, (t, y, *params))
+
+    def _on_fortrans_step(
+        self, nr: Any, xold: Any, x: Any, y: Any, nd: Any, icomp: Any, con: Any
+    ) -> Any:
+        return self._heard(x, (nr, xold, x, y, nd, icomp, con))
+
+    def _heard(self, t: Any, told: tuple[Any, ...]) -> Any:
         """Remember a step; the program hears of it later if a gradient follows the state."""
-        self.times.append(t)
+        self.times.append(float(t))
         if self.told is None or self.is_followed():
             return 0
         self.known = len(self.times)
-        return self.own._solout(t, y, *params)
+        return self.own._solout(*told)
 
 
 def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
