@@ -1,9 +1,11 @@
 """Programs that are no imported modules: files that were run, modules that were made by hand."""
 
 import functools
+import gc
 import importlib.util
 import runpy
 import types
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +102,122 @@ def test_another_program_in_the_place_of_one(path):
         return ct.gradient(lambda x: program.f(x), 4.0)[0]
 
     assert [differentiate(executed(path)) for _ in range(20)] == [8.25] * 20
+
+
+def wrapped(f):
+    def wrapper(*args):
+        return f(*args)
+
+    return wrapper
+
+
+def wrapped_as_itself(f):
+    @functools.wraps(f)
+    def wrapper(*args, **options):
+        return f(*args, **options)
+
+    return wrapper
+
+
+def partially(f):
+    return functools.partial(lambda g, x: g(x), f)
+
+
+def by_default(f):
+    return lambda x, g=f: g(x)
+
+
+def by_keyword(f):
+    return lambda x, *, g=f: g(x)
+
+
+def in_a_table(f):
+    table = {"f": [f]}
+    return lambda x: table["f"][0](x)
+
+
+class Runner:
+    def __init__(self, f):
+        self.f = f
+
+    def run(self, x):
+        return self.f(x)
+
+    __call__ = run
+
+
+DECORATORS = {
+    "closure": wrapped,
+    "wraps": wrapped_as_itself,
+    "partial": partially,
+    "default": by_default,
+    "keyword": by_keyword,
+    "table": in_a_table,
+    "object": Runner,
+    "method": lambda f: Runner(f).run,
+    "all of them": lambda f: wrapped(wrapped_as_itself(by_default(in_a_table(Runner(f).run)))),
+}
+
+
+@pytest.mark.parametrize("decorate", DECORATORS.values(), ids=DECORATORS)
+def test_a_decorator_that_was_used_before(decorate, path):
+    """Its code is known then, and to lead nowhere; what it closes over is another function now."""
+
+    def square(x):
+        return x * x
+
+    for _ in range(3):
+        assert ct.gradient(decorate(square), 3.0) == (6.0,)
+    for _ in range(2):
+        assert ct.gradient(decorate(executed(path).f), 4.0) == (8.25,)
+
+
+def test_what_leads_nowhere_is_not_looked_at_again(monkeypatch):
+    asked = []
+
+    def counted(f):
+        asked.append(f)
+        return reach(f)
+
+    monkeypatch.setattr("cotan._lift.reach", counted)
+    parameters = {"w": [np.ones(2), np.ones(3)], "rate": 0.5}
+
+    def loss(x, batch):
+        return np.sum(x * batch) * parameters["rate"]
+
+    def recursive(x, depth):
+        return x if depth == 0 else recursive(x * x, depth - 1)
+
+    runner = Runner(lambda x: x * x)
+    for batch in np.ones((5, 2)):
+        known = parameters
+        ct.gradient(lambda x: loss(x, batch) * known["rate"], np.ones(2))
+        ct.gradient(functools.partial(loss, batch=batch), np.ones(2))
+        ct.gradient(lambda x: recursive(x, 2), 2.0)
+        ct.gradient(runner, 2.0)
+        ct.gradient(runner.run, 2.0)
+    assert 0 < len(asked) <= 5
+
+
+def test_what_is_closed_over_is_not_kept_alive():
+    def differentiate():
+        runner = Runner(lambda x: x * x)
+        ct.gradient(lambda x: runner.run(x), 2.0)
+        return weakref.ref(runner)
+
+    dead = differentiate()
+    gc.collect()
+    assert dead() is None
+
+
+def test_code_that_runs_in_several_namespaces(path):
+    """Functions of one text have the same code, whatever their names stand for."""
+    code = compile("def f(x): return g(x)", path, "exec")
+    near: dict = {"g": lambda x: x * x, "__name__": __name__}
+    far: dict = {"g": executed(path).f}
+    for names, slope in ((near, 8.0), (far, 8.25)):
+        exec(code, names)
+        assert ct.gradient(names["f"], 4.0) == (slope,)
 
 
 def test_names_that_come_later(path):
