@@ -245,7 +245,7 @@ def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, 
                 f"{name}: cannot write the result of dtype {result.dtype} into the array of "
                 f"dtype {self.dtype} in place; write x = x {sign} y"
             )
-        self._assign(result)
+        self._assign(result, True)
         return self
 
     method.__name__ = f"__i{name}__"

@@ -235,6 +235,18 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """Write `x[key] = value` for a key with index arrays or masks in it."""
+    if x._overlaps:
+        # Windows that overlap are written where they are, and not as a whole.
+        memory, positions = x._beneath()
+        where = _core.asarray(positions)[key]
+        if np.ndim(value) and np.unique(_core.value(where)).size < where.size:
+            raise ValueError(
+                f"assignment: the index selects elements of windows that overlap, and some of them "
+                f"twice; write one window after the other, or into the array of {memory.size} "
+                "elements that they are windows of"
+            )
+        memory[where] = value
+        return
     chosen = _chosen(x, key, value) if _core.is_active(x) else None
     x._assign(updated(x, key, value, False) if chosen is None else chosen)
 

@@ -152,7 +152,7 @@ def shuffle(draws: Any, x: Any, axis: int = 0) -> None:
         return
     order = np.arange(x.shape[axis])
     draws.shuffle(order)
-    x[...] = np.take(x, order, axis)
+    x._assign(np.take(x, order, axis))
 
 
 @_rule

@@ -116,7 +116,7 @@ def fill(self: Any, value: Any) -> None:
 
 def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     """Partition in place along an axis."""
-    self[...] = FUNCTIONS[np.partition](self, kth, axis, kind, order)
+    self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order))
 
 
 def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
@@ -147,7 +147,7 @@ def sort(
     self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> None:
     """Sort in place along an axis."""
-    self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
+    self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
 
 
 def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:

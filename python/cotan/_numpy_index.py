@@ -1,7 +1,7 @@
 """NumPy's functions that take, put, pad and choose elements, on `Array`s."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,13 +77,26 @@ def positions_in(x: Any) -> Any:
 
 
 def view_at(x: Any, positions: Any, writeable: bool = False, strides: Any = None) -> Any:
-    """Give a view of the elements at positions; where one is there twice nothing can be written."""
+    """Give a view of the elements at positions."""
     if strides is None:
         strides = [s // positions.itemsize for s in positions.strides]
     flat_positions = np.ascontiguousarray(positions, np.int64).reshape(-1)
-    if writeable:
-        writeable = np.unique(flat_positions).size == flat_positions.size
     return x._gathered(flat_positions, positions.shape, strides, bool(writeable))
+
+
+def written_last(positions: Any, strides: Sequence[int]) -> list[int]:
+    """Say which elements of a view stay where it is written as a whole, some places of it twice.
+
+    NumPy is asked, with a view of the same strides: the order of its writes goes by these.
+    """
+    places = _places(positions.shape, strides)
+    first = places.min(initial=0)
+    memory = np.full(places.max(initial=0) - first + 1, -1)
+    start = places.flat[0] - first if places.size else 0
+    steps = [s * memory.itemsize for s in strides]
+    numbers = np.arange(places.size).reshape(places.shape)
+    np.lib.stride_tricks.as_strided(memory[start:], places.shape, steps)[...] = numbers
+    return np.flatnonzero(memory[places - first] == numbers).tolist()
 
 
 @implements(in_numpy("linalg.diagonal"))
@@ -184,20 +197,15 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
             f"{x.itemsize} bytes"
         )
     steps = [s // x.itemsize for s in steps]
-    own = _places(x.shape, [s // x.itemsize for s in x.strides]).reshape(-1)
-    asked = _places(shape, steps)
-    # Which element is at which place; there is none in the gaps of a view.
-    first = own.min(initial=0)
-    at = np.full(own.max(initial=-1) - first + 1, -1, np.int64)
-    at[own - first] = np.arange(own.size)
-    is_inside = (asked >= first) & (asked < first + at.size)
-    positions = at[np.where(is_inside, asked - first, 0)] if at.size else asked
-    if asked.size and not (np.all(is_inside) and positions.min() >= 0):
+    # Memory beside a view is that of the array which it is a view of.
+    memory, own = x._beneath()
+    places = _places(shape, steps) + (own.flat[0] if own.size else 0)
+    if places.size and not (places.min() >= 0 and places.max() < memory.size):
         raise ValueError(
             f"as_strided: shape {shape} with strides {tuple(s * x.itemsize for s in steps)} goes "
             f"beyond the elements of an array of shape {x.shape} with strides {x.strides}"
         )
-    return view_at(x, positions, writeable, steps)
+    return view_at(memory, places, writeable, steps)
 
 
 def _places(shape: Any, steps: Any) -> Any:
@@ -282,7 +290,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
             f"copyto: could not broadcast input array from shape {value.shape} into shape "
             f"{dst.shape}"
         )
-    dst[...] = _core.where(where, value, dst)
+    dst._assign(_core.where(where, value, dst))
 
 
 @implements(np.put)

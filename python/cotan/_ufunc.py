@@ -205,6 +205,10 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
             assigned(name, x, values[0])
         ufunc.at(x, *map(plain, (key, *values)))
         return
+    if x._overlaps:
+        memory, positions = x._beneath()
+        at(ufunc, memory, _core.asarray(positions)[key], *values)
+        return
     compute = needed(ufunc)
     operands = [_core.asarray(v) for v in values]
     dtypes = loop(ufunc, (x, *operands))

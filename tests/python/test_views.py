@@ -231,10 +231,22 @@ def test_strides_that_do_not_fit(arguments, message):
         )
 
 
-def test_strides_of_what_has_gaps():
+def test_strides_between_and_beside_the_elements_of_a_view():
+    def between(x):
+        return np.sum(np.lib.stride_tricks.as_strided(x[::2], (2,), (8,)) * [2.0, 3.0])
+
+    def toeplitz(x):
+        c = np.concatenate([x[::-1], x[1:]])
+        return np.sum(np.lib.stride_tricks.as_strided(c[4:], (5, 5), (-8, 8)) @ np.arange(5.0))
+
+    x = np.arange(5.0)
+    assert ct.gradient(between, x)[0].tolist() == [2.0, 3.0, 0.0, 0.0, 0.0]
+    value, (slope,) = ct.value_and_gradient(toeplitz, x)
+    assert value == toeplitz(x)
+    assert slope.tolist() == [toeplitz(row) for row in np.eye(5)]
     with pytest.raises(ValueError, match="as_strided: .* goes beyond the elements"):
         ct.gradient(
-            lambda x: np.sum(np.lib.stride_tricks.as_strided(x[::2], (2,), (8,))), np.arange(5.0)
+            lambda x: np.sum(np.lib.stride_tricks.as_strided(x[3:], (2,), (16,))), np.arange(5.0)
         )
 
 

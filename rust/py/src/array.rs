@@ -621,9 +621,21 @@ impl PyArray {
         crate::saved::reduce_array(self, py, protocol)
     }
 
-    /// Gives the handle another value: `x[...] = value`, and what in-place operators do.
-    fn _assign(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        crate::index::assign(slf, value)
+    /// Gives the handle another value. All of it is written, as by in-place operators, or some of it is as it was.
+    #[pyo3(signature = (value, whole=false))]
+    fn _assign(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>, whole: bool) -> PyResult<()> {
+        crate::index::assign(slf, value, whole)
+    }
+
+    /// The array that it is a view of, in the end, along one axis, and the positions of its own elements there.
+    fn _beneath<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        PyArray::beneath(slf)
+    }
+
+    /// Whether it shows windows that overlap and can be written to.
+    #[getter]
+    fn _overlaps(&self) -> bool {
+        self.is_view() && self.overlaps()
     }
 
     /// `(type, id)` of the device, as DLPack numbers them: the CPU.

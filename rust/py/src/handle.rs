@@ -232,32 +232,38 @@ impl PyArray {
         })
     }
 
-    /// The same view of the array that its chain of views begins at, by the positions of its elements there; `None`
-    /// for parts of complex numbers, which have no such positions.
-    fn shortened(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+    /// The views that it is a view of, itself first, as long as elements have positions, and the array that the
+    /// last of these begins at.
+    pub(crate) fn chain(&self) -> (Vec<&View>, &PyArray) {
         let mut chain = Vec::new();
         let mut handle = self;
         while let Some(view) = handle.view.as_deref().filter(|v| v.op.has_positions()) {
             chain.push(view);
             handle = view.base.get();
         }
+        (chain, handle)
+    }
+
+    /// The same view of the array that its chain of views begins at, by the positions of its elements there; `None`
+    /// for parts of complex numbers, which have no such positions.
+    fn shortened(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+        let (chain, _) = self.chain();
         let Some(first) = chain.last().filter(|_| chain.len() > 1) else {
             return Ok(None);
         };
-        let size = first.shape.iter().product::<usize>() as i64;
-        let all: Vec<i64> = (0..size).collect();
-        let mut at = Array::from_slice(&[all.len()], &all).or_raise()?;
-        for view in chain.iter().rev() {
-            at = view.op.read(&at.reshape(&view.shape).or_raise()?)?;
-        }
         let shape = self.own_shape();
-        let strides = self.cell().strides.as_deref().cloned();
-        let strides = strides.unwrap_or_else(|| row_major(&shape));
         let writeable = chain.iter().all(|view| view.op.is_writeable());
-        let positions = at.to_vec::<i64>().or_raise()?;
-        let gathered = Gathered::new(&positions, &shape, &strides, writeable)?;
+        let positions = self.traced_back()?.0.to_vec::<i64>().or_raise()?;
+        let gathered = Gathered::new(&positions, &shape, &self.own_strides(), writeable)?;
         let op = ViewOp::Gather(Arc::new(gathered));
         PyArray::view_of(first.base.bind(py), op).map(Some)
+    }
+
+    /// The strides, in elements, as NumPy's memory would have them.
+    pub fn own_strides(&self) -> Strides {
+        let cell = self.cell();
+        let strides = cell.strides.as_deref().cloned();
+        strides.unwrap_or_else(|| row_major(cell.array.shape()))
     }
 
     /// Whether elements can be written: a view by what it is a view of, too.
@@ -512,6 +518,9 @@ impl PyArray {
 
     /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
     pub fn write(&self, array: Array) -> PyResult<()> {
+        if self.view.is_some() && self.overlaps() {
+            return self.write_beneath(&array);
+        }
         if bound::any() && self.write_bound(&array)? {
             return Ok(());
         }

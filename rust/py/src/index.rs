@@ -393,6 +393,10 @@ pub fn setitem<'py>(
     }
     let value = fit(value, slf.get().own_dtype(), &basic.shape)?;
     let op = ViewOp::Index(basic.dims, basic.shape);
+    if slf.get().is_view() && slf.get().overlaps() {
+        // The other windows would be written as they were before, over what is new.
+        return PyArray::view_of(slf, op)?.write_all(py, value);
+    }
     if slf.get().set_row(&op, &value)? {
         return Ok(());
     }
@@ -412,11 +416,15 @@ fn chosen(array: &Array, op: &ViewOp, value: &Array) -> PyResult<Array> {
     Array::apply(ops::WHERE, Params::None, &[&mask, &new, array]).or_raise()
 }
 
-/// `x[...] = value`.
-pub fn assign(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+/// `x[...] = value`, where `whole` says that all of it is written; else some of it is as it was.
+pub fn assign(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, whole: bool) -> PyResult<()> {
     let array = slf.get().read()?;
     let value = fit(value, array.dtype(), array.shape())?;
-    slf.get().write(value)
+    if whole {
+        slf.get().write_all(slf.py(), value)
+    } else {
+        slf.get().write(value)
+    }
 }
 
 /// `x` with `x[key]` replaced, as a new array; for a basic key only.

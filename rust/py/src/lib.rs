@@ -47,6 +47,7 @@ mod opaque;
 mod operators;
 mod ops;
 mod outline;
+mod overlap;
 mod pieces;
 mod plain;
 mod prepared;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cotan::Array;
-use cotan::aval::{Axes, Shape, SliceDim, Strides, row_major};
+use cotan::aval::{Axes, Shape, SliceDim, Strides, row_major, tuple};
 use cotan::kernels::{Value, reshape_strides};
 use cotan::ops;
 use cotan::prim::Params;
@@ -50,8 +50,10 @@ pub struct Gathered {
     positions: Array,
     /// As many elements apart along every axis.
     strides: Strides,
-    /// Whether it may be written to; no element is there twice then.
+    /// Whether it may be written to.
     pub writeable: bool,
+    /// Whether it may be, and an element is there twice: windows that overlap.
+    overlaps: bool,
 }
 
 impl Gathered {
@@ -62,13 +64,21 @@ impl Gathered {
         strides: &[isize],
         writeable: bool,
     ) -> PyResult<Gathered> {
-        let positions = Value::from_slice(shape, positions).or_raise()?;
+        let value = Value::from_slice(shape, positions).or_raise()?;
         Ok(Gathered {
-            positions: Array::constant(positions),
+            positions: Array::constant(value),
             strides: Strides::from_slice(strides),
             writeable,
+            overlaps: writeable && has_twice(positions),
         })
     }
+}
+
+/// Whether a position is there twice.
+fn has_twice(positions: &[i64]) -> bool {
+    let last = positions.iter().max().copied().unwrap_or(0);
+    let mut seen = vec![false; last as usize + 1];
+    (positions.iter()).any(|&p| std::mem::replace(&mut seen[p as usize], true))
 }
 
 impl ViewOp {
@@ -134,13 +144,19 @@ impl ViewOp {
                 let value = value.reshape(base.shape()).or_raise()?;
                 Array::apply(ops::COMPLEX, Params::None, &[&real, &value]).or_raise()
             }
-            ViewOp::Gather(gathered) if gathered.writeable => {
+            ViewOp::Gather(gathered) if gathered.writeable && !gathered.overlaps => {
                 let flat = base.reshape(&[base.aval().size()]).or_raise()?;
                 let value = value.reshape(gathered.positions.shape()).or_raise()?;
                 let operands = [&flat, &gathered.positions, &value];
                 let written = Array::apply(ops::SCATTER, Params::None, &operands).or_raise()?;
                 written.reshape(base.shape()).or_raise()
             }
+            ViewOp::Gather(gathered) if gathered.writeable => Err(PyValueError::new_err(format!(
+                "assignment: the view of shape {} has elements twice, as windows that overlap have, and what stays \
+                 there would go by the order of the writes; write one window after the other (w[i, j] = ...), or \
+                 into the array that it is a view of",
+                tuple(gathered.positions.shape())
+            ))),
             ViewOp::Broadcast(_) | ViewOp::Gather(_) => {
                 Err(PyValueError::new_err("assignment destination is read-only"))
             }
@@ -191,6 +207,11 @@ impl ViewOp {
             ViewOp::Gather(gathered) => gathered.writeable,
             _ => true,
         }
+    }
+
+    /// Whether what is written through it would have to go by an order.
+    pub fn overlaps(&self) -> bool {
+        matches!(self, ViewOp::Gather(gathered) if gathered.overlaps)
     }
 
     /// One element of an array with one axis.
@@ -364,7 +385,7 @@ pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) 
         ));
     }
     let part = part(slf, real)?;
-    crate::index::assign(part.cast::<PyArray>()?, value)
+    crate::index::assign(part.cast::<PyArray>()?, value, true)
 }
 
 /// A view in another shape where NumPy would give one, else a new array.
