@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan import _special_parameters as by
 from cotan._special import PARTIALS, UNKNOWN, ZERO, Functions, real_only
 
 f = Functions()
@@ -168,17 +169,27 @@ PARTIALS.update({
     ),
     "binom": (_binom_n, _binom_k),
     "poch": (_poch_z, lambda z, m: f.poch(z, m) * f.psi(z + m)),
-    "gammainc": (UNKNOWN, gamma_density),
-    "gammaincc": (UNKNOWN, _times(-1, gamma_density)),
-    "gammaincinv": (UNKNOWN, lambda a, y: 1 / gamma_density(a, f.gammaincinv(a, y))),
-    "gammainccinv": (UNKNOWN, lambda a, y: -1 / gamma_density(a, f.gammainccinv(a, y))),
-    "betainc": (UNKNOWN, UNKNOWN, beta_density),
-    "betaincc": (UNKNOWN, UNKNOWN, _times(-1, beta_density)),
+    "gammainc": (by.gamma_a, gamma_density),
+    "gammaincc": (_times(-1, by.gamma_a), _times(-1, gamma_density)),
+    "gammaincinv": (
+        lambda a, y: by.gamma_x_a(a, f.gammaincinv(a, y)),
+        lambda a, y: 1 / gamma_density(a, f.gammaincinv(a, y)),
+    ),
+    "gammainccinv": (
+        lambda a, y: by.gamma_x_a(a, f.gammainccinv(a, y)),
+        lambda a, y: -1 / gamma_density(a, f.gammainccinv(a, y)),
+    ),
+    "betainc": (by.beta_a, by.beta_b, beta_density),
+    "betaincc": (_times(-1, by.beta_a), _times(-1, by.beta_b), _times(-1, beta_density)),
     "betaincinv": (
-        UNKNOWN, UNKNOWN, lambda a, b, y: 1 / beta_density(a, b, f.betaincinv(a, b, y)),
+        lambda a, b, y: by.beta_x_a(a, b, f.betaincinv(a, b, y)),
+        lambda a, b, y: by.beta_x_b(a, b, f.betaincinv(a, b, y)),
+        lambda a, b, y: 1 / beta_density(a, b, f.betaincinv(a, b, y)),
     ),
     "betainccinv": (
-        UNKNOWN, UNKNOWN, lambda a, b, y: -1 / beta_density(a, b, f.betainccinv(a, b, y)),
+        lambda a, b, y: by.beta_x_a(a, b, f.betainccinv(a, b, y)),
+        lambda a, b, y: by.beta_x_b(a, b, f.betainccinv(a, b, y)),
+        lambda a, b, y: -1 / beta_density(a, b, f.betainccinv(a, b, y)),
     ),
 })  # fmt: skip
 
@@ -219,27 +230,30 @@ def _chi(v: Any, x: Any) -> Any:
 PARTIALS.update({
     "gdtr": (
         lambda a, b, x: x * gamma_density(b, a * x),
-        UNKNOWN,
+        lambda a, b, x: by.gamma_a(b, a * x),
         lambda a, b, x: a * gamma_density(b, a * x),
     ),
     "gdtrc": (
         lambda a, b, x: -x * gamma_density(b, a * x),
-        UNKNOWN,
+        lambda a, b, x: -by.gamma_a(b, a * x),
         lambda a, b, x: -a * gamma_density(b, a * x),
     ),
     "gdtrix": (
         lambda a, b, p: -f.gdtrix(a, b, p) / a,
-        UNKNOWN,
+        lambda a, b, p: by.gamma_x_a(b, a * f.gdtrix(a, b, p)) / a,
         lambda a, b, p: 1 / (a * gamma_density(b, a * f.gdtrix(a, b, p))),
     ),
     "gdtria": (
         lambda p, b, x: 1 / (x * gamma_density(b, x * f.gdtria(p, b, x))),
-        UNKNOWN,
+        lambda p, b, x: by.gamma_x_a(b, x * f.gdtria(p, b, x)) / x,
         lambda p, b, x: -f.gdtria(p, b, x) / x,
     ),
-    "chdtr": (UNKNOWN, _chi),
-    "chdtrc": (UNKNOWN, _times(-1, _chi)),
-    "chdtri": (UNKNOWN, lambda v, p: -1 / _chi(v, f.chdtri(v, p))),
+    "chdtr": (lambda v, x: by.gamma_a(v / 2, x / 2) / 2, _chi),
+    "chdtrc": (lambda v, x: -by.gamma_a(v / 2, x / 2) / 2, _times(-1, _chi)),
+    "chdtri": (
+        lambda v, p: by.gamma_x_a(v / 2, f.chdtri(v, p) / 2),
+        lambda v, p: -1 / _chi(v, f.chdtri(v, p)),
+    ),
     "pdtr": (ZERO, _times(-1, _poisson)),
     "pdtrc": (ZERO, _poisson),
     "pdtri": (ZERO, lambda k, y: -1 / _poisson(k, f.pdtri(k, y))),
@@ -251,11 +265,18 @@ PARTIALS.update({
     "nbdtri": (
         UNKNOWN, UNKNOWN, lambda k, n, y: 1 / _negative_binomial(k, n, f.nbdtri(k, n, y)),
     ),
-    "fdtr": (UNKNOWN, UNKNOWN, _fisher),
-    "fdtrc": (UNKNOWN, UNKNOWN, _times(-1, _fisher)),
-    "fdtri": (UNKNOWN, UNKNOWN, lambda m, n, p: 1 / _fisher(m, n, f.fdtri(m, n, p))),
-    "stdtr": (UNKNOWN, _student),
-    "stdtrit": (UNKNOWN, lambda df, p: 1 / _student(df, f.stdtrit(df, p))),
+    "fdtr": (by.fisher_m, by.fisher_n, _fisher),
+    "fdtrc": (_times(-1, by.fisher_m), _times(-1, by.fisher_n), _times(-1, _fisher)),
+    "fdtri": (
+        lambda m, n, p: by.fisher_x_m(m, n, f.fdtri(m, n, p)),
+        lambda m, n, p: by.fisher_x_n(m, n, f.fdtri(m, n, p)),
+        lambda m, n, p: 1 / _fisher(m, n, f.fdtri(m, n, p)),
+    ),
+    "stdtr": (by.student_df, _student),
+    "stdtrit": (
+        lambda df, p: by.student_t_df(df, f.stdtrit(df, p)),
+        lambda df, p: 1 / _student(df, f.stdtrit(df, p)),
+    ),
     "nrdtrimn": (
         lambda p, sd, x: -sd * SQRT_2PI * np.exp(f.ndtri(p) ** 2 / 2),
         lambda p, sd, x: -f.ndtri(p) + 0 * sd,

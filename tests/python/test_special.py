@@ -434,6 +434,69 @@ def test_derivatives_against_mpmath(name, reference, points):
                 np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-13)
 
 
+SHAPES = [0.1, 0.5, 1.0, 2.5, 20.0, 200.0]
+
+
+def slope_by_shape(reference, at):
+    """The derivative of a function of mpmath's, exact to the digits of a float."""
+    with mpmath.workdps(60):
+        return float(mpmath.diff(reference, mpmath.mpf(at), h=mpmath.mpf(10) ** -25))
+
+
+@pytest.mark.parametrize("a", SHAPES)
+@pytest.mark.parametrize("share", [1e-3, 0.1, 0.7, 0.97, 1.0, 1.03, 1.5, 4.0])
+def test_gamma_functions_by_their_shape(a, share):
+    """Below the mean of the logarithm, about it and above it, where the slope is tiny."""
+    x = a * share
+    sign, ends = (1, (0, x)) if share < 1 else (-1, (x, mpmath.inf))
+    expected = sign * slope_by_shape(lambda a: mpmath.gammainc(a, *ends, regularized=True), a)
+    for name, sign in (("gammainc", 1), ("gammaincc", -1)):
+        (slope,) = ct.gradient(lambda a, name=name: ufunc(name)(a, x), a)
+        assert sign * slope == pytest.approx(expected, rel=1e-11, abs=0)
+
+
+@pytest.mark.parametrize("a", SHAPES)
+@pytest.mark.parametrize("b", [0.1, 1.0, 7.0])
+@pytest.mark.parametrize("x", [1e-3, 0.3, 0.5, 0.9, 0.999])
+def test_beta_functions_by_their_shapes(a, b, x):
+    def reference(a, b):
+        with mpmath.workdps(120):
+            return mpmath.betainc(a, b, 0, x, regularized=True)
+
+    by_a, by_b, _ = ct.gradient(lambda a, b, x: ufunc("betainc")(a, b, x), a, b, x)
+    with mpmath.workdps(120):
+        expected = slope_by_shape(lambda a: reference(a, b), a)
+        assert by_a == pytest.approx(expected, rel=1e-11, abs=1e-60)
+        expected = slope_by_shape(lambda b: reference(a, b), b)
+        assert by_b == pytest.approx(expected, rel=1e-11, abs=1e-60)
+
+
+@pytest.mark.parametrize("df", [0.2, 1.0, 2.5, 30.0, 200.0])
+@pytest.mark.parametrize("t", [-30.0, -2.0, -1e-3, 0.5, 8.0])
+def test_students_distribution_by_its_degrees_of_freedom(df, t):
+    def reference(df):
+        tail = mpmath.betainc(df / 2, 0.5, 0, df / (df + t * t), regularized=True) / 2
+        return tail if t < 0 else 1 - tail
+
+    (slope,) = ct.gradient(lambda df: ufunc("stdtr")(df, t), df)
+    assert slope == pytest.approx(slope_by_shape(reference, df), rel=1e-9, abs=0)
+
+
+def test_slopes_by_shapes_at_the_ends():
+    for t in (0.0, np.inf, 1e-300, 1e300):
+        assert ct.gradient(lambda a, t=t: ufunc("gammainc")(a, t), 2.0)[0] == 0.0
+    ends = [ct.gradient(lambda a, t=t: ufunc("betainc")(a, 2.0, t), 1.5)[0] for t in (0.0, 1.0)]
+    assert ends == [0.0, 0.0]
+    assert ct.gradient(lambda df: ufunc("stdtr")(df, 0.0), 3.0) == (0.0,)
+    for a in (0.0, -1.0, np.nan):
+        assert np.isnan(ct.gradient(lambda a: ufunc("gammainc")(a, 1.0), a)[0])
+    narrow = np.array([0.5, 2.0], np.float32)
+    slope = ct.gradient(lambda a: ct.sum(ufunc("gammainc")(a, np.float32(1.2))), narrow)[0]
+    assert slope.dtype == np.float32
+    wide = ct.gradient(lambda a: ct.sum(ufunc("gammainc")(a, 1.2)), narrow.astype(float))[0]
+    np.testing.assert_allclose(slope, wide, rtol=1e-5)
+
+
 def test_slopes_far_out():
     slope, bend = ct.grad(sp.spence), ct.grad(ct.grad(sp.spence))
     for z in (1e-30, 1e16, 1e100):
@@ -554,8 +617,8 @@ def test_every_ufunc_has_a_rule_or_is_refused_by_name():
 def test_parameters_without_a_formula_are_refused_by_name():
     for name, args in {
         "jv": (1.5, 2.0),
-        "gammainc": (1.5, 2.0),
-        "betainc": (1.0, 2.0, 0.5),
+        "hyp1f1": (1.5, 2.0, 0.5),
+        "wright_bessel": (1.0, 2.0, 0.5),
     }.items():
         x = np.array(args[0])
         with pytest.raises(
