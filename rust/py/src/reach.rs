@@ -133,12 +133,15 @@ fn remember(object: &Bound<'_, PyAny>, walk: &mut Walk) -> PyResult<()> {
         };
         let parts = parts_of_a_function(function, code.is_closed, code.has_keywords)?;
         let key = key(function)?;
-        with(py, |near| match near.known(key) {
-            Some(_) => Some(code),
-            None => {
+        with(py, |near| {
+            let is_new = near.known(key).is_none();
+            let unused = if is_new {
                 near.code.push((key, code));
                 None
-            }
+            } else {
+                Some(code)
+            };
+            unused
         });
         parts
     } else if let Some(parts) = parts(object)? {
