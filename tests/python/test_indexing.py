@@ -281,3 +281,55 @@ def test_what_a_mask_leaves_out_has_no_derivative(name, prepared):
         np.testing.assert_array_equal(gradient[[1, 3]], 0)
         (second,) = ct.gradient(lambda x: ct.gradient(f, x)[0][0], x)
         assert np.isfinite(second[0])
+
+
+BESIDE = {
+    "slice": lambda x: np.log(x)[1:].sum(),
+    "steps": lambda x: np.log(x)[1::2].prod(),
+    "backwards": lambda x: np.sum(np.log(x)[:0:-1] * [1.0, 2.0, 3.0]),
+    "element": lambda x: np.log(x)[2] * 3.0,
+    "list": lambda x: np.sum(np.log(x)[[1, 3, 1]] * [1.0, 2.0, 3.0]),
+    "take": lambda x: np.take(np.log(x), [1, 3]).sum(),
+    "split": lambda x: np.split(np.log(x), [1])[1].sum(),
+    "further on": lambda x: np.sum((1 - 2 * np.log(x) * x)[1:] ** 2),
+    "twice the same": lambda x: (y := np.log(x))[1:].sum() * (y[1:] ** 2).sum(),
+    "by two ways": lambda x: (2 * (y := np.log(x)))[1:].sum() * (y**2)[1:].sum(),
+    "roots": lambda x: np.log(np.sqrt(x))[1:].sum(),
+    "powers": lambda x: np.sum((x**-0.5)[1:]),
+    "quotient": lambda x: np.sum((np.sin(x) / x)[1:]),
+    "both factors": lambda x: np.sum((x[1] * np.log(x))[1:]),
+    "angle": lambda x: np.arccos(1 - x / 9)[1:].sum(),
+    "choice": lambda x: np.maximum(np.log(x), 0.8)[1:].sum(),
+    "row": lambda x: np.log(x.reshape(2, 2))[1].prod(),
+    "column": lambda x: np.log(x.reshape(2, 2))[:, 1].prod(),
+    "transposed": lambda x: np.log(x.reshape(2, 2)).T[1].prod(),
+    "flat": lambda x: np.log(x.reshape(2, 2)).ravel()[1:].prod(),
+    "rows and columns": lambda x: np.log(x.reshape(2, 2))[[0, 1], [1, 0]].prod(),
+    "repeated": lambda x: np.sum((np.log(x) * np.ones((3, 1)))[:, 1:]),
+    "repeated both ways": lambda x: np.sum((np.log(x)[None] * x[1:, None])[:, 1:]),
+    "written": lambda x: written_first(np.log(x)).sum(),
+    "written power": lambda x: written_first(x**-0.5).sum(),
+}
+
+
+def written_first(y):
+    y[0] = 7.0
+    return y
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_a_slice_leaves_out_has_no_derivative(name):
+    """Where it is infinite, too."""
+    f, x, h = BESIDE[name], np.array([0.0, 1.5, 2.5, 3.0]), 1e-6
+    with np.errstate(all="ignore"):
+        value, (gradient,) = ct.value_and_gradient(f, x)
+        assert value == pytest.approx(f(x), rel=1e-12)
+        steps = h * np.eye(4)
+        slopes = [0.0, *((f(x + s) - f(x - s)) / (2 * h) for s in steps[1:])]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-7)
+        np.testing.assert_array_equal(ct.prepare(f, x)(x)[0], gradient)
+        along = np.array([0.0, 0.3, -0.2, 0.5])
+        second = ct.hvp(f, x, along)
+        ends = [ct.gradient(f, x + sign * h * along)[0] for sign in (1, -1)]
+        expected = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(np.asarray(second)[1:], expected[1:], rtol=1e-5, atol=1e-6)

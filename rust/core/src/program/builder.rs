@@ -94,6 +94,11 @@ impl Builder {
         (program.var_avals.len() - 1) as Var
     }
 
+    /// How many variables there are.
+    pub fn num_vars(&self) -> usize {
+        self.program.borrow().num_vars()
+    }
+
     /// The handle of a variable.
     pub fn handle(&self, var: Var) -> V<'_> {
         V { var, emit: self }

@@ -3,6 +3,7 @@
 //! Rules state one contribution; this file brings it into the space of its primal (sums over what
 //! was broadcast, takes the real part, casts) and adds it to those that are there.
 
+use super::parts;
 use crate::aval::{Aval, broadcast};
 use crate::ops;
 use crate::prim::{Params, Partial, V, Var};
@@ -17,6 +18,8 @@ pub(super) enum Ct<'e> {
     Dense(V<'e>),
     /// A variable where the mask holds, exactly zero elsewhere - even where the variable is NaN.
     Masked(V<'e>, V<'e>),
+    /// A variable that is exactly zero but for a part, which it was made of (see `parts`).
+    Part(V<'e>),
 }
 
 impl<'e> Ct<'e> {
@@ -24,7 +27,7 @@ impl<'e> Ct<'e> {
     pub fn dense(self) -> Option<V<'e>> {
         match self {
             Ct::Zero => None,
-            Ct::Dense(v) => Some(v),
+            Ct::Dense(v) | Ct::Part(v) => Some(v),
             Ct::Masked(v, mask) => Some(mask.select(v, v.number(0.0))),
         }
     }
@@ -53,7 +56,7 @@ impl<'e> Ct<'e> {
         }
         let out = match self {
             Ct::Zero => return Ct::Zero,
-            Ct::Dense(v) => Ct::Dense(apply(v)),
+            Ct::Dense(v) | Ct::Part(v) => Ct::Dense(apply(v)),
             Ct::Masked(v, mask) => Ct::Masked(apply(v), mask),
         };
         let cond = match (partial, self) {
@@ -61,7 +64,7 @@ impl<'e> Ct<'e> {
             (&Partial::Where(cond, false), _) => cond.not(),
             // Where the function is not steep, a cotangent of 0 is like any other: what it comes from
             // may have a derivative of its own.
-            (&Partial::Steep(p), Ct::Dense(v) | Ct::Masked(v, _)) => {
+            (&Partial::Steep(p), Ct::Dense(v) | Ct::Part(v) | Ct::Masked(v, _)) => {
                 let given = v.compare(ops::NE, v.number(0.0));
                 let finite = p.compare(ops::NE, p.number(0.0));
                 given.apply(ops::LOGICAL_OR, Params::None, &[finite])
@@ -69,7 +72,7 @@ impl<'e> Ct<'e> {
             _ => return out,
         };
         match out {
-            Ct::Dense(v) => Ct::Masked(v, cond),
+            Ct::Dense(v) | Ct::Part(v) => Ct::Masked(v, cond),
             Ct::Masked(v, mask) => {
                 Ct::Masked(v, mask.apply(ops::LOGICAL_AND, Params::None, &[cond]))
             }
@@ -91,6 +94,13 @@ impl<'e> Ct<'e> {
             Ct::Zero => Ct::Zero,
             Ct::Masked(v, mask) if v.shape() == primal.shape && mask.shape() == primal.shape => {
                 Ct::Masked(fit(v), mask)
+            }
+            Ct::Part(v) if v.dtype() == primal.dtype && v.shape() == primal.shape => self,
+            Ct::Part(v)
+                if v.dtype() == primal.dtype
+                    && let Some(sum) = parts::summed(builder, v, &primal.shape) =>
+            {
+                Ct::Part(sum)
             }
             other => {
                 // The sum over repeated axes has to see the zeros of the mask.
@@ -159,12 +169,15 @@ pub(super) struct Cotangents<'e> {
 pub(super) struct Slot {
     /// `NONE` for a structural zero.
     var: Var,
-    /// `NONE` where there is no mask.
+    /// `NONE` where there is no mask, `PART` where there is a part.
     mask: Var,
 }
 
 /// No variable has this number.
 const NONE: Var = Var::MAX;
+
+/// Nor this one, which stands in the place of a mask where the variable is zero but for a part.
+const PART: Var = Var::MAX - 1;
 
 impl Slot {
     const ZERO: Slot = Slot {
@@ -177,6 +190,7 @@ impl Slot {
             Ct::Zero => (NONE, NONE),
             Ct::Dense(v) => (v.var, NONE),
             Ct::Masked(v, mask) => (v.var, mask.var),
+            Ct::Part(v) => (v.var, PART),
         };
         Slot { var, mask }
     }
@@ -205,8 +219,15 @@ impl<'e> Cotangents<'e> {
         match (slot.var, slot.mask) {
             (NONE, _) => Ct::Zero,
             (v, NONE) => Ct::Dense(handle(v)),
+            (v, PART) => Ct::Part(handle(v)),
             (v, mask) => Ct::Masked(handle(v), handle(mask)),
         }
+    }
+
+    /// What is zero but for a part, if it is.
+    #[inline]
+    pub fn part(&self, slot: Slot) -> Option<V<'e>> {
+        (slot.mask == PART && slot.var != NONE).then(|| self.builder.handle(slot.var))
     }
 
     /// Adds a contribution to the cotangent of a variable like `primal`.
@@ -214,7 +235,13 @@ impl<'e> Cotangents<'e> {
         let sum = self.unpack(self.of(var));
         let contribution = contribution.project(primal, self.builder);
         let sum = match (sum, contribution) {
-            (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b)),
+            (Ct::Part(a), Ct::Part(b)) => match parts::joined(self.builder, a, b) {
+                Some(sum) => Ct::Part(sum),
+                None => Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b)),
+            },
+            (Ct::Dense(a) | Ct::Part(a), Ct::Dense(b) | Ct::Part(b)) => {
+                Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b))
+            }
             _ => sum.plus(contribution, self.builder),
         };
         self.slots[var as usize] = Slot::pack(sum);

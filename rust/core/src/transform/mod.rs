@@ -6,6 +6,7 @@ mod cotangent;
 mod cut;
 mod jvp;
 mod partial;
+mod parts;
 mod residuals;
 mod shifts;
 mod vjp;

@@ -4,8 +4,10 @@
 //! for and an output, and only for the arguments on such a path. Rules emit primitives; the driver
 //! accumulates and projects (`cotangent`).
 
+use std::cell::OnceCell;
+
 use super::cotangent::{Cotangents, Ct};
-use super::{calls, shifts};
+use super::{calls, parts, shifts};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
@@ -75,6 +77,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let twins = twins(primal, &active);
     let (has_calls, has_sites) = (primal.has_calls(), primal.has_sites());
     let mut steps = Steps::default();
+    let steep: OnceCell<Vec<bool>> = OnceCell::new();
     for k in (0..primal.eqns.len()).rev() {
         steps.count()?;
         let out = primal.result(k);
@@ -126,6 +129,11 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
                     partials: Some(partials),
                     ..
                 } => {
+                    if let Some(part) = cts.part(ct) {
+                        let contribution = parts::pull(&builder, part, *partials, (x, y), i);
+                        cts.add(a, contribution, primal.aval(a));
+                        continue;
+                    }
                     let partial = partials(x, y, i);
                     if cts.add_alike(a, ct, &partial, primal.var_avals[a as usize]) {
                         continue;
@@ -136,7 +144,8 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             };
             let params = primal.params(eqn);
             let rule = Rule { x, out: y, params };
-            let contribution = contribution(eqn.prim, &rule, partial, cts.unpack(ct), i)?;
+            let is_steep = || steep.get_or_init(|| parts::steep(primal))[a as usize];
+            let contribution = contribution(&rule, partial, cts.unpack(ct), i, eqn.prim, is_steep)?;
             cts.add(a, contribution, primal.aval(a));
         }
     }
@@ -203,11 +212,12 @@ fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
 /// loop holds little but the shortest way.
 #[inline(never)]
 fn contribution<'e>(
-    prim: Prim,
     rule: &Rule<'_, 'e>,
     partial: Option<Partial<'e>>,
     ct: Ct<'e>,
     i: usize,
+    prim: Prim,
+    is_steep: impl Fn() -> bool,
 ) -> Result<Ct<'e>> {
     if let Some(partial) = partial {
         return Ok(ct.through(&partial));
@@ -217,9 +227,15 @@ fn contribution<'e>(
     else {
         return Err(no_derivative(prim.name()));
     };
-    Ok(ct
-        .dense()
-        .map_or(Ct::Zero, |ct| Ct::Dense(vjp(rule, ct, i))))
+    let Some(given) = ct.dense() else {
+        return Ok(Ct::Zero);
+    };
+    let pulled = vjp(rule, given, i);
+    Ok(if parts::is_made_by(prim, rule, ct, is_steep) {
+        Ct::Part(pulled)
+    } else {
+        Ct::Dense(pulled)
+    })
 }
 
 /// Layouts that were made before: `p[0]`, read in every turn of a loop. Their cotangents are added before they
