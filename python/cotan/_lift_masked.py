@@ -71,7 +71,21 @@ def _constant(x: Any) -> Any:
     """Give a masked array of ours for one of NumPy's, and anything else as it is."""
     if x is ma.masked or not isinstance(x, _masked_array) or isinstance(type(x), _Kind):
         return x
+    _expect_no_other(type(x))
     return Memory.view(x, Masked)
+
+
+def _expect_no_other(cls: Any) -> None:
+    """Refuse classes of a program's, whose methods would not be called."""
+    if (
+        issubclass(cls, _masked_array)
+        and not isinstance(cls, _Kind)
+        and cls.__module__.partition(".")[0] != "numpy"
+    ):
+        raise TypeError(
+            f"numpy.ma: {cls.__qualname__}, a class derived from MaskedArray, cannot hold traced "
+            "values; use np.ma.MaskedArray itself, and functions in the place of methods"
+        )
 
 
 def _operand(x: Any) -> Any:
@@ -124,6 +138,7 @@ class Memory(Held, metaclass=_Kind):
         is_masked = isinstance(self, _masked_array)
         mask = _ma.getmask(self)
         cls = classes[-1] if classes else Masked if is_masked else Memory
+        _expect_no_other(cls)
         array = array_of(self)
         if not is_array(array):
             array = _core.array(np.asarray(_data(array)))
@@ -422,7 +437,11 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get_masked_subclass(*arrays: Any) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
-    return Masked if holds_array(arrays) and not _is_drawn(arrays) else _masked_array
+    if not holds_array(arrays) or _is_drawn(arrays):
+        return _masked_array
+    for x in arrays:
+        _expect_no_other(type(x))
+    return Masked
 
 
 class _Numpy(Namespace):
@@ -564,7 +583,7 @@ for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
 def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
     """Let constants be seen as what NumPy's code takes for the class of another array."""
     if dtype is Masked or type is Masked:
-        return Memory.view(self, Masked)
+        return Memory.view(_constant(self), Masked)
     return unlifted(_masked_array.view)(self, dtype, type, fill_value)
 
 

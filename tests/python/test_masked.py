@@ -440,3 +440,36 @@ def test_random_programs(program, seed):
     known = smooth & np.isfinite(0 * gradient if gradient is not None else near)
     gradient = np.zeros_like(x) if gradient is None else gradient
     np.testing.assert_allclose(gradient[known], near[known], rtol=1e-4, atol=1e-5 * scale)
+
+
+class Scaled(np.ma.MaskedArray):
+    """A program's class, which computes in its own way."""
+
+    def sum(self, *args, **kwargs):
+        return 100 * super().sum(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.ma.array(x, mask=[0, 1, 0]).view(Scaled).sum(),
+        lambda x: np.ma.array(x, mask=[0, 1, 0]).view(type=Scaled).sum(),
+        lambda x: (Scaled(np.ones(3), mask=[0, 1, 0]) * np.ma.array(x)).sum(),
+    ],
+)
+def test_classes_of_programs_are_refused(f):
+    with pytest.raises(TypeError, match=r"Scaled.* cannot hold traced values; use np\.ma\.Masked"):
+        ct.gradient(f, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda m: np.nanstd(m),
+        lambda m: np.sum(np.cross(m, np.ones(3))),
+        lambda m: np.sum(np.roots(m).real),
+    ],
+)
+def test_functions_that_know_no_masks_say_what_to_hand_them(f):
+    with pytest.raises(TypeError, match=r"does not know masks: hand it m\.filled"):
+        ct.gradient(lambda x: f(np.ma.masked_less(x, 0)), np.array([1.0, -2.0, 3.0]))
