@@ -26,6 +26,7 @@ from cotan._own import (
     stands_for,
     value,
 )
+from cotan._scipy_callables import watches
 from cotan._scipy_signal import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
@@ -498,3 +499,6 @@ def _multiplies(name: str) -> None:
 
 for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
     _multiplies(_name)
+
+watches("scipy.ndimage.generic_filter", "function")
+watches("scipy.ndimage.geometric_transform", "mapping")

@@ -19,6 +19,7 @@ from cotan._numpy_core import any_active, assigned, is_array, plain
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
 from cotan._own import found, refuses, runs
+from cotan._scipy_callables import watches
 
 _HERE = "scipy.spatial.distance"
 
@@ -232,6 +233,10 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
         return _written(found(f"{_HERE}.pdist")(plain(X), name, **kwargs), out)
     options = _completed(name, lambda: x, kwargs)
     return _written(_METRICS[name](x[i], x[j], **options), out)
+
+
+for _name in ("cdist", "pdist"):
+    watches(f"{_HERE}.{_name}", "metric")
 
 
 def _refuse(function: str, name: str, args: Any) -> None:

@@ -199,3 +199,19 @@ def test_magnitudes_are_computed_in_the_dtype_of_the_result(output):
             expected = f(x, 1.3)
             assert y.dtype == expected.dtype
             np.testing.assert_allclose(y, expected, 1e-5)
+
+
+def test_functions_that_close_over_what_is_followed():
+    image = np.arange(12.0).reshape(3, 4)
+    cases = [
+        lambda k: ndimage.generic_filter(image, lambda w: k * np.sum(w**k), size=3),
+        lambda k: ndimage.generic_filter(image, function=lambda w: np.max(w) ** k, size=(1, 2)),
+        lambda k: ndimage.geometric_transform(image, lambda c: (c[0] * k, c[1] + k), order=2),
+    ]
+    for case in cases:
+        value, (slope,) = ct.value_and_gradient(lambda k: np.sum(case(k)), 0.7)
+        assert value == pytest.approx(np.sum(case(0.7)), rel=1e-12)
+        ends = [np.sum(case(0.7 + h)) for h in (1e-6, -1e-6)]
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
+    fixed = ct.value_and_gradient(lambda k: k + np.sum(cases[0](2.0)), 1.0)
+    assert fixed == (1.0 + np.sum(cases[0](2.0)), (1.0,))

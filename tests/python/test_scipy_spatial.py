@@ -85,3 +85,26 @@ def test_sums_over_near_points_that_have_no_rule():
         ct.gradient(lambda w: tree.count_neighbors(tree, 0.5, weights=(w, w)), np.ones(12))
     with pytest.raises(TypeError, match=r"sparse_distance_matrix.*query_ball_tree"):
         ct.gradient(lambda p: spatial.KDTree(p).sparse_distance_matrix(tree, 0.5).sum(), points)
+
+
+@pytest.mark.parametrize("name", ["cdist", "pdist"])
+def test_metrics_that_close_over_what_is_followed(name):
+    points = np.arange(6.0).reshape(3, 2)
+    others = (points, points + 0.5) if name == "cdist" else (points,)
+    asked = []
+
+    def total(k, metric=None):
+        def own(u, v):
+            asked.append(1)
+            return k * np.sum(np.abs(u - v) ** k)
+
+        return np.sum(getattr(distance, name)(*others, metric=metric or own))
+
+    value, (slope,) = ct.value_and_gradient(total, 1.5)
+    assert value == pytest.approx(total(1.5), rel=1e-12)
+    assert slope == pytest.approx((total(1.5 + 1e-6) - total(1.5 - 1e-6)) / 2e-6, rel=1e-7)
+    expected = 1.0 + total(2.0)
+    asked.clear()
+    # What is constant is SciPy's, and is called once for each pair.
+    assert ct.value_and_gradient(lambda x: x + total(2.0), 1.0) == (expected, (1.0,))
+    assert len(asked) == (9 if name == "cdist" else 3)
