@@ -28,11 +28,18 @@ _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad
 # Libraries whose objects hold numbers.
 _KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
 
+_MASKED = (
+    "this function does not know masks: hand it m.filled(value), m.compressed() or m.data, or use "
+    "methods of the masked array (m.std())"
+)
+
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
-    "expected numpy.ndarray, got cotan.Array": (
+    "MaskedConstant": _MASKED,
+    **dict.fromkeys(
+        ("expected numpy.ndarray, got cotan.Array", "Invalid call to pythranized function"),
         "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
-        "of ct.dropgrad(x), has"
+        "of ct.dropgrad(x), has",
     ),
     **dict.fromkeys(
         ("name 'Array' is not defined", "has no attribute 'Array'"),
@@ -81,49 +88,89 @@ _PACKED = "an array.array cannot hold traced values: keep them in a list, or in 
 _FIELDS = "which hold no traced values, keep one array for each field, in a dict, say"
 
 
+# What of SciPy has a rule, by where what has none is.
+_INSTEAD = {
+    "scipy.differentiate": "use ct.grad",
+    "scipy.integrate._ivp": (
+        "use scipy.integrate.solve_ivp, whose result holds all steps, or the class ode"
+    ),
+    "scipy.integrate._tanhsinh": "use scipy.integrate.quad, or np.sum of the terms",
+    "scipy.interpolate": (
+        "use CubicSpline, make_interp_spline, RegularGridInterpolator or RBFInterpolator"
+    ),
+}
+
+
+def _in_scipy(frame: Any) -> str:
+    """Say what a program has called that has no rule, and what to use."""
+    module = str(frame.f_globals.get("__name__"))
+    ways = [way for prefix, way in _INSTEAD.items() if module.startswith(prefix)]
+    instead = f"; {ways[0]}" if ways else ""
+    name = frame.f_code.co_qualname
+    return f"; in {module}.{name}, where cotan has no rule for this call{instead}"
+
+
 def hint() -> str:
     """Say, for an error, why the running code does not see a traced value, if that can be told."""
     if not _core.is_lifting():
         return ""
     frame: Any = sys._getframe()
+    passed = ""
     while frame is not None:
-        names = frame.f_globals
         package = package_of(frame)
         if package not in FOREIGN:
-            found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
-            if found:
-                return (
-                    f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
-                    f"ct.lift_module({names.get('__name__')}) mends that"
-                )
-            if (taken := _taken(frame)) is not None:
-                return f"; {taken}"
-            if (bound := _bound(frame)) is not None:
-                return f"; {bound}"
-            made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
-            if made is not None and names.get("__name__") is not None:
-                return (
-                    f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
-                    "itself in that module"
-                )
-            if (drawn := called(frame, _DRAWN)) is not None:
-                return (
-                    f"; if {drawn} is a method of a generator that was made before: make that in "
-                    "the function, or write loc + scale * rng.standard_normal(size) and the like"
-                )
-            if called(frame, _PACKING) is not None:
-                return f"; {_PACKED}"
-            writes = frame.f_code.co_code[frame.f_lasti]
-            if writes == dis.opmap["STORE_SUBSCR"]:
-                return (
-                    "; what it is stored in is a plain ndarray: make that by np.array(c) or "
-                    "np.copy(c) in the function (not c.copy()), or by np.zeros and the like; if it "
-                    f"has fields, {_FIELDS}; {_PACKED}"
-                )
-            if writes == dis.opmap["STORE_ATTR"]:
-                return f"; if it is a record array that it is stored in, {_FIELDS}"
-            return ""
+            return _imported(frame) or _kept(frame) or passed or _written(frame)
+        if package == "scipy":
+            passed = _in_scipy(frame)
+        elif frame.f_globals.get("__name__") == "cotan._lift_masked" and not passed:
+            passed = f"; {_MASKED}"
         frame = frame.f_back
+    return ""
+
+
+def _imported(frame: Any) -> str:
+    """Name what a program's module has imported by name before, and its function uses."""
+    names = frame.f_globals
+    found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
+    if not found:
+        return ""
+    return (
+        f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
+        f"ct.lift_module({names.get('__name__')}) mends that"
+    )
+
+
+def _kept(frame: Any) -> str:
+    """Name what a program has kept from before."""
+    kept = _taken(frame) or _bound(frame)
+    return "" if kept is None else f"; {kept}"
+
+
+def _written(frame: Any) -> str:
+    """Say what helps where a program itself makes a number, or writes into memory."""
+    names = frame.f_globals
+    made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
+    if made is not None and names.get("__name__") is not None:
+        return (
+            f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
+            "itself in that module"
+        )
+    if (drawn := called(frame, _DRAWN)) is not None:
+        return (
+            f"; if {drawn} is a method of a generator that was made before: make that in "
+            "the function, or write loc + scale * rng.standard_normal(size) and the like"
+        )
+    if called(frame, _PACKING) is not None:
+        return f"; {_PACKED}"
+    writes = frame.f_code.co_code[frame.f_lasti]
+    if writes == dis.opmap["STORE_SUBSCR"]:
+        return (
+            "; what it is stored in is a plain ndarray: make that by np.array(c) or "
+            "np.copy(c) in the function (not c.copy()), or by np.zeros and the like; if it "
+            f"has fields, {_FIELDS}; {_PACKED}"
+        )
+    if writes == dis.opmap["STORE_ATTR"]:
+        return f"; if it is a record array that it is stored in, {_FIELDS}"
     return ""
 
 

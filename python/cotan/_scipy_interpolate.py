@@ -552,6 +552,19 @@ def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, ou
 # --------------------------------------------------------------------------------------------------
 # What is not there
 
+refuses(
+    "use CubicSpline, make_interp_spline, or PPoly of the coefficients",
+    f"{_HERE}.BPoly",
+    f"{_HERE}.make_splrep",
+    f"{_HERE}.make_splprep",
+    f"{_HERE}.generate_knots",
+)
+refuses(
+    "use RegularGridInterpolator, or RectBivariateSpline with s=0",
+    f"{_HERE}.NdBSpline",
+    f"{_HERE}.NdPPoly",
+)
+refuses("use FloaterHormannInterpolator or BarycentricInterpolator", f"{_HERE}.AAA")
 refuses("use interp1d, CubicSpline or make_interp_spline",
         f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
         f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde",

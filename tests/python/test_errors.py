@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import integrate, interpolate, linalg
 
 import cotan as ct
 
@@ -605,3 +606,28 @@ def test_arrays_with_fields_are_named():
     for f in (field, row, record):
         with pytest.raises(TypeError, match="one array for each field"):
             ct.gradient(f, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda k: _stepped(k), r"in scipy\.integrate\._ivp.*use scipy\.integrate\.solve_ivp"),
+        (lambda k: interpolate.BPoly([[1.0], [k]], [0, 1])(0.3), "BPoly .*use CubicSpline"),
+        (lambda k: interpolate.AAA(np.arange(5.0), k * np.arange(5.0)), "AAA .*use Floater"),
+        (
+            lambda k: interpolate.BPoly.from_derivatives([0, 1], [[0, k], [1, 2]]),
+            r"in scipy\.interpolate.*use CubicSpline",
+        ),
+        (lambda k: linalg.qz(np.eye(2) * k, np.eye(2)), r"linalg\.qz .*use np\.linalg\.eig"),
+        (lambda k: linalg.funm(np.eye(2), lambda z: z * k), "compiled code takes memory"),
+    ],
+)
+def test_what_of_scipy_has_no_rule_names_what_has(call, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        ct.gradient(call, 1.3)
+
+
+def _stepped(k):
+    solver = integrate.RK45(lambda t, y: -k * y, 0.0, np.array([2.0]), 1.0)
+    solver.step()
+    return solver.y[0]
