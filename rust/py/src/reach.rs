@@ -135,13 +135,13 @@ fn remember(object: &Bound<'_, PyAny>, walk: &mut Walk) -> PyResult<()> {
         let key = key(function)?;
         with(py, |near| {
             let is_new = near.known(key).is_none();
-            let unused = if is_new {
+            // What is not kept is dropped outside.
+            if is_new {
                 near.code.push((key, code));
                 None
             } else {
                 Some(code)
-            };
-            unused
+            }
         });
         parts
     } else if let Some(parts) = parts(object)? {
