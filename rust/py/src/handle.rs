@@ -63,17 +63,10 @@ impl Cell {
     }
 
     /// Puts together what was written.
-    #[inline]
     fn settle(&mut self) -> PyResult<()> {
-        match self.pieces.take() {
-            Some(pieces) => self.put_together(*pieces),
-            None => Ok(()),
+        if let Some(pieces) = self.pieces.take() {
+            self.array = pieces.settle(&self.array).or_raise()?;
         }
-    }
-
-    #[cold]
-    fn put_together(&mut self, pieces: Pieces) -> PyResult<()> {
-        self.array = pieces.settle(&self.array).or_raise()?;
         Ok(())
     }
 
@@ -308,7 +301,20 @@ impl PyArray {
     }
 
     /// Its value at this moment.
+    #[inline]
     pub fn read(&self) -> PyResult<Array> {
+        if self.view.is_none() && !bound::any() {
+            let cell = self.cell();
+            if cell.pieces.is_none() {
+                return Ok(cell.array.clone());
+            }
+        }
+        self.put_together()
+    }
+
+    /// The same of an array that was written to, or is a view, or stands for another.
+    #[inline(never)]
+    fn put_together(&self) -> PyResult<Array> {
         if bound::any()
             && let Some(array) = self.read_bound()?
         {

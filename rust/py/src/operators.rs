@@ -22,6 +22,7 @@ pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
 }
 
 /// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion.
+#[inline]
 pub fn fast(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
