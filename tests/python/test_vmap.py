@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 import cotan as ct
 
@@ -166,6 +167,12 @@ def test_refusals(rng):
 
     with pytest.raises(ValueError, match="printer.*one example at a time"):
         ct.vmap(lambda a: ct.gradient(lambda a: np.sum(ct.hook(printer, a) ** 2), a))(x)
+    # Inside of functions with rules of their own, too.
+    for mapped in (special.gammaln, ct.grad(lambda a: np.sum(special.gammaln(a)))):
+        with pytest.raises(
+            ValueError, match="gammaln|psi.*one example at a time; map it with a loop"
+        ):
+            ct.vmap(mapped)(x)
 
 
 def test_errors_of_the_function_leave_nothing_behind(rng):

@@ -49,6 +49,9 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
         }
         match params {
             Params::Custom { rule, .. } => {
+                if let Some(name) = rule.host_calls().first() {
+                    return Err(called_back(name));
+                }
                 let rule: Arc<dyn Custom> = Arc::new(Many {
                     rule: Arc::clone(rule),
                     batched: is_batched.to_vec(),
@@ -64,10 +67,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
                 continue;
             }
             Params::Host { call, .. } => {
-                return Err(Error::Program(format!(
-                    "vmap: {} is called back with values, of one example at a time; map it with a loop",
-                    call.name()
-                )));
+                return Err(called_back(call.name()));
             }
             _ => {}
         }
@@ -109,6 +109,12 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
     mapped.outputs.clone_from(&program.outputs);
     mapped.debug_verify();
     Ok(mapped)
+}
+
+fn called_back(name: &str) -> Error {
+    Error::Program(format!(
+        "vmap: {name} is called back with values, of one example at a time; map it with a loop"
+    ))
 }
 
 fn with_batch(aval: &Aval, size: usize) -> Aval {
