@@ -374,25 +374,24 @@ impl Drop for Node {
         let inputs = self.edges.get_mut();
         // Most inputs are held by somebody else, too, and then there is nothing to walk along.
         while let Some(Array(input)) = inputs.pop() {
-            if let Some(last) = Arc::into_inner(input) {
-                return drop_chain(last, mem::take(inputs));
+            if let Some(mut last) = Arc::into_inner(input) {
+                let mut work = mem::take(inputs);
+                work.append(last.edges.get_mut());
+                return drop_chain(work);
             }
         }
     }
 }
 
-/// Drops a node that nobody else holds, and other inputs, with all that only they hold.
+/// Drops arrays, with all that only they hold.
 #[inline(never)]
-fn drop_chain(mut node: Node, mut work: Inputs) {
-    loop {
-        work.append(node.edges.get_mut());
-        node = loop {
-            let Some(Array(next)) = work.pop() else {
-                return;
-            };
-            if let Some(next) = Arc::into_inner(next) {
-                break next;
+fn drop_chain(mut work: Inputs) {
+    while let Some(Array(input)) = work.pop() {
+        // Moved once only: there may be a million of them.
+        if let Some(mut last) = Arc::into_inner(input) {
+            while let Some(more) = last.edges.get_mut().pop() {
+                work.push(more);
             }
-        };
+        }
     }
 }
