@@ -33,13 +33,14 @@ class Watched:
         self._at = at.copy() if type(at) is np.ndarray else at
         self._kept.hold()
         y = self._function(*args, **kwargs)
+        self._kept.note()
         if any_active(y):
             self.seen = True
         return plain_items(y)
 
     def rewind(self) -> None:
         """Let what the function keeps be what it was before its last call with plain values."""
-        self._kept.restore()
+        self._kept.undo()
 
     def leave(self, found: Any, args: tuple[Any, ...] = (), **kwargs: Any) -> None:
         """Call the function a last time, where the solver did so, with what it depends on followed.

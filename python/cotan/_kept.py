@@ -37,12 +37,30 @@ class Kept:
         """Remember what is there by now."""
         self._held = [place.held() for place in self._places]
 
+        self._noted = self._held
+
+    def note(self) -> None:
+        """Remember what a call has made of it."""
+        self._noted = [place.held() for place in self._places]
+
+    def has_changed(self) -> bool:
+        """Say whether anything is not what it was."""
+        pairs = zip(self._places, self._held, strict=True)
+        return any(place.differ(held, place.held()) for place, held in pairs)
+
     def restore(self) -> bool:
         """Put everything back. Says whether anything had changed."""
-        pairs = zip(self._places, self._held, strict=True)
-        changed = [(place, held) for place, held in pairs if place.has_changed(held)]
-        for place, held in changed:
-            place.put(held)
+        return self._put_back([place.held() for place in self._places])
+
+    def undo(self) -> bool:
+        """Put back what the call changed that was noted; what others keep stays."""
+        return self._put_back(self._noted)
+
+    def _put_back(self, made: list[Any]) -> bool:
+        places = zip(self._places, self._held, made, strict=True)
+        changed = [(p, held, now) for p, held, now in places if p.differ(held, now)]
+        for place, held, now in changed:
+            place.put_back(held, now)
         return bool(changed)
 
 
@@ -58,10 +76,10 @@ class _Variable:
         except ValueError:
             return _NOTHING
 
-    def has_changed(self, held: Any) -> bool:
-        return self.held() is not held
+    def differ(self, held: Any, now: Any) -> bool:
+        return now is not held
 
-    def put(self, held: Any) -> None:
+    def put_back(self, held: Any, _now: Any) -> None:
         if held is _NOTHING:
             del self._cell.cell_contents
         else:
@@ -77,7 +95,7 @@ class _Global(_Variable):
     def held(self) -> Any:
         return self._names.get(self._name, _NOTHING)
 
-    def put(self, held: Any) -> None:
+    def put_back(self, held: Any, _now: Any) -> None:
         if held is _NOTHING:
             self._names.pop(self._name, None)
         else:
@@ -97,8 +115,7 @@ class _Collection:
     def held(self) -> Any:
         return self._plain(self._items)
 
-    def has_changed(self, held: Any) -> bool:
-        now = self.held()
+    def differ(self, held: Any, now: Any) -> bool:
         if len(now) != len(held):
             return True
         if isinstance(now, set):
@@ -107,10 +124,18 @@ class _Collection:
             return any(now.get(k, _NOTHING) is not v for k, v in held.items())
         return any(a is not b for a, b in zip(now, held, strict=True))
 
-    def put(self, held: Any) -> None:
-        self._kind.clear(self._items)
-        add = self._kind.extend if self._plain is list else self._kind.update
-        add(self._items, held)
+    def put_back(self, held: Any, now: Any) -> None:
+        if self._plain is not dict:
+            self._kind.clear(self._items)
+            add = self._kind.extend if self._plain is list else self._kind.update
+            add(self._items, held)
+            return
+        # Others may have written to other keys.
+        for key in [k for k in now if k not in held]:
+            self._kind.pop(self._items, key, None)
+        for key, value in held.items():
+            if now.get(key, _NOTHING) is not value:
+                self._kind.__setitem__(self._items, key, value)
 
 
 def _places(functions: tuple[Any, ...]) -> Iterator[Any]:

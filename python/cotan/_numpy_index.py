@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
 from cotan._lifted import lifts
@@ -181,7 +181,9 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     del subok
     x = _core.asarray(x)
     windows = np.lib.stride_tricks.sliding_window_view(positions_in(x), window_shape, axis)
-    return view_at(x, windows, writeable)
+    along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, None, True)
+    steps = [s // x.itemsize for s in x.strides]
+    return view_at(x, windows, writeable, [*steps, *(steps[a] for a in along)])
 
 
 @lifts("numpy.lib.stride_tricks.as_strided")

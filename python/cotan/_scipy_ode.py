@@ -22,6 +22,11 @@ from cotan._own import found
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
+_KEEPS = (
+    "what the right side keeps between its calls (a mode, a control that is held) changes what it "
+    "gives, which only RK45 and RK23 of solve_ivp follow, without t_eval, events or dense_output "
+    "DOP853 too; use these, or solve up to each change"
+)
 
 
 class _Log(list[Any]):
@@ -39,10 +44,23 @@ class Called(Watched):
         super().__init__(function)
         self.calls: list[tuple[Any, Any]] = []
         self._state_at = state_at
+        self._gave: list[Any] = []
+        self._more: tuple[Any, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls.append((args[1 - self._state_at], np.array(args[self._state_at])))
-        return super().__call__(*args, **kwargs)
+        y = super().__call__(*args, **kwargs)
+        self._gave.append(np.array(y))
+        self._more = args[2:]
+        return y
+
+    def expect_again(self, name: str) -> None:
+        """Refuse a right side that gives something else now than it gave: by what it keeps."""
+        step = max(1, len(self._gave) // 16)
+        for (t, y), gave in zip(self.calls[::step], self._gave[::step], strict=True):
+            first = (y.copy(), t) if self._state_at == 0 else (t, y.copy())
+            if not np.allclose(plain_items(self._function(*first, *self._more)), gave, 1e-9, 0):
+                raise TypeError(f"{name}: {_KEEPS}")
 
 
 @functools.cache
@@ -275,6 +293,11 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
                         f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
     own, calls = fun, list(function.calls)
+    # The interpolant of order 8 calls the right side, too.
+    asks_more = dense_output or t_eval is not None or events is not None
+    is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
+    if not is_same and kept.has_changed():
+        function.expect_again("solve_ivp")
     has_left = kept.restore()
     if vectorized:
         scalar = fun
@@ -291,9 +314,6 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         kind = "Radau"
     start = _core.cast(asarray(y0), result.y.dtype)
     events_of = None if some is None else [_event(e, args) for e in some]
-    # The interpolant of order 8 calls the right side, too.
-    asks_more = dense_output or t_eval is not None or events is not None
-    is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
 
     def notice(t: Any, y: Any) -> None:
         for event in events_of or ():
@@ -445,6 +465,8 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
+        if kept.has_changed():
+            function.expect_again("odeint")
         has_left = kept.restore()
         if plain(times[0]) == plain(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])

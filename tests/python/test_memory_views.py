@@ -259,3 +259,44 @@ def test_memory_beside_a_view_is_not_given_out():
     np.testing.assert_array_equal(as_strided(x, (2, 2), (8, 8)), [[1, 2], [2, 3]])
     value, _ = ct.value_and_gradient(lambda x: np.sum(linalg.circulant(x)), np.ones(3))
     assert value == 9.0
+
+
+def test_windows_of_what_is_not_in_order_have_its_strides():
+    def through(base):
+        def f(x):
+            memory = x * 1.0
+            view = base(memory)
+            windows = sliding_window_view(view, 2, axis=0, writeable=True)
+            strides = windows.strides
+            windows[...] = np.arange(1.0, windows.size + 1).reshape(windows.shape) * (
+                1 + 0 * x[0, 0]
+            )
+            return np.sum(memory * np.arange(24).reshape(6, 4)) + sum(strides)
+
+        return f
+
+    x = np.arange(24.0).reshape(6, 4)
+    for base in (lambda b: b[::-1], lambda b: b[::2, 1:], lambda b: b.T, lambda b: b[:, 2]):
+        f = through(base)
+        value, (gradient,) = ct.value_and_gradient(f, x)
+        assert value == f(x)
+        np.testing.assert_allclose(gradient, _differences(f, x), atol=1e-6)
+
+
+def test_parts_of_complex_windows_are_refused():
+    def f(x):
+        part = sliding_window_view(x * (1 + 1j), 3, writeable=True).real
+        part[...] = 1.0
+        return np.sum(part)
+
+    with pytest.raises(TypeError, match="real or imaginary part of windows"):
+        ct.gradient(f, np.arange(6.0))
+
+
+def _differences(f, x, step=1e-5):
+    slopes = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        moved = np.zeros_like(x)
+        moved[place] = step
+        slopes[place] = (f(x + moved) - f(x - moved)) / (2 * step)
+    return slopes

@@ -303,3 +303,36 @@ def test_collections_that_a_right_side_fills():
         return total + result.y[0, -1] + sum(lengths)
 
     check(run, np.array(0.7))
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853"])
+def test_a_mode_that_is_kept_is_followed(method):
+    run = _thermostat(method)
+    value, (slope,) = ct.value_and_gradient(run, 1.3)
+    assert value == pytest.approx(run(1.3), rel=1e-12)
+    assert slope == pytest.approx((run(1.3001) - run(1.2999)) / 2e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA", "odeint"])
+def test_a_mode_that_is_kept_is_refused_where_it_cannot_be_followed(method):
+    with pytest.raises(TypeError, match="what the right side keeps.*RK45"):
+        ct.gradient(_thermostat(method), 1.3)
+
+
+def _thermostat(method):
+    def run(power):
+        mode = [1.0]
+
+        def heat(t, y):
+            if y[0] > 2:
+                mode[0] = 0.0
+            if y[0] < 1:
+                mode[0] = 1.0
+            return np.array([3 * power * mode[0] - y[0]])
+
+        if method == "odeint":
+            return integrate.odeint(heat, [1.5], [0.0, 0.6], tfirst=True, hmax=0.02)[-1, 0]
+        solved = integrate.solve_ivp(heat, (0, 0.6), [1.5], max_step=0.02, method=method)
+        return solved.y[0, -1]
+
+    return run

@@ -503,3 +503,27 @@ def test_what_a_function_keeps_is_as_the_solver_leaves_it(name):
     moved = (high - low) / (2 * h)
     wanted = moved + 2 * (place - p) * (moved - 1) + 0.5 * moved
     assert slope == pytest.approx(wanted, rel=1e-2, abs=1e-2)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "trust-constr"])
+def test_what_a_callback_keeps_stays(method):
+    counts = []
+
+    def closest(p):
+        seen = {"x": [], "f": []}
+
+        def loss(x):
+            value = np.sum((x - p) ** 2) + x[0] ** 4
+            seen["f"].append(value)
+            return value
+
+        def note(x, *state):
+            seen["x"].append(x.copy())
+
+        result = optimize.minimize(loss, np.array([1.0, 2.0]), callback=note, method=method)
+        counts.append(len(seen["x"]))
+        return result.fun
+
+    closest(1.3)
+    ct.gradient(closest, 1.3)
+    assert counts[0] == counts[1] > 1

@@ -6,6 +6,7 @@ use cotan::Array;
 use cotan::aval::{Shape, row_major};
 use cotan::ops;
 use cotan::prim::Params;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::PyArray;
@@ -60,9 +61,21 @@ impl PyArray {
     /// Writes to windows that overlap, or to something of them: to where the chain of views begins, so that nothing
     /// else is written. An element that is there twice is refused.
     pub(crate) fn write_beneath(&self, array: &Array) -> PyResult<()> {
+        self.expect_positions()?;
         let (positions, first) = self.traced_back()?;
         let positions = positions.to_vec::<i64>().or_raise()?;
         scattered(first, &positions, &self.own_shape(), array)
+    }
+
+    /// Parts of complex numbers have no positions of their own in what they are parts of.
+    fn expect_positions(&self) -> PyResult<()> {
+        if self.chain().0.is_empty() {
+            return Err(PyTypeError::new_err(
+                "the real or imaginary part of windows that overlap cannot be written; write to the windows \
+                 themselves, or to the part of the array that they show",
+            ));
+        }
+        Ok(())
     }
 
     /// Gives it another value as an assignment does that writes all of it: of elements that are there twice, the
@@ -71,6 +84,7 @@ impl PyArray {
         if !self.overlaps() {
             return self.write(array);
         }
+        self.expect_positions()?;
         let (positions, first) = self.traced_back()?;
         let rule = py.import("cotan._numpy_index")?.getattr("written_last")?;
         let known = to_ndarray(py, compute(py, &positions)?)?;
