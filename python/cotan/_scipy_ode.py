@@ -23,9 +23,10 @@ from cotan._own import found
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
 _KEEPS = (
-    "what the right side keeps between its calls (a mode, a control that is held) changes what it "
-    "gives, which only RK45 and RK23 of solve_ivp follow, without t_eval, events or dense_output "
-    "DOP853 too; use these, or solve up to each change"
+    "the right side gives something else when it is called again, by what it keeps between its "
+    "calls (a mode, a control that is held) or draws. RK45 and RK23 of solve_ivp follow variables, "
+    "lists and attributes, and so does DOP853 without t_eval, events and dense_output: use these, "
+    "and no elements of arrays, or solve up to each change"
 )
 
 
@@ -55,11 +56,15 @@ class Called(Watched):
         return y
 
     def expect_again(self, name: str) -> None:
-        """Refuse a right side that gives something else now than it gave: by what it keeps."""
+        """Refuse a right side that gives something else now than it gave."""
         step = max(1, len(self._gave) // 16)
         for (t, y), gave in zip(self.calls[::step], self._gave[::step], strict=True):
             first = (y.copy(), t) if self._state_at == 0 else (t, y.copy())
-            if not np.allclose(plain_items(self._function(*first, *self._more)), gave, 1e-9, 0):
+            try:
+                again = plain_items(self._function(*first, *self._more))
+            except Exception as error:  # a buffer that is full, for one
+                raise TypeError(f"{name}: {_KEEPS}") from error
+            if not np.allclose(again, gave, 1e-9, 0, equal_nan=True):
                 raise TypeError(f"{name}: {_KEEPS}")
 
 
@@ -296,7 +301,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
     is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
-    if not is_same and kept.has_changed():
+    if not (is_same and kept.has_changed()):
         function.expect_again("solve_ivp")
     has_left = kept.restore()
     if vectorized:
@@ -465,8 +470,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
-        if kept.has_changed():
-            function.expect_again("odeint")
+        function.expect_again("odeint")
         has_left = kept.restore()
         if plain(times[0]) == plain(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])

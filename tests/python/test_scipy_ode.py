@@ -315,13 +315,18 @@ def test_a_mode_that_is_kept_is_followed(method):
 
 @pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA", "odeint"])
 def test_a_mode_that_is_kept_is_refused_where_it_cannot_be_followed(method):
-    with pytest.raises(TypeError, match="what the right side keeps.*RK45"):
+    with pytest.raises(TypeError, match="gives something else when it is called again.*RK45"):
         ct.gradient(_thermostat(method), 1.3)
 
 
-def _thermostat(method):
+def test_a_mode_in_an_array_is_refused():
+    with pytest.raises(TypeError, match="gives something else when it is called again.*arrays"):
+        ct.gradient(_thermostat("RK45", np.array), 1.3)
+
+
+def _thermostat(method, holder=list):
     def run(power):
-        mode = [1.0]
+        mode = holder([1.0])
 
         def heat(t, y):
             if y[0] > 2:
