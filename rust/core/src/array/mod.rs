@@ -153,7 +153,7 @@ impl Array {
         if !fits || !(like_first || a.shape.is_empty()) {
             return Array::apply(prim, Params::None, &[&x, &y]);
         }
-        Array(Node::plain(prim, [x, y], !like_first)).recorded()
+        Array(Node::of_two(prim, x, y, !like_first)).recorded()
     }
 
     /// [`Array::apply`] for one argument that is given up.
@@ -161,7 +161,7 @@ impl Array {
         if !same_aval(prim, &x, 1) {
             return Array::apply(prim, Params::None, &[&x]);
         }
-        Array(Node::plain(prim, [x], false)).recorded()
+        Array(Node::of_one(prim, x)).recorded()
     }
 
     /// Computes what too much waits behind, and nothing follows.

@@ -127,32 +127,42 @@ impl Node {
         Node::make(op, params, aval, marks, depth, inputs, site)
     }
 
-    /// A primitive on one or two arrays, whose result is like the first or, `like_second`, the other: what loops
-    /// record most. All parts are put where they stay: what is handed on in memory is waited for.
+    /// A primitive on two arrays, whose result is like the first or, `like_second`, the other: what loops record most.
+    pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Arc<Node> {
+        let marks = Node::after([&x, &y]);
+        let like = if like_second { &y } else { &x };
+        let aval = like.0.aval.clone();
+        Node::plain(prim, aval, marks, || Inputs::from_buf([x, y]))
+    }
+
+    /// A primitive on one array, whose result is like it.
+    pub fn of_one(prim: Prim, x: Array) -> Arc<Node> {
+        let marks = Node::after([&x]);
+        let aval = x.0.aval.clone();
+        Node::plain(prim, aval, marks, || SmallVec::from_iter([x]))
+    }
+
+    /// A primitive without parameters. All parts are put where they stay: what is handed on in memory is waited for.
     #[inline(always)]
-    pub fn plain<const N: usize>(prim: Prim, x: [Array; N], like_second: bool) -> Arc<Node> {
-        let ((tag, cut), depth) = Node::after(&x);
-        let like = if like_second { &x[N - 1] } else { &x[0] };
-        let listed = |x: [Array; N]| {
-            let mut inputs = Inputs::new();
-            for x in x {
-                inputs.push(x);
-            }
-            inputs
-        };
+    fn plain(
+        prim: Prim,
+        aval: Aval,
+        ((tag, cut), depth): ((u64, bool), u32),
+        inputs: impl FnOnce() -> Inputs,
+    ) -> Arc<Node> {
         Arc::new(Node {
             id: next_id(),
             op: Op::Prim(prim),
             params: None,
-            aval: like.0.aval.clone(),
+            aval,
             tag,
             depth,
             cut,
             site: here(),
             edges: if tag == 0 {
-                Edges::Until(Mutex::new(listed(x)))
+                Edges::Until(Mutex::new(inputs()))
             } else {
-                Edges::Kept(listed(x))
+                Edges::Kept(inputs())
             },
             value: OnceLock::new(),
         })
@@ -160,7 +170,7 @@ impl Node {
 
     /// The tag of what is made of arrays, whether it is cut off, and its depth.
     #[inline(always)]
-    fn after(inputs: &[Array]) -> ((u64, bool), u32) {
+    fn after<'a>(inputs: impl IntoIterator<Item = &'a Array>) -> ((u64, bool), u32) {
         let mut tag = 0;
         let mut depth = 0;
         let mut cut = true;
