@@ -108,7 +108,7 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
             0 | 1 => x.map(unary[pick(&mut rng, unary.len())]),
             2..=4 => {
                 let prim = binary[pick(&mut rng, binary.len())];
-                match builder.push(prim, Params::None, &[x.var, y.var]) {
+                match builder.push(prim, Params::None, &[x.var(), y.var()]) {
                     Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.handle(var),
                     _ => continue,
                 }
@@ -136,10 +136,10 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
             }
             _ => {
                 let zero = x.number(0.0);
-                x.compare(ops::GT, zero).select(x, x.square())
+                x.combine(ops::GT, zero).select(x, x.square())
             }
         };
-        vars.push(new.var);
+        vars.push(new.var());
     }
     let outs: Vec<Var> = vars[4..].iter().rev().step_by(3).copied().collect();
     let values = shapes

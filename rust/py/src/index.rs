@@ -2,7 +2,7 @@
 //! ones are read in `advanced`).
 
 use cotan::aval::{Shape, SliceDim, tuple};
-use cotan::prim::{Class, Params, Prim};
+use cotan::prim::{Class, Params};
 use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -374,7 +374,7 @@ pub fn setitem<'py>(
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
-    if slf.get().is_made_by(|prim| STEEP.contains(&prim)) && !basic.shape.contains(&0) {
+    if slf.get().is_made_by(|prim| ops::STEEP.contains(&prim)) && !basic.shape.contains(&0) {
         let array = slf.get().read()?;
         let value = fit(value, array.dtype(), &basic.shape)?;
         let op = ViewOp::Index(basic.dims, basic.shape);
@@ -403,22 +403,6 @@ pub fn setitem<'py>(
     let array = slf.get().read()?;
     slf.get().write(op.write(&array, &value)?)
 }
-
-/// What may give values with infinite derivatives, which programs overwrite.
-const STEEP: [Prim; 12] = [
-    ops::DIV,
-    ops::RECIPROCAL,
-    ops::LOG,
-    ops::LOG2,
-    ops::LOG10,
-    ops::LOG1P,
-    ops::POW,
-    ops::CBRT,
-    ops::ASIN,
-    ops::ACOS,
-    ops::ACOSH,
-    ops::ATANH,
-];
 
 /// An array with a part overwritten, as a choice: what was there has no derivative, whatever it was.
 ///

@@ -370,7 +370,7 @@ impl Rematerialized {
     fn inputs(&self, x: &[V<'_>]) -> Vec<Var> {
         let mut map = vec![Var::MAX; self.program.num_vars()];
         for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var;
+            *slot = v.var();
         }
         map
     }
@@ -443,7 +443,7 @@ impl Custom for Rematerialized {
         let mut first = self.inputs(x);
         for (&out, y) in self.program.outs.iter().zip(y) {
             if let Some(y) = y.filter(|_| first[out as usize] == Var::MAX) {
-                first[out as usize] = y.var;
+                first[out as usize] = y.var();
             }
         }
         self.program.write(to, &mut first, &self.kept);
@@ -452,9 +452,9 @@ impl Custom for Rematerialized {
             .collect();
         let joint = &backward.program;
         let mut map = vec![Var::MAX; joint.num_vars()];
-        let later = |v: Var| to.with(v).apply(ops::BARRIER, Params::None, &arrived).var;
+        let later = |v: Var| to.with(v).apply(ops::BARRIER, Params::None, &arrived).var();
         for (slot, v) in map.iter_mut().zip(x) {
-            *slot = later(v.var);
+            *slot = later(v.var());
         }
         for ((slot, ct), &out) in backward.cotangents.iter().zip(cts).zip(&self.program.outs) {
             if let Some(slot) = *slot {
@@ -463,7 +463,7 @@ impl Custom for Rematerialized {
                     let zero = to.with(to.emit.number(aval.dtype, 0.0));
                     zero.broadcast_to(&aval.shape)
                 };
-                map[slot] = ct.unwrap_or_else(zero).var;
+                map[slot] = ct.unwrap_or_else(zero).var();
             }
         }
         let shift = backward.cotangents.iter().flatten().count();
@@ -491,11 +491,11 @@ impl Custom for Rematerialized {
         let forward = jvp(&self.program, &marked)?;
         let mut map = vec![Var::MAX; forward.program.num_vars()];
         for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var;
+            *slot = v.var();
         }
         for (slot, t) in forward.tangents.iter().zip(t) {
             if let (Some(slot), Some(t)) = (slot, t) {
-                map[*slot] = t.var;
+                map[*slot] = t.var();
             }
         }
         let outs: Vec<Option<Var>> = (forward.results.iter().zip(wanted))

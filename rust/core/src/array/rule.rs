@@ -328,7 +328,7 @@ pub fn write_traced<'e>(
     let closed = close(&outputs, Some((&leaves, recording.tag())))?;
     let mut map: Vec<Var> = vec![Var::MAX; closed.program.num_vars()];
     for (slot, v) in map.iter_mut().zip(x) {
-        *slot = v.var;
+        *slot = v.var();
     }
     let captured = values(&closed.inputs[x.len()..], &mut || false)?;
     for (slot, value) in map[x.len()..].iter_mut().zip(&captured) {
@@ -343,7 +343,7 @@ pub fn write_traced<'e>(
             value: number,
         };
         let literal = to.with(to.emit.emit(ops::LITERAL, literal, &[]));
-        *slot = literal.broadcast_to(value.shape()).var;
+        *slot = literal.broadcast_to(value.shape()).var();
     }
     closed.program.write(to, &mut map, closed.program.outs());
     let mut outs = closed.program.outs().iter();
@@ -404,7 +404,7 @@ fn transpose(
     for (i, slot) in inputs[args..args + linear].iter_mut().enumerate() {
         let aval = program.aval((args + i) as Var);
         let zero = builder.number(aval.dtype, 0.0);
-        *slot = builder.handle(zero).broadcast_to(&aval.shape).var;
+        *slot = builder.handle(zero).broadcast_to(&aval.shape).var();
     }
     let mut wanted = vec![true; both.program.outs().len()];
     wanted[..program.outs().len()].fill(false);
@@ -499,11 +499,11 @@ impl Traced {
         let (args, captured) = x.split_at(self.args);
         let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
         for (slot, v) in map.iter_mut().zip(args) {
-            *slot = v.var;
+            *slot = v.var();
         }
         let first = program.num_inputs() - captured.len();
         for (slot, v) in map[first..].iter_mut().zip(captured) {
-            *slot = v.var;
+            *slot = v.var();
         }
         for (slot, v) in slots.iter().zip(linear) {
             let Some(slot) = *slot else { continue };
@@ -512,7 +512,7 @@ impl Traced {
                 to.with(to.emit.number(aval.dtype, 0.0))
                     .broadcast_to(&aval.shape)
             };
-            map[slot] = v.unwrap_or_else(zero).var;
+            map[slot] = v.unwrap_or_else(zero).var();
         }
         let wanted = outs.iter().flatten().map(|&out| program.outs()[out]);
         program.write(to, &mut map, &wanted.collect::<Vec<Var>>());

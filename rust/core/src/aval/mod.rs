@@ -6,6 +6,7 @@ mod shape;
 use std::fmt;
 
 pub use dtype::{DType, Kind};
+pub(crate) use shape::inverse;
 pub use shape::{
     Axes, Shape, Strides, broadcast, broadcast_axes, broadcast_strides, checked_size,
     normalize_axes, normalize_axis, row_major, size_of, tuple,

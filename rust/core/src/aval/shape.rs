@@ -11,6 +11,15 @@ pub type Strides = SmallVec<[isize; 4]>;
 /// A list of axes.
 pub type Axes = SmallVec<[usize; 4]>;
 
+/// The order of axes that takes this one back.
+pub(crate) fn inverse(perm: &[usize]) -> Axes {
+    let mut inverse = Axes::from_elem(0, perm.len());
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p] = i;
+    }
+    inverse
+}
+
 /// As many axes as a NumPy array can have.
 const MAX_RANK: usize = 64;
 

@@ -637,7 +637,7 @@ elementwise! { $
     REMAINDER remainder(x, y) {
         types: RealNumber,
         lane: Remainder,
-        partials: Some(|x, _, i| if i == 0 { One } else { Times(-x[0].compare(FLOOR_DIVIDE, x[1])) }),
+        partials: Some(|x, _, i| if i == 0 { One } else { Times(-x[0].combine(FLOOR_DIVIDE, x[1])) }),
         cost: Cheap,
         onnx: Onnx::Recipe("remainder"),
         wgsl: Wgsl::Expr("({0} - {1} * floor({0} / {1}))"),
@@ -661,7 +661,7 @@ elementwise! { $
     COPYSIGN copysign(x, y) {
         types: Float,
         lane: Copysign,
-        partials: Some(|x, _, i| if i == 0 { Times(x[0].full_like(1.0).compare(COPYSIGN, x[0]) * x[0].full_like(1.0).compare(COPYSIGN, x[1])) } else { Zero }),
+        partials: Some(|x, _, i| if i == 0 { Times(x[0].full_like(1.0).combine(COPYSIGN, x[0]) * x[0].full_like(1.0).combine(COPYSIGN, x[1])) } else { Zero }),
         cost: Cheap,
         onnx: Onnx::Recipe("copysign"),
         wgsl: Wgsl::None("needs bit operations"),
@@ -867,7 +867,7 @@ fn abs_partial<'e>(x: &[V<'e>], out: V<'e>, _: usize) -> Partial<'e> {
     if !x[0].dtype().is_complex() {
         return Times(x[0].sign());
     }
-    let zero = out.compare(EQ, out.number(0.0));
+    let zero = out.combine(EQ, out.number(0.0));
     let modulus = zero.select(out.number(1.0), out).cast(x[0].dtype());
     Times(x[0].conj() / modulus)
 }
@@ -885,7 +885,7 @@ fn sign_partial<'e>(x: &[V<'e>], _: V<'e>, _: usize) -> Partial<'e> {
 /// (its cotangent is 0) has none: `1 / (1 + exp(x))` is 0 then, and does not move.
 fn finite(factor: V<'_>) -> V<'_> {
     match factor.dtype().greatest() {
-        Some(greatest) => factor.compare(MINIMUM, factor.number(greatest)),
+        Some(greatest) => factor.combine(MINIMUM, factor.number(greatest)),
         None => factor,
     }
 }
@@ -908,11 +908,11 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
             return Steep(out * 2.0);
         }
         // At y == 0 the factor y makes the product 0, but 0 * 0**-1 is not a number.
-        let zero = exponent.compare(EQ, exponent.number(0.0));
-        let power = base.compare(POW, zero.select(exponent.number(1.0), exponent - 1.0));
+        let zero = exponent.combine(EQ, exponent.number(0.0));
+        let power = base.combine(POW, zero.select(exponent.number(1.0), exponent - 1.0));
         return Times(exponent * power);
     }
-    let zero = base.compare(EQ, base.number(0.0));
+    let zero = base.combine(EQ, base.number(0.0));
     let log = zero.select(base.number(1.0), base).log();
     Times(-finite(-finite(out * log)))
 }
@@ -924,21 +924,21 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
 /// before, from a sum that has other last digits when it is computed again for this.
 fn extremum_partial<'e>(x: &[V<'e>], i: usize, beats: Prim, skips_nan: bool) -> Partial<'e> {
     let (own, other) = (x[i], x[1 - i]);
-    let mut wins = own.compare(beats, other);
+    let mut wins = own.combine(beats, other);
     if skips_nan {
-        let alone = other.map(ISNAN).compare(LOGICAL_AND, own.map(ISNAN).not());
-        wins = wins.compare(LOGICAL_OR, alone);
+        let alone = other.map(ISNAN).combine(LOGICAL_AND, own.map(ISNAN).not());
+        wins = wins.combine(LOGICAL_OR, alone);
     }
     if other.is(0.0) {
         return Partial::Where(wins, true);
     }
-    let ties = own.compare(EQ, other);
+    let ties = own.combine(EQ, other);
     let shared = ties.select(own.number(0.5), own.number(0.0));
     Times(wins.select(own.number(1.0), shared))
 }
 
 /// `x / hypot(x, y)`, 0 at the origin.
 fn hypot_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
-    let zero = out.compare(EQ, out.number(0.0));
+    let zero = out.combine(EQ, out.number(0.0));
     Times(x[i] / zero.select(out.number(1.0), out))
 }

@@ -12,19 +12,19 @@ macro_rules! operators {
         impl<'e> ops::$trait for V<'e> {
             type Output = V<'e>;
             fn $method(self, other: V<'e>) -> V<'e> {
-                self.apply(super::$prim, Params::None, &[other])
+                self.combine(super::$prim, other)
             }
         }
         impl<'e> ops::$trait<f64> for V<'e> {
             type Output = V<'e>;
             fn $method(self, other: f64) -> V<'e> {
-                self.apply(super::$prim, Params::None, &[self.number(other)])
+                self.combine(super::$prim, self.number(other))
             }
         }
         impl<'e> ops::$trait<V<'e>> for f64 {
             type Output = V<'e>;
             fn $method(self, other: V<'e>) -> V<'e> {
-                other.number(self).apply(super::$prim, Params::None, &[other])
+                other.number(self).combine(super::$prim, other)
             }
         }
     )* };
@@ -34,7 +34,7 @@ operators!(Add add ADD, Sub sub SUB, Mul mul MUL, Div div DIV);
 impl<'e> ops::Neg for V<'e> {
     type Output = V<'e>;
     fn neg(self) -> V<'e> {
-        self.apply(NEG, Params::None, &[])
+        self.map(NEG)
     }
 }
 
@@ -160,16 +160,16 @@ impl<'e> V<'e> {
         self.apply(WHERE, Params::None, &[yes, no])
     }
 
-    /// A truth value for each element: this comparison with another variable.
-    #[must_use]
-    pub fn compare(self, prim: Prim, other: V<'e>) -> V<'e> {
-        self.apply(prim, Params::None, &[other])
-    }
-
     /// An elementwise function of one argument.
     #[must_use]
     pub fn map(self, prim: Prim) -> V<'e> {
-        self.apply(prim, Params::None, &[])
+        self.with(self.emit.plain(prim, &[self.var()]))
+    }
+
+    /// An elementwise function of two arguments.
+    #[must_use]
+    pub fn combine(self, prim: Prim, other: V<'e>) -> V<'e> {
+        self.with(self.emit.plain(prim, &[self.var(), other.var()]))
     }
 
     /// A number at this variable's dtype and shape.

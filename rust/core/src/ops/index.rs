@@ -96,7 +96,7 @@ primitives! {
                 let last = rows
                     .apply(SCATTER, Params::None, &[index, numbers])
                     .apply(GATHER, Params::None, &[index])
-                    .compare(EQ, numbers);
+                    .combine(EQ, numbers);
                 let mut wide: Vec<usize> = shape.to_vec();
                 wide.resize(updates.len(), 1);
                 let taken = ct.apply(GATHER, Params::None, &[index]);
@@ -264,8 +264,8 @@ fn rows_of_all<'e>(b: &Batch<'_, 'e>) -> V<'e> {
     let skipped = usize::from(b.batched[0]);
     let rows = b.x[0].shape()[skipped];
     let index = b.full(1);
-    let below = index.compare(LT, index.number(0.0));
-    let above = index.compare(GE, index.number(rows as f64));
+    let below = index.combine(LT, index.number(0.0));
+    let above = index.combine(GE, index.number(rows as f64));
     let mut shape = Shape::from_elem(1, index.shape().len());
     shape[0] = b.size;
     let example = index.with(index.emit.emit(IOTA, Params::Size(b.size), &[]));

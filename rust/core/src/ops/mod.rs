@@ -36,6 +36,12 @@ pub use window::*;
 
 use crate::prim::Prim;
 
+/// Primitives with infinite derivatives somewhere, whose values programs overwrite or leave out there. Square roots
+/// have a mask of their own ([`Partial::Steep`](crate::prim::Partial::Steep)).
+pub const STEEP: [Prim; 12] = [
+    DIV, RECIPROCAL, LOG, LOG2, LOG10, LOG1P, POW, CBRT, ASIN, ACOS, ACOSH, ATANH,
+];
+
 /// Every primitive, in the order of the files and entries.
 pub fn table() -> &'static [Prim] {
     static ALL: OnceLock<Vec<Prim>> = OnceLock::new();

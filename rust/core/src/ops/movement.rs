@@ -3,7 +3,9 @@
 use std::iter;
 
 use super::index::same_dtype;
-use crate::aval::{Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, size_of, tuple};
+use crate::aval::{
+    Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, inverse, size_of, tuple,
+};
 use crate::error::{Error, Result};
 use crate::kernels::{LaneOp, Value, concatenate, pad, stack};
 use crate::prim::{
@@ -181,14 +183,7 @@ primitives! {
                 Ok(Aval { dtype: x[0].dtype, shape: perm.iter().map(|&p| x[0].shape[p]).collect() })
             },
             kernel: Kernel::View(|params, x, _| Some(x.transposed(params.axes()))),
-            transpose: |r, ct, _| {
-                let perm = r.params.axes();
-                let mut inverse = vec![0; perm.len()];
-                for (i, &p) in perm.iter().enumerate() {
-                    inverse[p] = i;
-                }
-                ct.transpose(&inverse)
-            },
+            transpose: |r, ct, _| ct.transpose(&inverse(r.params.axes())),
             batching: Batching::Rule(transpose_batch),
         },
         cost: Free,

@@ -1,7 +1,7 @@
 //! Reductions over axes, which the result then lacks, and accumulations along an axis.
 
 use super::*;
-use crate::aval::{Aval, Axes, DType, SliceDim, tuple};
+use crate::aval::{Aval, Axes, DType, SliceDim, inverse, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cumsum};
 use crate::prim::{
@@ -335,7 +335,7 @@ fn count<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
 fn winners<'e>(r: &Rule<'_, 'e>, extremum: Prim) -> (V<'e>, V<'e>) {
     let (x, axes) = (r.x[0], r.params.axes());
     let top = x.reduce(extremum, axes);
-    let wins = x.compare(EQ, top.expand(axes, &x.shape()));
+    let wins = x.combine(EQ, top.expand(axes, &x.shape()));
     (wins, wins.cast(x.dtype()).reduce(SUM, axes))
 }
 
@@ -433,9 +433,5 @@ fn other_factors<'e>(x: V<'e>, axes: &[usize]) -> V<'e> {
         ]);
     }
     let moved: Vec<usize> = perm.iter().map(|&i| shape[i]).collect();
-    let mut inverse = vec![0; rank];
-    for (i, &p) in perm.iter().enumerate() {
-        inverse[p] = i;
-    }
-    others.reshape(&moved).transpose(&inverse)
+    others.reshape(&moved).transpose(&inverse(&perm))
 }

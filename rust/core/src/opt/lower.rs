@@ -64,11 +64,11 @@ fn written(program: &Program, all: bool) -> Result<Program> {
                         let name = rule.name();
                         Error::Program(format!("custom rule {name}: output {output} is missing"))
                     })?;
-                    map[program.result(k) as usize] = out.var;
+                    map[program.result(k) as usize] = out.var();
                 }
                 continue;
             }
-            (Some(Kernel::Lower(write)), _) if all => write(&x(), params).var,
+            (Some(Kernel::Lower(write)), _) if all => write(&x(), params).var(),
             (_, Params::Literal { dtype, value }) => builder.complex_literal(*dtype, *value),
             _ => builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(var as Var)),
         };

@@ -32,37 +32,60 @@ pub trait Emit {
 /// A variable together with the program it belongs to: operators and methods write equations.
 #[derive(Clone, Copy)]
 pub struct V<'e> {
-    /// The variable.
-    pub var: Var,
+    /// The variable. Wide, so that a handle has no padding: four bytes that are written and copied as eight are
+    /// waited for.
+    var: u64,
     /// Where equations go.
     pub emit: &'e dyn Emit,
 }
 
 impl fmt::Debug for V<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.var)
+        write!(f, "%{}", self.var())
     }
 }
 
 impl<'e> V<'e> {
+    /// The handle of a variable.
+    #[inline]
+    pub fn new(var: Var, emit: &'e dyn Emit) -> V<'e> {
+        let var = u64::from(var);
+        V { var, emit }
+    }
+
+    /// The variable.
+    #[inline]
+    pub fn var(self) -> Var {
+        self.var as Var
+    }
+
+    /// Makes it the handle of another variable of the same program.
+    #[inline]
+    pub fn point_to(&mut self, var: Var) {
+        self.var = u64::from(var);
+    }
+
     /// The result of a primitive.
     #[inline]
     pub fn apply(self, prim: Prim, params: Params, others: &[V<'e>]) -> V<'e> {
         match (others, &params) {
-            ([], Params::None) => self.with(self.emit.plain(prim, &[self.var])),
-            ([y], Params::None) => self.with(self.emit.plain(prim, &[self.var, y.var])),
+            ([], Params::None) => self.with(self.emit.plain(prim, &[self.var()])),
+            ([y], Params::None) => self.with(self.emit.plain(prim, &[self.var(), y.var()])),
             _ => self.apply_with(prim, params, others),
         }
     }
 
     fn apply_with(self, prim: Prim, params: Params, others: &[V<'e>]) -> V<'e> {
         match others {
-            [] => self.with(self.emit.emit(prim, params, &[self.var])),
-            [y] => self.with(self.emit.emit(prim, params, &[self.var, y.var])),
-            [y, z] => self.with(self.emit.emit(prim, params, &[self.var, y.var, z.var])),
+            [] => self.with(self.emit.emit(prim, params, &[self.var()])),
+            [y] => self.with(self.emit.emit(prim, params, &[self.var(), y.var()])),
+            [y, z] => self.with(
+                self.emit
+                    .emit(prim, params, &[self.var(), y.var(), z.var()]),
+            ),
             _ => {
-                let mut vars = vec![self.var];
-                vars.extend(others.iter().map(|v| v.var));
+                let mut vars = vec![self.var()];
+                vars.extend(others.iter().map(|v| v.var()));
                 self.with(self.emit.emit(prim, params, &vars))
             }
         }
@@ -70,25 +93,22 @@ impl<'e> V<'e> {
 
     /// Another variable of the same program.
     pub fn with(self, var: Var) -> V<'e> {
-        V {
-            var,
-            emit: self.emit,
-        }
+        V::new(var, self.emit)
     }
 
     /// Dtype and shape.
     pub fn aval(self) -> Aval {
-        self.emit.aval(self.var)
+        self.emit.aval(self.var())
     }
 
     /// Dtype.
     pub fn dtype(self) -> DType {
-        self.emit.dtype(self.var)
+        self.emit.dtype(self.var())
     }
 
     /// Shape.
     pub fn shape(self) -> Shape {
-        self.emit.aval(self.var).shape
+        self.emit.aval(self.var()).shape
     }
 
     /// A number of this variable's dtype.
@@ -98,6 +118,6 @@ impl<'e> V<'e> {
 
     /// Whether this is a literal of this value.
     pub fn is(self, value: f64) -> bool {
-        self.emit.literal(self.var) == Some(value)
+        self.emit.literal(self.var()) == Some(value)
     }
 }

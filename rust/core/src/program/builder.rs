@@ -7,7 +7,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::{Eqn, FastMap, Program};
-use crate::aval::{Aval, DType, Kind};
+use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Emit, Params, Prim, Site, V, Var};
@@ -101,7 +101,7 @@ impl Builder {
 
     /// The handle of a variable.
     pub fn handle(&self, var: Var) -> V<'_> {
-        V { var, emit: self }
+        V::new(var, self)
     }
 
     /// The parameters and arguments of the equation that makes a variable, if it is one of these
@@ -141,12 +141,22 @@ impl Builder {
     /// [`Builder::push`] for what most equations are: arrays of one dtype and shape, combined into another such.
     #[inline]
     fn push_alike(&self, prim: Prim, args: &[Var]) -> Option<Var> {
-        let mut program = self.program.borrow_mut();
-        let aval = program.like_arguments(prim, args)?;
+        let mut guard = self.program.borrow_mut();
+        let program = &mut *guard;
+        // The usual numbers of arguments are known where the rest is compiled.
         Some(match *args {
-            [x] => program.append_all([prim], [[x]], aval),
-            [x, y] => program.append_all([prim], [[x, y]], aval),
-            _ => program.append(prim, 0, args, aval),
+            [x] => {
+                let aval = program.like_arguments(prim, &[x])?;
+                program.append_all([prim], [[x]], aval)
+            }
+            [x, y] => {
+                let aval = program.like_arguments(prim, &[x, y])?;
+                program.append_all([prim], [[x, y]], aval)
+            }
+            _ => {
+                let aval = program.like_arguments(prim, args)?;
+                program.append(prim, 0, args, aval)
+            }
         })
     }
 
@@ -223,9 +233,9 @@ impl Builder {
     }
 
     /// `sum + term`, `sum + term * factor`, or these without a sum, for real variables that all have
-    /// this aval, as the sum is known to; `None` when they are not such. What a reverse pass writes most, in one
-    /// step.
-    #[inline]
+    /// this aval, as the sum and the term are known to; `None` when the factor has not. What a reverse pass writes
+    /// most, in one step.
+    #[inline(always)]
     pub(crate) fn add_product(
         &self,
         sum: Option<Var>,
@@ -236,11 +246,10 @@ impl Builder {
         let mut guard = self.program.borrow_mut();
         let program = &mut *guard;
         let has = |v: Var| program.var_avals[v as usize] == aval;
-        let real = program.avals[aval as usize].dtype.kind() == Kind::Float;
-        if !(real && has(term) && factor.is_none_or(has)) {
+        debug_assert!(sum.is_none_or(has) && has(term));
+        if !factor.is_none_or(has) {
             return None;
         }
-        debug_assert!(sum.is_none_or(has));
         let next = program.var_avals.len() as Var;
         Some(match (sum, factor) {
             (None, None) => term,
@@ -363,22 +372,18 @@ impl Program {
         self.eqns
             .extend_from_slice(&std::array::from_fn::<_, N, _>(eqn));
         self.var_avals.extend_from_slice(&[aval; N]);
-        for i in (0..N).rev() {
-            self.sites.note(self.eqns.len() - 1 - i);
-        }
+        self.sites.note_last(N, self.eqns.len());
         (self.var_avals.len() - 1) as Var
     }
 
     /// The aval of an elementwise primitive's result, when it is that of all its arguments.
     #[inline]
     fn like_arguments(&self, prim: Prim, args: &[Var]) -> Option<u32> {
-        let [first, rest @ ..] = args else {
-            return None;
-        };
-        let aval = self.var_avals[*first as usize];
-        let dtype = self.avals[aval as usize].dtype;
+        let (&first, rest) = args.split_first()?;
+        let aval = self.var_avals[first as usize];
         let same = rest.iter().all(|&a| self.var_avals[a as usize] == aval);
-        (same && prim.0.args.len() == args.len() && prim.keeps(dtype)).then_some(aval)
+        let keeps = || prim.keeps(self.avals[aval as usize].dtype);
+        (same && prim.0.args.len() == args.len() && keeps()).then_some(aval)
     }
 }
 

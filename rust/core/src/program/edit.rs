@@ -81,7 +81,12 @@ impl Program {
         let inexact: Vec<bool> = self.avals.iter().map(|a| a.dtype.is_inexact()).collect();
         let first = self.inputs.len();
         for (k, (eqn, &aval)) in self.eqns.iter().zip(&self.var_avals[first..]).enumerate() {
-            let varied = self.args(eqn).iter().any(|&a| varies[a as usize]);
+            // The usual numbers of arguments without a loop.
+            let varied = match *self.args(eqn) {
+                [a] => varies[a as usize],
+                [a, b] => varies[a as usize] || varies[b as usize],
+                ref args => args.iter().any(|&a| varies[a as usize]),
+            };
             varies[first + k] = varied && inexact[aval as usize] && eqn.prim != ops::DROPGRAD;
         }
         varies

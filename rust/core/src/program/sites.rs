@@ -30,6 +30,14 @@ impl Sites {
         }
     }
 
+    /// Notes the site of the last `n` of `count` equations, which are being added.
+    #[inline]
+    pub fn note_last(&mut self, n: usize, count: usize) {
+        if !self.current.is_none() {
+            (count - n..count).for_each(|k| self.note(k));
+        }
+    }
+
     /// The site of equation `k`.
     pub fn get(&self, k: usize) -> Site {
         self.list.get(k).copied().unwrap_or_default()

@@ -42,7 +42,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
             map[out as usize] = if let Params::Literal { dtype, value } = params {
                 builder.complex_literal(*dtype, *value)
             } else {
-                let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var).collect();
+                let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var()).collect();
                 builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(out))
             };
             continue;
@@ -61,7 +61,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
                     let rule = Arc::clone(&rule);
                     let params = Params::Custom { rule, output };
                     let out = program.result(k) as usize;
-                    map[out] = x[0].apply(ops::CUSTOM, params, &x[1..]).var;
+                    map[out] = x[0].apply(ops::CUSTOM, params, &x[1..]).var();
                     varies[out] = true;
                 }
                 continue;
@@ -91,17 +91,17 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
                 }
             },
         }
-        .var;
+        .var();
         varies[out as usize] = true;
     }
     let outs = (program.outs.iter())
         .map(|&out| {
             let v = builder.handle(map[out as usize]);
             if varies[out as usize] {
-                v.var
+                v.var()
             } else {
                 v.broadcast_to(&with_batch(program.aval(out), size).shape)
-                    .var
+                    .var()
             }
         })
         .collect();
@@ -159,13 +159,13 @@ impl Many {
             .collect();
         let handles: Vec<V<'_>> = vars.iter().map(|&v| builder.handle(v)).collect();
         let found = write(&handles)?;
-        let outs: Vec<Option<Var>> = found.iter().map(|v| v.map(|v| v.var)).collect();
+        let outs: Vec<Option<Var>> = found.iter().map(|v| v.map(V::var)).collect();
         drop((handles, found));
         let program = builder.finish(outs.iter().flatten().copied().collect())?;
         let mapped = vmap(&program, batched, self.size)?;
         let mut map = vec![Var::MAX; mapped.num_vars()];
         for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var;
+            *slot = v.var();
         }
         mapped.write(x[0], &mut map, mapped.outs());
         let mut next = mapped.outs().iter();

@@ -64,14 +64,14 @@ fn pull_host<'e>(
 ) -> Result<Vec<Option<V<'e>>>> {
     let avals: Vec<Aval> = x.iter().map(|v| v.aval()).collect();
     let pullback = call.derivative(&avals)?;
-    let mut args: Vec<Var> = x.iter().map(|v| v.var).collect();
+    let mut args: Vec<Var> = x.iter().map(|v| v.var()).collect();
     for (ct, aval) in cts.iter().zip(call.outputs()) {
         if aval.dtype.is_inexact() {
             let zero = || {
                 x[0].with(x[0].emit.number(aval.dtype, 0.0))
                     .broadcast_to(&aval.shape)
             };
-            args.push(ct.unwrap_or_else(zero).var);
+            args.push(ct.unwrap_or_else(zero).var());
         }
     }
     let mut output = 0;

@@ -65,8 +65,8 @@ impl<'e> Ct<'e> {
             // Where the function is not steep, a cotangent of 0 is like any other: what it comes from
             // may have a derivative of its own.
             (&Partial::Steep(p), Ct::Dense(v) | Ct::Part(v) | Ct::Masked(v, _)) => {
-                let given = v.compare(ops::NE, v.number(0.0));
-                let finite = p.compare(ops::NE, p.number(0.0));
+                let given = v.combine(ops::NE, v.number(0.0));
+                let finite = p.combine(ops::NE, p.number(0.0));
                 given.apply(ops::LOGICAL_OR, Params::None, &[finite])
             }
             _ => return out,
@@ -116,7 +116,7 @@ impl<'e> Ct<'e> {
                     return Ct::Dense(v);
                 }
                 // The sign changes once for each sum, not for each element of it.
-                Ct::Dense(match builder.made_by(v.var, &[ops::NEG]) {
+                Ct::Dense(match builder.made_by(v.var(), &[ops::NEG]) {
                     Some((_, args)) => -builder.handle(args[0]).sum_to(&primal.shape),
                     None => v.sum_to(&primal.shape),
                 })
@@ -129,7 +129,7 @@ impl<'e> Ct<'e> {
         match (self, other) {
             (Ct::Zero, ct) | (ct, Ct::Zero) => ct,
             (Ct::Dense(a), Ct::Dense(b)) => Ct::Dense(a + b),
-            (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var == n.var => Ct::Masked(a + b, m),
+            (Ct::Masked(a, m), Ct::Masked(b, n)) if m.var() == n.var() => Ct::Masked(a + b, m),
             (Ct::Masked(a, m), Ct::Masked(b, n)) if m.shape() == n.shape() => {
                 // Still exactly zero where neither holds, whatever comes after. One that came about
                 // behind the other one holds nowhere else.
@@ -154,8 +154,8 @@ impl<'e> Ct<'e> {
 
 /// Whether a mask is another one and something else.
 fn narrows(builder: &Builder, mask: V<'_>, other: V<'_>) -> bool {
-    let made = builder.made_by(mask.var, &[ops::LOGICAL_AND]);
-    made.is_some_and(|(_, args)| args.contains(&other.var))
+    let made = builder.made_by(mask.var(), &[ops::LOGICAL_AND]);
+    made.is_some_and(|(_, args)| args.contains(&other.var()))
 }
 
 /// The cotangents of all variables of a primal program, as far as they have arrived.
@@ -164,14 +164,11 @@ pub(super) struct Cotangents<'e> {
     slots: Vec<Slot>,
 }
 
-/// A [`Ct`], packed: a long chain has many of them.
+/// A [`Ct`], packed, since a long chain has many of them: its variable, `NONE` for a structural zero, and above that
+/// its mask, `NONE` where there is none, `PART` where there is a part. One number, because two that are written
+/// one by one and read at once are waited for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    /// `NONE` for a structural zero.
-    var: Var,
-    /// `NONE` where there is no mask, `PART` where there is a part.
-    mask: Var,
-}
+pub(super) struct Slot(u64);
 
 /// No variable has this number.
 const NONE: Var = Var::MAX;
@@ -180,35 +177,58 @@ const NONE: Var = Var::MAX;
 const PART: Var = Var::MAX - 1;
 
 impl Slot {
-    const ZERO: Slot = Slot {
-        var: NONE,
-        mask: NONE,
-    };
+    #[inline]
+    fn new(var: Var, mask: Var) -> Slot {
+        Slot(u64::from(mask) << 32 | u64::from(var))
+    }
 
     fn pack(ct: Ct<'_>) -> Slot {
-        let (var, mask) = match ct {
-            Ct::Zero => (NONE, NONE),
-            Ct::Dense(v) => (v.var, NONE),
-            Ct::Masked(v, mask) => (v.var, mask.var),
-            Ct::Part(v) => (v.var, PART),
-        };
-        Slot { var, mask }
+        match ct {
+            Ct::Zero => Slot::new(NONE, NONE),
+            Ct::Dense(v) => Slot::new(v.var(), NONE),
+            Ct::Masked(v, mask) => Slot::new(v.var(), mask.var()),
+            Ct::Part(v) => Slot::new(v.var(), PART),
+        }
+    }
+
+    #[inline]
+    fn var(self) -> Var {
+        self.0 as Var
+    }
+
+    #[inline]
+    fn mask(self) -> Var {
+        (self.0 >> 32) as Var
     }
 
     /// Whether nothing has arrived.
+    #[inline]
     pub fn is_zero(self) -> bool {
-        self.var == NONE
+        self.var() == NONE
+    }
+
+    /// Whether it is zero but for a part.
+    #[inline]
+    pub fn is_part(self) -> bool {
+        self.mask() == PART
+    }
+
+    /// Whether it is one variable, or nothing.
+    #[inline]
+    pub fn is_plain(self) -> bool {
+        self.mask() == NONE
     }
 }
 
 impl<'e> Cotangents<'e> {
     /// Structural zeros.
     pub fn new(builder: &'e Builder, count: usize) -> Cotangents<'e> {
-        let slots = vec![Slot::ZERO; count];
+        let slots = vec![Slot::new(NONE, NONE); count];
         Cotangents { builder, slots }
     }
 
     /// What has arrived for a variable.
+    #[inline]
     pub fn of(&self, var: Var) -> Slot {
         self.slots[var as usize]
     }
@@ -216,7 +236,7 @@ impl<'e> Cotangents<'e> {
     /// The same, unpacked.
     pub fn unpack(&self, slot: Slot) -> Ct<'e> {
         let handle = |var| self.builder.handle(var);
-        match (slot.var, slot.mask) {
+        match (slot.var(), slot.mask()) {
             (NONE, _) => Ct::Zero,
             (v, NONE) => Ct::Dense(handle(v)),
             (v, PART) => Ct::Part(handle(v)),
@@ -227,7 +247,7 @@ impl<'e> Cotangents<'e> {
     /// What is zero but for a part, if it is.
     #[inline]
     pub fn part(&self, slot: Slot) -> Option<V<'e>> {
-        (slot.mask == PART && slot.var != NONE).then(|| self.builder.handle(slot.var))
+        slot.is_part().then(|| self.builder.handle(slot.var()))
     }
 
     /// Adds a contribution to the cotangent of a variable like `primal`.
@@ -256,7 +276,7 @@ impl<'e> Cotangents<'e> {
     fn part_added(&self, sum: V<'e>, part: V<'e>) -> Option<V<'e>> {
         let (params, args) = self
             .builder
-            .made_by(part.var, &[ops::PAD, ops::SCATTER_ADD])?;
+            .made_by(part.var(), &[ops::PAD, ops::SCATTER_ADD])?;
         let handle = |i: usize| self.builder.handle(args[i]);
         match params {
             Params::Region { dims, .. } => {
@@ -270,24 +290,25 @@ impl<'e> Cotangents<'e> {
         }
     }
 
-    /// The short way for what is met most, real arrays of one dtype and shape; false when they are not
-    /// such, and nothing is added. `aval` is that of the variable, which what has arrived has too.
-    #[inline]
+    /// The short way for what is met most: the plain cotangent of a result goes, perhaps by a factor, to an argument
+    /// that is of real numbers and of the same dtype and shape, `aval`. False where the factor or what has arrived is
+    /// not like that, and nothing is added.
+    #[inline(always)]
     pub fn add_alike(&mut self, var: Var, ct: Slot, partial: &Partial<'e>, aval: u32) -> bool {
         let slot = &mut self.slots[var as usize];
-        if ct.mask != NONE || slot.mask != NONE {
+        if !slot.is_plain() {
             return false;
         }
-        let factor = match partial {
-            Partial::One => None,
-            Partial::Times(factor) => Some(factor.var),
+        let sum = (!slot.is_zero()).then(|| slot.var());
+        let sum = match partial {
+            Partial::One => self.builder.add_product(sum, ct.var(), None, aval),
+            Partial::Times(p) => self.builder.add_product(sum, ct.var(), Some(p.var()), aval),
             _ => return false,
         };
-        let sum = (slot.var != NONE).then_some(slot.var);
-        match self.builder.add_product(sum, ct.var, factor, aval) {
-            Some(sum) => slot.var = sum,
-            None => return false,
-        }
+        let Some(sum) = sum else {
+            return false;
+        };
+        *slot = Slot::new(sum, NONE);
         true
     }
 }

@@ -87,7 +87,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
     let results = (primal.outs.iter())
         .map(|&out| {
             let t = ts[out as usize]?;
-            outs.push(t.var);
+            outs.push(t.var());
             Some(outs.len() - 1)
         })
         .collect();
@@ -146,9 +146,9 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
             // The map itself, with zero for the linear arguments that have no tangent.
             let args: SmallVec<[Var; 4]> = (rule.x.iter().zip(t))
                 .map(|(x, t)| match t {
-                    Some(t) => t.var,
-                    None if x.dtype().is_inexact() => x.full_like(0.0).var,
-                    None => x.var,
+                    Some(t) => t.var(),
+                    None if x.dtype().is_inexact() => x.full_like(0.0).var(),
+                    None => x.var(),
                 })
                 .collect();
             let out = rule.out.emit.emit(prim, rule.params.clone(), &args);

@@ -4,7 +4,7 @@
 //! the derivative is infinite, too: `log(x)[1:]` where `x[0]` is 0.
 
 use super::cotangent::Ct;
-use crate::aval::{Axes, Shape, SliceDim, broadcast, broadcast_axes};
+use crate::aval::{Axes, Shape, SliceDim, broadcast, broadcast_axes, inverse};
 use crate::ops;
 use crate::prim::{Class, Params, Partial, PartialFn, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
@@ -32,7 +32,7 @@ impl<'e> Place<'e> {
     fn of(builder: &'e Builder, whole: V<'e>) -> Option<(V<'e>, Place<'e>)> {
         let known = [ops::PAD, ops::SCATTER_ADD, ops::RESHAPE, ops::TRANSPOSE];
         let (mut part, mut steps, mut found) = (whole, Vec::new(), None);
-        while let Some((params, args)) = builder.made_by(part.var, &known)
+        while let Some((params, args)) = builder.made_by(part.var(), &known)
             && steps.len() < STEPS
         {
             let shape = part.shape();
@@ -89,28 +89,6 @@ impl<'e> Place<'e> {
     }
 }
 
-fn inverse(perm: &[usize]) -> Axes {
-    let mut inverse = Axes::from_elem(0, perm.len());
-    for (i, &p) in perm.iter().enumerate() {
-        inverse[p] = i;
-    }
-    inverse
-}
-
-/// Primitives with infinite derivatives somewhere, besides quotients and powers. Square roots have a mask of their own.
-const STEEP: [Prim; 10] = [
-    ops::LOG,
-    ops::LOG2,
-    ops::LOG10,
-    ops::LOG1P,
-    ops::CBRT,
-    ops::RECIPROCAL,
-    ops::ASIN,
-    ops::ACOS,
-    ops::ACOSH,
-    ops::ATANH,
-];
-
 /// Rows of small arrays are cut always, of others where that halves the work.
 const FEW: usize = 1024;
 
@@ -127,7 +105,7 @@ pub(super) fn steep(program: &Program) -> Vec<bool> {
         } else if eqn.prim == ops::POW {
             (program.literal(args[1])).is_none_or(|(_, power)| power.re < 1.0)
         } else {
-            STEEP.contains(&eqn.prim)
+            ops::STEEP.contains(&eqn.prim)
         };
         let hands_on = matches!(eqn.prim.0.class, Class::Elementwise { .. })
             || [ops::RESHAPE, ops::TRANSPOSE].contains(&eqn.prim);
@@ -170,7 +148,7 @@ pub(super) fn pull<'e>(
         return Ct::Dense(ct).through(&partial);
     };
     // What was there before is cut; what would have to be computed is computed of the parts.
-    let is_there = |v: V<'_>| (v.var as usize) < known;
+    let is_there = |v: V<'_>| (v.var() as usize) < known;
     let partial = match partial {
         Partial::Times(p) if is_there(p) => Partial::Times(place.take(p)),
         Partial::Over(p) if is_there(p) => Partial::Over(place.take(p)),
@@ -189,8 +167,8 @@ pub(super) fn pull<'e>(
 
 /// The sum of two cotangents that are zero but for the same region.
 pub(super) fn joined<'e>(builder: &'e Builder, a: V<'e>, b: V<'e>) -> Option<V<'e>> {
-    let (region, args) = builder.made_by(a.var, &[ops::PAD])?;
-    let (other, others) = builder.made_by(b.var, &[ops::PAD])?;
+    let (region, args) = builder.made_by(a.var(), &[ops::PAD])?;
+    let (other, others) = builder.made_by(b.var(), &[ops::PAD])?;
     if region != other || a.dtype() != b.dtype() {
         return None;
     }
@@ -200,7 +178,7 @@ pub(super) fn joined<'e>(builder: &'e Builder, a: V<'e>, b: V<'e>) -> Option<V<'
 
 /// The sum over what broadcasting from `shape` repeated, of a cotangent that is zero but for a region.
 pub(super) fn summed<'e>(builder: &'e Builder, ct: V<'e>, shape: &[usize]) -> Option<V<'e>> {
-    let (params, args) = builder.made_by(ct.var, &[ops::PAD])?;
+    let (params, args) = builder.made_by(ct.var(), &[ops::PAD])?;
     let Params::Region { shape: wide, dims } = params else {
         return None;
     };

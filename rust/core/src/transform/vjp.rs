@@ -6,8 +6,11 @@
 
 use std::cell::OnceCell;
 
-use super::cotangent::{Cotangents, Ct};
+use smallvec::SmallVec;
+
+use super::cotangent::{Cotangents, Ct, Slot};
 use super::{calls, parts, shifts};
+use crate::aval::{Aval, Kind};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
 use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
@@ -51,118 +54,43 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         .collect();
     leave_out(primal, &mut active);
     let builder = start(primal, &cotangents);
-    let shift = cotangents.iter().flatten().count() as Var;
-    // Variables of the primal program, as they are numbered behind the new inputs.
-    let moved = |v: Var| {
-        if (v as usize) < primal.num_inputs() {
-            v
-        } else {
-            v + shift
-        }
+    let moved = Moved {
+        inputs: primal.num_inputs() as Var,
+        by: cotangents.iter().flatten().count() as Var,
     };
-
-    let mut cts = Cotangents::new(&builder, primal.num_vars());
+    let mut pass = Pass {
+        primal,
+        builder: &builder,
+        active: &active,
+        moved,
+        kinds: kinds(primal, &active),
+        has_sites: primal.has_sites(),
+        cts: Cotangents::new(&builder, primal.num_vars()),
+        steep: OnceCell::new(),
+        skipped: Vec::new(),
+    };
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
-        if let Some(slot) = *slot {
-            cts.add(
-                out,
-                Ct::Dense(builder.handle(slot as Var)),
-                primal.aval(out),
-            );
+        if let Some(slot) = *slot
+            && active[out as usize]
+        {
+            let given = builder.handle(slot as Var);
+            pass.cts.add(out, Ct::Dense(given), primal.aval(out));
         }
     }
-    let mut handles: Vec<V<'_>> = vec![builder.handle(0); 2];
-    let mut skipped: Vec<(Prim, u64)> = Vec::new();
-    let calls = primal.calls();
-    let twins = twins(primal, &active);
-    let (has_calls, has_sites) = (primal.has_calls(), primal.has_sites());
-    let mut steps = Steps::default();
-    let steep: OnceCell<Vec<bool>> = OnceCell::new();
-    for k in (0..primal.eqns.len()).rev() {
-        steps.count()?;
-        let out = primal.result(k);
-        if has_calls && let Some(&(first, _)) = calls.members(k).first() {
-            // All outputs of a call together, once the cotangents of all are there.
-            if k == first {
-                builder.at(primal.site(k).pulled(primal.eqns[k].prim, 0));
-                let args = primal.args(&primal.eqns[k]);
-                let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(moved(a))).collect();
-                calls::pull(primal, calls.members(k), &x, moved, &active, &mut cts)?;
-            }
-            continue;
-        }
-        let ct = cts.of(out);
-        if !active[out as usize] || ct.is_zero() {
-            continue;
-        }
-        if let Some(&twin) = twins.get(&out) {
-            cts.add(twin, cts.unpack(ct), primal.aval(out));
-            continue;
-        }
-        let eqn = &primal.eqns[k];
-        let args = primal.args(eqn);
-        // Without a loop for the usual numbers of arguments, which would cost more than what it does.
-        match *args {
-            [a] => handles[0].var = moved(a),
-            [a, b] => (handles[0].var, handles[1].var) = (moved(a), moved(b)),
-            _ => {
-                handles.resize(args.len().max(handles.len()), builder.handle(0));
-                for (handle, &a) in handles.iter_mut().zip(args) {
-                    handle.var = moved(a);
-                }
-            }
-        }
-        let x = &handles[..args.len()];
-        let y = builder.handle(moved(out));
-        for (i, &a) in args.iter().enumerate() {
-            if !active[a as usize] {
-                if inexact(a) && primal.literal(a).is_none() {
-                    count(&mut skipped, eqn.prim);
-                }
-                continue;
-            }
-            if has_sites {
-                builder.at(primal.site(k).pulled(eqn.prim, i));
-            }
-            let partial = match &eqn.prim.0.class {
-                Class::Elementwise {
-                    partials: Some(partials),
-                    ..
-                } => {
-                    if let Some(part) = cts.part(ct) {
-                        let contribution = parts::pull(&builder, part, *partials, (x, y), i);
-                        cts.add(a, contribution, primal.aval(a));
-                        continue;
-                    }
-                    let partial = partials(x, y, i);
-                    if cts.add_alike(a, ct, &partial, primal.var_avals[a as usize]) {
-                        continue;
-                    }
-                    Some(partial)
-                }
-                _ => None,
-            };
-            let params = primal.params(eqn);
-            let rule = Rule { x, out: y, params };
-            let is_steep = || steep.get_or_init(|| parts::steep(primal))[a as usize];
-            let contribution = contribution(&rule, partial, cts.unpack(ct), i, eqn.prim, is_steep)?;
-            cts.add(a, contribution, primal.aval(a));
-        }
-    }
-
+    pass.run()?;
     builder.at(Site::NONE);
-    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved(v)).collect();
+    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved.of(v)).collect();
     let gradients = (0..primal.num_inputs())
         .map(|i| {
             if !asked[i] {
                 return None;
             }
-            let ct = cts.unpack(cts.of(i as Var)).dense()?;
-            outs.push(ct.var);
+            let ct = pass.cts.unpack(pass.cts.of(i as Var)).dense()?;
+            outs.push(ct.var());
             Some(outs.len() - 1)
         })
         .collect();
-    drop(handles);
+    let skipped = pass.skipped;
     let program = builder.finish(outs)?;
     program.debug_verify();
     Ok(Vjp {
@@ -171,6 +99,224 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         gradients,
         skipped,
     })
+}
+
+/// How variables of the primal program are numbered in the one that is written: those behind the inputs make room for
+/// cotangents.
+#[derive(Clone, Copy)]
+struct Moved {
+    inputs: Var,
+    by: Var,
+}
+
+impl Moved {
+    #[inline]
+    fn of(self, v: Var) -> Var {
+        if v < self.inputs { v } else { v + self.by }
+    }
+}
+
+/// The way back through a program, and what has come together on it.
+struct Pass<'p, 'e> {
+    primal: &'p Program,
+    builder: &'e Builder,
+    /// Which variables lie between an input that was asked for and an output.
+    active: &'p [bool],
+    moved: Moved,
+    /// For each variable the number of its dtype and shape, if it is active and of real numbers; `ACTIVE` if it
+    /// is active and of others, or `PASSIVE`.
+    kinds: Vec<u32>,
+    has_sites: bool,
+    cts: Cotangents<'e>,
+    /// Which variables may have infinite derivatives in single elements, where it was asked.
+    steep: OnceCell<Vec<bool>>,
+    skipped: Vec<(Prim, u64)>,
+}
+
+impl<'e> Pass<'_, 'e> {
+    #[inline]
+    fn handle(&self, v: Var) -> V<'e> {
+        self.builder.handle(self.moved.of(v))
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let primal = self.primal;
+        let calls = primal.has_calls().then(|| primal.calls());
+        let twins = twins(primal, self.active);
+        let mut steps = Steps::default();
+        // They stay where they are, and get other variables.
+        let mut x = [self.builder.handle(0); 2];
+        for k in (0..primal.eqns.len()).rev() {
+            steps.count()?;
+            let out = primal.result(k);
+            if let Some(calls) = &calls
+                && let Some(&(first, _)) = calls.members(k).first()
+            {
+                // All outputs of a call together, once the cotangents of all are there.
+                if k == first {
+                    self.pull_call(k, calls.members(k))?;
+                }
+                continue;
+            }
+            let ct = self.cts.of(out);
+            if ct.is_zero() {
+                continue;
+            }
+            if !twins.is_empty()
+                && let Some(&twin) = twins.get(&out)
+            {
+                let ct = self.cts.unpack(ct);
+                self.cts.add(twin, ct, primal.aval(out));
+                continue;
+            }
+            // The usual numbers of arguments are known where the rest is compiled.
+            match *primal.args(&primal.eqns[k]) {
+                [a] => {
+                    x[0].point_to(self.moved.of(a));
+                    self.pull(k, ct, &[a], &x[..1])?;
+                }
+                [a, b] => {
+                    x[0].point_to(self.moved.of(a));
+                    x[1].point_to(self.moved.of(b));
+                    self.pull(k, ct, &[a, b], &x)?;
+                }
+                ref args => {
+                    let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.handle(a)).collect();
+                    self.pull(k, ct, args, &x)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the cotangent of equation `k` on to its arguments, `x` in the program that is written.
+    #[inline(always)]
+    fn pull(&mut self, k: usize, ct: Slot, args: &[Var], x: &[V<'e>]) -> Result<()> {
+        let (primal, out) = (self.primal, self.primal.result(k));
+        let prim = primal.eqns[k].prim;
+        let partials = match &prim.0.class {
+            Class::Elementwise { partials, .. } if !ct.is_part() => *partials,
+            _ => None,
+        };
+        let alike = match self.kinds[out as usize] {
+            aval if aval != ACTIVE && ct.is_plain() => aval,
+            _ => PASSIVE,
+        };
+        let y = self.handle(out);
+        for (i, &a) in args.iter().enumerate() {
+            let kind = self.kinds[a as usize];
+            if kind == PASSIVE {
+                self.skip(prim, a);
+                continue;
+            }
+            if self.has_sites {
+                self.builder.at(primal.site(k).pulled(prim, i));
+            }
+            let Some(partials) = partials else {
+                self.pull_other(k, ct, (x, y), i, None)?;
+                continue;
+            };
+            let partial = partials(x, y, i);
+            if kind != alike || !self.cts.add_alike(a, ct, &partial, alike) {
+                self.pull_other(k, ct, (x, y), i, Some(&partial))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for one argument of any equation. A function of its own, so that the loop holds little but the
+    /// shortest way.
+    #[inline(never)]
+    fn pull_other(
+        &mut self,
+        k: usize,
+        ct: Slot,
+        (x, out): (&[V<'e>], V<'e>),
+        i: usize,
+        partial: Option<&Partial<'e>>,
+    ) -> Result<()> {
+        let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
+        let (a, params) = (primal.args(eqn)[i], primal.params(eqn));
+        let rule = Rule { x, out, params };
+        let contribution = match &eqn.prim.0.class {
+            Class::Elementwise {
+                partials: Some(partials),
+                ..
+            } => match (partial, self.cts.part(ct)) {
+                (Some(partial), _) => self.cts.unpack(ct).through(partial),
+                (None, Some(part)) => parts::pull(self.builder, part, *partials, (x, out), i),
+                (None, None) => Ct::Zero,
+            },
+            Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
+                let ct = self.cts.unpack(ct);
+                let is_steep = || self.steep.get_or_init(|| parts::steep(primal))[a as usize];
+                match ct.dense() {
+                    None => Ct::Zero,
+                    Some(given) => {
+                        let pulled = vjp(&rule, given, i);
+                        if parts::is_made_by(eqn.prim, &rule, ct, is_steep) {
+                            Ct::Part(pulled)
+                        } else {
+                            Ct::Dense(pulled)
+                        }
+                    }
+                }
+            }
+            _ => return Err(no_derivative(eqn.prim.name())),
+        };
+        self.cts.add(a, contribution, primal.aval(a));
+        Ok(())
+    }
+
+    /// Notes a cotangent that nobody asked for, if the argument could have one.
+    fn skip(&mut self, prim: Prim, a: Var) {
+        let is_inexact = self.primal.aval(a).dtype.is_inexact();
+        if !is_inexact || self.primal.literal(a).is_some() {
+            return;
+        }
+        match self.skipped.iter_mut().find(|(p, _)| *p == prim) {
+            Some((_, n)) => *n += 1,
+            None => self.skipped.push((prim, 1)),
+        }
+    }
+
+    /// A call with a rule from outside, whose first equation is `k`.
+    fn pull_call(&mut self, k: usize, members: &[(usize, usize)]) -> Result<()> {
+        let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
+        self.builder.at(primal.site(k).pulled(eqn.prim, 0));
+        let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.handle(a)).collect();
+        let moved = self.moved;
+        calls::pull(
+            primal,
+            members,
+            &x,
+            |v| moved.of(v),
+            self.active,
+            &mut self.cts,
+        )
+    }
+}
+
+/// An active variable that is not of real numbers.
+const ACTIVE: u32 = u32::MAX - 1;
+
+/// A variable that is not active.
+const PASSIVE: u32 = u32::MAX;
+
+fn kinds(primal: &Program, active: &[bool]) -> Vec<u32> {
+    let kind = |a: &Aval| a.dtype.kind();
+    let is_real: Vec<bool> = primal
+        .avals
+        .iter()
+        .map(|a| kind(a) == Kind::Float)
+        .collect();
+    (primal.var_avals.iter().zip(active))
+        .map(|(&aval, &active)| match (active, is_real[aval as usize]) {
+            (true, true) => aval,
+            (true, false) => ACTIVE,
+            (false, _) => PASSIVE,
+        })
+        .collect()
 }
 
 /// Takes away what has influence only by way of shifts that have none; an input that was asked for and had some
@@ -208,36 +354,6 @@ fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
     reached
 }
 
-/// What the cotangent of a result contributes to that of argument `i`. A function of its own, so that the
-/// loop holds little but the shortest way.
-#[inline(never)]
-fn contribution<'e>(
-    rule: &Rule<'_, 'e>,
-    partial: Option<Partial<'e>>,
-    ct: Ct<'e>,
-    i: usize,
-    prim: Prim,
-    is_steep: impl Fn() -> bool,
-) -> Result<Ct<'e>> {
-    if let Some(partial) = partial {
-        return Ok(ct.through(&partial));
-    }
-    let (Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. }) =
-        &prim.0.class
-    else {
-        return Err(no_derivative(prim.name()));
-    };
-    let Some(given) = ct.dense() else {
-        return Ok(Ct::Zero);
-    };
-    let pulled = vjp(rule, given, i);
-    Ok(if parts::is_made_by(prim, rule, ct, is_steep) {
-        Ct::Part(pulled)
-    } else {
-        Ct::Dense(pulled)
-    })
-}
-
 /// Layouts that were made before: `p[0]`, read in every turn of a loop. Their cotangents are added before they
 /// are taken back, so that the whole of `p` is not gone through each time.
 fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
@@ -259,13 +375,6 @@ fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
         }
     }
     twins
-}
-
-fn count(list: &mut Vec<(Prim, u64)>, prim: Prim) {
-    match list.iter_mut().find(|(p, _)| *p == prim) {
-        Some((_, n)) => *n += 1,
-        None => list.push((prim, 1)),
-    }
 }
 
 fn no_derivative(name: &str) -> Error {

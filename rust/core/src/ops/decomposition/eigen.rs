@@ -223,7 +223,7 @@ fn inverse_gaps(w: V<'_>) -> V<'_> {
 fn largest_component(v: V<'_>) -> (V<'_>, V<'_>) {
     let rows = v.shape().len() - 2;
     let imaginary = v.imaginary_part().unwrap_or(v).abs();
-    let is_real = imaginary.compare(EQ, imaginary.number(0.0));
+    let is_real = imaginary.combine(EQ, imaginary.number(0.0));
     let size = v.abs();
     let size = is_real.select(size, size.number(-1.0));
     let at = size.apply(ARGMAX, Params::Axis(rows), &[]);
@@ -233,7 +233,7 @@ fn largest_component(v: V<'_>) -> (V<'_>, V<'_>) {
         .reshape(&[n, 1]);
     let chosen = numbers
         .broadcast_to(&v.shape())
-        .compare(EQ, at.as_row().broadcast_to(&v.shape()));
+        .combine(EQ, at.as_row().broadcast_to(&v.shape()));
     (chosen, chosen.select(v, v.zeros()).reduce(SUM, &[rows]))
 }
 

@@ -328,7 +328,7 @@ primitives! {
                 let last = pivots.shape().len() - 1;
                 let signs = if pivots.dtype().is_complex() {
                     let size = pivots.abs();
-                    let zero = size.compare(EQ, size.number(0.0));
+                    let zero = size.combine(EQ, size.number(0.0));
                     let size = zero.select(size.number(1.0), size).cast(pivots.dtype());
                     pivots / size
                 } else {

@@ -45,7 +45,7 @@ impl<'e> V<'e> {
     pub(super) fn rows_to_columns(self, prim: Prim) -> V<'e> {
         let (m, n) = self.sizes();
         let rows = self.numbers(m).reshape(&[m, 1]);
-        rows.compare(prim, self.numbers(n))
+        rows.combine(prim, self.numbers(n))
     }
 
     /// The two lengths of a matrix.

@@ -74,7 +74,7 @@ fn part<'e>(prim: Prim, x: &[V<'e>]) -> V<'e> {
 fn asked(ct: V<'_>, axis: usize) -> V<'_> {
     let first = ct.shape().len() - 2;
     let size = ct.abs().reduce(SUM, &[first + axis]);
-    let none = size.compare(EQ, size.number(0.0));
+    let none = size.combine(EQ, size.number(0.0));
     none.not()
 }
 
@@ -99,7 +99,7 @@ fn safe_inverse<'e>(gaps: V<'e>, size: V<'e>) -> V<'e> {
     let last = size.shape().len() - 1;
     let largest = size.abs().reduce(MAX, &[last]).as_matrix();
     let noise = largest * rounding(size.dtype());
-    let equal = gaps.abs().compare(LE, noise.broadcast_to(&gaps.shape()));
+    let equal = gaps.abs().combine(LE, noise.broadcast_to(&gaps.shape()));
     let diagonal = gaps.rows_to_columns(EQ);
     let divisor = diagonal.select(gaps.number(1.0), gaps);
     let inverse = equal.select(gaps.number(f64::NAN), divisor.reciprocal());

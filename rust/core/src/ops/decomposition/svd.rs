@@ -277,7 +277,7 @@ impl<'e> Triple<'e> {
         let s = self.real;
         let last = s.shape().len() - 1;
         let noise = s.reduce(MAX, &[last]).as_column() * rounding(s.dtype());
-        let zero = s.compare(LE, noise.broadcast_to(&s.shape()));
+        let zero = s.combine(LE, noise.broadcast_to(&s.shape()));
         let inverse = zero.select(s.number(f64::NAN), s.reciprocal());
         let inverse = inverse.cast(self.s.dtype());
         match self.asked {
