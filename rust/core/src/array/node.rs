@@ -124,48 +124,24 @@ impl Node {
         site: Site,
     ) -> Arc<Node> {
         let (marks, depth) = Node::after(&inputs);
-        Node::make(op, params, aval, marks, depth, inputs, site)
+        Node::make(op, params, aval, marks, depth, || inputs, site)
     }
 
     /// A primitive on two arrays, whose result is like the first or, `like_second`, the other: what loops record most.
     pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Arc<Node> {
-        let marks = Node::after([&x, &y]);
+        let (marks, depth) = Node::after([&x, &y]);
         let like = if like_second { &y } else { &x };
         let aval = like.0.aval.clone();
-        Node::plain(prim, aval, marks, || Inputs::from_buf([x, y]))
+        let inputs = || Inputs::from_buf([x, y]);
+        Node::make(Op::Prim(prim), None, aval, marks, depth, inputs, here())
     }
 
     /// A primitive on one array, whose result is like it.
     pub fn of_one(prim: Prim, x: Array) -> Arc<Node> {
-        let marks = Node::after([&x]);
+        let (marks, depth) = Node::after([&x]);
         let aval = x.0.aval.clone();
-        Node::plain(prim, aval, marks, || SmallVec::from_iter([x]))
-    }
-
-    /// A primitive without parameters. All parts are put where they stay: what is handed on in memory is waited for.
-    #[inline(always)]
-    fn plain(
-        prim: Prim,
-        aval: Aval,
-        ((tag, cut), depth): ((u64, bool), u32),
-        inputs: impl FnOnce() -> Inputs,
-    ) -> Arc<Node> {
-        Arc::new(Node {
-            id: next_id(),
-            op: Op::Prim(prim),
-            params: None,
-            aval,
-            tag,
-            depth,
-            cut,
-            site: here(),
-            edges: if tag == 0 {
-                Edges::Until(Mutex::new(inputs()))
-            } else {
-                Edges::Kept(inputs())
-            },
-            value: OnceLock::new(),
-        })
+        let inputs = || SmallVec::from_iter([x]);
+        Node::make(Op::Prim(prim), None, aval, marks, depth, inputs, here())
     }
 
     /// The tag of what is made of arrays, whether it is cut off, and its depth.
@@ -184,36 +160,33 @@ impl Node {
         ((tag, cut), depth + 1)
     }
 
-    #[inline]
+    /// All parts are put where they stay: what is handed on in memory is waited for.
+    #[inline(always)]
     fn make(
         op: Op,
         params: Option<Box<Params>>,
         aval: Aval,
         (tag, cut): (u64, bool),
         depth: u32,
-        inputs: Inputs,
+        inputs: impl FnOnce() -> Inputs,
         site: Site,
     ) -> Arc<Node> {
-        // Two places that make a node, so that the inputs are moved once, to where they stay.
-        let made = |edges: Edges| {
-            Arc::new(Node {
-                id: next_id(),
-                op,
-                params,
-                aval,
-                tag,
-                depth,
-                cut,
-                site,
-                edges,
-                value: OnceLock::new(),
-            })
-        };
-        if tag == 0 {
-            made(Edges::Until(Mutex::new(inputs)))
-        } else {
-            made(Edges::Kept(inputs))
-        }
+        Arc::new(Node {
+            id: next_id(),
+            op,
+            params,
+            aval,
+            tag,
+            depth,
+            cut,
+            site,
+            edges: if tag == 0 {
+                Edges::Until(Mutex::new(inputs()))
+            } else {
+                Edges::Kept(inputs())
+            },
+            value: OnceLock::new(),
+        })
     }
 
     pub fn known(value: Value) -> Arc<Node> {
@@ -223,7 +196,7 @@ impl Node {
     /// A value that equations of this site gave.
     pub fn known_at(value: Value, site: Site) -> Arc<Node> {
         let aval = value.aval().clone();
-        let node = Node::make(Op::Known, None, aval, (0, true), 0, Inputs::new(), site);
+        let node = Node::make(Op::Known, None, aval, (0, true), 0, Inputs::new, site);
         node.set_value(value);
         node
     }
@@ -237,7 +210,7 @@ impl Node {
             aval,
             (tag, false),
             0,
-            SmallVec::from_iter([source.clone()]),
+            || SmallVec::from_iter([source.clone()]),
             Site::NONE,
         );
         if let Some(value) = source.value() {
@@ -254,7 +227,7 @@ impl Node {
             aval,
             (tag, false),
             0,
-            Inputs::new(),
+            Inputs::new,
             Site::NONE,
         )
     }
@@ -273,7 +246,7 @@ impl Node {
             aval,
             (tag, true),
             depth + 1,
-            SmallVec::from_iter([input.clone()]),
+            || SmallVec::from_iter([input.clone()]),
             here(),
         );
         if let Some(value) = input.value() {
@@ -303,7 +276,7 @@ impl Node {
                     program.aval(out).clone(),
                     (tag, cut),
                     depth,
-                    shared.clone(),
+                    || shared.clone(),
                     site,
                 )
             })
