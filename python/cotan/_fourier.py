@@ -28,6 +28,8 @@ def is_complex(x: Any) -> bool:
 
 def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
     """Give what a transform is multiplied by."""
+    if norm is None and not inverse:
+        return 1.0
     try:
         way = _NORMS[norm]
     except (KeyError, TypeError):
@@ -41,20 +43,24 @@ def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
 
 def length_of(x: Any, n: Any, axis: int) -> int:
     """Give the length along an axis: what was asked for, or what there is."""
-    n = x.shape[axis] if n is None else int(n)
-    if n < 1:
-        raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
-    return int(n)
+    length: int = x.shape[axis] if n is None else int(n)
+    if length < 1:
+        raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
+    return length
 
 
 def axis_of(x: Any, axis: Any) -> int:
     """Give an axis as an index from the front."""
-    return int(normalize_axis_index(axis, x.ndim))
+    index: int = normalize_axis_index(axis, x.ndim)
+    return index
 
 
 def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
     """Cut off or fill up with zeros, along axes."""
     shape = list(x.shape)
+    # Short transforms take no longer than a loop over their axis would.
+    if len(axes) == 1 and shape[axes[0]] == lengths[0]:
+        return x
     if [shape[axis] for axis in axes] == list(lengths):
         return x
     for n, axis in zip(lengths, axes, strict=True):
@@ -75,7 +81,7 @@ def complex_transform(
     x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
 ) -> Any:
     """Transform along axes, all of them different."""
-    return _core.fourier(resized(x, lengths, axes), list(axes), inverse, scale)
+    return _core.fourier(resized(x, lengths, axes), axes, inverse, scale)
 
 
 def half_transform(
