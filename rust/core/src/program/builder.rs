@@ -6,7 +6,7 @@ use std::sync::Arc;
 use num_complex::Complex;
 use smallvec::SmallVec;
 
-use super::{Eqn, FastMap, Program};
+use super::{Args, Eqn, FastMap, Program};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::ops;
@@ -41,7 +41,6 @@ impl Builder {
             let mut program = builder.program.borrow_mut();
             program.inputs.reserve(inputs);
             program.eqns.reserve(eqns);
-            program.args.reserve(2 * eqns);
             program.var_avals.reserve(inputs + eqns);
         }
         builder
@@ -216,10 +215,13 @@ impl Builder {
         for (k, &site) in other.sites().iter().enumerate() {
             program.sites.set(k, site);
         }
-        program.eqns.extend_from_slice(&other.eqns);
         program.params.clone_from(&other.params);
-        let moved = |&v: &Var| if v < inputs { v } else { v + shift };
-        program.args.extend(other.args.iter().map(moved));
+        let moved = |v: Var| if v < inputs { v } else { v + shift };
+        let Program { eqns, args, .. } = &mut *program;
+        eqns.extend(other.eqns.iter().map(|eqn| Eqn {
+            args: eqn.args.mapped(&other.args, args, moved),
+            ..*eqn
+        }));
         let results = &other.var_avals[inputs as usize..];
         program.var_avals.extend_from_slice(results);
         for (k, eqn) in other.eqns.iter().enumerate() {
@@ -338,22 +340,15 @@ impl Program {
     /// Adds an equation whose aval and parameters are there already.
     #[inline]
     fn append(&mut self, prim: Prim, params: u32, args: &[Var], aval: u32) -> Var {
-        let start = self.args.len() as u32;
-        self.args.extend_from_slice(args);
-        let len = args.len() as u32;
+        let args = Args::new(args, &mut self.args);
         self.sites.note(self.eqns.len());
-        self.eqns.push(Eqn {
-            prim,
-            params,
-            start,
-            len,
-        });
+        self.eqns.push(Eqn { prim, params, args });
         self.var_avals.push(aval);
         (self.var_avals.len() - 1) as Var
     }
 
-    /// [`Program::append`] for equations without parameters, several at once, of as many arguments each: room is
-    /// made once, and what is copied has a known length. Gives the last one's variable.
+    /// [`Program::append`] for equations without parameters, several at once, of one or two arguments each: room
+    /// is made once, and what is copied has a known length. Gives the last one's variable.
     #[inline]
     fn append_all<const N: usize, const A: usize>(
         &mut self,
@@ -361,13 +356,10 @@ impl Program {
         args: [[Var; A]; N],
         aval: u32,
     ) -> Var {
-        let start = self.args.len() as u32;
-        self.args.extend_from_slice(args.as_flattened());
         let eqn = |i| Eqn {
             prim: prims[i],
             params: 0,
-            start: start + (A * i) as u32,
-            len: A as u32,
+            args: Args::few(args[i]),
         };
         self.eqns
             .extend_from_slice(&std::array::from_fn::<_, N, _>(eqn));

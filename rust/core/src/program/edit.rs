@@ -138,19 +138,17 @@ impl Program {
             avals: self.avals.clone(),
             var_avals: Vec::with_capacity(inputs.len() + taken.len()),
             eqns: Vec::with_capacity(taken.len()),
-            args: Vec::with_capacity(self.args.len().min(2 * taken.len())),
             ..Program::new()
         };
         (new.var_avals).extend(inputs.iter().map(|&v| self.var_avals[v as usize]));
         for k in taken {
             let (eqn, var) = (&self.eqns[k], self.result(k) as usize);
             map[var] = new.var_avals.len() as Var;
-            let start = new.args.len() as u32;
-            for &a in self.args(eqn) {
+            let args = eqn.args.mapped(&self.args, &mut new.args, |a| {
                 let a = map[a as usize];
                 assert!(a != Var::MAX, "an input that is needed was cut off");
-                new.args.push(a);
-            }
+                a
+            });
             let params = if eqn.params == 0 {
                 0
             } else {
@@ -161,8 +159,7 @@ impl Program {
             new.eqns.push(Eqn {
                 prim: eqn.prim,
                 params,
-                start,
-                len: eqn.len,
+                args,
             });
             new.var_avals.push(self.var_avals[var]);
         }
@@ -196,9 +193,7 @@ impl Program {
         }
         let mut args = Vec::with_capacity(self.args.len());
         for eqn in &mut self.eqns {
-            let start = args.len() as u32;
-            args.extend_from_slice(&self.args[eqn.start as usize..(eqn.start + eqn.len) as usize]);
-            eqn.start = start;
+            eqn.args = eqn.args.mapped(&self.args, &mut args, |a| a);
         }
         self.args = args;
         self

@@ -62,7 +62,8 @@ impl Hash for Program {
         }
         for eqn in &self.eqns {
             eqn.prim.hash(state);
-            state.write_u64(u64::from(eqn.params) << 32 | u64::from(eqn.len));
+            state.write_u64(u64::from(eqn.params) << 32 | eqn.args.len() as u64);
+            state.write_u64(eqn.args.key());
         }
         for &arg in &self.args {
             state.write_u32(arg);

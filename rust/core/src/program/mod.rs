@@ -5,6 +5,7 @@
 //! are stored once for each distinct one. Transforms read programs and write programs; they never see
 //! values.
 
+mod args;
 mod builder;
 mod calls;
 mod edit;
@@ -25,6 +26,8 @@ pub use lru::{Lru, MAX_KEPT};
 pub use numbers::{literal_of, number_text};
 use sites::Sites;
 
+pub(crate) use args::Args;
+
 use crate::aval::{Aval, DType};
 use crate::prim::{Params, Prim, Var};
 
@@ -35,10 +38,8 @@ pub struct Eqn {
     pub prim: Prim,
     /// Index into the program's parameters.
     pub(crate) params: u32,
-    /// Where its arguments start in the program's list of arguments.
-    pub(crate) start: u32,
-    /// How many there are.
-    pub(crate) len: u32,
+    /// What it is applied to.
+    pub(crate) args: Args,
 }
 
 /// A closed list of equations, with named inputs and outputs.
@@ -50,6 +51,7 @@ pub struct Program {
     /// For every variable, which of `avals` it has.
     pub(crate) var_avals: Vec<u32>,
     pub(crate) eqns: Vec<Eqn>,
+    /// The arguments of equations with many of them.
     pub(crate) args: Vec<Var>,
     /// `params[0]` is `Params::None`.
     pub(crate) params: Vec<Params>,
@@ -106,8 +108,9 @@ impl Program {
     }
 
     /// The arguments of an equation.
-    pub fn args(&self, eqn: &Eqn) -> &[Var] {
-        &self.args[eqn.start as usize..(eqn.start + eqn.len) as usize]
+    #[inline]
+    pub fn args<'a>(&'a self, eqn: &'a Eqn) -> &'a [Var] {
+        eqn.args.get(&self.args)
     }
 
     /// The parameters of an equation.

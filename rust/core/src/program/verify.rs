@@ -24,8 +24,7 @@ impl Program {
         }
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k);
-            let end = u64::from(eqn.start) + u64::from(eqn.len);
-            if end > self.args.len() as u64 || eqn.params as usize >= self.params.len() {
+            if !eqn.args.are_within(self.args.len()) || eqn.params as usize >= self.params.len() {
                 return bad(format!(
                     "equation %{var} refers to arguments that are not there"
                 ));

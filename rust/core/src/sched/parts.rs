@@ -156,9 +156,7 @@ impl<'p> Cutter<'p> {
         let literals = literals.into_iter().map(|v| v as usize - first);
         for k in literals.chain(piece.iter().copied()) {
             let eqn = &program.eqns()[k];
-            let start = new.args.len() as u32;
-            let args = program.args(eqn).iter();
-            new.args.extend(args.map(|&a| self.vars[a as usize].1));
+            let args = (eqn.args).mapped(&program.args, &mut new.args, |a| self.vars[a as usize].1);
             let params = match program.params(eqn) {
                 Params::None => 0,
                 params => {
@@ -169,8 +167,7 @@ impl<'p> Cutter<'p> {
             new.eqns.push(Eqn {
                 prim: eqn.prim,
                 params,
-                start,
-                len: eqn.len,
+                args,
             });
             self.define(&mut new, program.result(k));
         }

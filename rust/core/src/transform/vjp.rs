@@ -364,7 +364,7 @@ fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
         return twins;
     }
     for (k, eqn) in primal.eqns.iter().enumerate() {
-        if eqn.len != 1 || !eqn.prim.is_view() || !active[primal.result(k) as usize] {
+        if eqn.args.len() != 1 || !eqn.prim.is_view() || !active[primal.result(k) as usize] {
             continue;
         }
         let (arg, out) = (primal.args(eqn)[0], primal.result(k));
