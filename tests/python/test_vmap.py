@@ -167,12 +167,61 @@ def test_refusals(rng):
 
     with pytest.raises(ValueError, match="printer.*one example at a time"):
         ct.vmap(lambda a: ct.gradient(lambda a: np.sum(ct.hook(printer, a) ** 2), a))(x)
-    # Inside of functions with rules of their own, too.
-    for mapped in (special.gammaln, ct.grad(lambda a: np.sum(special.gammaln(a)))):
-        with pytest.raises(
-            ValueError, match="gammaln|psi.*one example at a time; map it with a loop"
-        ):
-            ct.vmap(mapped)(x)
+    # Behind functions with rules of their own, too.
+    with pytest.raises(ValueError, match="printer.*one example at a time; map it with a loop"):
+        ct.vmap(ct.grad(lambda a: np.sum(ct.hook(printer, special.gammaln(a)) ** 2)))(x)
+
+
+_SPECIAL = [
+    (special.jv, (0, 0)),
+    (lambda v, x: special.jv(v, x), (0, None)),
+    (lambda v, x: special.gammainc(v, x[:, None] * x), (None, 0)),
+    (lambda v, x: special.airy(v * x)[2], (0, 0)),
+    (lambda v, x: ct.gradient(lambda x: np.sum(special.betainc(v, 2.0, x)), x)[0], (0, 0)),
+    (lambda v, x: ct.gradient(lambda v: np.sum(special.gammaincc(v, x)), v)[0], (0, None)),
+    (lambda v, x: ct.hessian(lambda x: np.sum(special.gammaln(x) * special.erfcx(x)), x), (0, 0)),
+    (lambda v, x: ct.vmap(lambda one: special.zeta(2.0, one) + v)(x), (0, 0)),
+    (lambda v, x: ct.checkpoint(special.gammaln)(x) * v, (0, 0)),
+]
+
+
+@pytest.mark.parametrize("i", range(len(_SPECIAL)))
+def test_special_functions_take_many_examples(i, rng):
+    function, axes = _SPECIAL[i]
+    v, x = rng.uniform(1, 3, 3), rng.uniform(0.2, 0.9, (3, 2))
+    v, x = (a if axis == 0 else a[0] for a, axis in zip((v, x), axes, strict=True))
+    mapped = ct.vmap(function, in_axes=axes)(v, x)
+    each = [
+        function(*(a if axis is None else a[k] for a, axis in zip((v, x), axes, strict=True)))
+        for k in range(3)
+    ]
+    np.testing.assert_allclose(mapped, np.stack([np.asarray(y) for y in each]), rtol=1e-12)
+
+
+def test_special_functions_inside_of_rules_take_many_examples(rng):
+    @ct.adjoint
+    def ruled(x):
+        return special.gammaln(x), lambda g: (g * special.psi(x),)
+
+    x = rng.uniform(0.5, 2, (3, 2))
+    np.testing.assert_allclose(ct.vmap(ruled)(x), special.gammaln(x))
+    slopes = ct.vmap(lambda x: ct.gradient(lambda x: np.sum(ruled(x)), x)[0])(x)
+    np.testing.assert_allclose(slopes, special.psi(x))
+
+
+def test_gradients_through_mapped_special_functions(rng):
+    v, x = rng.uniform(1, 3, 3), rng.uniform(0.5, 2, (3, 2))
+
+    def mapped(scale, x):
+        return np.sum(ct.vmap(lambda v, x: special.jv(v, x * scale) * x)(v, x) ** 2)
+
+    def whole(scale, x):
+        return np.sum((special.jv(v[:, None], x * scale) * x) ** 2)
+
+    for found, expected in zip(
+        ct.gradient(mapped, 1.3, x), ct.gradient(whole, 1.3, x), strict=True
+    ):
+        np.testing.assert_allclose(found, expected)
 
 
 def test_errors_of_the_function_leave_nothing_behind(rng):

@@ -209,6 +209,14 @@ impl Custom for Special {
     fn host_calls(&self) -> Vec<String> {
         vec![self.0.name.clone()]
     }
+
+    fn single_call(&self) -> Option<String> {
+        None
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
 }
 
 /// Calls an elementwise function that is computed with values, with arrays of the dtypes that it takes;

@@ -48,9 +48,27 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
             continue;
         }
         match params {
+            Params::Custom { rule, .. } if rule.is_elementwise() => {
+                let rule = rule.again();
+                for &(k, output) in calls.members(k) {
+                    let rule = Arc::clone(&rule);
+                    let out = program.result(k);
+                    let batch = Batch {
+                        x: &x,
+                        batched: &is_batched,
+                        size,
+                        prim: eqn.prim,
+                        params: &Params::Custom { rule, output },
+                        out: program.aval(out),
+                    };
+                    map[out as usize] = batch.aligned().var;
+                    varies[out as usize] = true;
+                }
+                continue;
+            }
             Params::Custom { rule, .. } => {
-                if let Some(name) = rule.host_calls().first() {
-                    return Err(called_back(name));
+                if let Some(name) = rule.single_call() {
+                    return Err(called_back(&name));
                 }
                 let rule: Arc<dyn Custom> = Arc::new(Many {
                     rule: Arc::clone(rule),
@@ -283,6 +301,10 @@ impl Custom for Many {
 
     fn host_calls(&self) -> Vec<String> {
         self.rule.host_calls()
+    }
+
+    fn single_call(&self) -> Option<String> {
+        self.rule.single_call()
     }
 
     fn key(&self) -> u64 {
