@@ -225,8 +225,8 @@ def _entr(x: Any) -> Any:
 
 
 def _both(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Give where both are positive, and them there, 1 elsewhere."""
-    inside = _core.logical_and(_core.gt(x, 0), _core.gt(y, 0))
+    """Give where the first is positive and the second not negative, and them there, 1 elsewhere."""
+    inside = _core.logical_and(_core.gt(x, 0), _core.ge(y, 0))
     return inside, _core.where(inside, x, 1), _core.where(inside, y, 1)
 
 

@@ -102,6 +102,20 @@ def _over(function: Callable[[Any], Any], x: Any, limit: float) -> Any:
     return where(zero, limit, function(x) / x)
 
 
+def _with_pole(name: str, partial: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the derivative at 0 have the sign of that next to it, where the function is infinite."""
+
+    def whole(*args: Any) -> Any:
+        x = args[-1]
+        if x.dtype.kind == "c":
+            return partial(*args)
+        zero = x == 0
+        slope = partial(*args[:-1], where(zero, 1.0, x))
+        return where(zero, -getattr(f, name)(*args), slope)
+
+    return whole
+
+
 def _i1e(x: Any) -> Any:
     # The order 2 has values up to 1e9; the recurrence would cancel near 0.
     far = abs(x) > 100
@@ -110,7 +124,7 @@ def _i1e(x: Any) -> Any:
     return (f.i0e(x) + second) / 2 - np.sign(x) * f.i1e(x)
 
 
-for _name in ("jv", "yv", "hankel1", "hankel2"):
+for _name in ("jv", "hankel1", "hankel2"):
     PARTIALS[_name] = (UNKNOWN, _cylinder(_name, 0.5, -0.5))
 for _name in ("jn", "yn", "in", "kn"):
     _lower, _upper = {"in": (1, 1), "kn": (-1, -1)}.get(_name, (1, -1))
@@ -118,11 +132,12 @@ for _name in ("jn", "yn", "in", "kn"):
         PARTIALS[_kind] = (UNKNOWN, _spherical(_kind, _lower, _upper))
 
 PARTIALS.update({
-    "yn": (UNKNOWN, _of_whole_orders(_cylinder("yv", 0.5, -0.5))),
+    "yv": (UNKNOWN, _with_pole("yv", _cylinder("yv", 0.5, -0.5))),
+    "yn": (UNKNOWN, _with_pole("yn", _of_whole_orders(_cylinder("yv", 0.5, -0.5)))),
     "iv": (UNKNOWN, _cylinder("iv", 0.5, 0.5)),
     "kv": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
     "kn": (UNKNOWN, _of_whole_orders(_cylinder("kv", -0.5, -0.5))),
-    "kve": (UNKNOWN, _cylinder("kve", -0.5, -0.5, 1)),
+    "kve": (UNKNOWN, _with_pole("kve", _cylinder("kve", -0.5, -0.5, 1))),
     "hankel1e": (UNKNOWN, _cylinder("hankel1e", 0.5, -0.5, -1j)),
     "hankel2e": (UNKNOWN, _cylinder("hankel2e", 0.5, -0.5, 1j)),
     "jve": (UNKNOWN, _scaled("jve", -0.5, 0)),
@@ -131,15 +146,15 @@ PARTIALS.update({
     "j0": (lambda x: -f.j1(x),),
     "j1": (lambda x: (f.j0(x) - f.jv(2.0, x)) / 2,),
     "y0": (lambda x: -f.y1(x),),
-    "y1": (lambda x: (f.y0(x) - f.yv(2.0, x)) / 2,),
+    "y1": (_with_pole("y1", lambda x: (f.y0(x) - f.yv(2.0, x)) / 2),),
     "i0": (lambda x: f.i1(x),),
     "i1": (lambda x: (f.i0(x) + f.iv(2.0, x)) / 2,),
     "i0e": (lambda x: f.i1e(x) - np.sign(x) * f.i0e(x),),
     "i1e": (_i1e,),
     "k0": (lambda x: -f.k1(x),),
     "k1": (lambda x: -(f.k0(x) + f.kv(2.0, x)) / 2,),
-    "k0e": (lambda x: f.k0e(x) - f.k1e(x),),
-    "k1e": (lambda x: f.k1e(x) - f.k0e(x) - f.k1e(x) / x,),
+    "k0e": (_with_pole("k0e", lambda x: f.k0e(x) - f.k1e(x)),),
+    "k1e": (_with_pole("k1e", lambda x: f.k1e(x) - f.k0e(x) - f.k1e(x) / x),),
     "struve": (UNKNOWN, _struve("struve", -1)),
     "modstruve": (UNKNOWN, _struve("modstruve", 1)),
     "airy": (_airy,),

@@ -8,6 +8,7 @@ in one direction, over a length that a few of Newton's steps find. A tanh-sinh r
 digits, for parameters from 0.1 on. Being made of primitives, it has derivatives of its own.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,19 @@ from cotan._special import Functions
 
 f = Functions()
 where = _core.where
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute in float64 what is made of large numbers that nearly cancel, and cast it back."""
+
+    @functools.wraps(function)
+    def computed(*args: Any) -> Any:
+        dtype = np.result_type(*(x.dtype for x in args))
+        result = function(*(_core.cast(x, np.float64) for x in args))
+        return _core.cast(result, dtype) if dtype.kind == "f" else result
+
+    return computed
+
 
 # What lies beyond `exp(-_FALL)` of the largest value is left out.
 _FALL = 42.0
@@ -36,9 +50,9 @@ def _nodes() -> tuple[Any, Any]:
 
 
 def _columns(*arrays: Any) -> list[Any]:
-    """Give arrays as float64, in their common shape, with an axis for the nodes behind."""
+    """Give arrays in their common shape, with an axis for the nodes behind."""
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    wide = [_core.broadcast_to(_core.cast(x, np.float64), shape) for x in arrays]
+    wide = [_core.broadcast_to(x, shape) for x in arrays]
     return [_core.reshape(x, (*shape, 1)) for x in wide]
 
 
@@ -49,16 +63,14 @@ def _length(fall: Callable[[Any], Any], steepness: Callable[[Any], Any], begin: 
     return begin
 
 
-def _of_inside(inside: Any, is_known: Any, factor: Any, total: Any, dtype: Any) -> Any:
+def _of_inside(inside: Any, is_known: Any, factor: Any, total: Any) -> Any:
     """Give a product; 0 at the ends, and NaN where there is no density."""
     inside, is_known, factor = inside[..., 0], is_known[..., 0], factor[..., 0]
-    rate = where(inside, factor * total, where(is_known, 0.0, math.nan))
-    return _core.cast(rate, dtype)
+    return where(inside, factor * total, where(is_known, 0.0, math.nan))
 
 
 def _gamma_rate(a: Any, x: Any) -> Any:
     """Give the derivative of `gammainc(a, x)` by `a`, over `x**a * exp(-x) / gamma(a)`."""
-    dtype = a.dtype
     a, x = _columns(a, x)
     is_known = a > 0
     inside = is_known & (x > 0) & (x < np.inf)
@@ -77,7 +89,7 @@ def _gamma_rate(a: Any, x: Any) -> Any:
     nodes, weights = _nodes()
     w = side * length * nodes
     total = np.sum(weights * np.exp(-fall(w)) * (log + w - mean), axis=-1)
-    return _of_inside(inside, is_known, -side * length, total, dtype)
+    return _of_inside(inside, is_known, -side * length, total)
 
 
 def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
@@ -85,7 +97,6 @@ def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
 
     Arguments are the logarithms of `x` and of `1 - x`.
     """
-    dtype = a.dtype
     a, b, log, other = _columns(a, b, log, other)
     is_known = (a > 0) & (b > 0)
     inside = is_known & (log > -np.inf) & (other > -np.inf)
@@ -122,7 +133,7 @@ def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
         w = side * (begin + span * nodes)
         values = np.exp(-fall(w)) * (logs(w)[0] - mean)
         total = total + span[..., 0] * np.sum(weights * values, axis=-1)
-    return _of_inside(inside, is_known, -side, total, dtype)
+    return _of_inside(inside, is_known, -side, total)
 
 
 def _gamma_scale(a: Any, x: Any) -> Any:
@@ -145,33 +156,39 @@ def _beta_logs(x: Any) -> tuple[Any, Any]:
 # What the table has
 
 
+@in_double
 def gamma_a(a: Any, x: Any) -> Any:
     """Give the derivative of `gammainc(a, x)` by `a`."""
     return _gamma_scale(a, x) * _gamma_rate(a, x)
 
 
+@in_double
 def gamma_x_a(a: Any, x: Any) -> Any:
     """Give that of the `x` at which `gammainc(a, x)` has a value."""
     return -x * _gamma_rate(a, x)
 
 
+@in_double
 def beta_a(a: Any, b: Any, x: Any) -> Any:
     """Give the derivative of `betainc(a, b, x)` by `a`."""
     logs = _beta_logs(x)
     return _beta_scale(a, b, *logs) * _beta_rate(a, b, *logs)
 
 
+@in_double
 def beta_b(a: Any, b: Any, x: Any) -> Any:
     """Give that by `b`: the function is 1 less itself, the other way round."""
     log, other = _beta_logs(x)
     return -_beta_scale(a, b, log, other) * _beta_rate(b, a, other, log)
 
 
+@in_double
 def beta_x_a(a: Any, b: Any, x: Any) -> Any:
     """Give the derivative by `a` of the `x` at which `betainc(a, b, x)` has a value."""
     return -x * (1 - x) * _beta_rate(a, b, *_beta_logs(x))
 
 
+@in_double
 def beta_x_b(a: Any, b: Any, x: Any) -> Any:
     """Give that by `b`."""
     log, other = _beta_logs(x)
@@ -192,20 +209,24 @@ def _fisher_rates(m: Any, n: Any, x: Any) -> tuple[Any, Any, Any]:
     return by_m, by_n, _beta_scale(m / 2, n / 2, log, other)
 
 
+@in_double
 def fisher_m(m: Any, n: Any, x: Any) -> Any:
     by_m, _, scale = _fisher_rates(m, n, x)
     return scale * by_m
 
 
+@in_double
 def fisher_n(m: Any, n: Any, x: Any) -> Any:
     _, by_n, scale = _fisher_rates(m, n, x)
     return scale * by_n
 
 
+@in_double
 def fisher_x_m(m: Any, n: Any, x: Any) -> Any:
     return -x * _fisher_rates(m, n, x)[0]
 
 
+@in_double
 def fisher_x_n(m: Any, n: Any, x: Any) -> Any:
     return -x * _fisher_rates(m, n, x)[1]
 
@@ -217,13 +238,21 @@ def _student_rates(df: Any, t: Any) -> tuple[Any, Any]:
     return -rate / 2, _beta_scale(df / 2, 0.5 + 0 * df, log, other)
 
 
+def _is_still(df: Any, t: Any) -> Any:
+    """Say where nothing depends on `df`: in the middle, and where the distribution is normal."""
+    return (t == 0) | ((df == np.inf) & (t == t))
+
+
+@in_double
 def student_df(df: Any, t: Any) -> Any:
-    middle = t == 0
-    rate, scale = _student_rates(df, where(middle, 1.0, t))
-    return where(middle, 0.0, np.sign(t) * scale * rate)
+    still = _is_still(df, t)
+    rate, scale = _student_rates(where(still, 1.0, df), where(still, 1.0, t))
+    return where(still, 0.0, np.sign(t) * scale * rate)
 
 
+@in_double
 def student_t_df(df: Any, t: Any) -> Any:
     """Give the derivative by `df` of the `t` at which `stdtr(df, t)` has a value."""
-    middle = t == 0
-    return where(middle, 0.0, -t * _student_rates(df, where(middle, 1.0, t))[0])
+    still = _is_still(df, t)
+    rate, _ = _student_rates(where(still, 1.0, df), where(still, 1.0, t))
+    return where(still, 0.0, -t * rate)

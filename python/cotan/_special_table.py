@@ -63,19 +63,50 @@ def _owens_t_a(h: Any, a: Any) -> Any:
     return np.exp(-h * h * square / 2) / (2 * math.pi * square)
 
 
+def _far(x: Any) -> tuple[Any, Any]:
+    """Say where a series in powers of `1 / x**2` is exact to all digits, and give that."""
+    far = abs(x) > 50
+    return far, 1 / where(far, x, 1.0) ** 2
+
+
+def _erfcx(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return 2 * x * f.erfcx(x) - 2 / SQRT_PI
+    # Far to the right both terms cancel.
+    far, q = _far(where(x > 0, x, 0.0))
+    series = -q * (1 - q * (1.5 - q * (3.75 - q * 13.125))) / SQRT_PI
+    x = where(far, 0.0, x)
+    return where(far, series, 2 * x * f.erfcx(x) - 2 / SQRT_PI)
+
+
+def _dawsn(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return 1 - 2 * x * f.dawsn(x)
+    far, q = _far(x)
+    series = -q / 2 * (1 + q * (1.5 + q * (3.75 + q * 13.125)))
+    x = where(far, 0.0, x)
+    return where(far, series, 1 - 2 * x * f.dawsn(x))
+
+
+def _ndtri_exp(y: Any) -> Any:
+    end = y == -np.inf
+    y = where(end, -1.0, y)
+    return where(end, 0.0, SQRT_2PI * np.exp(y + f.ndtri_exp(y) ** 2 / 2))
+
+
 PARTIALS.update({
     "erf": (lambda x: 2 / SQRT_PI * np.exp(-x * x),),
     "erfc": (lambda x: -2 / SQRT_PI * np.exp(-x * x),),
-    "erfcx": (lambda x: 2 * x * f.erfcx(x) - 2 / SQRT_PI,),
+    "erfcx": (_erfcx,),
     "erfi": (lambda x: 2 / SQRT_PI * np.exp(x * x),),
     "erfinv": (lambda y: SQRT_PI / 2 * np.exp(f.erfinv(y) ** 2),),
     "erfcinv": (lambda y: -SQRT_PI / 2 * np.exp(f.erfcinv(y) ** 2),),
-    "dawsn": (lambda x: 1 - 2 * x * f.dawsn(x),),
+    "dawsn": (_dawsn,),
     "wofz": (lambda z: 2j / SQRT_PI - 2 * z * f.wofz(z),),
     "ndtr": (lambda x: np.exp(-x * x / 2) / SQRT_2PI,),
     "log_ndtr": (lambda x: np.exp(-x * x / 2 - f.log_ndtr(x)) / SQRT_2PI,),
     "ndtri": (lambda y: SQRT_2PI * np.exp(f.ndtri(y) ** 2 / 2),),
-    "ndtri_exp": (lambda y: SQRT_2PI * np.exp(y + f.ndtri_exp(y) ** 2 / 2),),
+    "ndtri_exp": (_ndtri_exp,),
     "voigt_profile": (_voigt("x"), _voigt("sigma"), _voigt("gamma")),
     "owens_t": (_owens_t_h, _owens_t_a),
     "fresnel": (lambda z: (np.sin(math.pi / 2 * z * z), np.cos(math.pi / 2 * z * z)),),
@@ -101,6 +132,8 @@ def _rgamma(x: Any) -> Any:
     turn = math.pi * where(left, x, 0)
     reflected = f.gamma(y) * (np.cos(turn) - np.sin(turn) * f.psi(y) / math.pi)
     right = where(left, 1, x)
+    if x.dtype.kind != "c":
+        left, reflected = left | (x == np.inf), where(left, reflected, 0.0)
     return where(left, reflected, -f.psi(right) * f.rgamma(right))
 
 
@@ -114,12 +147,18 @@ def _turns(n: Any) -> Any:
     return where(n % 2 == 0, 1.0, -1.0)
 
 
+@by.in_double
+def _less(a: Any, b: Any) -> Any:
+    """Give `psi(a) - psi(a + b)`."""
+    return f.psi(a) - f.psi(a + b)
+
+
 def _binom_n(n: Any, k: Any) -> Any:
     none = _is_pole(n - k + 1) & (n > -1)
     a, b = where(none, n, 0), where(none, k, 1)
     slope = _turns(b - a - 1) * f.beta(a + 1, b - a)
     n, k = where(none, 1, n), where(none, 0, k)
-    return where(none, slope, f.binom(n, k) * (f.psi(n + 1) - f.psi(n - k + 1)))
+    return where(none, slope, f.binom(n, k) * -_less(n - k + 1, k))
 
 
 def _binom_k(n: Any, k: Any) -> Any:
@@ -138,14 +177,18 @@ def _poch_z(z: Any, m: Any) -> Any:
     at = where(none, z, 0)
     slope = f.gamma(at + m) * _turns(at) * f.gamma(1 - at)
     z = where(none, 1, z)
-    return where(none, slope, f.poch(z, m) * (f.psi(z + m) - f.psi(z)))
+    return where(none, slope, f.poch(z, m) * -_less(z, m))
 
 
+@by.in_double
 def gamma_density(a: Any, x: Any) -> Any:
     """Give `x ** (a - 1) * exp(-x) / gamma(a)`."""
-    return np.exp(f.xlogy(a - 1, x) - x - f.gammaln(a))
+    end = np.isinf(x)
+    x = where(end, 1.0, x)
+    return where(end, 0.0, np.exp(f.xlogy(a - 1, x) - x - f.gammaln(a)))
 
 
+@by.in_double
 def beta_density(a: Any, b: Any, x: Any) -> Any:
     """Give `x ** (a - 1) * (1 - x) ** (b - 1) / beta(a, b)`."""
     return np.exp(f.xlogy(a - 1, x) + f.xlog1py(b - 1, -x) - f.betaln(a, b))
@@ -160,13 +203,10 @@ PARTIALS.update({
     "psi": (_psi,),
     "_zeta": (UNKNOWN, lambda s, q: -s * f._zeta(s + 1, q)),
     "beta": (
-        lambda a, b: f.beta(a, b) * (f.psi(a) - f.psi(a + b)),
-        lambda a, b: f.beta(a, b) * (f.psi(b) - f.psi(a + b)),
+        lambda a, b: f.beta(a, b) * _less(a, b),
+        lambda a, b: f.beta(a, b) * _less(b, a),
     ),
-    "betaln": (
-        lambda a, b: f.psi(a) - f.psi(a + b),
-        lambda a, b: f.psi(b) - f.psi(a + b),
-    ),
+    "betaln": (_less, lambda a, b: _less(b, a)),
     "binom": (_binom_n, _binom_k),
     "poch": (_poch_z, lambda z, m: f.poch(z, m) * f.psi(z + m)),
     "gammainc": (by.gamma_a, gamma_density),
@@ -197,32 +237,42 @@ PARTIALS.update({
 # Distributions
 
 
+@by.in_double
 def _poisson(k: Any, m: Any) -> Any:
-    k = np.floor(k)
-    return np.exp(f.xlogy(k, m) - m - f.gammaln(k + 1.0))
+    return gamma_density(np.floor(k) + 1.0, m)
 
 
+@by.in_double
 def _binomial(k: Any, n: Any, p: Any) -> Any:
     k, n = np.floor(k), np.trunc(n)  # as SciPy rounds them
     return beta_density(n - k, k + 1.0, 1 - p)
 
 
+@by.in_double
 def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
     k, n = np.trunc(k), np.trunc(n)
     return beta_density(n, k + 1.0, p)
 
 
+@by.in_double
 def _fisher(m: Any, n: Any, x: Any) -> Any:
+    end = np.isinf(x)
+    x = where(end, 1.0, x)
     whole = m * x + n
-    return beta_density(m / 2, n / 2, m * x / whole) * m * n / whole**2
+    return where(end, 0.0, beta_density(m / 2, n / 2, m * x / whole) * m * n / whole**2)
 
 
+@by.in_double
 def _student(df: Any, t: Any) -> Any:
+    # With infinitely many degrees of freedom it is normal.
+    end = np.isinf(df)
+    df = where(end, 1.0, df)
     half = (df + 1) / 2
     log = f.gammaln(half) - f.gammaln(df / 2) - np.log(df * math.pi) / 2
-    return np.exp(log - half * np.log1p(t * t / df))
+    return where(end, np.exp(-t * t / 2) / SQRT_2PI, np.exp(log - half * np.log1p(t * t / df)))
 
 
+@by.in_double
 def _chi(v: Any, x: Any) -> Any:
     return gamma_density(v / 2, x / 2) / 2
 
@@ -322,7 +372,7 @@ PARTIALS.update({
     "expi": (lambda x: np.exp(x) / x,),
     "exp1": (lambda x: -np.exp(-x) / x,),
     "expn": (UNKNOWN, _expn),
-    "exprel": (lambda x: f.hyp1f1(2.0, 3.0, x) / 2,),
+    "exprel": (lambda x: _exprel_1(x),),
     "sici": (lambda z: (f._spherical_jn(0, _right(z)), np.cos(z) / z),),
     "shichi": (lambda z: (f._spherical_in(0, _right(z)), np.cosh(z) / z),),
     "spence": (_spence,),
@@ -336,7 +386,11 @@ PARTIALS.update({
 
 
 def _exprel_1(x: Any) -> Any:
-    return f.hyp1f1(2.0, 3.0, x) / 2
+    """Give the derivative of `expm1(x) / x`."""
+    # SciPy's hypergeometric function goes on for ever where the argument is infinite.
+    far = abs(x) > 30
+    y, x = where(far, np.minimum(x, 1e4), 1.0), where(far, 0.0, x)
+    return where(far, (np.exp(y) * (1 - 1 / y) + 1 / y) / y, f.hyp1f1(2.0, 3.0, x) / 2)
 
 
 def _boxcox(log: Any, power: Any) -> Any:

@@ -819,3 +819,59 @@ def test_nodes_of_moving_polynomials_are_refused_where_scipy_knows_a_special_cas
         with pytest.raises(TypeError, match=f"special.{name} has no derivative rule.*dropgrad"):
             ct.gradient(f, *given)
         assert ct.gradient(lambda x, f=f, g=given: x * f(*g), 1.0)[0] == pytest.approx(f(*given))
+
+
+# At infinity, at 0 and at 1: the limit, or infinity with its sign.
+SLOPES_AT_EDGES = [
+    (lambda x: sp.gammainc(2.0, x), np.inf, 0.0), (lambda x: sp.chdtr(2.0, x), np.inf, 0.0),
+    (lambda y: sp.gammaincinv(2.0, y), 1.0, np.inf),
+    (lambda y: sp.gammainccinv(2.0, y), 0.0, -np.inf),
+    (lambda x: sp.fdtr(2.0, 3.0, x), np.inf, 0.0), (lambda p: sp.fdtri(2.0, 3.0, p), 1.0, np.inf),
+    (lambda p: sp.chdtri(2.0, p), 0.0, -np.inf), (lambda m: sp.pdtr(2, m), np.inf, 0.0),
+    (lambda p: sp.pdtri(2, p), 0.0, -np.inf), (lambda df: sp.stdtr(df, 0.7), np.inf, 0.0),
+    (lambda t: sp.stdtr(np.inf, t), 0.7, stats.norm.pdf(0.7)),
+    (lambda p: sp.stdtrit(np.inf, p), 0.7, 1 / stats.norm.pdf(stats.norm.ppf(0.7))),
+    (sp.exprel, np.inf, np.inf), (sp.exprel, -np.inf, 0.0), (sp.dawsn, np.inf, 0.0),
+    (sp.erfcx, np.inf, 0.0), (sp.rgamma, np.inf, 0.0), (sp.ndtri_exp, -np.inf, 0.0),
+    (sp.ndtri, 0.0, np.inf), (sp.ndtri, 1.0, np.inf), (sp.k0e, 0.0, -np.inf),
+    (sp.k1e, 0.0, -np.inf), (lambda x: sp.kve(1.5, x), 0.0, -np.inf), (sp.y1, 0.0, np.inf),
+    (lambda x: sp.yn(3, x), 0.0, np.inf), (lambda x: sp.yv(0.5, x), 0.0, np.inf),
+    (lambda y: sp.rel_entr(0.5, y), 0.0, -np.inf), (lambda y: sp.kl_div(0.5, y), 0.0, -np.inf),
+    (lambda x: sp.rel_entr(x, 0.0), 0.5, np.inf), (lambda x: sp.betainc(2.0, 1.0, x), 1.0, 2.0),
+    (lambda x: sp.betainc(0.5, 1.0, x), 0.0, np.inf), (lambda p: sp.boxcox(2.5, p), np.inf, np.inf),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("i", range(len(SLOPES_AT_EDGES)))
+def test_slopes_at_edges(i):
+    function, x, slope = SLOPES_AT_EDGES[i]
+    np.testing.assert_allclose(ct.gradient(function, x)[0], slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("x", [55.0, 1e3, 1e6])
+def test_slopes_do_not_cancel_far_out(x):
+    with mpmath.workdps(60):
+        z, root = mpmath.mpf(x), mpmath.sqrt(mpmath.pi)
+        dawsn = 1 - z * root * mpmath.exp(-z * z) * mpmath.erfi(z)
+        erfcx = 2 * z * mpmath.exp(z * z) * mpmath.erfc(z) - 2 / root
+    for at, function, slope in ((x, sp.dawsn, dawsn), (-x, sp.dawsn, dawsn), (x, sp.erfcx, erfcx)):
+        np.testing.assert_allclose(ct.gradient(function, at)[0], float(slope), rtol=1e-11)
+
+
+@pytest.mark.parametrize("a", [3.0, 1e3, 1e5])
+def test_single_precision_of_large_parameters(a):
+    """What nearly cancels is computed in double precision: slopes are good to what is given."""
+    x = np.float32(a + np.sqrt(a) / 2)
+    a = np.float32(a)
+    for function in (
+        sp.gammainc, sp.gammaincc, lambda a, x: sp.chdtr(2 * a, 2 * x), sp.pdtr,
+        lambda a, x: sp.betainc(a, a, 0.5 + (x - a) / a / 8), lambda a, x: sp.fdtr(a, a, x / a),
+        lambda a, x: sp.stdtr(a, (x - a) / np.sqrt(a)), lambda a, x: sp.betaln(a, x * 0 + 2.5),
+        lambda a, x: sp.gammaincinv(a, x * 0 + np.float32(0.3)),
+    ):  # fmt: skip
+        narrow = ct.gradient(function, ct.array(a), ct.array(x))
+        wide = ct.gradient(function, float(a), float(x))
+        for found, expected in zip(narrow, wide, strict=True):
+            if expected is not None:
+                assert found.dtype == np.float32
+                np.testing.assert_allclose(found, expected, rtol=5e-4)
