@@ -12,6 +12,8 @@ _COUNTING = frozenset(
         *("hist", "hist2d", "magnitude_spectrum", "phase_spectrum", "psd", "specgram", "xcorr"),
     }
 )
+# Modules of matplotlib's whose functions compute for a program that calls them itself.
+_COMPUTING = frozenset({"matplotlib.cbook", "matplotlib.mlab", "matplotlib.tri._triinterpolate"})
 
 
 def is_drawing() -> bool:
@@ -21,16 +23,20 @@ def is_drawing() -> bool:
     """
     frame: Any = sys._getframe(1)
     drawn = False
-    counts = None
+    counts = called = None
     while frame is not None:
         package = package_of(frame)
         if package in {"matplotlib", "mpl_toolkits"}:
-            if frame.f_code.co_name in _COUNTING:
-                counts = frame.f_code.co_name
-            drawn = True
+            # Code that is run on our arrays draws nothing.
+            if type(frame.f_globals) is dict:
+                drawn, called = True, frame
+                if frame.f_code.co_name in _COUNTING:
+                    counts = frame.f_code.co_name
         elif drawn or package not in {"cotan", "numpy"}:
             break
         frame = frame.f_back
+    if called is not None and str(called.f_globals.get("__name__")) in _COMPUTING:
+        counts = called.f_code.co_name
     if counts is not None and not (frame is not None and leaves(frame)):
         raise TypeError(
             f"matplotlib's {counts} gives numbers that it computes of what a gradient "

@@ -48,6 +48,7 @@ PROVIDERS = {
     "statistics": ["cotan._lift_statistics"],
     "hashlib": ["cotan._lift_hashes"],
     "numpy.polynomial": ["cotan._lift_polynomial"],
+    "matplotlib.mlab": ["cotan._drawn_spectra"],
     "scipy.fft": ["cotan._scipy_fft"],
     "scipy.fftpack": ["cotan._scipy_fft"],
     "scipy.integrate": ["cotan._scipy_integrate", "cotan._scipy_ode", "cotan._scipy_ode_class"],

@@ -42,6 +42,8 @@ _CLASSES: dict[str, set[str]] = {}
 _MEMBERS: dict[str, Any] = {}
 
 _LIBRARIES = ("numpy", "scipy")
+# Single modules that compute.
+_MODULES = ("math", "matplotlib.mlab")
 
 
 def stands_for(*names: str) -> Callable[[Any], Any]:
@@ -187,7 +189,7 @@ def _of_constants(function: FunctionType) -> Callable[..., Any]:
 
 
 def _is_library(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES or name == "math"
+    return name.partition(".")[0] in _LIBRARIES or name in _MODULES
 
 
 def _asking(function: Any) -> Callable[..., Any]:
@@ -519,6 +521,9 @@ def _enter(name: str, bare: bool, always: bool) -> None:
     @functools.cache
     def entry() -> Callable[..., Any]:
         function = found(name)
+        if isinstance(function, functools.partial):
+            inner: Any = function.func
+            return functools.partial(bound(inner), *function.args, **function.keywords)
         return bound(inspect.unwrap(function) if bare else function)
 
     @lifts(name, always=always)

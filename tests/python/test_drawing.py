@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 X = np.array([1.0, 2.0, 3.0])
+T = np.linspace(0.1, 1.0, 64) ** 2
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,38 @@ def test_what_is_computed_and_left_alone_is_drawn(name):
 
     x = np.arange(1.0, 513.0)
     np.testing.assert_allclose(ct.gradient(f, x)[0], 2 * x)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda lab, x: lab.psd(x, NFFT=16, noverlap=4, detrend="linear")[0],
+        lambda lab, x: abs(lab.csd(x, x[::-1], NFFT=16)[0]),
+        lambda lab, x: lab.specgram(x, NFFT=16, noverlap=8)[0],
+        lambda lab, x: lab.cohere(x, T**2, NFFT=16)[0],
+        lambda lab, x: lab.magnitude_spectrum(x)[0],
+        lambda lab, x: lab.detrend_linear(x),
+        lambda lab, x: lab.window_hanning(x),
+    ],
+)
+def test_spectra_are_followed(compute):
+    from matplotlib import mlab
+
+    def loss(rate):
+        found = compute(mlab, np.sin(T * rate))
+        return np.sum(found * np.cos(np.arange(found.size)).reshape(found.shape))
+
+    value, (slope,) = ct.value_and_gradient(loss, 20.0)
+    np.testing.assert_allclose(value, loss(20.0))
+    np.testing.assert_allclose(slope, (loss(20.00001) - loss(19.99999)) / 2e-5, rtol=1e-5)
+
+
+def test_what_matplotlib_computes_for_a_program_is_refused():
+    from matplotlib import tri
+
+    def between(x):
+        mesh = tri.Triangulation([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0])
+        return np.sum(tri.LinearTriInterpolator(mesh, x)(0.2, 0.3))
+
+    with pytest.raises(TypeError, match="would drop the gradient"):
+        ct.gradient(between, np.arange(4.0))
