@@ -24,7 +24,7 @@ from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_moved import enter_moved
 from cotan._lift_names import adopt, follow, is_initializing
-from cotan._lift_numbers import OF_PYTHON, is_followed_call, let_follow
+from cotan._lift_numbers import OF_PYTHON, is_called, is_followed_call, let_follow
 from cotan._lifted import ALWAYS, CREATORS, LIFTED, METHODS, NUMBERS, PROVIDERS, REPLACED
 from cotan._numpy_core import DISPATCHER
 
@@ -245,6 +245,10 @@ def _missing(module: Any, name: str) -> Any:
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
 
+# Classes of NumPy's that make an array where they are called; everywhere else they are themselves.
+_MAKING = {"ndarray"}
+
+
 def _names(module: Any) -> list[str]:
     """Name what has a stand-in: what is in the tables, and what NumPy dispatches by itself.
 
@@ -254,6 +258,8 @@ def _names(module: Any) -> list[str]:
     names = {name for table in tables for name in table.get(module.__name__, ())}
     if module.__name__.partition(".")[0] == "numpy":
         names |= {name for name, value in vars(module).items() if _is_dispatched(value)}
+    if module is np:
+        names |= _MAKING
     return sorted(names & set(vars(module)))
 
 
@@ -266,6 +272,10 @@ def _lifted_name(module: Any, name: str) -> Any:
     number = NUMBERS.get(module.__name__, {}).get(name)
     if number is not None:
         stand_in = StandIn(original, number, False, False, "lifted")
+        return _core.LiftedName(name, original, stand_in, original)
+    if original is np.ndarray:
+        make = StandIn(original, None, False, True, "lifted")
+        stand_in = _class(original, make, _core.is_lifting, True)
         return _core.LiftedName(name, original, stand_in, original)
     known = _stand_ins.get(id(original))
     if known is None:
@@ -338,8 +348,10 @@ def who_asks(frame: Any) -> str:
         return "compiled"
     if not own:
         return "library"
-    is_number = running(frame).argval in NUMBERS["numpy"]
-    return "own" if not is_number or is_followed_call(frame) else "library"
+    name = running(frame).argval
+    if name in _MAKING:
+        return "own" if is_called(frame) else "library"
+    return "own" if name not in NUMBERS["numpy"] or is_followed_call(frame) else "library"
 
 
 # The instructions of Python code that look a name up on a module.
@@ -371,7 +383,7 @@ def namespace(names: dict[str, Any], name: str) -> None:
     """Fill a module with another one's names, and our stand-ins for some: no need of lifting."""
     module = importlib.import_module(name)
     prepare()
-    for own in set(_names(module)) - set(NUMBERS.get(name, ())):
+    for own in set(_names(module)) - set(NUMBERS.get(name, ())) - _MAKING:
         names[own] = _stand_in(module, own, "imported")
     names["__getattr__"] = functools.partial(getattr, module)
     names["__dir__"] = functools.partial(dir, module)

@@ -1,6 +1,7 @@
 """What an error says besides, where the reason is that code does not see a traced value."""
 
 import dis
+import math
 import struct
 import sys
 from types import TracebackType
@@ -11,6 +12,7 @@ import numpy as np
 from cotan import _core
 from cotan._frames import FOREIGN, called, package_of
 from cotan._lift import home, is_original
+from cotan._lift_numbers import EXTENDED
 from cotan._lifted import NUMBERS
 
 # Methods of generators that take the parameters of a distribution.
@@ -150,6 +152,8 @@ def _written(frame: Any) -> str:
     """Say what helps where a program itself makes a number, or writes into memory."""
     names = frame.f_globals
     made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
+    if made in EXTENDED:
+        return f"; {made}(x): extended precision has no derivatives here, use np.float64"
     if made is not None and names.get("__name__") is not None:
         return (
             f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
@@ -160,13 +164,16 @@ def _written(frame: Any) -> str:
             f"; if {drawn} is a method of a generator that was made before: make that in "
             "the function, or write loc + scale * rng.standard_normal(size) and the like"
         )
+    if called(frame, set(vars(math))) is not None:
+        return "; functions of math take numbers: x[()] is one, where x is a masked array, say"
     if called(frame, _PACKING) is not None:
         return f"; {_PACKED}"
     writes = frame.f_code.co_code[frame.f_lasti]
     if writes == dis.opmap["STORE_SUBSCR"]:
         return (
             "; what it is stored in is a plain ndarray: make that by np.array(c) or "
-            "np.copy(c) in the function (not c.copy()), or by np.zeros and the like; if it "
+            "np.copy(c) in the function (not c.copy()), or by np.zeros and the like, of "
+            "float64 and not of np.longdouble; if it "
             f"has fields, {_FIELDS}; {_PACKED}"
         )
     if writes == dis.opmap["STORE_ATTR"]:

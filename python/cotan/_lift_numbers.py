@@ -29,6 +29,9 @@ _followed: set[str] = set()
 # Namespaces of programs that do not know of cotan, by identity.
 _unaware: set[int] = set()
 
+# Numbers of more digits than ours; not all systems have them under all of their names.
+EXTENDED = frozenset({"longdouble", "clongdouble", "float128", "complex256"})
+
 
 def _of_numpy(name: str) -> None:
     scalar: Any = getattr(np, name)
@@ -36,6 +39,11 @@ def _of_numpy(name: str) -> None:
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
             return scalar(*map(plain, args), **kwargs)
+        if name in EXTENDED and is_followed(asarray(args[0])):
+            raise TypeError(
+                f"np.{name}(x): extended precision has no derivatives here; use np.float64, or "
+                "np.complex128, or ct.dropgrad(x) to hold x constant"
+            )
         if np.dtype(scalar).name not in DTYPES:
             # Whole numbers of another dtype, which have no derivative: NumPy's.
             return scalar(plain(asarray(args[0])))
@@ -49,8 +57,10 @@ for _name in (
     *("complex128", "complex64", "cdouble", "csingle", "int64", "int32", "int_", "intp", "uint8"),
     *("int8", "int16", "uint16", "uint32", "uint64", "byte", "ubyte", "short", "ushort", "intc"),
     *("uintc", "uint", "uintp", "long", "ulong", "longlong", "ulonglong", "bool", "bool_"),
+    *EXTENDED,
 ):
-    _of_numpy(_name)
+    if hasattr(np, _name):
+        _of_numpy(_name)
 
 
 def _float(x: Any = 0.0, /) -> Any:
@@ -192,7 +202,7 @@ def _is_ours(value: Any) -> bool:
 
 def is_followed_call(frame: Any) -> bool:
     """Say whether a frame looks a name up for a call that may give a traced scalar."""
-    return _is_following(frame.f_globals) and _is_called(frame)
+    return _is_following(frame.f_globals) and is_called(frame)
 
 
 def _is_following(names: dict[str, Any]) -> bool:
@@ -200,7 +210,7 @@ def _is_following(names: dict[str, Any]) -> bool:
     return id(names) in _unaware or names.get("__name__") in _followed
 
 
-def _is_called(frame: Any) -> bool:
+def is_called(frame: Any) -> bool:
     """Say whether what the running instruction looks up is called next: how depends on versions."""
     steps = list(dis.get_instructions(frame.f_code))
     at = max(i for i, step in enumerate(steps) if step.offset <= frame.f_lasti)

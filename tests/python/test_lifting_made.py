@@ -380,3 +380,27 @@ def test_random_writes_of_elements_and_rows(lines):
     assert value == pytest.approx(expected, rel=1e-10)
     gradient = np.zeros(3) if gradient is None else gradient
     np.testing.assert_allclose(gradient, differences(f, x), rtol=1e-4, atol=1e-4 * (1 + abs(value)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.ndarray((3,)),
+        lambda: np.ndarray(3),
+        lambda: np.ndarray(shape=(3,), dtype=float),
+        lambda: np.ndarray([3], complex, order="F"),
+        lambda: getattr(np, "ndarray")(3),  # noqa: B009
+    ],
+)
+def test_a_call_of_the_class_makes_an_array(make):
+    def loss(x):
+        out = make()
+        for i in range(3):
+            out[i] = x * (i + 1)
+        assert isinstance(out, np.ndarray)
+        assert isinstance(out, getattr(np, "ndarray"))  # noqa: B009
+        assert type(out) is np.ndarray or ct.isderiving()
+        return np.sum(abs(out) ** 2)
+
+    assert ct.gradient(loss, 0.5)[0] == pytest.approx(14.0)
+    assert np.ndarray is type(np.zeros(2))

@@ -637,6 +637,30 @@ def test_dtypes_that_we_have_no_arrays_of():
     ct.gradient(f, 1.0, np.array([1.0, 2.5]))
 
 
+def test_extended_precision_is_refused_by_name():
+    module = types.ModuleType("program")
+    text = (
+        "import numpy as np\n"
+        "def f(x): return np.longdouble(x) * 2\n"
+        "def g(x): return np.float64(np.longdouble(2.0)) * x\n"
+    )
+    exec(text, vars(module))
+    ct.lift_module(module)
+    with pytest.raises(TypeError, match=r"np.longdouble\(x\): extended precision.*np.float64"):
+        ct.gradient(module.f, 1.0)
+    assert ct.gradient(module.g, 1.0) == (2.0,)
+    with pytest.raises(TypeError, match="extended precision.*np.float64"):
+        ct.gradient(lambda x: np.longdouble(x), 1.0)
+
+    def written(x):
+        z = np.zeros(2, np.longdouble)
+        z[0] = x
+        return z.sum()
+
+    with pytest.raises(TypeError, match="not of np.longdouble"):
+        ct.gradient(written, 1.0)
+
+
 def test_type_is_followed_in_a_module_that_was_lifted():
     module = types.ModuleType("typed")
     exec(
