@@ -247,6 +247,11 @@ class Masked(_NumPys):  # type: ignore[misc]
     def clip(self, *limits: Any, **options: Any) -> Any:
         return self._again(self.data.clip(*_data(limits), **_data(options))).shrink_mask()
 
+    def sort(self, *args: Any, **options: Any) -> None:
+        if self._mask is not ma.nomask:  # what is masked has no influence, however it came about
+            self.data[self._mask] = _core.dropgrad(self.data)[self._mask]
+        super().sort(*args, **options)
+
     def __array_finalize__(self, obj: Any) -> None:
         """Take over what another array says of itself; its mask, too, as this is a view of it."""
         self._update_from(obj)

@@ -263,10 +263,15 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     kept = [x.shape[i] for i in others]
     if x.size == 0:
         return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
-    rows = _core.reshape(_core.transpose(x, [*others, *axes]), [*kept, -1])
-    # What is not a number comes last.
-    known = rows if _core.is_traced(rows) else plain(rows)
-    count = np.sum(~np.isnan(known), axis=-1, keepdims=True)
+    # What is not a number comes last, and has no influence, however it came about.
+    missing = np.isnan(x if _core.is_traced(x) else plain(x))
+    x = _core.where(missing, math.nan, x)
+
+    def rows_of(y: Any) -> Any:
+        return np.reshape(np.transpose(y, [*others, *axes]), [*kept, -1])
+
+    rows = rows_of(x)
+    count = np.sum(~rows_of(missing), axis=-1, keepdims=True)
     ranked = FUNCTIONS[np.sort](rows, -1)
     take = FUNCTIONS[np.take_along_axis]
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)

@@ -338,3 +338,22 @@ def test_a_median_of_missing_values_is_missing_in_out_too():
     out = ct.array(np.zeros(4))
     assert np.median(ct.array(x), 0, out=out) is out
     np.testing.assert_array_equal(out, [1.0, np.nan, 1.0, 1.0])
+
+
+def _masked_median(x, axis):
+    return np.ma.median(np.ma.masked_invalid(x), axis)
+
+
+@pytest.mark.parametrize(
+    ("median", "axis"),
+    [*((np.nanmedian, axis) for axis in (None, 0, 1)), (_masked_median, 0), (_masked_median, 1)],
+)
+def test_what_is_missing_has_no_influence_on_medians(median, axis):
+    table = np.array([[1.0, np.nan, 4.0, 2.0], [3.0, 7.0, np.nan, 5.0], [2.0, 2.5, 9.0, 6.0]])
+
+    def loss(scale):
+        return np.sum(median(table * scale, axis) ** 2)
+
+    value, (slope,) = ct.value_and_gradient(loss, 0.7)
+    np.testing.assert_allclose(value, loss(0.7))
+    np.testing.assert_allclose(slope, 2 * value / 0.7)
