@@ -305,7 +305,7 @@ def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
     return values
 
 
-def _weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
+def weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
     """Give the same for derivatives."""
     if nu > k:
         return [0.0] * (k + 1)
@@ -317,7 +317,7 @@ def _weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
     return values
 
 
-def _place(knots: Any, k: int, values: Any) -> Any:
+def place(knots: Any, k: int, values: Any) -> Any:
     """Give the knot after which each point comes."""
     n = knots.size - k - 1
     return np.clip(np.searchsorted(knots[: n + 1], values, side="right") - 1, k, n - 1)
@@ -333,9 +333,9 @@ def _beyond(knots: Any, k: int, values: Any, extrapolate: bool) -> Any:
 def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
     """Evaluate splines, one for each column of `c`, or their derivatives."""
     t, c, x = asarray(t), _core.asarray(asarray(c)), _core.asarray(x)
-    at = _place(plain(t), k, plain(x))
+    at = place(plain(t), k, plain(x))
     total: Any = np.zeros((x.shape[0], c.shape[1]), c.dtype)
-    for j, w in enumerate(_weights(t, k, at, x, nu)):
+    for j, w in enumerate(weights(t, k, at, x, nu)):
         total = total + (w[:, None] if np.ndim(w) else w) * c[at - k + j]
     return _core.where(_beyond(plain(t), k, plain(x), extrapolate)[:, None], np.nan, total)
 
@@ -355,17 +355,17 @@ class _Tensor:
         reach = self.extrapolate if extrapolate is None else extrapolate
         c = _core.asarray(self.c)
         trailing = (1,) * (c.ndim - count)
-        places, weights, missing = [], [], np.zeros(columns.shape[0], bool)
+        places, factors, missing = [], [], np.zeros(columns.shape[0], bool)
         for i, (t, degree) in enumerate(zip(self.t, self.k, strict=True)):
             x, k = columns[:, i], int(degree)
-            places.append(_place(plain(t), k, plain(x)) - k)
-            weights.append(_weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
+            places.append(place(plain(t), k, plain(x)) - k)
+            factors.append(weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
             missing |= _beyond(plain(t), k, plain(x), bool(reach))
         total: Any = 0.0
-        for near in itertools.product(*(range(len(w)) for w in weights)):
+        for near in itertools.product(*(range(len(w)) for w in factors)):
             weight: Any = np.ones(columns.shape[0])
             for i, j in enumerate(near):
-                weight = weight * weights[i][j]
+                weight = weight * factors[i][j]
             value = c[tuple(p + j for p, j in zip(places, near, strict=True))]
             total = total + value * weight.reshape((-1, *trailing))
         total = _core.where(missing.reshape((-1, *trailing)), np.nan, total)
@@ -466,10 +466,10 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
     y = np.moveaxis(y, axis, 0)
     # Checks what SciPy checks.
     found(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
-    at = _place(plain(t), k, plain(x))
+    at = place(plain(t), k, plain(x))
     rows = np.arange(x.size)
     matrix: Any = np.zeros((x.size, x.size))
-    for j, w in enumerate(_weights(t, k, at, x, 0)):
+    for j, w in enumerate(weights(t, k, at, x, 0)):
         whole = np.broadcast_to(asarray(w, np.float64), (x.size,))
         matrix = _core.index_add(matrix, (rows, at - k + j), whole)
     flat: Any = _core.reshape(y, (y.shape[0], -1))

@@ -16,9 +16,13 @@ from cotan._led import unlifted
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import asarray
-from cotan._own import found
+from cotan._own import adopts, found, runs_methods
 
 _NAME = "scipy.interpolate.RBFInterpolator"
+
+# The older class is Python code.
+adopts("scipy.interpolate.Rbf")
+runs_methods("scipy.interpolate.Rbf", "__call__")
 
 # Kernels as functions of the square of the distance; where it is 0, those that have no derivatives
 # there have this value.

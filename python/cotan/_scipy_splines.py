@@ -8,11 +8,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import newton_moved, valued
-from cotan._lifted import lifts
+from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
-from cotan._scipy_interpolate import make_interp_spline
+from cotan._scipy_interpolate import make_interp_spline, place, weights
 
 _HERE = "scipy.interpolate"
 
@@ -117,3 +117,19 @@ def splrep(x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int
     spline = make_interp_spline(x, y, k)
     zeros = np.zeros(k + 1, spline.c.dtype)
     return spline.t, _core.concatenate([spline.c, zeros]), k
+
+
+@lifts_method(f"{_HERE}.BSpline", "design_matrix")
+def design_matrix(cls: Any, x: Any, t: Any, k: Any, extrapolate: Any = False) -> Any:
+    """Give what SciPy gives, with the values of the basis that follow points and knots."""
+    x, t = asarray(x, np.float64), asarray(t, np.float64)
+    matrix = cls.design_matrix(plain(x), plain(t), k, extrapolate)
+    if not any_active((x, t)):
+        return matrix
+    if extrapolate == "periodic":
+        n = t.shape[0] - k - 1
+        x = t[k] + (x - t[k]) % (t[n] - t[k])
+    at = place(plain(t), k, plain(x))
+    rows = [np.broadcast_to(w, x.shape) for w in weights(t, k, at, x, 0)]
+    matrix.data = np.stack(rows, axis=-1).reshape(-1)
+    return matrix

@@ -351,3 +351,18 @@ def test_splines_of_complex_numbers():
         lambda z, at: interpolate.RegularGridInterpolator((X,), z, method="cubic")(at),
     ):
         check(parts(f), z.real, z.imag, at)
+
+
+@pytest.mark.parametrize("extrapolate", [False, True, "periodic"])
+def test_matrices_of_a_basis(extrapolate):
+    t = np.array([0.0, 0, 0, 0, 1, 2, 3, 4, 4, 4, 4])
+    x = np.array([0.5, 1.5, 2.7]) if extrapolate is False else np.array([0.5, 2.7, 4.3])
+
+    def f(x, stretch):
+        # Knots that coincide move together.
+        made = interpolate.BSpline.design_matrix(x, t * stretch, 3, extrapolate)
+        assert made.format == "csr"
+        assert made.shape == (3, 7)
+        return made @ np.arange(7.0) ** 2
+
+    check(f, x, np.array(1.1))

@@ -63,3 +63,23 @@ def test_copies_follow_what_they_were_copied_of(copied):
     check(f, D[:, 0])
     plain = copied(RBFInterpolator(Y, D))
     np.testing.assert_array_equal(plain(X), RBFInterpolator(Y, D)(X))
+
+
+@pytest.mark.parametrize("function", ["multiquadric", "gaussian", "cubic", "thin_plate", "linear"])
+def test_the_older_class(function):
+    def f(x, y, d, at):
+        import scipy.interpolate as si
+
+        made = si.Rbf(x, y, d, function=function)
+        return made(at[0], at[1])
+
+    check(f, Y[:, 0], Y[:, 1], D[:, 0], X[:2], rtol=1e-4)
+
+
+def test_the_older_class_of_several_values():
+    def f(x, y, d, at):
+        import scipy.interpolate as si
+
+        return si.Rbf(x, y, d, mode="N-D", smooth=0.1)(at[0], at[1])
+
+    check(f, Y[:, 0], Y[:, 1], D, X[:2], rtol=1e-4)
