@@ -12,7 +12,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
-from cotan._numpy_core import is_array, is_followed
+from cotan._hosted import hosted
+from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import asarray as host_asarray
 
 # How the error begins that reading a value leads to where none is known yet.
@@ -162,9 +163,28 @@ def complete_qr(a: Any) -> tuple[Any, Any]:
     m, n = a.shape[-2:]
     if m <= n:
         return qr(a)
-    q = _columns(known(_core.apply("full_qr", a)), 0, m, m)
+    q, r = qr(a)
     zeros = np.zeros((*a.shape[:-2], m - n, n), a.dtype)
-    return q, _core.concatenate([qr(a)[1], zeros], -2)
+    r = _core.concatenate([r, zeros], -2)
+
+    def further(a: Any) -> Any:
+        return _columns(known(_core.apply("full_qr", _core.asarray(a))), 0, m, m)[..., n:]
+
+    if _core.is_tracing() or not is_followed(a):
+        return _core.concatenate([q, further(a)], -1), r
+    rest = hosted("qr", lambda a: plain(further(a)), _refuse_further, a)
+    return _core.concatenate([q, rest], -1), r
+
+
+def _refuse_further(ct: Any, a: Any, wanted: Any) -> Any:
+    del wanted
+    if not np.any(_core.peek(ct)):
+        return (np.zeros(a.shape, a.dtype),)  # who used other columns only
+    raise TypeError(
+        "qr: the columns of a complete Q beyond those of the matrix are any basis of what is left, "
+        "and have no derivative; use Q[:, :n] of an m by n matrix, as mode='reduced' (in "
+        "scipy.linalg mode='economic') gives it, lstsq for least squares, or ct.dropgrad(Q)"
+    )
 
 
 def _columns(packed: Any, start: int, m: int, n: int) -> Any:

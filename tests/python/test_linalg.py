@@ -430,8 +430,22 @@ def test_full_matrices_of_vectors(shape, complex_too):
 
 def test_full_matrices_of_qr_have_no_derivative():
     x = random(4, 2)
-    with pytest.raises(TypeError, match="full_qr"):
+    with pytest.raises(TypeError, match=r"qr: the columns .* have no derivative; use Q\[:, :n\]"):
         ct.gradient(lambda x: np.sum(LA.qr(x, "complete")[0]), x)
+
+
+def test_columns_of_a_full_q_that_belong_to_the_matrix():
+    x, b = random(4, 2), random(4, seed=1)
+
+    def used(mode):
+        def f(x):
+            q, r = LA.qr(x, mode)
+            return np.sum((q.T @ b)[:2] ** 3) + np.sum(q[:, :2] * x) + np.sum(r**2)
+
+        return ct.value_and_gradient(f, x)
+
+    for found, expected in zip(used("complete"), used("reduced"), strict=True):
+        np.testing.assert_allclose(found, expected)
 
 
 def test_rank_deficient_pinv_is_differentiated_at_constant_rank():
