@@ -193,6 +193,14 @@ def _columns(packed: Any, start: int, m: int, n: int) -> Any:
     return swap(_core.reshape(taken, (*packed.shape[:-1], n, m)))
 
 
+def share_of_gelsd(share: Any, dtype: Any) -> Any:
+    """Give what LAPACK's least squares leave out: the precision where it is not between 0 and 1."""
+    precision = np.finfo(dtype).eps / 2
+    if is_array(share):
+        return _core.where((share > 0) & (share < 1), share, precision)
+    return share if 0 < share < 1 else precision
+
+
 def svd(a: Any) -> tuple[Any, Any, Any]:
     """Give U, s and Vᴴ, with as many vectors as singular values."""
     parts = packed("svd", a)

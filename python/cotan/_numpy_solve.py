@@ -236,8 +236,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         raise LinAlgError("Incompatible dimensions")
     if rcond is None:
         rcond = _eps(a) * max(n, m)
-    elif rcond == -1:
-        rcond = _eps(a)
+    rcond = dec.share_of_gelsd(rcond, a.dtype)
     s = dec.svdvals(a)
     cutoff = dec.constant(rcond) * _largest(s)
     rank = np.count_nonzero(dec.constant(s) > cutoff)

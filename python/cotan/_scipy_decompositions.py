@@ -116,9 +116,14 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
         empty = np.zeros((n, *b.shape[1:]), a.dtype)
         return empty, np.linalg.norm(b, axis=0) ** 2 if n == 0 else np.empty(0), 0, np.empty(0)
     s = dec.svdvals(a)
-    cutoff = _cutoff(s, a.shape, np.finfo(a.dtype).eps if cond is None else cond, None)
+    share = np.finfo(a.dtype).eps if cond is None else cond
+    if lapack_driver in {None, "gelsd"}:
+        share = dec.share_of_gelsd(share, a.dtype)
+    elif plain(dec.constant(share)) < 0:
+        share = np.finfo(a.dtype).eps / 2
+    cutoff = _cutoff(s, a.shape, share, None)
     rank = np.sum(dec.constant(s) > cutoff)
-    x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else cond), b)
+    x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else share), b)
     rest: Any = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)

@@ -274,6 +274,22 @@ def test_least_squares_values(dtype):
     assert got[2] == expected[2] == 2 and got[1].size == 0
 
 
+@pytest.mark.parametrize("rcond", [0, 1, 2.0, -1, -3.0, 1e-30, 0.5])
+def test_least_squares_by_what_is_left_out(rcond):
+    x = random(6, 3)
+    # A constant of no influence, so that nothing is left to the last digits.
+    x[:, 2] = 0.0 if rcond == 0.5 else x[:, 2]
+    for a in (x, x + 0j):
+        b = random(6, seed=1)
+        got, expected = LA.lstsq(ct.array(a), b, rcond), LA.lstsq(a, b, rcond)
+        assert got[2] == expected[2]
+        assert got[1].shape == expected[1].shape
+        close(ct_value(got[0]), expected[0], "float64", 100)
+    low = random(6, 2) @ random(2, 3, seed=9)
+    if rcond != 1e-30:  # which keeps what is nothing but rounding
+        assert LA.lstsq(ct.array(low), b, rcond)[2] == LA.lstsq(low, b, rcond)[2]
+
+
 def test_norms_and_conditions():
     x = random(2, 4, 3)
     a = ct.array(x)

@@ -420,3 +420,24 @@ def test_precisions_of_balanced_matrices():
             assert y.dtype == expected.dtype
             np.testing.assert_array_equal(y, expected)
     assert ct.pullback(sla.inv, np.zeros((0, 0)))[0].shape == (0, 0)
+
+
+@pytest.mark.parametrize("driver", ["gelsd", "gelss"])
+@pytest.mark.parametrize("cond", [0, 1, 2.0, -1, None])
+def test_least_squares_by_what_is_left_out(driver, cond):
+    import scipy.linalg as sla
+
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(6, 3)), rng.normal(size=6)
+    expected = sla.lstsq(a, b, cond, lapack_driver=driver)
+    seen = []
+
+    def solved(scale):
+        found = sla.lstsq(a * scale, b, cond, lapack_driver=driver)
+        seen.append((ct.dropgrad(found[0]).tolist(), found[2], np.shape(found[1])))
+        return np.sum(found[0] ** 2)
+
+    (slope,) = ct.gradient(solved, 1.0)
+    np.testing.assert_allclose(seen[0][0], expected[0], rtol=1e-10)
+    assert seen[0][1:] == (expected[2], np.shape(expected[1]))
+    np.testing.assert_allclose(slope or 0.0, -2 * np.sum(expected[0] ** 2), rtol=1e-9)
