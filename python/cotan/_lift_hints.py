@@ -30,6 +30,13 @@ _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad
 # Libraries whose objects hold numbers.
 _KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
 
+# Libraries that compute in other processes, and what to write instead.
+_PROCESSES = {"multiprocessing", "concurrent", "joblib"}
+_ELSEWHERE = (
+    "another process is not followed: call the function in this one, in a loop or in a pool of "
+    "threads"
+)
+
 _MASKED = (
     "this function does not know masks: hand it m.filled(value), m.compressed() or m.data, or use "
     "methods of the masked array (m.std())"
@@ -88,6 +95,9 @@ _PACKED = "an array.array cannot hold traced values: keep them in a list, or in 
 
 
 _FIELDS = "which hold no traced values, keep one array for each field, in a dict, say"
+
+
+_RECORDS = {"fromarrays", "fromrecords", "rec_append_fields", "recarray"}
 
 
 # What of SciPy has a rule, by where what has none is.
@@ -166,6 +176,8 @@ def _written(frame: Any) -> str:
         )
     if called(frame, set(vars(math))) is not None:
         return "; functions of math take numbers: x[()] is one, where x is a masked array, say"
+    if called(frame, _RECORDS) is not None:
+        return f"; a record array has fields, {_FIELDS}"
     if called(frame, _PACKING) is not None:
         return f"; {_PACKED}"
     writes = frame.f_code.co_code[frame.f_lasti]
@@ -181,14 +193,25 @@ def _written(frame: Any) -> str:
     return ""
 
 
+def _of_packages(message: str, packages: list[str]) -> str | None:
+    """Say what helps where a library that was called keeps values, or has other processes."""
+    if message.startswith("pickling x") and not _PROCESSES.isdisjoint(packages):
+        return _ELSEWHERE
+    keepers = [package for package in packages if package in _KEEPERS]
+    if not keepers or "would drop the gradient" not in message:
+        return None
+    said = f"{keepers[-1]} keeps values in memory of its own, which cannot hold traced ones"
+    return f"{said}: compute with arrays, and hand it ct.dropgrad(x)"
+
+
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
     own: TracebackType | None = None
-    keeper = None
+    packages = []
     while trace is not None:
         package = package_of(trace.tb_frame)
+        packages.append(package)
         own = own if package in FOREIGN else trace
-        keeper = package if package in _KEEPERS else keeper
         trace = trace.tb_next
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
@@ -199,9 +222,8 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
                 return  # by a gradient inside
             error.args = (f"{message}; {remedy}", *rest)
             return
-    if keeper is not None and isinstance(message, str) and "would drop the gradient" in message:
-        said = f"{keeper} keeps values in memory of its own, which cannot hold traced ones: compute"
-        error.args = (f"{message}; {said} with arrays, and hand it ct.dropgrad(x)", *rest)
+    if isinstance(message, str) and (more := _of_packages(message, packages)) is not None:
+        error.args = (message if more in message else f"{message}; {more}", *rest)
         return
     names = own.tb_frame.f_globals
     found = {n for n in own.tb_frame.f_code.co_names if is_original(names.get(n))}

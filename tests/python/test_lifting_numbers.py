@@ -5,6 +5,7 @@
 import fractions
 import logging
 import math
+import multiprocessing
 import sys
 import types
 
@@ -495,6 +496,11 @@ def test_a_function_with_a_signature():
         ct.gradient(lambda x: np.vectorize(np.sum, signature="(n)->()")(a=x * PLAIN), 1.0)
 
 
+def in_processes(x):
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.map(abs, [x])[0]
+
+
 @pytest.mark.parametrize(
     ("f", "remedy"),
     [
@@ -504,6 +510,8 @@ def test_a_function_with_a_signature():
         ),
         (lambda x: scipy.interpolate.splprep([x * PLAIN, x * PLAIN]), "CubicSpline"),
         (lambda x: np.nditer(x * PLAIN, ["buffered"]), r"x\.flat"),
+        (lambda x: np.rec.fromarrays([x * PLAIN], names="a"), "one array for each field"),
+        (lambda x: in_processes(x), "another process is not followed.*pool of threads"),
     ],
 )
 def test_refusals_name_a_remedy(f, remedy):
