@@ -162,7 +162,10 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     del subok
     arrays = [host_asarray(a) for a in args]
     wanted = np.broadcast_shapes(*(a.shape for a in arrays))
-    return tuple(broadcast_to(a, wanted) for a in arrays)
+    # An array of ours that has the shape is handed on, to be written into.
+    return tuple(
+        a if is_array(a) and a.shape == wanted else broadcast_to(a, wanted) for a in arrays
+    )
 
 
 @implements(np.flip)

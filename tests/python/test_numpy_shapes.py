@@ -380,3 +380,18 @@ def test_orders_in_small_letters():
         np.testing.assert_array_equal(
             np.reshape(ct.array(x), (3, 2), order), np.reshape(x, (3, 2), order)
         )
+
+
+@pytest.mark.parametrize("args", [(2.0, 3.0), (np.ones(2), np.arange(2.0)), (np.float64(2.0), 3.0)])
+def test_what_need_not_be_broadcast_is_written_into(args):
+    def f(a, b):
+        x, y = np.broadcast_arrays(a, b)
+        y[...] = x * 3
+        return np.sum(y * a) + np.sum(b)
+
+    value, slopes = ct.value_and_gradient(f, *args)
+    copies = [np.copy(a) if isinstance(a, np.ndarray) else a for a in args]
+    np.testing.assert_allclose(value, f(*copies))
+    shared = isinstance(args[1], np.ndarray)  # y is b itself
+    np.testing.assert_allclose(slopes[0], 6 * args[0] + (3 if shared else 0))
+    assert slopes[1] is None if shared else slopes[1] == 1
