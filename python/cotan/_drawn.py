@@ -3,13 +3,20 @@
 import sys
 from typing import Any
 
+from cotan import _core
 from cotan._frames import leaves, package_of
 
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
     {
-        *("acorr", "angle_spectrum", "boxplot", "boxplot_stats", "cohere", "csd", "ecdf", "hexbin"),
-        *("hist", "hist2d", "magnitude_spectrum", "phase_spectrum", "psd", "specgram", "xcorr"),
+        *("acorr", "boxplot", "boxplot_stats", "ecdf", "hexbin", "hist", "hist2d", "xcorr"),
+    }
+)
+# What of it draws and gives back what functions of `matplotlib.mlab` compute, which are lifted.
+_SPECTRA = frozenset(
+    {
+        *("angle_spectrum", "cohere", "csd", "magnitude_spectrum", "phase_spectrum", "psd"),
+        "specgram",
     }
 )
 # Modules of matplotlib's whose functions compute for a program that calls them itself.
@@ -30,7 +37,8 @@ def is_drawing() -> bool:
             # Code that is run on our arrays draws nothing.
             if type(frame.f_globals) is dict:
                 drawn, called = True, frame
-                if frame.f_code.co_name in _COUNTING:
+                name = frame.f_code.co_name
+                if name in _COUNTING or (name in _SPECTRA and not _core.is_lifting()):
                     counts = frame.f_code.co_name
         elif drawn or package not in {"cotan", "numpy"}:
             break
