@@ -124,6 +124,8 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     cutoff = _cutoff(s, a.shape, share, None)
     rank = np.sum(dec.constant(s) > cutoff)
     x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else share), b)
+    if lapack_driver == "gelsy" and not _core.is_tracing():
+        _expect_same(a, b, cond, x, int(plain(rank)))
     rest: Any = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)
@@ -133,6 +135,18 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
         rest = _core.asarray(np.sum(np.abs(left) ** 2, axis=0), kind)
     rank = rank if _core.is_tracing() else int(rank)
     return x, rest, rank, None if lapack_driver == "gelsy" else s
+
+
+def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
+    """Refuse what a factorisation with pivots leaves out where singular values say otherwise."""
+    values = [plain(dec.constant(v)) for v in (a, b, x)]
+    found, _, known, _ = scipy_linalg().lstsq(*values[:2], cond, lapack_driver="gelsy")
+    if known == rank == min(a.shape) or (known == rank and np.allclose(found, values[2])):
+        return
+    raise TypeError(
+        "lstsq: lapack_driver='gelsy' leaves out by pivots of a factorisation here, which has no "
+        "derivative rule in cotan; use 'gelsd', which goes by singular values"
+    )
 
 
 @lifts("scipy.linalg.norm")

@@ -441,3 +441,21 @@ def test_least_squares_by_what_is_left_out(driver, cond):
     np.testing.assert_allclose(seen[0][0], expected[0], rtol=1e-10)
     assert seen[0][1:] == (expected[2], np.shape(expected[1]))
     np.testing.assert_allclose(slope or 0.0, -2 * np.sum(expected[0] ** 2), rtol=1e-9)
+
+
+def test_least_squares_by_pivots_are_refused_where_they_differ():
+    import scipy.linalg as sla
+
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(10, 3)), rng.normal(size=10)
+    low = a @ np.array([[1.0, 0, 1], [0, 1, 1], [0, 0, 0]])
+
+    def solved(a, cond):
+        return lambda s: np.sum(sla.lstsq(a * s, b, cond, lapack_driver="gelsy")[0] ** 2)
+
+    for matrix, cond in ((a, None), (a, 1e-8), (low, 1e-8)):
+        value, (slope,) = ct.value_and_gradient(solved(matrix, cond), 1.0)
+        np.testing.assert_allclose(value, solved(matrix, cond)(1.0))
+        np.testing.assert_allclose(slope, -2 * value)
+    with pytest.raises(TypeError, match="gelsy.*use 'gelsd'"):
+        ct.gradient(solved(a, 0.5), 1.0)
