@@ -23,20 +23,34 @@ class Watched:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self.seen = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        y = self._function(*args, **kwargs)
+        if any_active(y):
+            self.seen = True
+        return plain_items(y)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+class Left(Watched):
+    """A function whose last call is done again with what is followed, for what it keeps."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
         self._kept = Kept(function)
         self._at: Any = None
-        self.seen = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         at = args[0] if args else None
         # Solvers change their vectors in place.
         self._at = at.copy() if type(at) is np.ndarray else at
         self._kept.hold()
-        y = self._function(*args, **kwargs)
+        y = super().__call__(*args, **kwargs)
         self._kept.note()
-        if any_active(y):
-            self.seen = True
-        return plain_items(y)
+        return y
 
     def rewind(self) -> None:
         """Let what the function keeps be what it was before its last call with plain values."""
@@ -54,9 +68,6 @@ class Watched:
             is_near = np.allclose(self._at, plain(found), 0.01, 0.01)
             at = valued(self._at, found) if is_near else self._at
             self._function(at, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
 
 
 def watched(function: Any) -> Any:

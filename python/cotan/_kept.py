@@ -36,7 +36,6 @@ class Kept:
     def hold(self) -> None:
         """Remember what is there by now."""
         self._held = [place.held() for place in self._places]
-
         self._noted = self._held
 
     def note(self) -> None:

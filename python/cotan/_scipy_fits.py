@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import inverse
-from cotan._implicit import Watched, plain_items, stacked, valued, watched, without_rule
+from cotan._implicit import Left, plain_items, stacked, valued, watched, without_rule
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -100,7 +100,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
-    function, loss = Watched(fun), _Loss(options)
+    function, loss = Left(fun), _Loss(options)
     result = solve(
         function, plain_items(x0), watched(jac), bounds,
         args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
@@ -138,7 +138,7 @@ def _expect_constant(name: str, bounds: Any) -> None:
 @lifts(f"{_HERE}.leastsq", always=True)
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
-    function = Watched(func)
+    function = Left(func)
     result = found(f"{_HERE}.leastsq")(
         function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
         **plain_of(options),
@@ -178,7 +178,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
               full_output: bool = False, nan_policy: Any = None,
               **options: Any) -> Any:  # fmt: skip
     _expect_constant("curve_fit", bounds)
-    function, loss = Watched(f), _Loss(options)
+    function, loss = Left(f), _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
@@ -232,7 +232,7 @@ def _pair(bounds: Any) -> Any:
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
-def _counted(function: Watched, f: Any) -> Any:
+def _counted(function: Left, f: Any) -> Any:
     """Let SciPy count the parameters of a function that is watched."""
 
     @functools.wraps(f)

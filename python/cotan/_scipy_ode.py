@@ -297,7 +297,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
                         f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
-    own, calls = fun, list(function.calls)
+    own = fun
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
     is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
@@ -315,7 +315,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         if events is not None:
             raise TypeError(f"solve_ivp: events of the method {kind} have no derivative rule in "
                             f"cotan; use one of {', '.join(_EXPLICIT)} or Radau")  # fmt: skip
-        log = _log_of("Radau", function, t_span, y0, args, options)
+        log = _log_of("Radau", fun, t_span, y0, args, options)
         kind = "Radau"
     start = _core.cast(asarray(y0), result.y.dtype)
     events_of = None if some is None else [_event(e, args) for e in some]
@@ -328,7 +328,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     steps = _steps(str(kind), slope, log, ends, start, notice if has_left and is_same else None)
     if has_left and not is_same:
         more = () if args is None else tuple(args)
-        call_again(kept, calls, lambda t, y: own(t, y, *more), steps)
+        call_again(kept, function.calls, lambda t, y: own(t, y, *more), steps)
     return _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
 
 
@@ -475,7 +475,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         if plain(times[0]) == plain(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
         else:
-            log = _log_of(method, Watched(ordered), span, plain(start), more, options)
+            log = _log_of(method, ordered, span, plain(start), more, options)
             if has_left:
                 kept.restore()
             steps = _steps(method, slope, log, span, start)

@@ -154,7 +154,7 @@ def _steps_of(given: _Given, slope: Any, ends: Any, y0: Any) -> list[Any]:
         return _steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
     options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}
-    log = _log_of(method, Watched(slope), plain_items(ends), plain(y0), (), options)
+    log = _log_of(method, slope, plain_items(ends), plain(y0), (), options)
     return _steps(method, slope, log, ends, y0)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._constrained import constrained
 from cotan._implicit import (
+    Left,
     Watched,
     plain_items,
     solution,
@@ -85,7 +86,7 @@ def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # Equations in one variable
 
 
-def _scalar(name: str, function: Any, args: Any, root: Any, watch: Watched) -> Any:
+def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
     more = more_of(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
     at = np.array([root if np.iscomplexobj(root) else float(root)])
@@ -97,7 +98,7 @@ def _scalar(name: str, function: Any, args: Any, root: Any, watch: Watched) -> A
 def _bracketed(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        function = Watched(f)
+        function = Left(f)
         result = found(f"{_HERE}.{name}")(
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
@@ -123,7 +124,7 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 @lifts(f"{_HERE}.newton", always=True)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
-    function = Watched(func)
+    function = Left(func)
     start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
     result = found(f"{_HERE}.newton")(
         function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
@@ -145,7 +146,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 @lifts(f"{_HERE}.root_scalar", always=True)
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
-    function = Watched(f)
+    function = Left(f)
     result = found(f"{_HERE}.root_scalar")(
         function,
         plain_items(more_of(args)),
@@ -161,7 +162,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 
 @lifts(f"{_HERE}.fixed_point", always=True)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, args = Watched(func), tuple(args)  # as in newton
+    function, args = Left(func), tuple(args)  # as in newton
     x = found(f"{_HERE}.fixed_point")(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
@@ -186,7 +187,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 @lifts(f"{_HERE}.root", always=True)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Watched(fun)
+    function = Left(fun)
     result = found(f"{_HERE}.root")(
         function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
         **watched_all(options),
@@ -198,7 +199,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     return result
 
 
-def root_of(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
+def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
     y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
     watch.leave(y, more_of(args))
     return y
@@ -207,7 +208,7 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: Watched) -> Any:
 @lifts(f"{_HERE}.fsolve", always=True)
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Watched(func)
+    function = Left(func)
     result = found(f"{_HERE}.fsolve")(
         function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
         **plain_of(options),
@@ -261,7 +262,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
-    function, slope = Watched(fun), watched(jac)
+    function, slope = Left(fun), watched(jac)
     others = _watched_items(constraints)
     result = found(f"{_HERE}.minimize")(
         function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
@@ -352,7 +353,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     expect_constant_bounds("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
-    function, more = Watched(func), more_of(args)
+    function, more = Left(func), more_of(args)
     inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
               watched(f_ieqcons)]  # fmt: skip
     result = found(f"{_HERE}.fmin_slsqp")(
@@ -378,7 +379,7 @@ def _in_bounds(name: str) -> None:
     def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
-        function, more = Watched(func), more_of(args)
+        function, more = Left(func), more_of(args)
         result = found(f"{_HERE}.{name}")(
             function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
@@ -418,7 +419,7 @@ def _each(constraints: Any) -> list[Any]:
 @lifts(f"{_HERE}.minimize_scalar", always=True)
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Watched(fun)
+    function = Left(fun)
     result = found(f"{_HERE}.minimize_scalar")(
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
@@ -456,7 +457,7 @@ def _fmin(name: str) -> None:
         parameters = inspect.signature(found(f"{_HERE}.{name}")).bind(*args, **options)
         f, x0, *_ = parameters.args
         given = dict(list(parameters.arguments.items())[2:])
-        function = Watched(f)
+        function = Left(f)
         more = given.get("args", ())
         rest = watched_all({k: v for k, v in given.items() if k != "args"})
         result = found(f"{_HERE}.{name}")(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Watched, plain_items, stacked, valued
+from cotan._implicit import Left, Watched, plain_items, stacked, valued
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -70,7 +70,7 @@ def _global(name: str) -> None:
         names = list(inspect.signature(original).parameters)[2:]
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
-        function, more = Watched(func), more_of(args)
+        function, more = Left(func), more_of(args)
         given = {} if name == "direct" and not more else {"args": plain_items(more)}
         others = watched_all(options)
         result = original(function, bounds, **given, **others)
@@ -103,7 +103,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 
 @lifts(f"{_HERE}.brute", always=True)
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, more = Watched(func), tuple(args) if np.iterable(args) else (args,)
+    function, more = Left(func), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
     result = found(f"{_HERE}.brute")(
         function, plain_items(ranges), plain_items(more), *rest, **options
@@ -151,7 +151,7 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
 def _nonlinear(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
-        function = Watched(F)
+        function = Left(F)
         x = found(f"{_HERE}.{name}")(function, plain_items(xin), *rest, **watched_all(options))
         if not function.seen and not any_active((xin,)):
             return x

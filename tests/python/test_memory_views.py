@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from scipy import linalg
+from scipy_cases import differences
 
 import cotan as ct
 
@@ -280,7 +281,7 @@ def test_windows_of_what_is_not_in_order_have_its_strides():
         f = through(base)
         value, (gradient,) = ct.value_and_gradient(f, x)
         assert value == f(x)
-        np.testing.assert_allclose(gradient, _differences(f, x), atol=1e-6)
+        np.testing.assert_allclose(gradient, differences(f, (x,), 0, 1e-5), atol=1e-6)
 
 
 def test_parts_of_complex_windows_are_refused():
@@ -291,12 +292,3 @@ def test_parts_of_complex_windows_are_refused():
 
     with pytest.raises(TypeError, match="real or imaginary part of windows"):
         ct.gradient(f, np.arange(6.0))
-
-
-def _differences(f, x, step=1e-5):
-    slopes = np.zeros_like(x)
-    for place in np.ndindex(x.shape):
-        moved = np.zeros_like(x)
-        moved[place] = step
-        slopes[place] = (f(x + moved) - f(x - moved)) / (2 * step)
-    return slopes

@@ -46,6 +46,18 @@ def test_stiff_methods(method):
     check(lambda y0, p: solved(y0, p, method, **options).y[:, -1], Y0, P, **loose)
 
 
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "LSODA"])
+def test_a_right_side_of_columns(method):
+    def f(y0, p):
+        def columns(t, y):
+            return np.stack([y[1, :], -p[0] * y[1, :] - p[1] * np.sin(y[0, :])])
+
+        options = {"rtol": 1e-8, "atol": 1e-9, "vectorized": True}
+        return integrate.solve_ivp(columns, (0, 2), y0, method, **options).y[:, -1]
+
+    check(f, Y0, P, rtol=1e-3, atol=1e-4, value_rtol=1e-6, value_atol=1e-8)
+
+
 def test_second_order():
     def f(p):
         return integrate.solve_ivp(lambda t, y: -p * y, (0, 1), [1.0], **TIGHT).y[0, -1]
