@@ -5,13 +5,13 @@ not move the value but has the derivative of the solution; two steps have the se
 """
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._hosted import hosted
-from cotan._kept import Kept
 from cotan._numpy_core import any_active, plain
 
 # A step that is longer than this part of a solution says that it is none.
@@ -35,41 +35,6 @@ class Watched:
         return getattr(self._function, name)
 
 
-class Left(Watched):
-    """A function whose last call is done again with what is followed, for what it keeps."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._kept = Kept(function)
-        self._at: Any = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        at = args[0] if args else None
-        # Solvers change their vectors in place.
-        self._at = at.copy() if type(at) is np.ndarray else at
-        self._kept.hold()
-        y = super().__call__(*args, **kwargs)
-        self._kept.note()
-        return y
-
-    def rewind(self) -> None:
-        """Let what the function keeps be what it was before its last call with plain values."""
-        self._kept.undo()
-
-    def leave(self, found: Any, args: tuple[Any, ...] = (), **kwargs: Any) -> None:
-        """Call the function a last time, where the solver did so, with what it depends on followed.
-
-        What it keeps, such as the curve that it is to make agree with a price, has the derivatives
-        of the solution then, and is what the solver's last call would have left. A search may have
-        looked somewhere else last, which is constant.
-        """
-        if np.shape(self._at) == np.shape(found):
-            self.rewind()
-            is_near = np.allclose(self._at, plain(found), 0.01, 0.01)
-            at = valued(self._at, found) if is_near else self._at
-            self._function(at, *args, **kwargs)
-
-
 def watched(function: Any) -> Any:
     """Give a function that is watched; what is no function as it is."""
     return Watched(function) if callable(function) else function
@@ -81,11 +46,15 @@ def was_seen(*functions: Any) -> bool:
 
 
 def plain_items(y: Any) -> Any:
-    """Give values of arrays in lists and tuples too, whatever else is there."""
-    if isinstance(y, list):
-        return [plain_items(item) for item in y]
-    if isinstance(y, tuple) and type(y) is tuple:
-        return tuple(map(plain_items, y))
+    """Give values of arrays in lists and tuples too, whatever else is there.
+
+    A list of which nothing is ours stays itself: somebody may write to it.
+    """
+    if isinstance(y, list) or type(y) is tuple:
+        items = [plain_items(item) for item in y]
+        if all(map(is_, items, y)):
+            return y
+        return items if isinstance(y, list) else tuple(items)
     return plain(y)
 
 

@@ -3,177 +3,312 @@
 A solver calls a program's function on values first, and it is called again with what is followed.
 What the first calls left behind (the largest force so far, the control that a sampler holds, how
 many entries a table has) is taken back in between, so that the second ones begin where these did.
+What may keep something is looked for from the functions.
 """
 
 import dis
+import functools
+import random
 import sys
 from collections import deque
 from collections.abc import Iterator
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any
 
-from cotan._frames import FOREIGN
-from cotan._lift_reach import PLAIN, parts
+import numpy as np
+from numpy.random import mtrand
 
-# So many objects are looked at; what a function keeps is not far from it.
-_FAR = 100
-# Longer collections are tables, not what a run has left behind.
-_LONG = 10_000
-_COLLECTIONS = (list, dict, set, deque)
-_NOTHING = object()
+from cotan._core import Array
+from cotan._frames import FOREIGN
+from cotan._kept_places import (
+    ClassNames,
+    Draws,
+    Global,
+    Group,
+    Mapping,
+    Memory,
+    Place,
+    Sequence,
+    Slot,
+    Table,
+    Turn,
+    Variable,
+    is_iterator,
+)
+
+# So many objects are looked at, the nearest first; what a function keeps is not far from it.
+_FAR = 3_000
+# So many bytes of arrays are copied.
+_BYTES = 1 << 26
+_PLAIN: frozenset[type] = frozenset(
+    {int, float, complex, bool, str, bytes, type(None), CodeType, np.float64, np.int64, np.bool_}
+)
 _STORING = dis.opmap["STORE_GLOBAL"]
+_STORING_ATTRIBUTES = dis.opmap["STORE_ATTR"]
 # Libraries whose objects are left alone; these hold what is a program's.
 _OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
+# The flag of classes that were made while the program runs.
+_MADE = 1 << 9
 
 
 class Kept:
     """What some functions, and what they reach, have kept by now."""
 
     def __init__(self, *functions: Any) -> None:
-        self._places = list(_places(functions))
-        self.hold()
+        self._seen: dict[int, Any] = {}
+        self._bytes = 0
+        self.places: list[Place] = []
+        self.reach(functions)
+        self._start = self.held()
 
-    def hold(self) -> None:
-        """Remember what is there by now."""
-        self._held = [place.held() for place in self._places]
-        self._noted = self._held
+    def reach(self, values: Any) -> list[tuple[Place, Any]]:
+        """Hold what these lead to, as well; gives the places that are new, and what they hold."""
+        made = list(self._found(values))
+        self.places += made
+        return [(place, place.held(True)) for place in made]
 
-    def note(self) -> None:
-        """Remember what a call has made of it."""
-        self._noted = [place.held() for place in self._places]
+    def held(self, whole: bool = True) -> list[Any]:
+        """Give what is there by now; long collections are not looked at as a `whole` in each call.
+
+        There may be more places later on.
+        """
+        return [place.held(whole) for place in self.places]
 
     def has_changed(self) -> bool:
         """Say whether anything is not what it was."""
-        pairs = zip(self._places, self._held, strict=True)
-        return any(place.differ(held, place.held()) for place, held in pairs)
+        pairs = zip(self.places, self._start, strict=False)
+        return any(place.differ(held, place.held(True)) for place, held in pairs)
 
     def restore(self) -> bool:
         """Put everything back. Says whether anything had changed."""
-        return self._put_back([place.held() for place in self._places])
+        return self.put_back(self._start)
 
-    def undo(self) -> bool:
-        """Put back what the call changed that was noted; what others keep stays."""
-        return self._put_back(self._noted)
+    def put_back(self, held: list[Any]) -> bool:
+        """Put back what was held. Says whether anything had changed."""
+        known = list(zip(self.places, held, strict=False))
+        # Where iterators are held goes first, as they may be replaced there.
+        turns = [pair for pair in known if isinstance(pair[0], Turn)]
+        others = [pair for pair in known if not isinstance(pair[0], Turn)]
+        has_changed = False
+        for pairs in (others, turns):
+            changed = []
+            for place, was in pairs:
+                now = place.held(True)
+                if place.differ(was, now):
+                    changed.append((place, was, now))
+            for place, was, now in changed:
+                place.put_back(was, now)
+            has_changed = has_changed or bool(changed)
+        return has_changed
 
-    def _put_back(self, made: list[Any]) -> bool:
-        places = zip(self._places, self._held, made, strict=True)
-        changed = [(p, held, now) for p, held, now in places if p.differ(held, now)]
-        for place, held, now in changed:
-            place.put_back(held, now)
-        return bool(changed)
-
-
-class _Variable:
-    """A variable of an enclosing function."""
-
-    def __init__(self, cell: CellType) -> None:
-        self._cell = cell
-
-    def held(self) -> Any:
-        try:
-            return self._cell.cell_contents
-        except ValueError:
-            return _NOTHING
-
-    def differ(self, held: Any, now: Any) -> bool:
-        return now is not held
-
-    def put_back(self, held: Any, _now: Any) -> None:
-        if held is _NOTHING:
-            del self._cell.cell_contents
-        else:
-            self._cell.cell_contents = held
-
-
-class _Global(_Variable):
-    """A name of a module that a function assigns to."""
-
-    def __init__(self, names: dict[str, Any], name: str) -> None:
-        self._names, self._name = names, name
-
-    def held(self) -> Any:
-        return self._names.get(self._name, _NOTHING)
-
-    def put_back(self, held: Any, _now: Any) -> None:
-        if held is _NOTHING:
-            self._names.pop(self._name, None)
-        else:
-            self._names[self._name] = held
-
-
-class _Collection:
-    """A list, a dictionary, the attributes of an object."""
-
-    def __init__(self, items: Any) -> None:
-        self._items = items
-        # A program's own class may have other methods under these names.
-        kinds = type(items).__mro__
-        self._kind: Any = next(c for c in kinds if c.__module__ in {"builtins", "collections"})
-        self._plain = dict if isinstance(items, dict) else set if isinstance(items, set) else list
-
-    def held(self) -> Any:
-        return self._plain(self._items)
-
-    def differ(self, held: Any, now: Any) -> bool:
-        if len(now) != len(held):
-            return True
-        if isinstance(now, set):
-            return bool(now != held)
-        if isinstance(now, dict):
-            return any(now.get(k, _NOTHING) is not v for k, v in held.items())
-        return any(a is not b for a, b in zip(now, held, strict=True))
-
-    def put_back(self, held: Any, now: Any) -> None:
-        if self._plain is not dict:
-            self._kind.clear(self._items)
-            add = self._kind.extend if self._plain is list else self._kind.update
-            add(self._items, held)
-            return
-        # Others may have written to other keys.
-        for key in [k for k in now if k not in held]:
-            self._kind.pop(self._items, key, None)
-        for key, value in held.items():
-            if now.get(key, _NOTHING) is not value:
-                self._kind.__setitem__(self._items, key, value)
-
-
-def _places(functions: tuple[Any, ...]) -> Iterator[Any]:
-    seen: set[int] = set()
-    waiting: list[Any] = list(functions)
-    while waiting and len(seen) < _FAR:
-        value = waiting.pop()
-        if isinstance(value, (*PLAIN, ModuleType, type)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        if str(type(value).__module__).partition(".")[0] in _OTHERS:
-            continue
-        if isinstance(value, _COLLECTIONS):
-            if len(value) > _LONG:
+    def _found(self, values: Any) -> Iterator[Place]:
+        waiting: deque[Any] = deque(values)
+        while waiting and len(self._seen) < _FAR:
+            value = waiting.popleft()
+            if type(value) in _PLAIN or id(value) in self._seen:
                 continue
-            yield _Collection(value)
-        elif isinstance(value, FunctionType):
-            yield from map(_Variable, value.__closure__ or ())
-            yield from (_Global(value.__globals__, name) for name in _assigned(value.__code__))
-        waiting += parts(value)
-        try:
-            # No code of the object's is run.
-            members = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            continue
-        # Functions have attributes of their own only where a program gives them some.
-        if type(members) is dict and (members or not isinstance(value, FunctionType)):
-            yield _Collection(members)
-            waiting += members.values()
+            # What is looked at stays, so that its number is nobody else's.
+            self._seen[id(value)] = value
+            if isinstance(value, np.ndarray):
+                yield from self._memory(value)
+            else:
+                for place in _places(value):
+                    yield place
+                    for part, item in _items(place):
+                        self._seen[id(item)] = item
+                        yield Turn(item, place, part)
+            waiting += _parts(value)
+
+    def _memory(self, array: Any) -> Iterator[Place]:
+        if not array.flags.writeable or _is_lent(array):
+            return
+        array = array.view(np.ndarray)
+        if self._bytes + array.nbytes <= _BYTES:
+            self._bytes += array.nbytes
+            yield Memory(array)
+        else:
+            yield Table(array)
 
 
-def _assigned(code: CodeType) -> set[str]:
-    """Name the globals that some code assigns to."""
-    names = set()
-    # A look at the bytes is a thousand times faster than at the instructions.
-    if _STORING in code.co_code[::2]:
-        steps = dis.get_instructions(code)
-        names = {str(step.argval) for step in steps if step.opcode == _STORING}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _assigned(constant)
-    return names
+def _is_lent(array: Any) -> bool:
+    """Say whether memory is a compiled solver's own, which may be gone by the time it is read."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.base is None and not array.flags.owndata
+
+
+def _items(place: Place) -> Iterator[tuple[Any, Any]]:
+    """Give the parts of a place that hold iterators, and these."""
+    held = place.held(True)
+    if isinstance(place, Mapping):
+        pairs: Any = held.items()
+    elif isinstance(place, Sequence):
+        pairs = enumerate(held)
+    else:
+        pairs = [(None, held)]
+    return ((part, item) for part, item in pairs if is_iterator(item))
+
+
+def _is_others(home: Any) -> bool:
+    return str(home).partition(".")[0] in _OTHERS
+
+
+def _places(value: Any) -> Iterator[Place]:
+    """Give where a value itself keeps something."""
+    if isinstance(value, (type, ModuleType)):
+        yield from _of_a_class_or_module(value)
+    elif isinstance(value, FunctionType):
+        yield from map(Variable, value.__closure__ or ())
+        if _is_others(value.__globals__.get("__name__")):
+            return
+        code = _Code.of(value.__code__)
+        names = value.__globals__
+        turning = {name for name in code.names if is_iterator(names.get(name))}
+        yield from (Global(names, name) for name in code.assigned | turning)
+        if code.gives_attributes or value.__dict__:
+            yield Mapping(value.__dict__)
+    elif isinstance(value, Array):
+        if value._writeable:
+            yield Memory(value)
+    elif isinstance(value, (np.random.Generator, np.random.BitGenerator)):
+        bits: Any = getattr(value, "bit_generator", value)
+        yield Draws(lambda: bits.state, functools.partial(setattr, bits, "state"))
+    elif isinstance(value, np.random.RandomState):
+        yield Draws(lambda: value.get_state(False), value.set_state)
+    elif isinstance(value, random.Random):
+        yield Draws(value.getstate, value.setstate)
+    elif is_iterator(value):
+        yield Turn(value)
+    elif not _is_others(type(value).__module__):
+        yield from _of_an_object(value)
+
+
+def _of_a_class_or_module(value: Any) -> Iterator[Place]:
+    if isinstance(value, ModuleType):
+        if not _is_others(value.__name__):
+            yield Mapping(vars(value))
+    elif value.__flags__ & _MADE and not _is_others(value.__module__):
+        yield ClassNames(value)
+
+
+def _of_an_object(value: Any) -> Iterator[Place]:
+    kinds = type(value).__mro__
+    for base, place in ((dict, Mapping), (set, Group), (list, Sequence), (deque, Sequence)):
+        if isinstance(value, base):
+            # A program's own class may have other methods under these names.
+            known = (c for c in kinds if c.__module__ in {"builtins", "collections"})
+            yield place(value, next(known))
+    members = _members(value)
+    if members is not None:
+        yield Mapping(members)
+    for kind in kinds:
+        for descriptor in vars(kind).values():
+            if type(descriptor) is MemberDescriptorType and "__slots__" in vars(kind):
+                yield Slot(descriptor, value)
+
+
+def _members(value: Any) -> dict[str, Any] | None:
+    try:
+        # No code of the object's is run.
+        members = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return members if type(members) is dict else None
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Give what a value leads to."""
+    if isinstance(value, FunctionType):
+        yield from _parts_of_a_function(value)
+    elif isinstance(value, (MethodType, BuiltinFunctionType, MethodWrapperType)):
+        yield from (getattr(value, "__func__", None), value.__self__)
+    elif isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, (classmethod, staticmethod, property)):
+        yield from (getattr(value, name, None) for name in ("__func__", "fget", "fset"))
+    elif isinstance(value, type):
+        if not _is_others(value.__module__):
+            yield from vars(value).values()
+            yield from value.__bases__
+    elif isinstance(value, np.ndarray):
+        yield from (value.base, *(_members(value) or {}).values())  # a mask, too
+        yield from _some(value.reshape(-1).tolist() if value.dtype.hasobject else ())
+    elif not isinstance(value, (ModuleType, Array)) and not _is_closed(type(value)):
+        yield type(value)
+        yield from _parts_of_an_object(value)
+
+
+def _parts_of_an_object(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from _some(dict.values(value))
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from _some(value)
+    yield from (_members(value) or {}).values()
+    yield from (s.held(True) for s in _of_an_object(value) if isinstance(s, Slot))
+
+
+def _is_closed(kind: type) -> bool:
+    """Say whether objects are a library's; what SciPy hands on may hold a program's."""
+    return _is_others(kind.__module__) and not kind.__module__.startswith("scipy.")
+
+
+def _some(items: Any) -> Any:
+    """Give the items of a collection, none of numbers."""
+    return items if len(items) <= _FAR and not _PLAIN.issuperset(map(type, items)) else ()
+
+
+def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        yield Variable(cell).held(True)
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    yield getattr(function, "__wrapped__", None)
+    yield from function.__dict__.values()
+    names = function.__globals__
+    if _is_others(names.get("__name__")):
+        return
+    code = _Code.of(function.__code__)
+    for name in code.names:
+        value = names.get(name)
+        if not isinstance(value, ModuleType):
+            yield value
+        elif not _is_others(value.__name__):
+            # What it keeps has one of the other names.
+            yield from (vars(value).get(part) for part in code.names)
+            if code.gives_attributes:
+                yield value
+        elif value in (random, np.random) or (value is np and "random" in code.names):
+            yield from (random._inst, mtrand._rand)
+
+
+class _Code:
+    """What some code names, with that of the functions inside of it."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.names = set(code.co_names)
+        self.assigned: set[str] = set()
+        steps = code.co_code[::2]
+        self.gives_attributes = _STORING_ATTRIBUTES in steps
+        # A look at the bytes is a thousand times faster than at the instructions.
+        if _STORING in steps:
+            stored = (s for s in dis.get_instructions(code) if s.opcode == _STORING)
+            self.assigned = {str(step.argval) for step in stored}
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType):
+                known = _Code.of(inner)
+                self.names |= known.names
+                self.assigned |= known.assigned
+                self.gives_attributes = self.gives_attributes or known.gives_attributes
+
+    @staticmethod
+    @functools.lru_cache(4096)
+    def of(code: CodeType) -> "_Code":
+        return _Code(code)

@@ -13,7 +13,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._hosted import inverse
-from cotan._implicit import Left, plain_items, stacked, valued, watched, without_rule
+from cotan._implicit import plain_items, stacked, valued, watched, without_rule
+from cotan._left import Left, moved
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -100,8 +101,8 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
-    function, loss = Left(fun), _Loss(options)
-    result = solve(
+    function, loss = Left(fun, args, kwargs, options), _Loss(options)
+    result = function.solving(solve)(
         function, plain_items(x0), watched(jac), bounds,
         args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
     )  # fmt: skip
@@ -138,8 +139,8 @@ def _expect_constant(name: str, bounds: Any) -> None:
 @lifts(f"{_HERE}.leastsq", always=True)
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
-    function = Left(func)
-    result = found(f"{_HERE}.leastsq")(
+    function = Left(func, args)
+    result = function.solving(found(f"{_HERE}.leastsq"))(
         function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
@@ -178,12 +179,12 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
               full_output: bool = False, nan_policy: Any = None,
               **options: Any) -> Any:  # fmt: skip
     _expect_constant("curve_fit", bounds)
-    function, loss = Left(f), _Loss(options)
+    function, loss = Left(f, options), _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         p0 = np.ones(count) if np.all(np.isinf(plain_items(_pair(bounds)[0]))) else None
-    result = found(f"{_HERE}.curve_fit")(
+    result = function.solving(found(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), plain_items(xdata),
         plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
         bounds, method, watched(jac), full_output=full_output, nan_policy=nan_policy,
@@ -206,8 +207,12 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     if report:
         report[0] = _with_residuals(report[0], residuals(y), y)
     covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
-    function.rewind()
-    residuals(y)
+
+    def again(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        at = moved(np.array(given[1:]), y)
+        return places, *(at[i] for i in range(len(given) - 1))
+
+    function.leave_by(places, again)
     return (y, covariance, *report)
 
 

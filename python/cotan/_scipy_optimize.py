@@ -17,7 +17,6 @@ import numpy as np
 from cotan import _core
 from cotan._constrained import constrained
 from cotan._implicit import (
-    Left,
     Watched,
     plain_items,
     solution,
@@ -27,6 +26,7 @@ from cotan._implicit import (
     watched,
     without_rule,
 )
+from cotan._left import Left
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -98,8 +98,8 @@ def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
 def _bracketed(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        function = Left(f)
-        result = found(f"{_HERE}.{name}")(
+        function = Left(f, args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
@@ -124,9 +124,9 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 @lifts(f"{_HERE}.newton", always=True)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
-    function = Left(func)
+    function = Left(func, args)
     start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
-    result = found(f"{_HERE}.newton")(
+    result = function.solving(found(f"{_HERE}.newton"))(
         function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
         **watched_all(options),
     )  # fmt: skip
@@ -146,8 +146,8 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 @lifts(f"{_HERE}.root_scalar", always=True)
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
-    function = Left(f)
-    result = found(f"{_HERE}.root_scalar")(
+    function = Left(f, args)
+    result = function.solving(found(f"{_HERE}.root_scalar"))(
         function,
         plain_items(more_of(args)),
         *map(plain_items, rest),
@@ -162,8 +162,8 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 
 @lifts(f"{_HERE}.fixed_point", always=True)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, args = Left(func), tuple(args)  # as in newton
-    x = found(f"{_HERE}.fixed_point")(
+    function, args = Left(func, args), tuple(args)  # as in newton
+    x = function.solving(found(f"{_HERE}.fixed_point"))(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
     if not function.seen and not any_active((args, x0)):
@@ -187,8 +187,8 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 @lifts(f"{_HERE}.root", always=True)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(fun)
-    result = found(f"{_HERE}.root")(
+    function = Left(fun, args)
+    result = function.solving(found(f"{_HERE}.root"))(
         function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
         **watched_all(options),
     )  # fmt: skip
@@ -208,8 +208,8 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
 @lifts(f"{_HERE}.fsolve", always=True)
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(func)
-    result = found(f"{_HERE}.fsolve")(
+    function = Left(func, args)
+    result = function.solving(found(f"{_HERE}.fsolve"))(
         function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
@@ -262,9 +262,9 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
-    function, slope = Left(fun), watched(jac)
+    function, slope = Left(fun, args, constraints), watched(jac)
     others = _watched_items(constraints)
-    result = found(f"{_HERE}.minimize")(
+    result = function.solving(found(f"{_HERE}.minimize"))(
         function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
         watched(hessp), bounds, others, tol, callback, options,
     )  # fmt: skip
@@ -353,10 +353,10 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     expect_constant_bounds("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
-    function, more = Left(func), more_of(args)
+    function, more = Left(func, args, given), more_of(args)
     inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
               watched(f_ieqcons)]  # fmt: skip
-    result = found(f"{_HERE}.fmin_slsqp")(
+    result = function.solving(found(f"{_HERE}.fmin_slsqp"))(
         function, plain_items(x0), *inside, plain_items(bounds), watched(fprime),
         watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
     )  # fmt: skip
@@ -379,8 +379,8 @@ def _in_bounds(name: str) -> None:
     def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
-        function, more = Left(func), more_of(args)
-        result = found(f"{_HERE}.{name}")(
+        function, more = Left(func, args), more_of(args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
         )  # fmt: skip
@@ -419,8 +419,8 @@ def _each(constraints: Any) -> list[Any]:
 @lifts(f"{_HERE}.minimize_scalar", always=True)
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(fun)
-    result = found(f"{_HERE}.minimize_scalar")(
+    function = Left(fun, args)
+    result = function.solving(found(f"{_HERE}.minimize_scalar"))(
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
@@ -457,10 +457,10 @@ def _fmin(name: str) -> None:
         parameters = inspect.signature(found(f"{_HERE}.{name}")).bind(*args, **options)
         f, x0, *_ = parameters.args
         given = dict(list(parameters.arguments.items())[2:])
-        function = Left(f)
         more = given.get("args", ())
+        function = Left(f, more)
         rest = watched_all({k: v for k, v in given.items() if k != "args"})
-        result = found(f"{_HERE}.{name}")(
+        result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
         if not function.seen and not any_active((more, x0)):

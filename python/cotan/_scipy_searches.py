@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Left, Watched, plain_items, stacked, valued
+from cotan._implicit import Watched, plain_items, stacked, valued
+from cotan._left import Left
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
@@ -70,10 +71,10 @@ def _global(name: str) -> None:
         names = list(inspect.signature(original).parameters)[2:]
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
-        function, more = Left(func), more_of(args)
+        function, more = Left(func, args, options.get("constraints")), more_of(args)
         given = {} if name == "direct" and not more else {"args": plain_items(more)}
         others = watched_all(options)
-        result = original(function, bounds, **given, **others)
+        result = function.solving(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
             raise TypeError(
@@ -103,9 +104,9 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 
 @lifts(f"{_HERE}.brute", always=True)
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, more = Left(func), tuple(args) if np.iterable(args) else (args,)
+    function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
-    result = found(f"{_HERE}.brute")(
+    result = function.solving(found(f"{_HERE}.brute"))(
         function, plain_items(ranges), plain_items(more), *rest, **options
     )
     if not function.seen and not any_active(more):
@@ -152,7 +153,8 @@ def _nonlinear(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Left(F)
-        x = found(f"{_HERE}.{name}")(function, plain_items(xin), *rest, **watched_all(options))
+        solver = function.solving(found(f"{_HERE}.{name}"))
+        x = solver(function, plain_items(xin), *rest, **watched_all(options))
         if not function.seen and not any_active((xin,)):
             return x
         return root_of(name, F, (), x, function).reshape(np.shape(x))

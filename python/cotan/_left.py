@@ -1,0 +1,133 @@
+"""What solvers of equations leave in what the function keeps: as SciPy, and with derivatives.
+
+The solver calls the function on values. What the last call left behind is the solution's (a curve
+that agrees with a price now), and so is the best one of those that were seen. So the calls whose
+traces are still there are done again, each from what it found, with what they depend on followed.
+"""
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan._implicit import Watched, valued
+from cotan._kept import Kept
+from cotan._kept_places import Place
+from cotan._numpy_core import is_array, plain
+
+# So many parts of what is kept, those that were written last, have the derivatives of their calls.
+_MANY = 16
+
+
+class _Call(NamedTuple):
+    number: int
+    args: tuple[Any, ...]
+    found: list[Any]
+
+
+class _Written(NamedTuple):
+    """What a call has written to a part of a place, which begins somewhere if that has grown."""
+
+    call: _Call
+    begin: Any
+    value: Any
+    # What is in it that was made by the call, a list for one.
+    made: list[tuple[Place, Any]]
+
+    def is_there(self, place: Place, part: Any) -> bool:
+        """Say whether nobody has written there since."""
+        return _is_same(self.value, place.take(part, self.begin)) and not any(
+            inner.differ(held, inner.held(True)) for inner, held in self.made
+        )
+
+
+class Left(Watched):
+    """A function some of whose calls are done again with what is followed, for what it keeps.
+
+    Others that the rule calls, as those of constraints, keep what they had at the end.
+    """
+
+    def __init__(self, function: Callable[..., Any], *others: Any) -> None:
+        super().__init__(function)
+        self._kept = Kept(function, *others)
+        self._count = 0
+        self._last: _Call | None = None
+        self._writers: dict[tuple[Place, Any], _Written] = {}
+        self._end: list[Any] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Solvers change their vectors in place.
+        at = tuple(a.copy() if type(a) is np.ndarray else a for a in args)
+        call = self._last = _Call(self._count, at, self._kept.held(whole=False))
+        self._count += 1
+        y = super().__call__(*args, **kwargs)
+        self._note(call)
+        return y
+
+    def _note(self, call: _Call) -> None:
+        """Remember what a call has written, and look at what has come to be."""
+        now = self._kept.held(whole=False)
+        known = zip(list(self._kept.places), call.found, now, strict=True)
+        for place, before, after in known:
+            for part, begin in place.changed(before, after):
+                value = place.take(part, begin)
+                self._writers.pop((place, part), None)
+                made = self._kept.reach([value])
+                self._writers[place, part] = _Written(call, begin, value, made)
+        for old in list(self._writers)[:-_MANY]:
+            del self._writers[old]
+
+    def solving(self, solver: Callable[..., Any]) -> Callable[..., Any]:
+        """Give a solver after which it is remembered what it has left."""
+
+        def solve(*args: Any, **kwargs: Any) -> Any:
+            result = solver(*args, **kwargs)
+            self._end = self._kept.held()
+            return result
+
+        return solve
+
+    def leave(self, found: Any, more: tuple[Any, ...] = (), **kwargs: Any) -> None:
+        """Do calls again, where the solver did so, with what they depend on followed.
+
+        A search may have looked somewhere else, which is constant.
+        """
+        self.leave_by(found, lambda args: (moved(args[0], found), *more), **kwargs)
+
+    def leave_by(self, found: Any, followed: Callable[[tuple[Any, ...]], Any], **kwargs: Any
+                 ) -> None:  # fmt: skip
+        """Leave, with a function that gives followed arguments for plain ones."""
+        last = self._last
+        values = []
+        if last is not None and (not last.args or np.shape(last.args[0]) == np.shape(found)):
+            writers = list(self._writers.items())
+            calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
+            for number in sorted(calls):
+                # Of what is long only what comes later can be taken back.
+                self._kept.put_back(self._end)
+                self._kept.put_back(calls[number].found)
+                self._function(*followed(calls[number].args), **kwargs)
+                values += [(place, part, written, place.take(part, written.begin))
+                           for (place, part), written in writers
+                           if written.call.number == number]  # fmt: skip
+        self._kept.put_back(self._end)
+        for place, part, written, value in values:
+            if written.is_there(place, part):
+                place.give(part, written.begin, value)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(is_, a, b))
+    return a is b or (_is_array(a) and _is_array(b) and np.array_equal(plain(a), plain(b)))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) or is_array(value)
+
+
+def moved(at: Any, found: Any) -> Any:
+    """Give a place with the derivatives of a solution that is near to it."""
+    is_near = np.shape(at) == np.shape(found) and np.allclose(at, plain(found), 0.01, 0.01)
+    return valued(at, found) if is_near else at

@@ -1,0 +1,405 @@
+"""What functions keep that solvers of SciPy call: as much as under SciPy, and with derivatives."""
+# ruff: noqa: NPY002, PLW0603
+
+import functools
+import itertools
+import random
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+import cotan as ct
+
+CALLS = 0
+NUMBERS = itertools.count()
+TIGHT = {"rtol": 1e-6, "atol": 1e-8}
+
+
+def right_side(f):
+    return lambda t, y: [0.1 * f(y[0]) - y[0]]
+
+
+SOLVERS = {
+    "minimize": lambda f: optimize.minimize(lambda x: f(x[0]), [3.0]).x[0],
+    "Nelder-Mead": lambda f: optimize.minimize(
+        lambda x: f(x[0]), [3.0], method="Nelder-Mead", tol=1e-8
+    ).x[0],
+    "fmin_tnc": lambda f: optimize.fmin_tnc(lambda x: f(x[0]), [3.0], approx_grad=True, disp=0)[0][
+        0
+    ],
+    "differential_evolution": lambda f: optimize.differential_evolution(
+        lambda x: f(x[0]), [(-1.0, 3.0)], maxiter=4, rng=0
+    ).x[0],
+    "brentq": lambda f: optimize.brentq(lambda x: f(x) - 2.0, 1.0, 3.0),
+    "fsolve": lambda f: optimize.fsolve(lambda x: f(x[0]) - 2.0, [3.0])[0],
+    "least_squares": lambda f: optimize.least_squares(
+        lambda x: np.array([f(x[0]) - 2.0, 0.1 * x[0]]), [3.0]
+    ).x[0],
+    "curve_fit": lambda f: optimize.curve_fit(
+        lambda t, x: t * f(x), np.arange(4.0), 1.5 * np.arange(4.0), 2.0
+    )[0][0],
+    "quad": lambda f: integrate.quad(f, 0, 1.5)[0],
+    "RK45": lambda f: integrate.solve_ivp(right_side(f), (0, 1), [1.0], **TIGHT).y[0, -1],
+    "LSODA": lambda f: integrate.solve_ivp(right_side(f), (0, 1), [1.0], "LSODA", **TIGHT).y[0, -1],
+    "odeint": lambda f: integrate.odeint(right_side(f), [1.0], [0.0, 1.0], tfirst=True)[-1, 0],
+    "vode": lambda f: (
+        integrate.ode(right_side(f)).set_integrator("vode").set_initial_value([1.0]).integrate(1)[0]
+    ),
+}
+
+
+class Slots:
+    __slots__ = ("calls", "last", "log")
+
+    def __init__(self):
+        self.calls, self.log = 0, []
+
+    def note(self, v):
+        self.calls, self.last = self.calls + 1, v
+        self.log.append(v)
+
+
+class Model:
+    calls = 0
+    last = None
+
+    def note(self, v):
+        self.__class__.calls += 1
+        Model.last = v
+
+
+@dataclass(slots=True)
+class Outer:
+    inner: list = field(default_factory=lambda: [SimpleNamespace(calls=0, log=[])])
+    table: dict = field(default_factory=lambda: {"calls": ([0], {})})
+
+
+def in_elements():
+    calls, sums, log = np.zeros(2, int), np.zeros(2), np.zeros((900, 2))
+
+    def note(v):
+        log[calls[0]] = [v, 1.0]
+        calls[0] += 1
+        sums[0] += 1
+        sums[1] = v
+
+    return note, lambda: [calls, sums, log]
+
+
+def in_slots():
+    slots = Slots()
+    return slots.note, lambda: [slots.calls, slots.last, *slots.log]
+
+
+def in_a_class():
+    Model.calls = 0
+    return Model().note, lambda: [Model.calls, Model.last]
+
+
+def in_a_global():
+    global CALLS
+    CALLS = 0
+
+    def note(v):
+        global CALLS
+        CALLS += 1
+
+    return note, lambda: [CALLS]
+
+
+def in_iterators():
+    global NUMBERS
+    NUMBERS = itertools.count(3)
+    numbers, objects, log = itertools.count(), SimpleNamespace(), []
+    objects.of = enumerate(itertools.cycle([5, 6, 7]))
+
+    def note(v):
+        log.extend([next(numbers), *next(objects.of), next(NUMBERS)])
+
+    return note, lambda: [*log, next(numbers), *next(objects.of), next(NUMBERS)]
+
+
+def in_long_collections():
+    log, table, recent = list(range(10_500)), dict.fromkeys(range(10_500), 0), deque(range(10_500))
+
+    def note(v):
+        log.append(v)
+        table[len(table)] = v
+        recent.append(v)
+
+    return note, lambda: [len(log), log[-1], len(table), *list(table.values())[10_500:], recent[-1]]
+
+
+def in_what_is_made_later():
+    class Lazy:
+        pass
+
+    lazy, groups = Lazy(), defaultdict(lambda: defaultdict(list))
+
+    def note(v):
+        if not hasattr(lazy, "log"):
+            lazy.log = []
+        lazy.log.append(v)
+        groups["all"][bool(v > 0)].append(v)
+        note.calls = getattr(note, "calls", 0) + 1
+
+    return note, lambda: [*lazy.log, note.calls, *groups["all"][True], *groups["all"][False]]
+
+
+def in_many_objects():
+    objects = [SimpleNamespace(calls=0) for _ in range(200)]
+
+    def note(v):
+        for one in objects[::7]:
+            one.calls += 1
+
+    return note, lambda: [one.calls for one in objects]
+
+
+def in_nested_ones():
+    outer = Outer()
+
+    def note(v):
+        outer.inner[0].calls += 1
+        outer.inner[0].log.append((outer.inner[0].calls, v))
+        outer.table["calls"][0][0] += 1
+        outer.table["calls"][1][outer.inner[0].calls] = v
+
+    def state():
+        inner, (calls, table) = outer.inner[0], outer.table["calls"]
+        return [inner.calls, len(inner.log), inner.log[-1][1], *calls, *table.values()]
+
+    return note, state
+
+
+def in_draws():
+    drawn, old, rng = random.Random(1), np.random.RandomState(2), np.random.default_rng(3)
+    random.seed(4)
+    np.random.seed(5)
+    log = []
+
+    def note(v):
+        log.extend([drawn.random(), old.rand(), rng.random(), random.random(), np.random.rand()])
+
+    return note, lambda: [*log, drawn.random(), rng.random(), random.random(), np.random.rand()]
+
+
+def by_decorators():
+    log, calls = [], Counter()
+    append = log.append
+
+    def counted(f):
+        @functools.wraps(f)
+        def call(*args, **options):
+            call.calls += 1
+            return f(*args, **options)
+
+        call.calls = 0
+        return call
+
+    @counted
+    def keep(table, v, add=None):
+        table["calls"] += 1
+        add(v)
+
+    return (
+        functools.partial(keep, calls, add=append),
+        lambda: [keep.calls, calls["calls"], *log],
+    )
+
+
+KEPT = [
+    in_elements,
+    in_slots,
+    in_a_class,
+    in_a_global,
+    in_iterators,
+    in_long_collections,
+    in_what_is_made_later,
+    in_many_objects,
+    in_nested_ones,
+    in_draws,
+    by_decorators,
+]
+
+
+def run(name, kept, p):
+    note, state = kept()
+
+    def bowl(x):
+        v = (x - p) ** 2 + 0.5 * x
+        note(v)
+        return v
+
+    return SOLVERS[name](bowl), state()
+
+
+def values(state):
+    return np.concatenate([np.ravel(np.asarray(ct.dropgrad(v), float)) for v in state])
+
+
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_what_is_kept_is_what_scipy_leaves(name, kept):
+    place, wanted = run(name, kept, 1.3)
+    seen = []
+
+    def solved(p):
+        place, state = run(name, kept, p)
+        seen.append(values(state))
+        return place
+
+    value, _ = ct.value_and_gradient(solved, 1.3)
+    assert value == pytest.approx(place, rel=1e-9)
+    np.testing.assert_allclose(seen[0], values(wanted), 1e-6, 1e-8)
+
+
+class Searched:
+    """An objective that keeps the best of what it has seen, and what follows from that."""
+
+    def __init__(self, p):
+        self.p, self.best, self.calls = p, np.inf, np.zeros(1)
+        self.at, self.pair, self.report = np.zeros(2), None, {}
+
+    def __call__(self, x, p=None):
+        p = self.p if p is None else p
+        v = np.sum((x - p) ** 2) + np.sum(x**4)
+        self.calls[0] += 1
+        if v < self.best:
+            self.best, self.pair = v, (v, x.copy())
+            self.at[:] = x
+            self.report["double"] = [2 * x[0], np.sin(p)]
+        return v
+
+    def total(self):
+        best, x = self.pair
+        double, sine = self.report["double"]
+        weights = np.array([1.0, -2.0])
+        return self.best + best + x @ weights + self.at @ weights + double + sine
+
+
+SEARCHES = {
+    "BFGS": lambda f, args: optimize.minimize(f, np.array([1.0, 2.0]), args),
+    "Nelder-Mead": lambda f, args: optimize.minimize(
+        f, np.array([1.0, 2.0]), args, method="Nelder-Mead", tol=1e-9
+    ),
+    "differential_evolution": lambda f, args: optimize.differential_evolution(
+        f, [(-2.0, 2.0)] * 2, args=args, maxiter=20, rng=0
+    ),
+    "brute": lambda f, args: optimize.brute(f, [(-1.0, 3.0)] * 2, args, Ns=5),
+}
+
+
+@pytest.mark.parametrize("by_args", [False, True])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_best_that_was_seen_follows_the_solution(name, by_args):
+    def run(p):
+        searched = Searched(0.0 if by_args else p)
+        SEARCHES[name](searched, (p,) if by_args else ())
+        return searched
+
+    value, (slope,) = ct.value_and_gradient(lambda p: run(p).total(), 0.7)
+    assert value == pytest.approx(run(0.7).total(), rel=1e-8)
+    h = 1e-2
+    wanted = (run(0.7 + h).total() - run(0.7 - h).total()) / (2 * h)
+    assert slope == pytest.approx(wanted, rel=5e-3)
+
+
+@pytest.mark.parametrize("solve", [SOLVERS["minimize"], SOLVERS["RK45"], SOLVERS["odeint"]])
+def test_what_cannot_be_put_back_is_refused(solve):
+    turns = (i for i in range(1000))
+    known, table = set(range(10_001)), np.zeros(9_000_000)
+
+    def advance(v):
+        next(turns)
+
+    def note(v):
+        known.add(-len(known))
+
+    def write(v):
+        table[5] += 1
+
+    for keep, place in ((advance, "an iterator"), (note, "a set"), (write, "an array of more")):
+
+        def f(p, keep=keep):
+            return solve(lambda x: (keep(x), (x - p) ** 2 + 0.5 * x)[1])
+
+        if keep is note and solve is not SOLVERS["minimize"]:
+            ct.gradient(f, 1.3)  # held as a whole
+            continue
+        with pytest.raises(TypeError, match=f"keeps in {place}.*keep that in a variable"):
+            ct.gradient(f, 1.3)
+        assert ct.gradient(lambda p, f=f: p * f(1.3), 1.0) == (pytest.approx(f(1.3)),)
+
+
+def test_memory_that_a_solver_lends_is_left_alone():
+    def run(p):
+        seen = []
+        optimize.leastsq(lambda x: (seen.append(x), [x[0] - p, x[0] ** 2])[1], [1.0])
+        return len(seen)
+
+    lengths = []
+    ct.gradient(lambda p: (lengths.append(run(p)), p)[1], 1.3)
+    assert lengths == [run(1.3)]
+
+
+def test_lists_among_the_arguments_are_the_programs_own():
+    def run(p, solve):
+        log = []
+
+        def bowl(x, log, p):
+            v = (np.reshape(x, -1)[0] - p) ** 2
+            log.append(v)
+            return v
+
+        solve(bowl, (log, p))
+        return log
+
+    for solve in (
+        lambda f, args: optimize.minimize(f, [0.3], args),
+        lambda f, args: optimize.minimize_scalar(f, args=args),
+        lambda f, args: integrate.quad(f, 0, 1, args),
+    ):
+        lengths = []
+        ct.gradient(lambda p, s=solve: (lengths.append(len(run(p, s))), p)[1], 1.3)
+        assert lengths == [len(run(1.3, solve))]
+
+
+def test_what_constraints_and_callbacks_keep():
+    def run(p):
+        calls = {"constraint": 0, "callback": 0, "both": []}
+
+        def above(x):
+            calls["constraint"] += 1
+            return x[0] - p
+
+        def loss(x):
+            calls["both"].append(np.sum((x - 0.5 * p) ** 2))
+            return calls["both"][-1]
+
+        def noted(x):
+            calls["callback"] += 1
+            calls["both"].append("step")
+
+        found = optimize.minimize(
+            loss,
+            [2.0, 1.0],
+            method="SLSQP",
+            callback=noted,
+            constraints={"type": "ineq", "fun": above},
+        )
+        return found.fun, [calls["constraint"], calls["callback"], len(calls["both"])]
+
+    seen = []
+
+    def solved(p):
+        value, counts = run(p)
+        seen.append(counts)
+        return value
+
+    ct.gradient(solved, 1.3)
+    assert seen == [run(1.3)[1]]
