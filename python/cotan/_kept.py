@@ -6,8 +6,10 @@ many entries a table has) is taken back in between, so that the second ones begi
 What may keep something is looked for from the functions.
 """
 
+import array
 import dis
 import functools
+import io
 import random
 import sys
 from collections import deque
@@ -30,7 +32,6 @@ from cotan._core import Array
 from cotan._frames import FOREIGN
 from cotan._kept_places import (
     ClassNames,
-    Draws,
     Global,
     Group,
     Mapping,
@@ -38,6 +39,7 @@ from cotan._kept_places import (
     Place,
     Sequence,
     Slot,
+    State,
     Table,
     Turn,
     Variable,
@@ -55,6 +57,9 @@ _STORING = dis.opmap["STORE_GLOBAL"]
 _STORING_ATTRIBUTES = dis.opmap["STORE_ATTR"]
 # Libraries whose objects are left alone; these hold what is a program's.
 _OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
+# What gives all that it holds at once.
+_BY_STATE = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
+             io.StringIO, bytearray, array.array)  # fmt: skip
 # The flag of classes that were made while the program runs.
 _MADE = 1 << 9
 
@@ -178,17 +183,36 @@ def _places(value: Any) -> Iterator[Place]:
     elif isinstance(value, Array):
         if value._writeable:
             yield Memory(value)
-    elif isinstance(value, (np.random.Generator, np.random.BitGenerator)):
-        bits: Any = getattr(value, "bit_generator", value)
-        yield Draws(lambda: bits.state, functools.partial(setattr, bits, "state"))
-    elif isinstance(value, np.random.RandomState):
-        yield Draws(lambda: value.get_state(False), value.set_state)
-    elif isinstance(value, random.Random):
-        yield Draws(value.getstate, value.setstate)
+    elif isinstance(value, _BY_STATE):
+        yield _by_state(value)
     elif is_iterator(value):
         yield Turn(value)
     elif not _is_others(type(value).__module__):
         yield from _of_an_object(value)
+
+
+def _by_state(value: Any) -> Place:
+    if isinstance(value, (np.random.Generator, np.random.BitGenerator)):
+        bits: Any = getattr(value, "bit_generator", value)
+        return State(lambda: bits.state, functools.partial(setattr, bits, "state"))
+    if isinstance(value, np.random.RandomState):
+        return State(functools.partial(value.get_state, legacy=False), value.set_state)
+    if isinstance(value, random.Random):
+        return State(value.getstate, value.setstate)
+    if isinstance(value, io.StringIO):
+        return State(value.getvalue, functools.partial(_set_text, value))
+    return State(functools.partial(bytes, value), functools.partial(_set_bytes, value))
+
+
+def _set_text(value: io.StringIO, held: str) -> None:
+    value.seek(0)
+    value.truncate()
+    value.write(held)
+
+
+def _set_bytes(value: Any, held: bytes) -> None:
+    kind = type(value)
+    value[:] = bytearray(held) if isinstance(value, bytearray) else kind(value.typecode, held)
 
 
 def _of_a_class_or_module(value: Any) -> Iterator[Place]:

@@ -391,8 +391,8 @@ class Table(Memory):
         return [(None, None)] if self.differ(held, now) else []
 
 
-class Draws(Place):
-    """A generator of random numbers, by the functions that give and take its state."""
+class State(Place):
+    """What functions give and take: the state of a generator of random numbers, bytes, text."""
 
     def __init__(self, get: Callable[[], Any], put: Callable[[Any], Any]) -> None:
         self._get, self._put = get, put
@@ -407,12 +407,14 @@ class Draws(Place):
         self._put(held)
 
     def changed(self, _held: Any, _now: Any) -> Parts:
-        return []  # What was drawn has no derivative.
+        return []  # None has a derivative.
 
 
 def _states_differ(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return any(_states_differ(a[key], b[key]) for key in a)
+    if isinstance(a, (str, bytes)):
+        return bool(a != b)
     return not np.array_equal(a, b)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._implicit import Watched, plain_items, valued, watched
+from cotan._implicit import Watched, plain_items, valued
 from cotan._kept import Kept
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, is_array, plain
@@ -90,6 +90,32 @@ def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
     return valued(value, total)
 
 
+def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
+    """Call an integrand where SciPy did so, for what it keeps; nodes move with the ends."""
+    low, high = float(plain(a)), float(plain(b))
+    for x in calls:
+        if not is_array(a) and not is_array(b):
+            at: Any = x
+        elif np.isfinite(low) and np.isfinite(high):
+            share = (x - low) / (high - low) if high != low else 0.0
+            at = valued(x, a + (b - a) * share)
+        else:
+            at = valued(x, (a if np.isfinite(low) else b) + 0.0)
+        f(at)
+
+
+class _Listed(Watched):
+    """An integrand that remembers where it was called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.calls: list[float] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append(args[0])
+        return super().__call__(*args, **kwargs)
+
+
 @lifts("scipy.integrate.quad", always=True)
 def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: Any = 1.49e-8,
          epsrel: Any = 1.49e-8, limit: int = 50, points: Any = None, weight: Any = None,
@@ -97,17 +123,22 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
          complex_func: bool = False) -> Any:  # fmt: skip
     more = args if isinstance(args, tuple) else (args,)
     compute = found("scipy.integrate.quad")
-    function = watched(func)
+    function = _Listed(func) if callable(func) else func
     limits = float(plain(a)), float(plain(b))
     options = (plain(epsabs), plain(epsrel), limit, plain_items(points), weight, plain_items(wvar),
                wopts, maxp1, limlst)  # fmt: skip
     values = plain_items(more)
     if not isinstance(function, Watched):
         return compute(func, *limits, values, full_output, *options, complex_func)
+    # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
+    is_known = any_active((a, b, more)) or complex_func
+    kept = Kept(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
         if not function.seen and not any_active((a, b, more, wvar)):
             return result
+        if kept is not None:
+            kept.restore()
         parts = [
             quad(lambda x, *m, part=part: part(func(x, *m)), a, b, args, 0, *options)[0]
             for part in (np.real, np.imag)
@@ -121,13 +152,16 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
             f"quad: weight={weight!r} has no derivative rule in cotan; put the weight into the "
             "integrand"
         )
-    kept = Kept(func, more)
+    has_left = kept is not None and kept.has_changed()
+    kept = kept or Kept(func, more)
     value, error, info = result[:3]
     f = (lambda x: func(x, *more)) if more else func
     count = info.get("last", 1)
     pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
     total = _on_interval(f, a, b, pieces, _halves)
     kept.restore()
+    if has_left:
+        _again(f, function.calls, a, b)
     scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
     allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
     y = _checked("quad", value, total, allowed)
@@ -145,7 +179,7 @@ def _told(result: Any) -> Any:
 @lifts("scipy.integrate.quad_vec", always=True)
 def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     compute = found("scipy.integrate.quad_vec")
-    function = Watched(f)
+    function = _Listed(f)
     names = ("epsabs", "epsrel", "norm", "cache_size", "limit", "workers", "points", "quadrature",
              "full_output")  # fmt: skip
     given = dict(zip(names, args, strict=False)) | kwargs
@@ -155,12 +189,16 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     given = {k: plain_items(v) for k, v in given.items()}
     limits = float(plain(a)), float(plain(b))
     call = (lambda x: function(x, *plain_items(more))) if more else function
+    kept = Kept(f, more) if any_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
-    if function.seen or any_active((a, b, more)):
-        kept = Kept(f, more)
+    if function.seen or kept is not None:
+        has_left = kept is not None and kept.has_changed()
+        kept = kept or Kept(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
         total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
         kept.restore()
+        if has_left:
+            _again(g, function.calls, a, b)
         allowed = 100 * max(error, given.get("epsabs", 1e-200), 1e-8 * float(np.max(np.abs(value))))
         value = _checked("quad_vec", value, total, allowed)
         value = value[()] if is_array(value) and np.ndim(value) == 0 else value

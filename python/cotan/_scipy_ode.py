@@ -7,6 +7,7 @@ derivative that of an integrator of the same tolerances.
 """
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -36,32 +37,51 @@ class _Log(list[Any]):
     def __init__(self, calls: list[tuple[Any, Any]]) -> None:
         self.calls = calls
         self.guess: Any = None
+        # The state at the end.
+        self.end: Any = None
+
+
+class _History(list[Any]):
+    """What a solver has called, when, with which state, and after how many `steps`."""
+
+    def __init__(self) -> None:
+        self.steps: Any = ()
 
 
 class Called(Watched):
     """A right side that remembers when it was called, and with which state."""
 
-    def __init__(self, function: Callable[..., Any], state_at: int = 1) -> None:
+    def __init__(self, function: Callable[..., Any], state_at: int = 1,
+                 history: _History | None = None) -> None:  # fmt: skip
         super().__init__(function)
         self.calls: list[tuple[Any, Any]] = []
+        # What was called, with others that may keep something: events, derivatives.
+        self.history = _History() if history is None else history
+        self._is_first = history is None
         self._state_at = state_at
         self._gave: list[Any] = []
         self._more: tuple[Any, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls.append((args[1 - self._state_at], np.array(args[self._state_at])))
+        self.history.append((self, *self.calls[-1], len(self.history.steps)))
         y = super().__call__(*args, **kwargs)
-        self._gave.append(np.array(y))
+        if self._is_first:
+            self._gave.append(np.array(y))
         self._more = args[2:]
         return y
+
+    def again(self, t: Any, y: Any, more: Any) -> Any:
+        """Call the program's function."""
+        first = (y, t) if self._state_at == 0 else (t, y)
+        return self._function(*first, *more)
 
     def expect_again(self, name: str) -> None:
         """Refuse a right side that gives something else now than it gave."""
         step = max(1, len(self._gave) // 16)
         for (t, y), gave in zip(self.calls[::step], self._gave[::step], strict=True):
-            first = (y.copy(), t) if self._state_at == 0 else (t, y.copy())
             try:
-                again = plain_items(self._function(*first, *self._more))
+                again = plain_items(self.again(t, y.copy(), self._more))
             except Exception as error:  # a buffer that is full, for one
                 raise TypeError(f"{name}: {_KEEPS}") from error
             if not np.allclose(again, gave, 1e-9, 0, equal_nan=True):
@@ -86,6 +106,7 @@ def _logging(cls: type) -> type:
                 n = getattr(self, "n_stages", 0)
                 tried = [t for t, _ in self.log.calls[begun:][n - 1 :: n]] if n else []
                 z = np.copy(getattr(self, "Z", 0))
+                self.log.end = np.copy(self.y)
                 self.log.append((self.t_old, self.t, z, tried[:-1]))
             return message
 
@@ -230,7 +251,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     """Take steps once more, with what is differentiated; `ends` are the first and last time.
 
     With `called` the right side is called as often as the solver did, for what it keeps; `called`
-    itself is with each state that was accepted.
+    itself is with how many steps were accepted, and the last of them.
     """
     t_first, t_last = ends
     y = y0
@@ -248,25 +269,25 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
                 if called is not None:
                     if log.guess is not None:
                         fun(log.guess, y + (log.guess - a) * f)
-                    called(a, y)
+                    called(0, lambda _, y=y: y)
             for end in tried if called is not None else ():
                 _explicit(cls, fun, a, end, y, f)
             step, f = _explicit(cls, fun, a, b, y, f)
         steps.append(step)
         y = step.y
         if called is not None:
-            called(b, y)
+            called(i + 1, step)
     return steps
 
 
-def call_again(kept: Kept, calls: list[tuple[Any, Any]], fun: Callable[[Any, Any], Any],
-                steps: list[_Step]) -> None:  # fmt: skip
-    """Call a right side as a solver did, for what it keeps, with states that are followed."""
-    # Some interpolants call it for what they need, once.
-    states = [_within(steps, t)(t) for t, _ in calls]
+def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> None:
+    """Call functions as a solver did, for what they keep, with states that are followed."""
+    # Some interpolants call the right side for what they need, once.
+    states = [_within(steps, t)(t) for _, t, _, _ in history]
     kept.restore()
-    for (t, y), state in zip(calls, states, strict=True):
-        fun(t, valued(y, np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state))
+    for (which, t, y, _), state in zip(history, states, strict=True):
+        columns = np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state
+        which.again(t, valued(y, columns), more)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -280,12 +301,15 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     solve = found("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
-    kept = Kept(fun, args, some)
-    watching = None if some is None else [Watched(e) for e in some]
-    options = {k: Watched(v) if callable(v) else plain_items(v) for k, v in options.items()}
+    kept = Kept(fun, args, some, options)
+    history = function.history
+    watching = None if some is None else [Called(e, history=history) for e in some]
+    options = {
+        k: Called(v, history=history) if callable(v) else plain_items(v) for k, v in options.items()
+    }
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
-    log = _Log(function.calls)
+    log = history.steps = _Log(function.calls)
     solver = _logging(found(f"scipy.integrate.{method}")) if known else method
     result = solve(
         function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
@@ -297,7 +321,6 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
                         f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
-    own = fun
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
     is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
@@ -319,17 +342,38 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         kind = "Radau"
     start = _core.cast(asarray(y0), result.y.dtype)
     events_of = None if some is None else [_event(e, args) for e in some]
-
-    def notice(t: Any, y: Any) -> None:
-        for event in events_of or ():
-            event(t, y)
-
+    more = () if args is None else tuple(args)
     ends = t_span[0], t_span[1]
-    steps = _steps(str(kind), slope, log, ends, start, notice if has_left and is_same else None)
+    notice = _noticing(function, more) if has_left and is_same else None
+    steps = _steps(str(kind), slope, log, ends, start, notice)
     if has_left and not is_same:
-        more = () if args is None else tuple(args)
-        call_again(kept, function.calls, lambda t, y: own(t, y, *more), steps)
-    return _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
+        call_again(kept, history, more, steps)
+    left = kept.held()
+    if has_left and is_same:
+        _expect_end(function, log, steps)
+    filled = _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
+    kept.put_back(left)
+    return filled
+
+
+def _noticing(function: Called, more: Any) -> Callable[[int, Any], None]:
+    """Give what calls events as a solver did after each step."""
+    calls = defaultdict(list)
+    for which, t, _, accepted in function.history:
+        if which is not function:
+            calls[accepted].append((which, t))
+
+    def notice(count: int, state: Any) -> None:
+        for which, t in calls[count]:
+            which.again(t, state(t), more)
+
+    return notice
+
+
+def _expect_end(function: Called, log: _Log, steps: list[_Step]) -> None:
+    """Look if steps lead where they led; if not, it is chaos, or something else is kept."""
+    if steps and not np.allclose(plain(steps[-1].y), log.end, 1e-6, 1e-9):
+        function.expect_again("solve_ivp")
 
 
 def _plain_args(args: Any) -> Any:
@@ -446,10 +490,11 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> Any:  # fmt: skip
     function = Called(func, state_at=int(tfirst))
-    kept = Kept(func, args)
+    kept = Kept(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
+    slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
     y, info = found("scipy.integrate.odeint")(
-        function, plain_items(y0), plain_items(t), plain_items(more), Dfun and Watched(Dfun),
+        function, plain_items(y0), plain_items(t), plain_items(more), slopes,
         col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
         mxordn, mxords, printmessg, tfirst,
     )  # fmt: skip
@@ -481,7 +526,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
             steps = _steps(method, slope, log, span, start)
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
             if has_left:
-                call_again(kept, function.calls, lambda t, y: ordered(t, y, *more), steps)
+                call_again(kept, function.history, more, steps)
         y = valued(y, rows)
     return (y, info) if full_output else y
 

@@ -51,7 +51,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
     memory = np.array(plain(given.y)) if is_array(given.y) else given.y
     try:
         setattr(self, given.name, given.function)
-        self.jac = _Uncounted(jac) if callable(jac) else jac
+        self.jac = given.watched_slopes(jac, self.jac_params)
         self._y, self.t = memory, plain(given.t)
         self.f_params = plain_items(tuple(given.params))
         if given.method is not None:
@@ -83,7 +83,7 @@ class _Given:
         self.name = "cf" if self.is_complex else "f"
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
-        self.kept = Kept(self.right_side)
+        self.kept = Kept(self.right_side, solver.jac, getattr(solver, "cjac", None))
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
         kind = type(self.own).__name__
@@ -93,8 +93,13 @@ class _Given:
         self.times: list[Any] = []
         self.known = 0
 
-    def called(self, t: Any, y: Any) -> Any:
-        return self.right_side(t, y, *self.params)
+    def watched_slopes(self, jac: Any, params: Any) -> Any:
+        """Give a function of derivatives that is watched; it has parameters of its own."""
+        if not callable(jac):
+            return jac
+        if self.is_complex:
+            return _Uncounted(jac)
+        return _RightSide(lambda t, y, *_: jac(t, y, *params), history=self.function.history)
 
     def is_followed(self) -> bool:
         return self.function.seen or any_active((self.y, self.t, self.params))
@@ -139,7 +144,7 @@ def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
         steps = _steps_of(given, slope, (begin, end), y0)
         y = steps[-1].y
         if has_left:
-            call_again(given.kept, given.function.calls, given.called, steps)
+            call_again(given.kept, given.function.history, given.params, steps)
         stopped = None if given.told is None else _tell(given, steps, y0)
         if stopped is not None:
             y, end, given.own.istate = stopped.y, stopped.t, 2

@@ -2,8 +2,10 @@
 # ruff: noqa: NPY002, PLW0603
 
 import functools
+import io
 import itertools
 import random
+from array import array
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import integrate, optimize
+from scipy_cases import check
 
 import cotan as ct
 
@@ -188,6 +191,17 @@ def in_draws():
     return note, lambda: [*log, drawn.random(), rng.random(), random.random(), np.random.rand()]
 
 
+def in_bytes_and_text():
+    marks, signs, text = bytearray(), array("d"), io.StringIO()
+
+    def note(v):
+        marks.append(len(marks) % 250)
+        signs.append(np.sign(ct.dropgrad(v)))
+        text.write("step\n")
+
+    return note, lambda: [len(marks), marks[-1], len(text.getvalue()), text.tell(), signs]
+
+
 def by_decorators():
     log, calls = [], Counter()
     append = log.append
@@ -223,6 +237,7 @@ KEPT = [
     in_many_objects,
     in_nested_ones,
     in_draws,
+    in_bytes_and_text,
     by_decorators,
 ]
 
@@ -403,3 +418,82 @@ def test_what_constraints_and_callbacks_keep():
 
     ct.gradient(solved, 1.3)
     assert seen == [run(1.3)[1]]
+
+
+def solved_with_slopes(method, f, slopes, event):
+    if method == "odeint":
+        return integrate.odeint(f, [1.0], [0.0, 1.0], Dfun=slopes, tfirst=True)[-1, 0]
+    if method in {"vode", "lsoda"}:
+        solver = integrate.ode(f, slopes).set_integrator(method, method="bdf", rtol=1e-6)
+        return solver.set_initial_value([1.0]).integrate(1.0)[0]
+    more = {"jac": slopes} if method in {"Radau", "BDF", "LSODA"} else {}
+    events = [event, lambda t, y: y[0] - 0.1] if method in {"RK45", "DOP853", "Radau"} else None
+    return integrate.solve_ivp(f, (0, 1), [1.0], method, events=events, **TIGHT, **more).y[0, -1]
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF", "LSODA", "odeint", "vode"])
+def test_what_events_and_slopes_keep(method):
+    def run(k):
+        forces, order = [], []
+
+        def keep(name, y):
+            forces.append(k * y[0])
+            order.append(name)
+
+        def cooled(t, y):
+            keep(1, y)
+            return [-k * y[0]]
+
+        def slopes(t, y):
+            keep(2, y)
+            return [[-k]]
+
+        def event(t, y):
+            keep(3, y)
+            return y[0] - 0.5
+
+        return solved_with_slopes(method, cooled, slopes, event), forces, order
+
+    k = 1.3
+    end, forces, order = run(k)
+    assert len(set(order)) > 1 or method in {"LSODA", "odeint"}  # not stiff
+    seen = []
+
+    def solved(k):
+        end, forces, order = run(k)
+        seen.extend([values(forces), order])
+        return end + np.sum(forces)
+
+    value, (slope,) = ct.value_and_gradient(solved, k)
+    assert value == pytest.approx(end + np.sum(forces), rel=1e-8)
+    assert seen[1] == order
+    np.testing.assert_allclose(seen[0], forces, 1e-8)
+    # Each one is k exp(-k t), at a time that is constant.
+    wanted = -end + np.sum(np.array(forces) / k * (1 + np.log(np.array(forces) / k)))
+    assert slope == pytest.approx(wanted, rel=1e-2)
+
+
+def test_integrands_with_arguments_and_ends():
+    def seen(p, end, integral, weight=1.0):
+        log, calls = [], np.zeros(1, int)
+
+        def decay(x, p):
+            log.append(np.exp(-p * x))
+            calls[0] += 1
+            return log[-1]
+
+        result = integral(decay, 0, end, p)
+        return result + weight * np.sum(np.square(log)) + len(log) + calls[0]
+
+    for integral in (
+        lambda f, a, b, p: integrate.quad(f, a, b, (p,))[0],
+        lambda f, a, b, p: integrate.quad(f, b, a, (p,))[0],
+        lambda f, a, b, p: integrate.quad(f, b, np.inf, (p,))[0],
+        lambda f, a, b, p: integrate.quad_vec(f, a, b, args=(p,))[0],
+        lambda f, a, b, p: (
+            integrate.quad(lambda x, q: (1 + 2j) * f(x, q), a, b, (p,), complex_func=True)[0].imag
+        ),
+        lambda f, a, b, p: integrate.dblquad(lambda y, x, q: f(x * y, q), a, b, 0, 1, (p,))[0],
+        lambda f, a, b, p: integrate.nquad(lambda x, y, q: f(x + y, q), [(a, b), (0, 1)], (p,))[0],
+    ):
+        check(lambda p, b, i=integral: seen(p, b, i), 0.7, 1.5, rtol=1e-4)
