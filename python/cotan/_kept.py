@@ -18,6 +18,7 @@ from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -53,6 +54,9 @@ _BYTES = 1 << 26
 _PLAIN: frozenset[type] = frozenset(
     {int, float, complex, bool, str, bytes, type(None), CodeType, np.float64, np.int64, np.bool_}
 )
+_BARE = frozenset({*(type(getattr(object, n)) for n in ("__init__", "__dir__")), np.ufunc,
+                   GetSetDescriptorType, MemberDescriptorType, type(dict.__dict__["fromkeys"]),
+                   type(np.sum)})  # fmt: skip
 _STORING = dis.opmap["STORE_GLOBAL"]
 _STORING_ATTRIBUTES = dis.opmap["STORE_ATTR"]
 # Libraries whose objects are left alone; these hold what is a program's.
@@ -118,18 +122,15 @@ class Kept:
         waiting: deque[Any] = deque(values)
         while waiting and len(self._seen) < _FAR:
             value = waiting.popleft()
-            if type(value) in _PLAIN or id(value) in self._seen:
+            if type(value) in _PLAIN or id(value) in self._seen or _is_bare(value):
                 continue
             # What is looked at stays, so that its number is nobody else's.
             self._seen[id(value)] = value
-            if isinstance(value, np.ndarray):
-                yield from self._memory(value)
-            else:
-                for place in _places(value):
-                    yield place
-                    for part, item in _items(place):
-                        self._seen[id(item)] = item
-                        yield Turn(item, place, part)
+            for place in self._memory(value) if isinstance(value, np.ndarray) else _places(value):
+                yield place
+                for part, item in _turning(place):
+                    self._seen[id(item)] = item
+                    yield Turn(item, place, part)
             waiting += _parts(value)
 
     def _memory(self, array: Any) -> Iterator[Place]:
@@ -150,20 +151,29 @@ def _is_lent(array: Any) -> bool:
     return array.base is None and not array.flags.owndata
 
 
-def _items(place: Place) -> Iterator[tuple[Any, Any]]:
+def _turning(place: Place) -> list[tuple[Any, Any]]:
     """Give the parts of a place that hold iterators, and these."""
-    held = place.held(True)
     if isinstance(place, Mapping):
-        pairs: Any = held.items()
+        pairs: Any = place.held(True).items()
     elif isinstance(place, Sequence):
-        pairs = enumerate(held)
+        pairs = enumerate(place.held(True))
+    elif isinstance(place, (Variable, Global, Slot)):
+        pairs = [(None, place.held(True))]
     else:
-        pairs = [(None, held)]
-    return ((part, item) for part, item in pairs if is_iterator(item))
+        return []
+    return [pair for pair in pairs if type(pair[1]) not in _PLAIN and is_iterator(pair[1])]
 
 
+@functools.lru_cache(4096)
 def _is_others(home: Any) -> bool:
     return str(home).partition(".")[0] in _OTHERS
+
+
+def _is_bare(value: Any) -> bool:
+    """Say whether nothing of a program's is behind a value: a library's class, a method of C."""
+    if isinstance(value, type):
+        return not value.__flags__ & _MADE or _is_others(value.__module__)
+    return type(value) in _BARE
 
 
 def _places(value: Any) -> Iterator[Place]:
@@ -219,7 +229,7 @@ def _of_a_class_or_module(value: Any) -> Iterator[Place]:
     if isinstance(value, ModuleType):
         if not _is_others(value.__name__):
             yield Mapping(vars(value))
-    elif value.__flags__ & _MADE and not _is_others(value.__module__):
+    else:
         yield ClassNames(value)
 
 
@@ -234,9 +244,10 @@ def _of_an_object(value: Any) -> Iterator[Place]:
     if members is not None:
         yield Mapping(members)
     for kind in kinds:
-        for descriptor in vars(kind).values():
-            if type(descriptor) is MemberDescriptorType and "__slots__" in vars(kind):
-                yield Slot(descriptor, value)
+        names = vars(kind)
+        if "__slots__" in names:
+            made = (d for d in names.values() if type(d) is MemberDescriptorType)
+            yield from (Slot(descriptor, value) for descriptor in made)
 
 
 def _members(value: Any) -> dict[str, Any] | None:
@@ -259,9 +270,7 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, (classmethod, staticmethod, property)):
         yield from (getattr(value, name, None) for name in ("__func__", "fget", "fset"))
     elif isinstance(value, type):
-        if not _is_others(value.__module__):
-            yield from vars(value).values()
-            yield from value.__bases__
+        yield from (*vars(value).values(), *value.__bases__)
     elif isinstance(value, np.ndarray):
         yield from (value.base, *(_members(value) or {}).values())  # a mask, too
         yield from _some(value.reshape(-1).tolist() if value.dtype.hasobject else ())

@@ -21,6 +21,8 @@ NOTHING = object()
 _LONG = 10_000
 # Parts of collections and arrays that are told apart.
 _MANY = 64
+# Memory of more bytes is not copied for each call.
+_LARGE = 1 << 14
 _GROWN = object()
 Parts = list[tuple[Any, Any]]
 
@@ -47,6 +49,10 @@ class Place:
 
     def give(self, _part: Any, _begin: Any, value: Any) -> None:
         self.put_back(value, self.held(True))
+
+    def inside(self, _part: Any, value: Any) -> Any:
+        """Give what a part holds that may keep something itself."""
+        return [value]
 
     def lost(self) -> TypeError:
         return TypeError(
@@ -177,6 +183,9 @@ class Sequence(Place):
             return [self._at(i) for i in range(begin, len(self._items))]
         return self._at(part) if part < len(self._items) else NOTHING
 
+    def inside(self, part: Any, value: Any) -> Any:
+        return value if part is None or part is _GROWN else [value]
+
     def give(self, part: Any, begin: Any, value: Any) -> None:
         if part is None:
             self.put_back(value, None)
@@ -221,6 +230,9 @@ class Group(Place):
         if isinstance(held, _Ends) or isinstance(now, _Ends):
             return len(held) != len(now)
         return bool(held != now)
+
+    def inside(self, _part: Any, value: Any) -> Any:
+        return value
 
     def put_back(self, held: Any, _now: Any) -> None:
         if isinstance(held, _Ends):
@@ -329,22 +341,29 @@ class ClassNames(Mapping):
 
 
 class Memory(Place):
-    """The elements of an array: of NumPy's in memory, of ours with what is followed in it."""
+    """The elements of an array: of NumPy's in memory, of ours with what is followed in it.
+
+    Memory of numbers holds nothing that is followed. Where it is large it is not held in each call:
+    it is as at the end while one is done again.
+    """
 
     def __init__(self, array: Any) -> None:
         self._array = array
+        self._is_plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
 
-    def held(self, _whole: bool) -> Any:
+    def held(self, whole: bool) -> Any:
+        if not whole and self._is_plain and self._array.nbytes > _LARGE:
+            return NOTHING
         return self._array.copy()
 
     def differ(self, held: Any, now: Any) -> bool:
-        return _bytes_differ(held, now)
+        return held is not NOTHING and now is not NOTHING and _bytes_differ(held, now)
 
     def put_back(self, held: Any, _now: Any) -> None:
         self._array[...] = held
 
     def changed(self, held: Any, now: Any) -> Parts:
-        if not self.differ(held, now):
+        if self._is_plain or not self.differ(held, now):
             return []
         if held.size > _MANY or self._array.dtype.names is not None:
             return [(None, None)]
@@ -356,6 +375,12 @@ class Memory(Place):
 
     def give(self, part: Any, _begin: Any, value: Any) -> None:
         self._array[... if part is None else part] = value
+
+    def inside(self, _part: Any, value: Any) -> Any:
+        holds = isinstance(value, np.ndarray) and value.dtype.hasobject
+        if holds:
+            return value.reshape(-1).tolist()
+        return [] if isinstance(value, (np.ndarray, _core.Array)) else [value]
 
 
 def _values(array: Any) -> Any:

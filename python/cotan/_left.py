@@ -73,7 +73,7 @@ class Left(Watched):
             for part, begin in place.changed(before, after):
                 value = place.take(part, begin)
                 self._writers.pop((place, part), None)
-                made = self._kept.reach([value])
+                made = self._kept.reach(place.inside(part, value))
                 self._writers[place, part] = _Written(call, begin, value, made)
         for old in list(self._writers)[:-_MANY]:
             del self._writers[old]
