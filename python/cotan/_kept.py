@@ -12,8 +12,11 @@ import functools
 import io
 import random
 import sys
+import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextvars import ContextVar
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -33,6 +36,7 @@ from cotan._core import Array
 from cotan._frames import FOREIGN
 from cotan._kept_places import (
     ClassNames,
+    Context,
     Global,
     Group,
     Mapping,
@@ -60,10 +64,12 @@ _BARE = frozenset({*(type(getattr(object, n)) for n in ("__init__", "__dir__")),
 _STORING = dis.opmap["STORE_GLOBAL"]
 _STORING_ATTRIBUTES = dis.opmap["STORE_ATTR"]
 # Libraries whose objects are left alone; these hold what is a program's.
-_OTHERS = (FOREIGN | sys.stdlib_module_names) - {"builtins", "collections", "functools", "types"}
+_OTHERS = (FOREIGN | sys.stdlib_module_names) - {
+    *("_thread", "builtins", "collections", "functools", "queue", "types")
+}
 # What gives all that it holds at once.
 _BY_STATE = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
-             io.StringIO, bytearray, array.array)  # fmt: skip
+             ContextVar, io.StringIO, bytearray, array.array)  # fmt: skip
 # The flag of classes that were made while the program runs.
 _MADE = 1 << 9
 
@@ -209,6 +215,8 @@ def _by_state(value: Any) -> Place:
         return State(functools.partial(value.get_state, legacy=False), value.set_state)
     if isinstance(value, random.Random):
         return State(value.getstate, value.setstate)
+    if isinstance(value, ContextVar):
+        return Context(value)
     if isinstance(value, io.StringIO):
         return State(value.getvalue, functools.partial(_set_text, value))
     return State(functools.partial(bytes, value), functools.partial(_set_bytes, value))
@@ -251,6 +259,8 @@ def _of_an_object(value: Any) -> Iterator[Place]:
 
 
 def _members(value: Any) -> dict[str, Any] | None:
+    if type(value) is threading.local:
+        return vars(value)
     try:
         # No code of the object's is run.
         members = object.__getattribute__(value, "__dict__")
@@ -267,6 +277,8 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (getattr(value, "__func__", None), value.__self__)
     elif isinstance(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, weakref.ref):
+        yield value()
     elif isinstance(value, (classmethod, staticmethod, property)):
         yield from (getattr(value, name, None) for name in ("__func__", "fget", "fset"))
     elif isinstance(value, type):

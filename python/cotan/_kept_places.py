@@ -7,6 +7,7 @@ grows. Where a place cannot be put back that is an error once it has to be.
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from itertools import islice
 from operator import is_
 from types import CellType, GeneratorType
@@ -80,6 +81,26 @@ class Variable(Place):
             del self._cell.cell_contents
         else:
             self._cell.cell_contents = held
+
+
+class Context(Place):
+    """A variable of a context; what it has by default is what it has."""
+
+    name = "a context variable"
+
+    def __init__(self, variable: ContextVar[Any]) -> None:
+        self._variable = variable
+
+    def held(self, _whole: bool) -> Any:
+        try:
+            return self._variable.get()
+        except LookupError:
+            return NOTHING
+
+    def put_back(self, held: Any, _now: Any) -> None:
+        if held is NOTHING:
+            raise self.lost()
+        self._variable.set(held)
 
 
 class Global(Place):

@@ -4,9 +4,13 @@
 import functools
 import io
 import itertools
+import queue
 import random
+import threading
+import weakref
 from array import array
 from collections import Counter, defaultdict, deque
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -202,6 +206,22 @@ def in_bytes_and_text():
     return note, lambda: [len(marks), marks[-1], len(text.getvalue()), text.tell(), signs]
 
 
+def in_objects_of_the_library():
+    class Counted:
+        calls = 0
+
+    counted, local, waiting = Counted(), threading.local(), queue.Queue()
+    local.calls, reference, context = 0, weakref.ref(counted), ContextVar("calls", default=0)
+
+    def note(v):
+        local.calls += 1
+        waiting.put(v)
+        reference().calls += 1
+        context.set(context.get() + 1)
+
+    return note, lambda: [local.calls, waiting.qsize(), counted.calls, context.get()]
+
+
 def by_decorators():
     log, calls = [], Counter()
     append = log.append
@@ -238,6 +258,7 @@ KEPT = [
     in_nested_ones,
     in_draws,
     in_bytes_and_text,
+    in_objects_of_the_library,
     by_decorators,
 ]
 
