@@ -100,7 +100,7 @@ class Left(Watched):
         """Leave, with a function that gives followed arguments for plain ones."""
         last = self._last
         values = []
-        if last is not None and (not last.args or np.shape(last.args[0]) == np.shape(found)):
+        if last is not None and (not last.args or _is_at(last.args[0], found)):
             writers = list(self._writers.items())
             calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
             for number in sorted(calls):
@@ -128,6 +128,18 @@ def _is_array(value: Any) -> bool:
 
 
 def moved(at: Any, found: Any) -> Any:
-    """Give a place with the derivatives of a solution that is near to it."""
-    is_near = np.shape(at) == np.shape(found) and np.allclose(at, plain(found), 0.01, 0.01)
-    return valued(at, found) if is_near else at
+    """Give a place with the derivatives of a solution that is near to it, or such columns."""
+    if not _is_at(at, found):
+        return at
+    near = np.isclose(at, plain(found) if np.ndim(at) == np.ndim(found) else plain(found)[:, None],
+                      0.01, 0.01)  # fmt: skip
+    if np.ndim(at) == np.ndim(found):
+        return valued(at, found) if near.all() else at
+    columns = near.all(axis=0)
+    return valued(at, found[:, None] * columns) if columns.any() else at
+
+
+def _is_at(at: Any, found: Any) -> bool:
+    """Say whether a place is one as the solution, or columns of such."""
+    shape, wanted = np.shape(at), np.shape(found)
+    return shape == wanted or (len(wanted) == 1 and len(shape) == 2 and shape[:1] == wanted)

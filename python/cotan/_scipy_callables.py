@@ -9,6 +9,7 @@ from typing import Any
 
 from cotan import _core
 from cotan._implicit import Watched
+from cotan._kept import Kept
 from cotan._lifted import LIFTED, lifts
 from cotan._own import found
 
@@ -27,7 +28,10 @@ def watches(name: str, parameter: str) -> None:
         function = given.arguments.get(parameter)
         if not callable(function):
             return original(*args, **kwargs)
-        watched = Watched(function)
+        watched, kept = Watched(function), Kept(function)
         given.arguments[parameter] = watched
         result = original(*given.args, **given.kwargs)
-        return rule(*args, **kwargs) if watched.seen else result
+        if not watched.seen:
+            return result
+        kept.restore()
+        return rule(*args, **kwargs)

@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import Watched, plain_items, stacked, valued
+from cotan._left import Left
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active
 from cotan._own import found
@@ -38,8 +39,8 @@ def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
 def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
-        function, more = Watched(f), more_of(args)
-        result = found(f"{_HERE}.{name}")(
+        function, more = Left(f, args), more_of(args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(init), args=plain_items(more), **options
         )
         if function.seen or any_active(more):
@@ -49,6 +50,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
 
             result.x = _solved(name, equation_of(call), result.x)
             result.f_x = call(result.x)
+            function.leave(result.x, more)
         return result
 
 

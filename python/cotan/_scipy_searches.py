@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._implicit import Watched, plain_items, stacked, valued
+from cotan._kept import Kept
 from cotan._left import Left
 from cotan._lifted import lifts
 from cotan._numpy_core import any_active, plain
@@ -130,12 +131,13 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 @lifts(f"{_HERE}.approx_fprime", always=True)
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
-    function = Watched(f)
+    function, kept = Watched(f), Kept(f, args)
     known = found(f"{_HERE}.approx_fprime")(
         plain_items(xk), function, plain(epsilon), *plain_items(args)
     )
     if not function.seen and not any_active((xk, args)):
         return known
+    kept.restore()
     x = np.atleast_1d(asarray(xk, np.float64))
     at = np.asarray(plain(x))
     steps = (at + plain(epsilon)) - at

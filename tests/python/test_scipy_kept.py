@@ -16,7 +16,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import integrate, ndimage, optimize, spatial
+from scipy.optimize import elementwise
 from scipy_cases import check
 
 import cotan as ct
@@ -326,6 +327,17 @@ SEARCHES = {
     "differential_evolution": lambda f, args: optimize.differential_evolution(
         f, [(-2.0, 2.0)] * 2, args=args, maxiter=20, rng=0
     ),
+    "vectorized": lambda f, args: optimize.differential_evolution(
+        lambda x, *p: np.array([f(v, *p) for v in x.T]) if x.ndim == 2 else f(x, *p),
+        [(-2.0, 2.0)] * 2,
+        args=args,
+        maxiter=60,
+        rng=0,
+        vectorized=True,
+        updating="deferred",
+        polish=False,
+        tol=1e-6,
+    ),
     "brute": lambda f, args: optimize.brute(f, [(-1.0, 3.0)] * 2, args, Ns=5),
 }
 
@@ -518,3 +530,50 @@ def test_integrands_with_arguments_and_ends():
         lambda f, a, b, p: integrate.nquad(lambda x, y, q: f(x + y, q), [(a, b), (0, 1)], (p,))[0],
     ):
         check(lambda p, b, i=integral: seen(p, b, i), 0.7, 1.5, rtol=1e-4)
+
+
+def test_differences_and_equations_for_each_element():
+    def counted(f):
+        calls = np.zeros(1, int)
+
+        def call(*args):
+            calls[0] += 1
+            return f(*args)
+
+        return call, calls
+
+    points = np.random.default_rng(0).normal(size=(4, 3))
+
+    def differences(f, p):
+        return optimize.approx_fprime(np.array([1.0, 0.5]), lambda x: f(x[0] ** 2 * x[1], p))[0]
+
+    def root(f, p):
+        return elementwise.find_root(lambda x: f(x, p) - 2.0, (0.5, 3.0)).x[()]
+
+    def minimum(f, p):
+        found = elementwise.find_minimum(lambda x: f(x, p) ** 2, (-2.0, 0.1, 3.0))
+        return found.x[()] + p
+
+    def distances(f, p):
+        return np.sum(spatial.distance.cdist(points, points, lambda u, v: f(u @ v, p)))
+
+    def filtered(f, p):
+        return np.sum(ndimage.generic_filter(points, lambda v: f(v[1], p), 3))
+
+    for solve in (differences, root, minimum, distances, filtered):
+
+        def run(p, solve=solve):
+            f, calls = counted(lambda x, p: p * x + 0.3)
+            return solve(f, p), calls[0]
+
+        seen = []
+
+        def solved(p, run=run, seen=seen):
+            value, calls = run(p)
+            seen.append(calls)
+            return value
+
+        value, (slope,) = ct.value_and_gradient(solved, 1.3)
+        assert seen == [run(1.3)[1]]
+        assert value == pytest.approx(run(1.3)[0])
+        assert slope == pytest.approx((run(1.3001)[0] - run(1.2999)[0]) / 2e-4, rel=1e-3)
