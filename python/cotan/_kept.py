@@ -194,6 +194,8 @@ def _places(value: Any) -> Iterator[Place]:
         names = value.__globals__
         turning = {name for name in code.names if is_iterator(names.get(name))}
         yield from (Global(names, name) for name in code.assigned | turning)
+        if "globals" in code.names:
+            yield Mapping(names)
         if code.gives_attributes or value.__dict__:
             yield Mapping(value.__dict__)
     elif isinstance(value, Array):
@@ -294,8 +296,11 @@ def _parts(value: Any) -> Iterator[Any]:
 def _parts_of_an_object(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from _some(dict.values(value))
-    elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from _some(value)
+    kind: Any
+    for kind in (list, tuple, set, frozenset, deque):
+        # No code of the object's is run.
+        if isinstance(value, kind) and kind.__len__(value) <= _FAR:
+            yield from _some(list(kind.__iter__(value)))
     yield from (_members(value) or {}).values()
     yield from (s.held(True) for s in _of_an_object(value) if isinstance(s, Slot))
 
@@ -327,9 +332,10 @@ def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
             yield value
         elif not _is_others(value.__name__):
             # What it keeps has one of the other names.
-            yield from (vars(value).get(part) for part in code.names)
-            if code.gives_attributes:
+            inside = [vars(value).get(part) for part in code.names]
+            if code.gives_attributes or any(map(is_iterator, inside)):
                 yield value
+            yield from inside
         elif value in (random, np.random) or (value is np and "random" in code.names):
             yield from (random._inst, mtrand._rand)
 
@@ -341,7 +347,9 @@ class _Code:
         self.names = set(code.co_names)
         self.assigned: set[str] = set()
         steps = code.co_code[::2]
-        self.gives_attributes = _STORING_ATTRIBUTES in steps
+        self.gives_attributes = _STORING_ATTRIBUTES in steps or not self.names.isdisjoint(
+            ("setattr", "vars", "__dict__")
+        )
         # A look at the bytes is a thousand times faster than at the instructions.
         if _STORING in steps:
             stored = (s for s in dis.get_instructions(code) if s.opcode == _STORING)

@@ -141,10 +141,10 @@ class Slot(Place):
 class _Ends:
     """What is looked at of a long collection: its length, the first items and the last ones."""
 
-    def __init__(self, items: Any) -> None:
-        self.length = len(items)
-        self.first = list(islice(iter(items), 4))
-        backwards: Iterable[Any] = () if isinstance(items, set) else reversed(items)
+    def __init__(self, items: Any, kind: Any) -> None:
+        self.length: int = kind.__len__(items)
+        self.first = list(islice(kind.__iter__(items), 4))
+        backwards: Iterable[Any] = () if kind is set else kind.__reversed__(items)
         self.last = list(islice(backwards, 4))
 
     def __len__(self) -> int:
@@ -159,9 +159,12 @@ class Sequence(Place):
         self.name = f"a {kind.__name__} of more than {_LONG} items"
 
     def held(self, whole: bool) -> Any:
-        if whole or len(self._items) <= _LONG:
+        if whole or self._length() <= _LONG:
             return list(self._kind.__iter__(self._items))
-        return _Ends(self._items)
+        return _Ends(self._items, self._kind)
+
+    def _length(self) -> int:
+        return int(self._kind.__len__(self._items))
 
     def differ(self, held: Any, now: Any) -> bool:
         if len(held) != len(now):
@@ -175,7 +178,7 @@ class Sequence(Place):
             return
         if not _is_beginning(held, now) or not self._ends_with(held):
             raise self.lost()
-        while len(self._items) > len(held):
+        while self._length() > len(held):
             self._kind.pop(self._items)
 
     def _ends_with(self, held: _Ends) -> bool:
@@ -201,8 +204,8 @@ class Sequence(Place):
         if part is None:
             return self.held(True)
         if part is _GROWN:
-            return [self._at(i) for i in range(begin, len(self._items))]
-        return self._at(part) if part < len(self._items) else NOTHING
+            return [self._at(i) for i in range(begin, self._length())]
+        return self._at(part) if part < self._length() else NOTHING
 
     def inside(self, part: Any, value: Any) -> Any:
         return value if part is None or part is _GROWN else [value]
@@ -213,14 +216,14 @@ class Sequence(Place):
             return
         values, first = (value, begin) if part is _GROWN else ([value], part)
         for i, v in enumerate(values, first):
-            if i < len(self._items) and v is not NOTHING:
+            if i < self._length() and v is not NOTHING:
                 self._kind.__setitem__(self._items, i, v)
 
 
 def _alike(held: Any, now: Any) -> tuple[Any, Any]:
     """Give both as ends where one is so."""
     if isinstance(held, _Ends) or isinstance(now, _Ends):
-        held, now = (x if isinstance(x, _Ends) else _Ends(x) for x in (held, now))
+        held, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (held, now))
     return held, now
 
 
@@ -243,9 +246,9 @@ class Group(Place):
         self.name = f"a set of more than {_LONG} items"
 
     def held(self, whole: bool) -> Any:
-        if whole or len(self._items) <= _LONG:
+        if whole or set.__len__(self._items) <= _LONG:
             return set(set.__iter__(self._items))
-        return _Ends(self._items)
+        return _Ends(self._items, set)
 
     def differ(self, held: Any, now: Any) -> bool:
         if isinstance(held, _Ends) or isinstance(now, _Ends):
@@ -270,9 +273,9 @@ class Mapping(Place):
         self.name = f"a dict of more than {_LONG} items"
 
     def held(self, whole: bool) -> Any:
-        if whole or len(self._items) <= _LONG:
+        if whole or self._kind.__len__(self._items) <= _LONG:
             return dict(self._kind.items(self._items))
-        return _Ends(self._items)
+        return _Ends(self._items, self._kind)
 
     def differ(self, held: Any, now: Any) -> bool:
         if len(held) != len(now):
@@ -296,7 +299,7 @@ class Mapping(Place):
 
     def _shorten(self, held: _Ends, now: Any) -> None:
         extra = len(now) - len(held)
-        newest = list(islice(reversed(self._items), max(extra, 0) + len(held.last)))
+        newest = list(islice(self._kind.__reversed__(self._items), max(extra, 0) + len(held.last)))
         if extra < 0 or not all(map(is_, held.last, newest[extra:])):
             raise self.lost()
         for key in newest[:extra]:
@@ -312,7 +315,8 @@ class Mapping(Place):
         if isinstance(now, _Ends):
             if not isinstance(held, _Ends) or len(now) <= len(held):
                 return []
-            keys = list(islice(reversed(self._items), min(len(now) - len(held), _MANY)))
+            grown = min(len(now) - len(held), _MANY)
+            keys = list(islice(self._kind.__reversed__(self._items), grown))
         elif isinstance(held, _Ends):
             return []
         elif len(now) >= len(held) and _is_same_mapping(held, now):
@@ -325,7 +329,7 @@ class Mapping(Place):
         return self._kind.get(self._items, part, NOTHING)
 
     def give(self, part: Any, _begin: Any, value: Any) -> None:
-        if part in self._items and value is not NOTHING:
+        if self.take(part, None) is not NOTHING and value is not NOTHING:
             self._set(part, value)
 
 

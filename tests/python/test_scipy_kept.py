@@ -12,7 +12,7 @@ from array import array
 from collections import Counter, defaultdict, deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,6 +117,37 @@ def in_a_global():
         CALLS += 1
 
     return note, lambda: [CALLS]
+
+
+def in_names():
+    state, settings = ModuleType("state"), ModuleType("settings")
+    state.calls, state.turns, settings.calls = 0, itertools.count(), 0
+    names = {"state": state, "settings": settings, "calls": 0}
+    source = """
+def note(v):
+    state.calls += 1
+    next(state.turns)
+    setattr(settings, "calls", settings.calls + 1)
+    globals()["calls"] += 1
+"""
+    exec(source, names)
+
+    def found():
+        return [state.calls, next(state.turns), settings.calls, names["calls"]]
+
+    return names["note"], found
+
+
+class Odd(list):
+    def __len__(self):
+        raise AssertionError
+
+    __iter__ = __getitem__ = __reversed__ = clear = extend = __len__
+
+
+def in_a_class_of_its_own():
+    odd = Odd()
+    return odd.append, lambda: list(list.__iter__(odd))
 
 
 def in_iterators():
@@ -252,6 +283,8 @@ KEPT = [
     in_slots,
     in_a_class,
     in_a_global,
+    in_names,
+    in_a_class_of_its_own,
     in_iterators,
     in_long_collections,
     in_what_is_made_later,
