@@ -5,6 +5,8 @@ that agrees with a price now), and so is the best one of those that were seen. S
 traces are still there are done again, each from what it found, with what they depend on followed.
 """
 
+import copy
+import functools
 from collections.abc import Callable
 from operator import is_
 from typing import Any, NamedTuple
@@ -21,9 +23,13 @@ _MANY = 16
 
 
 class _Call(NamedTuple):
+    """A call of the function, or of a callback of the solver's."""
+
     number: int
     args: tuple[Any, ...]
     found: list[Any]
+    callback: Callable[..., Any] | None = None
+    named: Any = None
 
 
 class _Written(NamedTuple):
@@ -57,13 +63,29 @@ class Left(Watched):
         self._end: list[Any] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Solvers change their vectors in place.
-        at = tuple(a.copy() if type(a) is np.ndarray else a for a in args)
-        call = self._last = _Call(self._count, at, self._kept.held(whole=False))
-        self._count += 1
+        call = self._last = self._begun(args)
         y = super().__call__(*args, **kwargs)
         self._note(call)
         return y
+
+    def _begun(self, args: tuple[Any, ...], *callback: Any) -> _Call:
+        self._count += 1
+        return _Call(self._count, tuple(map(_now, args)), self._kept.held(whole=False), *callback)
+
+    def beside(self, callback: Any) -> Any:
+        """Give a callback whose last calls are done again, too."""
+        if not callable(callback):
+            return callback
+
+        @functools.wraps(callback)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            begun = self._begun(args, callback, {k: _now(v) for k, v in kwargs.items()})
+            try:
+                return callback(*args, **kwargs)
+            finally:
+                self._note(begun)
+
+        return call
 
     def _note(self, call: _Call) -> None:
         """Remember what a call has written, and look at what has come to be."""
@@ -107,7 +129,7 @@ class Left(Watched):
                 # Of what is long only what comes later can be taken back.
                 self._kept.put_back(self._end)
                 self._kept.put_back(calls[number].found)
-                self._function(*followed(calls[number].args), **kwargs)
+                self._do_again(calls[number], found, followed, kwargs)
                 values += [(place, part, written, place.take(part, written.begin))
                            for (place, part), written in writers
                            if written.call.number == number]  # fmt: skip
@@ -115,6 +137,39 @@ class Left(Watched):
         for place, part, written, value in values:
             if written.is_there(place, part):
                 place.give(part, written.begin, value)
+
+    def _do_again(self, call: _Call, found: Any, followed: Any, kwargs: Any) -> None:
+        if call.callback is None:
+            self._function(*followed(call.args), **kwargs)
+            return
+
+        def told(value: Any) -> Any:
+            if not _is_report(value):
+                return moved(value, found) if isinstance(value, np.ndarray) else value
+            report = copy.copy(value)
+            report["x"] = moved(value["x"], found)
+            if np.ndim(value["fun"]) == 0:
+                y = self._function(*followed((value["x"],)), **kwargs)
+                report["fun"] = valued(value["fun"], y[0] if isinstance(y, tuple) else y)
+            return report
+
+        args, named = [told(a) for a in call.args], {k: told(v) for k, v in call.named.items()}
+        self._kept.put_back(self._end)
+        self._kept.put_back(call.found)
+        call.callback(*args, **named)
+
+
+def _now(value: Any) -> Any:
+    """Give what a vector or a report is by now: solvers change them in place."""
+    if _is_report(value):
+        value = copy.copy(value)
+        value["x"] = _now(value["x"])
+    return value.copy() if type(value) is np.ndarray else value
+
+
+def _is_report(value: Any) -> bool:
+    """Say whether something is what SciPy tells of a step."""
+    return isinstance(value, dict) and "x" in value and "fun" in value
 
 
 def _is_same(a: Any, b: Any) -> bool:

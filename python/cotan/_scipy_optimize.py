@@ -262,11 +262,11 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
-    function, slope = Left(fun, args, constraints), watched(jac)
+    function, slope = Left(fun, args, constraints, callback), watched(jac)
     others = _watched_items(constraints)
     result = function.solving(found(f"{_HERE}.minimize"))(
         function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
-        watched(hessp), bounds, others, tol, callback, options,
+        watched(hessp), bounds, others, tol, function.beside(callback), options,
     )  # fmt: skip
     if not (function.seen or any_active((args, x0)) or moving(constraints, others)):
         return result

@@ -610,3 +610,43 @@ def test_differences_and_equations_for_each_element():
         assert seen == [run(1.3)[1]]
         assert value == pytest.approx(run(1.3)[0])
         assert slope == pytest.approx((run(1.3001)[0] - run(1.2999)[0]) / 2e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "SLSQP", "trust-constr", "Nelder-Mead"])
+@pytest.mark.parametrize("kind", ["x", "report"])
+def test_what_a_callback_keeps_last_follows_the_solution(method, kind):
+    def run(p):
+        path, calls = [], np.zeros(1, int)
+
+        def loss(x, p):
+            calls[0] += 1
+            return np.sum((x - p) ** 2) + x[0] ** 4
+
+        def noted(x, *state):
+            path.append(x.copy())
+
+        def reported(intermediate_result):
+            path.append(intermediate_result.x * intermediate_result.fun)
+
+        optimize.minimize(
+            loss,
+            np.array([1.0, 2.0]),
+            (p,),
+            method,
+            callback=noted if kind == "x" else reported,
+            tol=1e-8,
+        )
+        return np.sum(path[-1] * [1.0, 3.0]) + 0.0 * path[0][0], len(path), calls[0]
+
+    seen = []
+
+    def last(p):
+        value, *counts = run(p)
+        seen.append(counts)
+        return value
+
+    value, (slope,) = ct.value_and_gradient(last, 1.3)
+    assert value == pytest.approx(run(1.3)[0], rel=1e-9)
+    assert tuple(seen[0]) == run(1.3)[1:]
+    h = 1e-2
+    assert slope == pytest.approx((run(1.3 + h)[0] - run(1.3 - h)[0]) / (2 * h), rel=1e-2)
