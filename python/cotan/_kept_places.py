@@ -160,6 +160,8 @@ class Sequence(Place):
 
     def held(self, whole: bool) -> Any:
         if whole or self._length() <= _LONG:
+            if self._kind is list:
+                return list.copy(self._items)
             return list(self._kind.__iter__(self._items))
         return _Ends(self._items, self._kind)
 
@@ -190,7 +192,7 @@ class Sequence(Place):
         return self._kind.__getitem__(self._items, i)
 
     def changed(self, held: Any, now: Any) -> Parts:
-        if len(now) > len(held) and _is_beginning(held, now):
+        if len(now) > len(held) and _has_grown(held, now):
             return [(_GROWN, len(held))]
         if not self.differ(held, now):
             return []
@@ -225,6 +227,14 @@ def _alike(held: Any, now: Any) -> tuple[Any, Any]:
     if isinstance(held, _Ends) or isinstance(now, _Ends):
         held, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (held, now))
     return held, now
+
+
+def _has_grown(held: Any, now: Any) -> bool:
+    """Say whether a longer list seems to begin as it was; for derivatives that is enough."""
+    if isinstance(held, _Ends) or isinstance(now, _Ends) or len(held) <= _MANY:
+        return _is_beginning(held, now)
+    places = (*range(4), *range(len(held) - 4, len(held)))
+    return all(held[i] is now[i] for i in places)
 
 
 def _is_beginning(held: Any, now: Any) -> bool:
@@ -274,6 +284,9 @@ class Mapping(Place):
 
     def held(self, whole: bool) -> Any:
         if whole or self._kind.__len__(self._items) <= _LONG:
+            # A copy is faster, where nobody has changed the order of keys.
+            if type(self._items).__iter__ is dict.__iter__:
+                return dict.copy(self._items)
             return dict(self._kind.items(self._items))
         return _Ends(self._items, self._kind)
 
@@ -319,7 +332,10 @@ class Mapping(Place):
             keys = list(islice(self._kind.__reversed__(self._items), grown))
         elif isinstance(held, _Ends):
             return []
-        elif len(now) >= len(held) and _is_same_mapping(held, now):
+        elif len(now) > len(held) > _MANY or (
+            len(now) >= len(held) and _is_same_mapping(held, now)
+        ):
+            # Of many items those that are new.
             keys = list(islice(now, len(held), None))
         else:
             keys = [k for k, v in now.items() if held.get(k, NOTHING) is not v]
