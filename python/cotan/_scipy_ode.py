@@ -26,8 +26,8 @@ _STIFF = ("Radau", "BDF", "LSODA")
 _KEEPS = (
     "the right side gives something else when it is called again, by what it keeps between its "
     "calls (a mode, a control that is held) or draws. RK45 and RK23 of solve_ivp follow variables, "
-    "lists and attributes, and so does DOP853 without t_eval, events and dense_output: use these, "
-    "and no elements of arrays, or solve up to each change"
+    "attributes, lists and arrays, and so does DOP853 without t_eval, events and dense_output: use "
+    "these, and nothing that is kept outside of the program, or solve up to each change"
 )
 
 

@@ -1,5 +1,6 @@
 """Solvers of ordinary differential equations under a gradient."""
 
+import os
 from collections import Counter, OrderedDict, defaultdict, deque
 
 import numpy as np
@@ -330,6 +331,25 @@ def test_a_mode_that_is_kept_is_followed(method, holder):
 def test_a_mode_that_is_kept_is_refused_where_it_cannot_be_followed(method):
     with pytest.raises(TypeError, match="gives something else when it is called again.*RK45"):
         ct.gradient(_thermostat(method), 1.3)
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau"])
+def test_a_mode_that_nobody_knows_of_is_refused(method, monkeypatch):
+    log = []
+
+    def cooled(k):
+        monkeypatch.setenv("COTAN_TEST_CALLS", "0")
+
+        def slope(t, y):
+            log.append(t)
+            calls = int(os.environ["COTAN_TEST_CALLS"])
+            monkeypatch.setenv("COTAN_TEST_CALLS", str(calls + 1))
+            return [-k * y[0] * (1 + 0.1 * (calls % 7))]
+
+        return integrate.solve_ivp(slope, (0, 1), [1.0], method).y[0, -1]
+
+    with pytest.raises(TypeError, match="gives something else when it is called again.*outside"):
+        ct.gradient(cooled, 1.3)
 
 
 def _thermostat(method, holder=list):
