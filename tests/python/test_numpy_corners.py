@@ -94,6 +94,31 @@ def test_moments_in_a_complex_dtype(name):
     np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-6)
 
 
+# With the slope at 0, which differences do not see.
+LOSES = {
+    "largest": (lambda x: np.maximum(np.log(x), -100.0), 0.0),
+    "smallest": (lambda x: np.minimum(np.exp(1e3 * (2 - x)) / (x + 1), 4.0), 0.0),
+    "of two": (lambda x: np.maximum(np.log(x), x - 3), 1.0),
+    "either way round": (lambda x: np.minimum(4 + x, 1 / x), 1.0),
+    "beside what is missing": (lambda x: np.fmax(np.log(x), [-9.0, np.nan, 0.0]), 0.0),
+    "several": (lambda x: np.minimum(np.maximum(np.log(x), -50), np.minimum(1 / x, 30)) * x, -50.0),
+}
+
+
+@pytest.mark.parametrize("name", LOSES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_what_loses_has_no_influence(name, dtype):
+    """Where its own slope is infinite, too."""
+    (f, at_zero), x, h = LOSES[name], np.array([0.0, 1.25, 2.5]), 1e-6
+    with np.errstate(all="ignore"):
+        given = x.astype(dtype)
+        value, (gradient,) = ct.value_and_gradient(lambda x: np.sum(f(x)), given)
+        assert value == pytest.approx(np.sum(f(given)), rel=1e-6)
+        steps = h * np.eye(3)[1:]
+        slopes = [at_zero, *((np.sum(f(x + s)) - np.sum(f(x - s))) / (2 * h) for s in steps)]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-6)
+
+
 def test_a_cross_product_of_whole_numbers():
     a, b = np.arange(6).reshape(2, 3)[::-1], np.arange(6).reshape(2, 3)
     result = np.cross(ct.array(a), ct.array(b))

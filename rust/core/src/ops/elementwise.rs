@@ -917,24 +917,29 @@ fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
     Times(-finite(-finite(out * log)))
 }
 
-/// 1 where the argument wins, a half where both are equal, 0 where it loses. Beside a literal 0 a tie
-/// gives nothing, so that `maximum(x, 0)` is the rectifier with derivative 0 at 0.
+/// 1 where the argument wins, a half where both are equal, nothing where it loses, whatever its own derivative is
+/// there: `minimum(exp(x), c)` is flat where the exponential is infinite. Beside a literal 0 a tie gives nothing, so that
+/// `maximum(x, 0)` is the rectifier with derivative 0 at 0.
 ///
 /// The arguments alone tell. They are not compared with the result: that may have been computed
 /// before, from a sum that has other last digits when it is computed again for this.
 fn extremum_partial<'e>(x: &[V<'e>], i: usize, beats: Prim, skips_nan: bool) -> Partial<'e> {
     let (own, other) = (x[i], x[1 - i]);
-    let mut wins = own.combine(beats, other);
+    let passes = match (other.is(0.0), beats == GT) {
+        (true, _) => beats,
+        (false, true) => GE,
+        (false, false) => LE,
+    };
+    let mut mask = own.combine(passes, other);
     if skips_nan {
         let alone = other.map(ISNAN).combine(LOGICAL_AND, own.map(ISNAN).not());
-        wins = wins.combine(LOGICAL_OR, alone);
+        mask = mask.combine(LOGICAL_OR, alone);
     }
     if other.is(0.0) {
-        return Partial::Where(wins, true);
+        return Partial::Where(mask, true);
     }
     let ties = own.combine(EQ, other);
-    let shared = ties.select(own.number(0.5), own.number(0.0));
-    Times(wins.select(own.number(1.0), shared))
+    Partial::TimesWhere(ties.select(own.number(0.5), own.number(1.0)), mask)
 }
 
 /// `x / hypot(x, y)`, 0 at the origin.

@@ -71,6 +71,9 @@ pub enum Partial<'e> {
     Steep(V<'e>),
     /// The identity where the condition equals the flag, zero elsewhere: a mask.
     Where(V<'e>, bool),
+    /// Multiplication by the first (its conjugate in the reverse direction) where the second, a condition, holds, zero
+    /// elsewhere: a mask.
+    TimesWhere(V<'e>, V<'e>),
 }
 
 /// How a primitive is computed.

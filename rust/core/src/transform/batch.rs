@@ -61,7 +61,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
                         params: &Params::Custom { rule, output },
                         out: program.aval(out),
                     };
-                    map[out as usize] = batch.aligned().var;
+                    map[out as usize] = batch.aligned().var();
                     varies[out as usize] = true;
                 }
                 continue;

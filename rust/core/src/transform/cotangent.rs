@@ -37,7 +37,7 @@ impl<'e> Ct<'e> {
         let apply = |v: V<'e>| match *partial {
             Partial::One | Partial::Where(..) | Partial::Zero => v,
             Partial::MinusOne => -v,
-            Partial::Times(p) => {
+            Partial::Times(p) | Partial::TimesWhere(p, _) => {
                 let (v, p) = meet(v, p);
                 v * p.conj_if_complex()
             }
@@ -60,7 +60,7 @@ impl<'e> Ct<'e> {
             Ct::Masked(v, mask) => Ct::Masked(apply(v), mask),
         };
         let cond = match (partial, self) {
-            (&Partial::Where(cond, true), _) => cond,
+            (&(Partial::Where(cond, true) | Partial::TimesWhere(_, cond)), _) => cond,
             (&Partial::Where(cond, false), _) => cond.not(),
             // Where the function is not steep, a cotangent of 0 is like any other: what it comes from
             // may have a derivative of its own.

@@ -135,6 +135,10 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
                         let (t, n) = meet(t / d, n);
                         -(t * n)
                     }
+                    Partial::TimesWhere(p, c) => {
+                        let (t, p) = meet(t, p);
+                        c.select(t * p, t.number(0.0))
+                    }
                     Partial::Where(c, true) => c.select(t, t.number(0.0)),
                     Partial::Where(c, false) => c.select(t.number(0.0), t),
                 };

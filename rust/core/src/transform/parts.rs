@@ -141,7 +141,7 @@ pub(super) fn pull<'e>(
     let known = builder.num_vars();
     let partial = partials(x, out, i);
     // Masks stay outermost.
-    if let Partial::Where(..) | Partial::Steep(_) = partial {
+    if let Partial::Where(..) | Partial::TimesWhere(..) | Partial::Steep(_) = partial {
         return Ct::Dense(ct).through(&partial);
     }
     let Some((part, place)) = Place::of(builder, ct) else {

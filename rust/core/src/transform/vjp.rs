@@ -13,6 +13,7 @@ use super::{calls, parts, shifts};
 use crate::aval::{Aval, Kind};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
+use crate::ops;
 use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
 use crate::program::{Builder, FastMap, Program};
 
@@ -248,18 +249,19 @@ impl<'e> Pass<'_, 'e> {
                 (None, None) => Ct::Zero,
             },
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
-                let ct = self.cts.unpack(ct);
+                let (prim, ct) = (eqn.prim, self.cts.unpack(ct));
                 let is_steep = || self.steep.get_or_init(|| parts::steep(primal))[a as usize];
-                match ct.dense() {
-                    None => Ct::Zero,
-                    Some(given) => {
+                match ct {
+                    // A mask stays outermost.
+                    Ct::Masked(v, mask) if prim == ops::CAST => Ct::Masked(vjp(&rule, v, i), mask),
+                    _ => ct.dense().map_or(Ct::Zero, |given| {
                         let pulled = vjp(&rule, given, i);
-                        if parts::is_made_by(eqn.prim, &rule, ct, is_steep) {
+                        if parts::is_made_by(prim, &rule, ct, is_steep) {
                             Ct::Part(pulled)
                         } else {
                             Ct::Dense(pulled)
                         }
-                    }
+                    }),
                 }
             }
             _ => return Err(no_derivative(eqn.prim.name())),
