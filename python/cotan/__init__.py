@@ -69,12 +69,7 @@ _attach_pictures(Pullback)
 
 _atexit.register(_core.before_exit)
 if hasattr(_os, "register_at_fork"):
-    _os.register_at_fork(
-        before=_core.before_fork,
-        after_in_parent=_core.after_fork_in_parent,
-        after_in_child=_core.after_fork_in_child,
-    )
-    # What is done before comes in the opposite order: this one waits while nothing is locked yet.
+    _os.register_at_fork(after_in_child=_core.after_fork_in_child)
     _os.register_at_fork(
         before=_lift.before_fork,
         after_in_parent=_lift.after_fork_in_parent,

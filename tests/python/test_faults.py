@@ -52,10 +52,10 @@ def script(body):
     return PRELUDE + textwrap.dedent(body)
 
 
-def run(body, *options, timeout=60, **kwargs):
+def run(body, *options, timeout=60, first="", **kwargs):
     """Run a script in a fresh interpreter; a hang is a failure."""
     done = subprocess.run(
-        [sys.executable, *options, "-c", script(body)],
+        [sys.executable, *options, "-c", first + script(body)],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -119,6 +119,27 @@ def test_fork_while_another_thread_computes():
     thread.join()
     """
     run(FORK + textwrap.dedent(body))
+
+
+@POSIX
+def test_what_others_do_before_a_fork_may_take_its_time():
+    """They give the interpreter to a thread that computes, which must not find anything locked."""
+    first = "import os, time\nos.register_at_fork(before=lambda: time.sleep(0.1))\n"
+    body = """
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            check(100_000)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(3):
+        child_computes()
+    stop.set()
+    thread.join()
+    """
+    run(FORK + textwrap.dedent(body), first=first)
 
 
 @POSIX

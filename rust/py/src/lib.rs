@@ -89,6 +89,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
     once::warm_up(module.py())?;
+    #[cfg(unix)]
+    fork::watch();
     cotan::interrupt::set_hook(error::interrupted);
     cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;
@@ -172,8 +174,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         special::call_special,
         hook::hooked,
         exit::before_exit,
-        fork::before_fork,
-        fork::after_fork_in_parent,
         fork::after_fork_in_child,
         dispatcher_call::add_dispatcher,
         lift::add_lifted,
