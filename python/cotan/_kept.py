@@ -7,6 +7,7 @@ What may keep something is looked for from the functions.
 """
 
 import array
+import contextlib
 import dis
 import functools
 import io
@@ -202,7 +203,11 @@ def _places(value: Any) -> Iterator[Place]:
         if value._writeable:
             yield Memory(value)
     elif isinstance(value, _BY_STATE):
-        yield _by_state(value)
+        place = _by_state(value)
+        # Closed files and what the system draws have nothing to be held.
+        with contextlib.suppress(ValueError, NotImplementedError):
+            place.held(True)
+            yield place
     elif is_iterator(value):
         yield Turn(value)
     elif not _is_others(type(value).__module__):

@@ -424,6 +424,11 @@ class Memory(Place):
         return [] if isinstance(value, (np.ndarray, _core.Array)) else [value]
 
 
+def is_large(value: Any) -> bool:
+    """Say whether something is an array that is not copied for each call."""
+    return isinstance(value, (np.ndarray, _core.Array)) and value.nbytes > _LARGE
+
+
 def _values(array: Any) -> Any:
     return np.asarray(_core.value(array)) if isinstance(array, _core.Array) else array
 
@@ -445,8 +450,10 @@ class Table(Memory):
     name = "an array of more than 64 MB"
 
     def held(self, _whole: bool) -> Any:
-        flat = self._array.reshape(-1)
-        step = max(1, flat.size // 4096)
+        # Whatever its layout, it is not copied.
+        is_in_order = self._array.flags.c_contiguous
+        flat: Any = self._array.reshape(-1) if is_in_order else self._array.flat
+        step = max(1, self._array.size // 4096)
         return np.concatenate([flat[::step], flat[:64], flat[-64:]])
 
     def put_back(self, held: Any, now: Any) -> None:
@@ -479,9 +486,7 @@ class State(Place):
 def _states_differ(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return any(_states_differ(a[key], b[key]) for key in a)
-    if isinstance(a, (str, bytes)):
-        return bool(a != b)
-    return not np.array_equal(a, b)
+    return not np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a != b)
 
 
 class Turn(Place):
@@ -524,6 +529,8 @@ def _told(value: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             return value.__reduce__()
+    except RuntimeError:
+        return None  # What it goes through has changed.
     except TypeError:
         # Python 3.14 has no such method for `itertools`.
         words = repr(value).partition("(")

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan._implicit import Watched, valued
 from cotan._kept import Kept
-from cotan._kept_places import Place
+from cotan._kept_places import Place, is_large
 from cotan._numpy_core import is_array, plain
 
 # So many parts of what is kept, those that were written last, have the derivatives of their calls.
@@ -90,12 +90,15 @@ class Left(Watched):
     def _note(self, call: _Call) -> None:
         """Remember what a call has written, and look at what has come to be."""
         now = self._kept.held(whole=False)
-        known = zip(list(self._kept.places), call.found, now, strict=True)
+        # Other threads may have found more places meanwhile.
+        known = zip(list(self._kept.places), call.found, now, strict=False)
         for place, before, after in known:
             for part, begin in place.changed(before, after):
                 value = place.take(part, begin)
                 self._writers.pop((place, part), None)
-                made = self._kept.reach(place.inside(part, value))
+                # Large arrays that each call makes anew are not kept for that.
+                inside = [v for v in place.inside(part, value) if not is_large(v)]
+                made = self._kept.reach(inside)
                 self._writers[place, part] = _Written(call, begin, value, made)
         for old in list(self._writers)[:-_MANY]:
             del self._writers[old]
@@ -122,18 +125,20 @@ class Left(Watched):
         """Leave, with a function that gives followed arguments for plain ones."""
         last = self._last
         values = []
-        if last is not None and (not last.args or _is_at(last.args[0], found)):
-            writers = list(self._writers.items())
-            calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
-            for number in sorted(calls):
-                # Of what is long only what comes later can be taken back.
-                self._kept.put_back(self._end)
-                self._kept.put_back(calls[number].found)
-                self._do_again(calls[number], found, followed, kwargs)
-                values += [(place, part, written, place.take(part, written.begin))
-                           for (place, part), written in writers
-                           if written.call.number == number]  # fmt: skip
-        self._kept.put_back(self._end)
+        try:
+            if last is not None and (not last.args or _is_at(last.args[0], found)):
+                writers = list(self._writers.items())
+                calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
+                for number in sorted(calls):
+                    # Of what is long only what comes later can be taken back.
+                    self._kept.put_back(self._end)
+                    self._kept.put_back(calls[number].found)
+                    self._do_again(calls[number], found, followed, kwargs)
+                    values += [(place, part, written, place.take(part, written.begin))
+                               for (place, part), written in writers
+                               if written.call.number == number]  # fmt: skip
+        finally:
+            self._kept.put_back(self._end)
         for place, part, written, value in values:
             if written.is_there(place, part):
                 place.give(part, written.begin, value)

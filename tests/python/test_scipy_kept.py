@@ -21,6 +21,7 @@ from scipy.optimize import elementwise
 from scipy_cases import check
 
 import cotan as ct
+from cotan._left import Left
 
 CALLS = 0
 NUMBERS = itertools.count()
@@ -650,3 +651,54 @@ def test_what_a_callback_keeps_last_follows_the_solution(method, kind):
     assert tuple(seen[0]) == run(1.3)[1:]
     h = 1e-2
     assert slope == pytest.approx((run(1.3 + h)[0] - run(1.3 - h)[0]) / (2 * h), rel=1e-2)
+
+
+def test_what_is_only_within_reach_is_in_nobodys_way():
+    """What is closed, drawn by the system or no longer there has nothing to be put back."""
+    closed, drawn, items = io.StringIO(), random.SystemRandom(), {1: 1}
+    turn = iter(items)
+    items[2] = 2
+    closed.close()
+
+    def root(p):
+        def f(x):
+            assert closed.closed
+            assert drawn is not turn
+            return x**2 - p
+
+        return optimize.brentq(f, 0.0, 5.0)
+
+    assert ct.grad(root)(2.0) == pytest.approx(0.5 / np.sqrt(2.0))
+
+
+def test_what_is_kept_is_as_at_the_end_after_an_exception():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return x**2
+
+    def interrupted(x):
+        f(x)
+        raise KeyboardInterrupt
+
+    left = Left(f)
+    left.solving(lambda: [left(x) for x in (1.0, 2.0, 3.0)])()
+    left._function = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        left.leave(3.0)
+    assert calls == [1.0, 2.0, 3.0]
+
+
+def test_large_arrays_that_each_call_makes_anew_are_not_kept():
+    class Model:
+        def residual(self, x):
+            self.last = np.full(100_000, x)
+            return x
+
+    model, made = Model(), []
+    left = Left(model.residual)
+    for x in (1.0, 2.0, 3.0, 4.0):
+        left(x)
+        made.append(weakref.ref(model.last))
+    assert sum(ref() is not None for ref in made) <= 2
