@@ -11,8 +11,9 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("random", &[]),
     ("aval", &[]),
     ("kernels", &[]),
-    // Entries of the table name kernels; nothing else here does.
-    ("prim", &["kernels"]),
+    // Entries of the table name kernels; nothing else here does. Their rules write programs, and programs are of
+    // primitives: these two know each other.
+    ("prim", &["kernels", "program"]),
     ("ops", &["kernels", "prim"]),
     ("program", &["kernels", "prim", "ops"]),
     ("transform", &["prim", "ops", "program"]),

@@ -39,3 +39,12 @@ impl Steps {
         Ok(())
     }
 }
+
+/// Step `k` of a loop that knows its number.
+#[inline]
+pub(crate) fn at_step(k: usize) -> Result<()> {
+    if k % STEPS as usize == STEPS as usize - 1 && asked() {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cotan::array::Hold;
 use cotan::aval::SliceDim;
 use cotan::opt::{self, Passes};
-use cotan::prim::{Emit, Params, Var};
+use cotan::prim::{Params, Var};
 use cotan::program::Builder;
 use cotan::{Array, DType, Program, Recording, array, transform};
 use pyo3::exceptions::PyTypeError;

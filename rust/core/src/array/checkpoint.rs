@@ -460,7 +460,7 @@ impl Custom for Rematerialized {
             if let Some(slot) = *slot {
                 let aval = self.program.aval(out);
                 let zero = || {
-                    let zero = to.with(to.emit.number(aval.dtype, 0.0));
+                    let zero = to.with(to.to.number(aval.dtype, 0.0));
                     zero.broadcast_to(&aval.shape)
                 };
                 map[slot] = ct.unwrap_or_else(zero).var();

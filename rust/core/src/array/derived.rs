@@ -7,7 +7,7 @@ use super::close::Closed;
 use crate::error::Result;
 use crate::kernels;
 use crate::opt::{self, Passes};
-use crate::prim::{Emit, Prim, Var};
+use crate::prim::{Prim, Var};
 use crate::program::{Builder, Lru, Program};
 use crate::sched::{self, Plan};
 use crate::transform::{split, vjp};

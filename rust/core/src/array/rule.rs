@@ -11,7 +11,7 @@ use super::{Array, Recording};
 use crate::aval::{Aval, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::prim::{Custom, Emit, Params, V, Var};
+use crate::prim::{Custom, Params, V, Var};
 use crate::program::{Builder, Program};
 use crate::transform::vjp;
 
@@ -342,7 +342,7 @@ pub fn write_traced<'e>(
             dtype: value.dtype(),
             value: number,
         };
-        let literal = to.with(to.emit.emit(ops::LITERAL, literal, &[]));
+        let literal = to.with(to.to.emit(ops::LITERAL, literal, &[]));
         *slot = literal.broadcast_to(value.shape()).var();
     }
     closed.program.write(to, &mut map, closed.program.outs());
@@ -509,7 +509,7 @@ impl Traced {
             let Some(slot) = *slot else { continue };
             let aval = program.aval(slot as Var);
             let zero = || {
-                to.with(to.emit.number(aval.dtype, 0.0))
+                to.with(to.to.number(aval.dtype, 0.0))
                     .broadcast_to(&aval.shape)
             };
             map[slot] = v.unwrap_or_else(zero).var();

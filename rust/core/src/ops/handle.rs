@@ -161,15 +161,17 @@ impl<'e> V<'e> {
     }
 
     /// An elementwise function of one argument.
+    #[inline]
     #[must_use]
     pub fn map(self, prim: Prim) -> V<'e> {
-        self.with(self.emit.plain(prim, &[self.var()]))
+        self.with(self.to.map(prim, self.var()))
     }
 
     /// An elementwise function of two arguments.
+    #[inline]
     #[must_use]
     pub fn combine(self, prim: Prim, other: V<'e>) -> V<'e> {
-        self.with(self.emit.plain(prim, &[self.var(), other.var()]))
+        self.with(self.to.combine(prim, self.var(), other.var()))
     }
 
     /// A number at this variable's dtype and shape.

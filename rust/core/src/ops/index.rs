@@ -91,7 +91,7 @@ primitives! {
                 // updates, write the numbers, and see whose number is still there.
                 let count = index.aval().size();
                 let shape = index.shape();
-                let numbers = index.with(index.emit.emit(IOTA, Params::Size(count), &[])).reshape(&shape);
+                let numbers = index.with(index.to.emit(IOTA, Params::Size(count), &[])).reshape(&shape);
                 let rows = numbers.number(0.0).broadcast_to(&[r.x[0].shape()[0]]);
                 let last = rows
                     .apply(SCATTER, Params::None, &[index, numbers])
@@ -268,7 +268,7 @@ fn rows_of_all<'e>(b: &Batch<'_, 'e>) -> V<'e> {
     let above = index.combine(GE, index.number(rows as f64));
     let mut shape = Shape::from_elem(1, index.shape().len());
     shape[0] = b.size;
-    let example = index.with(index.emit.emit(IOTA, Params::Size(b.size), &[]));
+    let example = index.with(index.to.emit(IOTA, Params::Size(b.size), &[]));
     let moved = index + example.reshape(&shape) * rows as f64;
     let outside = index.number((b.size * rows) as f64);
     below.select(outside, above.select(outside, moved))

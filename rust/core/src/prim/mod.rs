@@ -7,7 +7,7 @@
 //! the drivers in `transform` do.
 
 mod batch;
-mod emit;
+mod handle;
 mod infer;
 mod params;
 mod site;
@@ -15,7 +15,7 @@ mod site;
 use std::fmt;
 
 pub use batch::{Batch, BatchFn, Batching};
-pub use emit::{Emit, V, Var};
+pub use handle::{V, Var};
 pub use params::{Custom, Host, Params};
 pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
 

@@ -64,6 +64,16 @@ impl Args {
         }
     }
 
+    /// Moves the variables from `first` on, where it is not the first of all, up. The list is not touched.
+    #[inline]
+    pub fn shift(&mut self, first: Var, by: Var) {
+        debug_assert!(first > 0 || by == 0, "what is not there would move too");
+        let by = if self.len() <= FEW { by } else { 0 };
+        for a in &mut self.here {
+            *a += if *a < first { 0 } else { by };
+        }
+    }
+
     /// The arguments, the list of whose program this is.
     #[inline]
     pub fn get<'a>(&'a self, list: &'a [Var]) -> &'a [Var] {
@@ -72,6 +82,17 @@ impl Args {
             &self.here[..len]
         } else {
             &list[self.here[0] as usize..][..len]
+        }
+    }
+
+    /// Whether this holds of one of the arguments, all of which may be asked.
+    #[inline]
+    pub fn any(&self, list: &[Var], holds: impl Fn(Var) -> bool) -> bool {
+        let [a, b] = self.here;
+        match self.len {
+            1 => holds(a),
+            2 => holds(a) | holds(b),
+            _ => self.get(list).iter().any(|&a| holds(a)),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Args, Eqn, FastMap, Program};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::prim::{Emit, Params, Prim, Site, V, Var};
+use crate::prim::{Params, Prim, Site, V, Var};
 
 /// So many avals are compared one by one, which is faster than a table for them.
 const FEW: usize = 8;
@@ -128,35 +128,30 @@ impl Builder {
 
     /// Adds an equation, checking its arguments.
     pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
-        if matches!(params, Params::None)
-            && let Some(var) = self.push_alike(prim, args)
-        {
+        // The usual numbers of arguments are known where the rest is compiled.
+        let alike = match (&params, args) {
+            (Params::None, &[x]) => self.push_alike(prim, [x]),
+            (Params::None, &[x, y]) => self.push_alike(prim, [x, y]),
+            _ => None,
+        };
+        if let Some(var) = alike {
             return Ok(var);
         }
         let aval = self.infer(prim, &params, args)?;
         Ok(self.push_numbered(prim, params, args, aval))
     }
 
-    /// [`Builder::push`] for what most equations are: arrays of one dtype and shape, combined into another such.
+    /// [`Builder::push`] for what most equations are: arrays of one dtype and shape, combined into another such by
+    /// an elementwise primitive. `None` where it is not like that.
     #[inline]
-    fn push_alike(&self, prim: Prim, args: &[Var]) -> Option<Var> {
+    fn push_alike<const A: usize>(&self, prim: Prim, args: [Var; A]) -> Option<Var> {
         let mut guard = self.program.borrow_mut();
         let program = &mut *guard;
-        // The usual numbers of arguments are known where the rest is compiled.
-        Some(match *args {
-            [x] => {
-                let aval = program.like_arguments(prim, &[x])?;
-                program.append_all([prim], [[x]], aval)
-            }
-            [x, y] => {
-                let aval = program.like_arguments(prim, &[x, y])?;
-                program.append_all([prim], [[x, y]], aval)
-            }
-            _ => {
-                let aval = program.like_arguments(prim, args)?;
-                program.append(prim, 0, args, aval)
-            }
-        })
+        let aval = program.var_avals[args[0] as usize];
+        let same = args.iter().all(|&a| program.var_avals[a as usize] == aval);
+        let keeps = || prim.keeps(program.avals[aval as usize].dtype);
+        (same && prim.0.args.len() == A && keeps())
+            .then(|| program.append_all([prim], [args], aval))
     }
 
     /// Adds an equation whose result is known to have this dtype and shape.
@@ -216,15 +211,22 @@ impl Builder {
             program.sites.set(k, site);
         }
         program.params.clone_from(&other.params);
-        let moved = |v: Var| if v < inputs { v } else { v + shift };
-        let Program { eqns, args, .. } = &mut *program;
-        eqns.extend(other.eqns.iter().map(|eqn| Eqn {
-            args: eqn.args.mapped(&other.args, args, moved),
-            ..*eqn
-        }));
+        debug_assert!(program.args.is_empty(), "the list is copied as it is");
+        (program.args).extend(
+            other
+                .args
+                .iter()
+                .map(|&v| if v < inputs { v } else { v + shift }),
+        );
+        program.eqns.extend_from_slice(&other.eqns);
+        for eqn in &mut program.eqns {
+            eqn.args.shift(inputs, shift);
+        }
         let results = &other.var_avals[inputs as usize..];
         program.var_avals.extend_from_slice(results);
-        for (k, eqn) in other.eqns.iter().enumerate() {
+        // The first parameters are those of equations without any.
+        let has_params = other.params.len() > 1;
+        for (k, eqn) in other.eqns.iter().enumerate().filter(|_| has_params) {
             if eqn.params != 0
                 && let Params::Literal { dtype, value } = other.params(eqn)
             {
@@ -341,15 +343,15 @@ impl Program {
     #[inline]
     fn append(&mut self, prim: Prim, params: u32, args: &[Var], aval: u32) -> Var {
         let args = Args::new(args, &mut self.args);
-        self.sites.note(self.eqns.len());
         self.eqns.push(Eqn { prim, params, args });
+        self.sites.note(1, self.eqns.len());
         self.var_avals.push(aval);
         (self.var_avals.len() - 1) as Var
     }
 
     /// [`Program::append`] for equations without parameters, several at once, of one or two arguments each: room
     /// is made once, and what is copied has a known length. Gives the last one's variable.
-    #[inline]
+    #[inline(always)]
     fn append_all<const N: usize, const A: usize>(
         &mut self,
         prims: [Prim; N],
@@ -364,18 +366,8 @@ impl Program {
         self.eqns
             .extend_from_slice(&std::array::from_fn::<_, N, _>(eqn));
         self.var_avals.extend_from_slice(&[aval; N]);
-        self.sites.note_last(N, self.eqns.len());
+        self.sites.note(N, self.eqns.len());
         (self.var_avals.len() - 1) as Var
-    }
-
-    /// The aval of an elementwise primitive's result, when it is that of all its arguments.
-    #[inline]
-    fn like_arguments(&self, prim: Prim, args: &[Var]) -> Option<u32> {
-        let (&first, rest) = args.split_first()?;
-        let aval = self.var_avals[first as usize];
-        let same = rest.iter().all(|&a| self.var_avals[a as usize] == aval);
-        let keeps = || prim.keeps(self.avals[aval as usize].dtype);
-        (same && prim.0.args.len() == args.len() && keeps()).then_some(aval)
     }
 }
 
@@ -385,8 +377,11 @@ pub(super) fn empty_name() -> Arc<str> {
     Arc::clone(&EMPTY)
 }
 
-impl Emit for Builder {
-    fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var {
+/// What rules write with, by way of [`V`].
+impl Builder {
+    /// Adds an equation and gives its result. A rule's arguments fit by construction; should they not, the error is
+    /// kept for [`Builder::finish`].
+    pub fn emit(&self, prim: Prim, params: Params, x: &[Var]) -> Var {
         self.push(prim, params, x).unwrap_or_else(|error| {
             self.error.borrow_mut().get_or_insert(error);
             // Any variable will do: the program is thrown away in `finish`.
@@ -394,28 +389,42 @@ impl Emit for Builder {
         })
     }
 
-    fn plain(&self, prim: Prim, x: &[Var]) -> Var {
-        (self.push_alike(prim, x)).unwrap_or_else(|| self.emit(prim, Params::None, x))
+    /// The same for an elementwise function of one argument, without parameters.
+    #[inline]
+    pub fn map(&self, prim: Prim, x: Var) -> Var {
+        match self.push_alike(prim, [x]) {
+            Some(var) => var,
+            None => self.emit(prim, Params::None, &[x]),
+        }
     }
 
-    fn aval(&self, var: Var) -> Aval {
+    /// The same for one of two arguments.
+    #[inline]
+    pub fn combine(&self, prim: Prim, x: Var, y: Var) -> Var {
+        match self.push_alike(prim, [x, y]) {
+            Some(var) => var,
+            None => self.emit(prim, Params::None, &[x, y]),
+        }
+    }
+
+    /// Dtype and shape of a variable.
+    pub fn aval(&self, var: Var) -> Aval {
         self.program.borrow().aval(var).clone()
     }
 
-    fn dtype(&self, var: Var) -> DType {
+    /// Dtype of a variable.
+    pub fn dtype(&self, var: Var) -> DType {
         self.program.borrow().aval(var).dtype
     }
 
-    fn literal(&self, var: Var) -> Option<f64> {
+    /// The known value of a literal.
+    pub fn literal(&self, var: Var) -> Option<f64> {
         let (_, value) = self.program.borrow().literal(var)?;
         (value.im == 0.0).then_some(value.re)
     }
 
-    fn number(&self, dtype: DType, value: f64) -> Var {
+    /// A number as a zero-dimensional literal.
+    pub fn number(&self, dtype: DType, value: f64) -> Var {
         self.complex_literal(dtype, Complex::new(value, 0.0))
-    }
-
-    fn at(&self, site: Site) -> Site {
-        Builder::at(self, site)
     }
 }

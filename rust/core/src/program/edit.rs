@@ -30,7 +30,7 @@ impl Program {
         let mut depends = vec![false; self.num_vars()];
         depends[..inputs.len()].copy_from_slice(inputs);
         for (k, eqn) in self.eqns.iter().enumerate() {
-            if self.args(eqn).iter().any(|&a| depends[a as usize]) {
+            if eqn.args.any(&self.args, |a| depends[a as usize]) {
                 depends[self.result(k) as usize] = true;
             }
         }
@@ -52,25 +52,25 @@ impl Program {
                 }
             }
         }
-        let call = to.emit.at(Site::NONE);
+        let call = to.to.at(Site::NONE);
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k) as usize;
             if !needed[var] || map[var] != Var::MAX {
                 continue;
             }
-            to.emit.at(self.site(k).or(call));
+            to.to.at(self.site(k).or(call));
             map[var] = match self.params(eqn) {
                 Params::Literal { dtype, value } if value.im == 0.0 => {
-                    to.emit.number(*dtype, value.re)
+                    to.to.number(*dtype, value.re)
                 }
                 params => {
                     let args = self.args(eqn).iter().map(|&a| map[a as usize]);
                     let args: SmallVec<[Var; 4]> = args.collect();
-                    to.emit.emit(eqn.prim, params.clone(), &args)
+                    to.to.emit(eqn.prim, params.clone(), &args)
                 }
             };
         }
-        to.emit.at(call);
+        to.to.at(call);
     }
 
     /// For every variable, whether it varies with one of the marked inputs: like
@@ -81,12 +81,7 @@ impl Program {
         let inexact: Vec<bool> = self.avals.iter().map(|a| a.dtype.is_inexact()).collect();
         let first = self.inputs.len();
         for (k, (eqn, &aval)) in self.eqns.iter().zip(&self.var_avals[first..]).enumerate() {
-            // The usual numbers of arguments without a loop.
-            let varied = match *self.args(eqn) {
-                [a] => varies[a as usize],
-                [a, b] => varies[a as usize] || varies[b as usize],
-                ref args => args.iter().any(|&a| varies[a as usize]),
-            };
+            let varied = eqn.args.any(&self.args, |a| varies[a as usize]);
             varies[first + k] = varied && inexact[aval as usize] && eqn.prim != ops::DROPGRAD;
         }
         varies

@@ -21,21 +21,19 @@ impl PartialEq for Sites {
 impl Eq for Sites {}
 
 impl Sites {
-    /// Notes the site of equation `k`, which is being added.
+    /// Notes the site of the last `n` of `count` equations, which are being added.
     #[inline]
-    pub fn note(&mut self, k: usize) {
+    pub fn note(&mut self, n: usize, count: usize) {
         if !self.current.is_none() {
-            self.list.resize(k, Site::NONE);
-            self.list.push(self.current);
+            self.note_current(n, count);
         }
     }
 
-    /// Notes the site of the last `n` of `count` equations, which are being added.
-    #[inline]
-    pub fn note_last(&mut self, n: usize, count: usize) {
-        if !self.current.is_none() {
-            (count - n..count).for_each(|k| self.note(k));
-        }
+    // Lines are recorded on request only; what is written without them shall not save registers for it.
+    #[cold]
+    fn note_current(&mut self, n: usize, count: usize) {
+        self.list.resize(count - n, Site::NONE);
+        self.list.resize(count, self.current);
     }
 
     /// The site of equation `k`.

@@ -68,7 +68,7 @@ fn pull_host<'e>(
     for (ct, aval) in cts.iter().zip(call.outputs()) {
         if aval.dtype.is_inexact() {
             let zero = || {
-                x[0].with(x[0].emit.number(aval.dtype, 0.0))
+                x[0].with(x[0].to.number(aval.dtype, 0.0))
                     .broadcast_to(&aval.shape)
             };
             args.push(ct.unwrap_or_else(zero).var());
@@ -84,7 +84,7 @@ fn pull_host<'e>(
                     call,
                     output: output - 1,
                 };
-                x.with(x.emit.emit(ops::HOST, params, &args))
+                x.with(x.to.emit(ops::HOST, params, &args))
             })
         })
         .collect())

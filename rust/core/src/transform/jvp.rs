@@ -155,7 +155,7 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
                     None => x.var(),
                 })
                 .collect();
-            let out = rule.out.emit.emit(prim, rule.params.clone(), &args);
+            let out = rule.out.to.emit(prim, rule.params.clone(), &args);
             Ok(Some(rule.out.with(out)))
         }
         Class::General { jvp: Some(jvp), .. } => Ok(Some(jvp(rule, t))),

@@ -12,10 +12,10 @@ use super::cotangent::{Cotangents, Ct, Slot};
 use super::{calls, parts, shifts};
 use crate::aval::{Aval, Kind};
 use crate::error::{Error, Result};
-use crate::interrupt::Steps;
+use crate::interrupt;
 use crate::ops;
-use crate::prim::{Class, Params, Partial, Prim, Rule, Site, V, Var};
-use crate::program::{Builder, FastMap, Program};
+use crate::prim::{Class, Params, PartialFn, Prim, Rule, Site, V, Var};
+use crate::program::{Builder, Calls, Eqn, FastMap, Program};
 
 /// A program with its pullback behind it.
 ///
@@ -117,6 +117,13 @@ impl Moved {
     }
 }
 
+/// The partial derivatives of an elementwise equation.
+struct Partials<'a, 'e> {
+    of: PartialFn,
+    x: &'a [V<'e>],
+    y: V<'e>,
+}
+
 /// The way back through a program, and what has come together on it.
 struct Pass<'p, 'e> {
     primal: &'p Program,
@@ -142,114 +149,132 @@ impl<'e> Pass<'_, 'e> {
 
     fn run(&mut self) -> Result<()> {
         let primal = self.primal;
-        let calls = primal.has_calls().then(|| primal.calls());
-        let twins = twins(primal, self.active);
-        let mut steps = Steps::default();
+        let groups = Groups {
+            calls: primal.has_calls().then(|| primal.calls()),
+            twins: twins(primal, self.active),
+        };
+        let has_groups = groups.calls.is_some() || !groups.twins.is_empty();
+        let first = primal.num_inputs();
         // They stay where they are, and get other variables.
         let mut x = [self.builder.handle(0); 2];
         for k in (0..primal.eqns.len()).rev() {
-            steps.count()?;
-            let out = primal.result(k);
-            if let Some(calls) = &calls
-                && let Some(&(first, _)) = calls.members(k).first()
-            {
-                // All outputs of a call together, once the cotangents of all are there.
-                if k == first {
-                    self.pull_call(k, calls.members(k))?;
-                }
+            interrupt::at_step(k)?;
+            if has_groups && self.pull_in_group(k, &groups)? {
                 continue;
             }
+            let (eqn, out) = (&primal.eqns[k], (first + k) as Var);
             let ct = self.cts.of(out);
             if ct.is_zero() {
                 continue;
             }
-            if !twins.is_empty()
-                && let Some(&twin) = twins.get(&out)
+            let args = primal.args(eqn);
+            let partials = match &eqn.prim.0.class {
+                Class::Elementwise { partials, .. } if ct.is_plain() && args.len() <= 2 => {
+                    *partials
+                }
+                _ => None,
+            };
+            let kind = self.kinds[out as usize];
+            if let Some(partials) = partials
+                && kind != ACTIVE
+                && let Some(&a) = args.first()
             {
-                let ct = self.cts.unpack(ct);
-                self.cts.add(twin, ct, primal.aval(out));
-                continue;
-            }
-            // The usual numbers of arguments are known where the rest is compiled.
-            match *primal.args(&primal.eqns[k]) {
-                [a] => {
-                    x[0].point_to(self.moved.of(a));
-                    self.pull(k, ct, &[a], &x[..1])?;
-                }
-                [a, b] => {
-                    x[0].point_to(self.moved.of(a));
+                x[0].point_to(self.moved.of(a));
+                if let Some(&b) = args.get(1) {
                     x[1].point_to(self.moved.of(b));
-                    self.pull(k, ct, &[a, b], &x)?;
                 }
-                ref args => {
-                    let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.handle(a)).collect();
-                    self.pull(k, ct, args, &x)?;
+                let rule = Partials {
+                    of: partials,
+                    x: &x[..args.len()],
+                    y: self.handle(out),
+                };
+                self.pull((k, eqn.prim, kind), ct, &rule, 0, a)?;
+                if let Some(&b) = args.get(1) {
+                    self.pull((k, eqn.prim, kind), ct, &rule, 1, b)?;
                 }
+            } else {
+                self.pull_other(k, ct)?;
             }
         }
         Ok(())
     }
 
-    /// Hands the cotangent of equation `k` on to its arguments, `x` in the program that is written.
+    /// Hands the plain cotangent of an elementwise equation, whose result is of this kind, on to its argument `i`.
     #[inline(always)]
-    fn pull(&mut self, k: usize, ct: Slot, args: &[Var], x: &[V<'e>]) -> Result<()> {
-        let (primal, out) = (self.primal, self.primal.result(k));
-        let prim = primal.eqns[k].prim;
-        let partials = match &prim.0.class {
-            Class::Elementwise { partials, .. } if !ct.is_part() => *partials,
-            _ => None,
-        };
-        let alike = match self.kinds[out as usize] {
-            aval if aval != ACTIVE && ct.is_plain() => aval,
-            _ => PASSIVE,
-        };
-        let y = self.handle(out);
+    fn pull(
+        &mut self,
+        (k, prim, kind): (usize, Prim, u32),
+        ct: Slot,
+        partials: &Partials<'_, 'e>,
+        i: usize,
+        a: Var,
+    ) -> Result<()> {
+        let of = self.kinds[a as usize];
+        if of == PASSIVE {
+            self.skip(prim, a);
+            return Ok(());
+        }
+        if self.has_sites {
+            self.at(k, i);
+        }
+        let partial = (partials.of)(partials.x, partials.y, i);
+        if of != kind || !self.cts.add_alike(a, ct, &partial, kind) {
+            let contribution = self.cts.unpack(ct).through(&partial);
+            self.cts.add(a, contribution, self.primal.aval(a));
+        }
+        Ok(())
+    }
+
+    /// Hands the cotangent of any equation on to its arguments. A function of its own, so that the loop holds little but
+    /// the shortest way.
+    #[inline(never)]
+    fn pull_other(&mut self, k: usize, ct: Slot) -> Result<()> {
+        let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
+        let args = primal.args(eqn);
+        let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.handle(a)).collect();
+        let out = self.handle(primal.result(k));
         for (i, &a) in args.iter().enumerate() {
-            let kind = self.kinds[a as usize];
-            if kind == PASSIVE {
-                self.skip(prim, a);
+            if self.kinds[a as usize] == PASSIVE {
+                self.skip(eqn.prim, a);
                 continue;
             }
             if self.has_sites {
-                self.builder.at(primal.site(k).pulled(prim, i));
+                self.at(k, i);
             }
-            let Some(partials) = partials else {
-                self.pull_other(k, ct, (x, y), i, None)?;
-                continue;
-            };
-            let partial = partials(x, y, i);
-            if kind != alike || !self.cts.add_alike(a, ct, &partial, alike) {
-                self.pull_other(k, ct, (x, y), i, Some(&partial))?;
-            }
+            let contribution = self.contribution(eqn, ct, (&x, out), i)?;
+            self.cts.add(a, contribution, primal.aval(a));
         }
         Ok(())
     }
 
-    /// The same for one argument of any equation. A function of its own, so that the loop holds little but the
-    /// shortest way.
-    #[inline(never)]
-    fn pull_other(
-        &mut self,
-        k: usize,
+    /// What is written from now on belongs to argument `i` of equation `k`.
+    #[cold]
+    fn at(&self, k: usize, i: usize) {
+        let prim = self.primal.eqns[k].prim;
+        self.builder.at(self.primal.site(k).pulled(prim, i));
+    }
+
+    /// What the cotangent of an equation contributes to that of its argument `i`.
+    fn contribution(
+        &self,
+        eqn: &Eqn,
         ct: Slot,
         (x, out): (&[V<'e>], V<'e>),
         i: usize,
-        partial: Option<&Partial<'e>>,
-    ) -> Result<()> {
-        let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
-        let (a, params) = (primal.args(eqn)[i], primal.params(eqn));
-        let rule = Rule { x, out, params };
-        let contribution = match &eqn.prim.0.class {
+    ) -> Result<Ct<'e>> {
+        let primal = self.primal;
+        let params = primal.params(eqn);
+        Ok(match &eqn.prim.0.class {
             Class::Elementwise {
                 partials: Some(partials),
                 ..
-            } => match (partial, self.cts.part(ct)) {
-                (Some(partial), _) => self.cts.unpack(ct).through(partial),
-                (None, Some(part)) => parts::pull(self.builder, part, *partials, (x, out), i),
-                (None, None) => Ct::Zero,
+            } => match self.cts.part(ct) {
+                Some(part) => parts::pull(self.builder, part, *partials, (x, out), i),
+                None => self.cts.unpack(ct).through(&partials(x, out, i)),
             },
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
-                let (prim, ct) = (eqn.prim, self.cts.unpack(ct));
+                let rule = Rule { x, out, params };
+                let (prim, ct, a) = (eqn.prim, self.cts.unpack(ct), primal.args(eqn)[i]);
                 let is_steep = || self.steep.get_or_init(|| parts::steep(primal))[a as usize];
                 match ct {
                     // A mask stays outermost.
@@ -265,9 +290,7 @@ impl<'e> Pass<'_, 'e> {
                 }
             }
             _ => return Err(no_derivative(eqn.prim.name())),
-        };
-        self.cts.add(a, contribution, primal.aval(a));
-        Ok(())
+        })
     }
 
     /// Notes a cotangent that nobody asked for, if the argument could have one.
@@ -280,6 +303,28 @@ impl<'e> Pass<'_, 'e> {
             Some((_, n)) => *n += 1,
             None => self.skipped.push((prim, 1)),
         }
+    }
+
+    /// Equation `k`, if it is one of those that are taken together; false where it is not.
+    #[inline(never)]
+    fn pull_in_group(&mut self, k: usize, groups: &Groups) -> Result<bool> {
+        let primal = self.primal;
+        if let Some(calls) = &groups.calls
+            && let Some(&(first, _)) = calls.members(k).first()
+        {
+            // All outputs of a call together, once the cotangents of all are there.
+            if k == first {
+                self.pull_call(k, calls.members(k))?;
+            }
+            return Ok(true);
+        }
+        let out = primal.result(k);
+        let Some(&twin) = groups.twins.get(&out) else {
+            return Ok(false);
+        };
+        let ct = self.cts.unpack(self.cts.of(out));
+        self.cts.add(twin, ct, primal.aval(out));
+        Ok(true)
     }
 
     /// A call with a rule from outside, whose first equation is `k`.
@@ -299,6 +344,12 @@ impl<'e> Pass<'_, 'e> {
     }
 }
 
+/// Equations whose cotangents are handed on together.
+struct Groups {
+    calls: Option<Calls>,
+    twins: FastMap<Var, Var>,
+}
+
 /// An active variable that is not of real numbers.
 const ACTIVE: u32 = u32::MAX - 1;
 
@@ -306,19 +357,18 @@ const ACTIVE: u32 = u32::MAX - 1;
 const PASSIVE: u32 = u32::MAX;
 
 fn kinds(primal: &Program, active: &[bool]) -> Vec<u32> {
-    let kind = |a: &Aval| a.dtype.kind();
-    let is_real: Vec<bool> = primal
-        .avals
-        .iter()
-        .map(|a| kind(a) == Kind::Float)
+    let is_real = |a: &Aval| a.dtype.kind() == Kind::Float;
+    let of_aval: Vec<u32> = (0..)
+        .zip(&primal.avals)
+        .map(|(aval, a)| if is_real(a) { aval } else { ACTIVE })
         .collect();
-    (primal.var_avals.iter().zip(active))
-        .map(|(&aval, &active)| match (active, is_real[aval as usize]) {
-            (true, true) => aval,
-            (true, false) => ACTIVE,
-            (false, _) => PASSIVE,
-        })
-        .collect()
+    let mut kinds = vec![PASSIVE; active.len()];
+    for ((kind, &aval), &active) in kinds.iter_mut().zip(&primal.var_avals).zip(active) {
+        if active {
+            *kind = of_aval[aval as usize];
+        }
+    }
+    kinds
 }
 
 /// Takes away what has influence only by way of shifts that have none; an input that was asked for and had some

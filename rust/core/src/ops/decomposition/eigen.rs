@@ -229,7 +229,7 @@ fn largest_component(v: V<'_>) -> (V<'_>, V<'_>) {
     let at = size.apply(ARGMAX, Params::Axis(rows), &[]);
     let n = v.sizes().0;
     let numbers = v
-        .with(v.emit.emit(IOTA, Params::Size(n), &[]))
+        .with(v.to.emit(IOTA, Params::Size(n), &[]))
         .reshape(&[n, 1]);
     let chosen = numbers
         .broadcast_to(&v.shape())

@@ -37,7 +37,7 @@ impl<'e> V<'e> {
 
     /// Row and column numbers of a matrix, to be compared.
     fn numbers(self, size: usize) -> V<'e> {
-        self.with(self.emit.emit(IOTA, Params::Size(size), &[]))
+        self.with(self.to.emit(IOTA, Params::Size(size), &[]))
     }
 
     /// A truth value for each element of a matrix like this one: its row number compared with its column
