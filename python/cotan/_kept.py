@@ -28,34 +28,37 @@ from types import (
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import mtrand
 
+from cotan import _core
 from cotan._core import Array
 from cotan._frames import FOREIGN
+from cotan._kept_memory import Memory, Ours, State, Table
 from cotan._kept_places import (
+    NOTHING,
     ClassNames,
     Context,
     Global,
     Group,
     Mapping,
-    Memory,
     Place,
     Sequence,
     Slot,
-    State,
-    Table,
     Turn,
     Variable,
     is_iterator,
 )
+from cotan._kept_quiet import Quiet
 
 # So many objects are looked at, the nearest first; what a function keeps is not far from it.
 _FAR = 3_000
 # So many bytes of arrays are copied.
 _BYTES = 1 << 26
+# After so many calls it is looked anew at what has been written to.
+_ANEW = 64
 _PLAIN: frozenset[type] = frozenset(
     {int, float, complex, bool, str, bytes, type(None), CodeType, np.float64, np.int64, np.bool_}
 )
@@ -70,58 +73,113 @@ _OTHERS = (FOREIGN | sys.stdlib_module_names) - {
 }
 # What gives all that it holds at once.
 _BY_STATE = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
-             ContextVar, io.StringIO, bytearray, array.array)  # fmt: skip
+             ContextVar, io.StringIO, io.BytesIO, bytearray, array.array)  # fmt: skip
+# What is looked at in a way of its own.
+_SORTS = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, MethodWrapperType,
+          functools.partial, weakref.ref, classmethod, staticmethod, property, np.ndarray, Array,
+          tuple, frozenset, *_BY_STATE)  # fmt: skip
+_FILES: Any = (io.StringIO, io.BytesIO)
 # The flag of classes that were made while the program runs.
 _MADE = 1 << 9
 
 
 class Kept:
-    """What some functions, and what they reach, have kept by now."""
+    """What some functions, and what they reach, have kept by now.
+
+    A call writes to few of the places there are. Those that calls have written to are held for each
+    call, and one look says that all others are as they were.
+    """
 
     def __init__(self, *functions: Any) -> None:
         self._seen: dict[int, Any] = {}
         self._bytes = 0
-        self.places: list[Place] = []
+        # What each place had when it was found, and as much of that as is held for each call.
+        self._first: dict[Place, Any] = {}
+        self._brief: dict[Place, Any] = {}
+        self._written: dict[Place, None] = {}
+        self._quiet: Quiet | None = None
+        self._calls = 1
+        self._kinds: dict[type, _Kind] = {}
         self.reach(functions)
-        self._start = self.held()
+        self._start = self._first.copy()
 
     def reach(self, values: Any) -> list[tuple[Place, Any]]:
         """Hold what these lead to, as well; gives the places that are new, and what they hold."""
-        made = list(self._found(values))
-        self.places += made
-        return [(place, place.held(True)) for place in made]
+        made = [(place, place.held(True)) for place in self._found(values)]
+        if not made:
+            return made
+        brief = {p: p.held(False) if p.is_long() else held for p, held in made}
+        self._first |= made
+        self._brief |= brief
+        # To hold one more of these costs nothing, and to look at what they hold a copy.
+        self._written |= {place: None for place in brief if _is_long_of_ours(place)}
+        self._quiet = None
+        return made
 
-    def held(self, whole: bool = True) -> list[Any]:
-        """Give what is there by now; long collections are not looked at as a `whole` in each call.
+    def held(self) -> dict[Place, Any]:
+        """Give what is there by now; there may be more places later on."""
+        held = self._first.copy()
+        return held | {place: place.held(True) for place, _ in self._unlike(held)}
 
-        There may be more places later on.
-        """
-        return [place.held(whole) for place in self.places]
+    def before_call(self) -> dict[Place, Any]:
+        """Give what is there, but for the inner parts of long collections and of large arrays."""
+        self._look(between_calls=True)
+        if self._calls % _ANEW == 0:
+            self._look_anew()
+        self._calls += 1
+        return self._brief | {place: place.held(False) for place in list(self._written)}
+
+    def changed(self, held: dict[Place, Any]) -> list[tuple[Place, Any, Any]]:
+        """Give the parts that a call has changed, and where they begin."""
+        self._look(between_calls=False)
+        known = [place for place in list(self._written) if place in held]
+        return [(place, *part) for place in known for part in place.changed(held[place])]
+
+    def _look(self, between_calls: bool) -> None:
+        """Find out which places have been written to for the first time."""
+        if self._quiet is not None and self._quiet.is_same(between_calls):
+            return
+        known = self._brief.copy()
+        for place in list(self._written):
+            known.pop(place, None)
+        changed = [place for place, was in known.items() if not place.is_as(was)]
+        self._written |= dict.fromkeys(changed)
+        for place in changed:
+            del known[place]
+        self._quiet = Quiet(known)
+
+    def _look_anew(self) -> None:
+        """Begin again with what was written to some time ago: much is so by the first call only."""
+        old = [place for place in list(self._written) if not _is_long_of_ours(place)]
+        self._brief |= {place: place.held(False) for place in old}
+        for place in old:
+            self._written.pop(place, None)
+        self._quiet = None
+
+    def _unlike(self, held: dict[Place, Any]) -> list[tuple[Place, Any]]:
+        """Give the places that are not as they were held."""
+        self._look(between_calls=True)
+        known = self._quiet.held if self._quiet is not None else {}
+        return [(place, was) for place, was in held.items()
+                if known.get(place, self) is not was and not place.is_as(was)]  # fmt: skip
 
     def has_changed(self) -> bool:
         """Say whether anything is not what it was."""
-        pairs = zip(self.places, self._start, strict=False)
-        return any(place.differ(held, place.held(True)) for place, held in pairs)
+        return bool(self._unlike(self._start))
 
     def restore(self) -> bool:
         """Put everything back. Says whether anything had changed."""
         return self.put_back(self._start)
 
-    def put_back(self, held: list[Any]) -> bool:
+    def put_back(self, held: dict[Place, Any]) -> bool:
         """Put back what was held. Says whether anything had changed."""
-        known = list(zip(self.places, held, strict=False))
-        # Where iterators are held goes first, as they may be replaced there.
-        turns = [pair for pair in known if isinstance(pair[0], Turn)]
-        others = [pair for pair in known if not isinstance(pair[0], Turn)]
         has_changed = False
-        for pairs in (others, turns):
-            changed = []
-            for place, was in pairs:
-                now = place.held(True)
-                if place.differ(was, now):
-                    changed.append((place, was, now))
-            for place, was, now in changed:
-                place.put_back(was, now)
+        # Where iterators are held goes first, as they may be replaced there.
+        for goes in (False, True):
+            known = {p: was for p, was in held.items() if isinstance(p, Turn) is goes}
+            changed = self._unlike(known)
+            for place, was in changed:
+                place.put_back(was)
             has_changed = has_changed or bool(changed)
         return has_changed
 
@@ -133,17 +191,21 @@ class Kept:
                 continue
             # What is looked at stays, so that its number is nobody else's.
             self._seen[id(value)] = value
-            for place in self._memory(value) if isinstance(value, np.ndarray) else _places(value):
+            kind = self._kinds.get(type(value))
+            if kind is None:
+                kind = self._kinds[type(value)] = _kind_of(type(value))
+            for place in self._memory(value) if kind.sort is np.ndarray else _places(value, kind):
                 yield place
                 for part, item in _turning(place):
                     self._seen[id(item)] = item
                     yield Turn(item, place, part)
-            waiting += _parts(value)
+            waiting += _parts(value, kind)
 
     def _memory(self, array: Any) -> Iterator[Place]:
         if not array.flags.writeable or _is_lent(array):
             return
-        array = array.view(np.ndarray)
+        if type(array) is not np.ndarray:
+            array = array.view(np.ndarray)
         if self._bytes + array.nbytes <= _BYTES:
             self._bytes += array.nbytes
             yield Memory(array)
@@ -151,9 +213,13 @@ class Kept:
             yield Table(array)
 
 
+def _is_long_of_ours(place: Place) -> bool:
+    return isinstance(place, Ours) and not place.is_short()
+
+
 def _is_lent(array: Any) -> bool:
     """Say whether memory is a compiled solver's own, which may be gone by the time it is read."""
-    while isinstance(array.base, np.ndarray):
+    while issubclass(type(array.base), np.ndarray):
         array = array.base
     return array.base is None and not array.flags.owndata
 
@@ -176,18 +242,49 @@ def _is_others(home: Any) -> bool:
     return str(home).partition(".")[0] in _OTHERS
 
 
+class _Kind(NamedTuple):
+    """What there is to know of a class; a proxy is not asked what it stands for."""
+
+    # The first of `_SORTS` that it derives from, or `object`.
+    sort: type
+    # Collections of the interpreter's that it is, with the class that has the methods.
+    collections: list[tuple[Any, Any]]
+    slots: list[Any]
+    is_others: bool
+    # Whether its objects lead to nothing of a program's; what SciPy hands on may do.
+    is_closed: bool
+
+
+def _kind_of(kind: type) -> _Kind:
+    sort = next((s for s in _SORTS if issubclass(kind, s)), object)
+    collections: list[tuple[Any, Any]] = []
+    slots: list[Any] = []
+    known_ones: Any = ((dict, Mapping), (set, Group), (list, Sequence), (deque, Sequence))
+    for base, place in known_ones:
+        if issubclass(kind, base):
+            # A program's own class may have other methods under these names.
+            known = (c for c in kind.__mro__ if c.__module__ in {"builtins", "collections"})
+            collections.append((place, next(known)))
+    for base in kind.__mro__:
+        if "__slots__" in vars(base):
+            slots += [d for d in vars(base).values() if type(d) is MemberDescriptorType]
+    is_others = _is_others(kind.__module__)
+    is_closed = is_others and not str(kind.__module__).startswith("scipy.")
+    return _Kind(sort, collections, slots, is_others, is_closed)
+
+
 def _is_bare(value: Any) -> bool:
     """Say whether nothing of a program's is behind a value: a library's class, a method of C."""
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return not value.__flags__ & _MADE or _is_others(value.__module__)
     return type(value) in _BARE
 
 
-def _places(value: Any) -> Iterator[Place]:
+def _places(value: Any, kind: _Kind) -> Iterator[Place]:
     """Give where a value itself keeps something."""
-    if isinstance(value, (type, ModuleType)):
+    if kind.sort is type or kind.sort is ModuleType:
         yield from _of_a_class_or_module(value)
-    elif isinstance(value, FunctionType):
+    elif kind.sort is FunctionType:
         yield from map(Variable, value.__closure__ or ())
         if _is_others(value.__globals__.get("__name__")):
             return
@@ -199,70 +296,58 @@ def _places(value: Any) -> Iterator[Place]:
             yield Mapping(names)
         if code.gives_attributes or value.__dict__:
             yield Mapping(value.__dict__)
-    elif isinstance(value, Array):
-        if value._writeable:
-            yield Memory(value)
-    elif isinstance(value, _BY_STATE):
-        place = _by_state(value)
+    elif kind.sort is Array:
+        # What stands for many values has none to be looked at.
+        if value._writeable and not _core.is_traced(value):
+            yield Ours(value)
+    elif kind.sort in _BY_STATE:
+        place = _by_state(value, kind.sort)
         # Closed files and what the system draws have nothing to be held.
-        with contextlib.suppress(ValueError, NotImplementedError):
-            place.held(True)
-            yield place
+        with contextlib.suppress(NotImplementedError):
+            if place.held(True) is not NOTHING:
+                yield place
     elif is_iterator(value):
         yield Turn(value)
-    elif not _is_others(type(value).__module__):
-        yield from _of_an_object(value)
+    elif not kind.is_others:
+        yield from _of_an_object(value, kind)
 
 
-def _by_state(value: Any) -> Place:
-    if isinstance(value, (np.random.Generator, np.random.BitGenerator)):
+def _by_state(value: Any, sort: Any) -> Place:
+    if sort is np.random.Generator or sort is np.random.BitGenerator:
         bits: Any = getattr(value, "bit_generator", value)
         return State(lambda: bits.state, functools.partial(setattr, bits, "state"))
-    if isinstance(value, np.random.RandomState):
+    if sort is np.random.RandomState:
         return State(functools.partial(value.get_state, legacy=False), value.set_state)
-    if isinstance(value, random.Random):
+    if sort is random.Random:
         return State(value.getstate, value.setstate)
-    if isinstance(value, ContextVar):
+    if sort is ContextVar:
         return Context(value)
-    if isinstance(value, io.StringIO):
-        return State(value.getvalue, functools.partial(_set_text, value))
+    if sort in _FILES:
+        # With the place in it, and without what its class has beside that.
+        return State(lambda: sort.__getstate__(value)[:-1],
+                     lambda held: sort.__setstate__(value, (*held, None)))  # fmt: skip
     return State(functools.partial(bytes, value), functools.partial(_set_bytes, value))
 
 
-def _set_text(value: io.StringIO, held: str) -> None:
-    value.seek(0)
-    value.truncate()
-    value.write(held)
-
-
 def _set_bytes(value: Any, held: bytes) -> None:
-    kind = type(value)
-    value[:] = bytearray(held) if isinstance(value, bytearray) else kind(value.typecode, held)
+    is_bytes = issubclass(type(value), bytearray)
+    value[:] = bytearray(held) if is_bytes else array.array(value.typecode, held)
 
 
 def _of_a_class_or_module(value: Any) -> Iterator[Place]:
-    if isinstance(value, ModuleType):
+    if issubclass(type(value), ModuleType):
         if not _is_others(value.__name__):
             yield Mapping(vars(value))
     else:
         yield ClassNames(value)
 
 
-def _of_an_object(value: Any) -> Iterator[Place]:
-    kinds = type(value).__mro__
-    for base, place in ((dict, Mapping), (set, Group), (list, Sequence), (deque, Sequence)):
-        if isinstance(value, base):
-            # A program's own class may have other methods under these names.
-            known = (c for c in kinds if c.__module__ in {"builtins", "collections"})
-            yield place(value, next(known))
+def _of_an_object(value: Any, kind: _Kind) -> Iterator[Place]:
+    yield from (place(value, base) for place, base in kind.collections)
     members = _members(value)
     if members is not None:
         yield Mapping(members)
-    for kind in kinds:
-        names = vars(kind)
-        if "__slots__" in names:
-            made = (d for d in names.values() if type(d) is MemberDescriptorType)
-            yield from (Slot(descriptor, value) for descriptor in made)
+    yield from (Slot(descriptor, value) for descriptor in kind.slots)
 
 
 def _members(value: Any) -> dict[str, Any] | None:
@@ -276,43 +361,43 @@ def _members(value: Any) -> dict[str, Any] | None:
     return members if type(members) is dict else None
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: Any, kind: _Kind) -> Iterator[Any]:
     """Give what a value leads to."""
-    if isinstance(value, FunctionType):
+    sort = kind.sort
+    if sort is FunctionType:
         yield from _parts_of_a_function(value)
-    elif isinstance(value, (MethodType, BuiltinFunctionType, MethodWrapperType)):
+    elif sort in {MethodType, BuiltinFunctionType, MethodWrapperType}:
         yield from (getattr(value, "__func__", None), value.__self__)
-    elif isinstance(value, functools.partial):
+    elif sort is functools.partial:
         yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, weakref.ref):
+    elif sort is weakref.ref:
         yield value()
-    elif isinstance(value, (classmethod, staticmethod, property)):
+    elif sort is ContextVar:
+        yield value.get(None)
+    elif sort in {classmethod, staticmethod, property}:
         yield from (getattr(value, name, None) for name in ("__func__", "fget", "fset"))
-    elif isinstance(value, type):
+    elif sort is type:
         yield from (*vars(value).values(), *value.__bases__)
-    elif isinstance(value, np.ndarray):
+    elif sort is np.ndarray:
         yield from (value.base, *(_members(value) or {}).values())  # a mask, too
         yield from _some(value.reshape(-1).tolist() if value.dtype.hasobject else ())
-    elif not isinstance(value, (ModuleType, Array)) and not _is_closed(type(value)):
+    elif sort not in {ModuleType, Array} and not kind.is_closed:
         yield type(value)
-        yield from _parts_of_an_object(value)
+        yield from _parts_of_an_object(value, kind)
 
 
-def _parts_of_an_object(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from _some(dict.values(value))
-    kind: Any
-    for kind in (list, tuple, set, frozenset, deque):
-        # No code of the object's is run.
-        if isinstance(value, kind) and kind.__len__(value) <= _FAR:
-            yield from _some(list(kind.__iter__(value)))
+def _parts_of_an_object(value: Any, kind: _Kind) -> Iterator[Any]:
+    if kind.sort in {tuple, frozenset}:
+        yield from _listed(value, kind.sort)
+    for _, base in kind.collections:
+        yield from _some(base.values(value)) if issubclass(base, dict) else _listed(value, base)
     yield from (_members(value) or {}).values()
-    yield from (s.held(True) for s in _of_an_object(value) if isinstance(s, Slot))
+    yield from (Slot(descriptor, value).held(True) for descriptor in kind.slots)
 
 
-def _is_closed(kind: type) -> bool:
-    """Say whether objects are a library's; what SciPy hands on may hold a program's."""
-    return _is_others(kind.__module__) and not kind.__module__.startswith("scipy.")
+def _listed(value: Any, base: Any) -> Any:
+    # No code of the object's is run.
+    return _some(list(base.__iter__(value))) if base.__len__(value) <= _FAR else ()
 
 
 def _some(items: Any) -> Any:
@@ -332,8 +417,8 @@ def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
         return
     code = _Code.of(function.__code__)
     for name in code.names:
-        value = names.get(name)
-        if not isinstance(value, ModuleType):
+        value: Any = names.get(name)
+        if not issubclass(type(value), ModuleType):
             yield value
         elif not _is_others(value.__name__):
             # What it keeps has one of the other names.

@@ -1,29 +1,27 @@
 """Places where programs keep what they have seen: how each is held, compared and put back.
 
-A place gives what it `held`, says what a call has `changed` of that, part by part, and puts back. A
-part is named by what it is in the place (a key, an index), with where it begins in a list that
-grows. Where a place cannot be put back that is an error once it has to be.
+A place gives what it `held`, says whether it `is_as` that, and what a call has `changed` of it,
+part by part, and puts back. A part is named by what it is in the place (a key, an index), with
+where it begins in a list that grows. Where a place cannot be put back that is an error once it has
+to be.
 """
 
 import warnings
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import partial
 from itertools import islice
 from operator import is_
-from types import CellType, GeneratorType
+from types import CellType, GeneratorType, MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from cotan import _core
+from cotan._identities import same_items
 
 NOTHING = object()
 # Of longer collections only the ends are looked at where each call is.
 _LONG = 10_000
 # Parts of collections and arrays that are told apart.
-_MANY = 64
-# Memory of more bytes is not copied for each call.
-_LARGE = 1 << 14
+MANY = 64
 _GROWN = object()
 Parts = list[tuple[Any, Any]]
 
@@ -32,28 +30,42 @@ class Place:
     """A place of one part."""
 
     name = "what it keeps"
+    # Whether something in it may have a derivative.
+    has_parts = True
 
     def held(self, _whole: bool) -> Any:
         raise NotImplementedError
 
-    def differ(self, held: Any, now: Any) -> bool:
-        return now is not held
+    def is_as(self, held: Any) -> bool:
+        """Say whether it is still as it was held."""
+        return self.held(True) is held
 
-    def put_back(self, held: Any, now: Any) -> None:
+    def is_long(self) -> bool:
+        """Say whether less of it than the whole is held for each call."""
+        return False
+
+    def put_back(self, held: Any) -> None:
         raise NotImplementedError
 
-    def changed(self, held: Any, now: Any) -> Parts:
-        return [(None, None)] if self.differ(held, now) else []
+    def changed(self, held: Any) -> Parts:
+        return [] if self.is_as(held) else [(None, None)]
 
     def take(self, _part: Any, _begin: Any) -> Any:
         return self.held(True)
 
     def give(self, _part: Any, _begin: Any, value: Any) -> None:
-        self.put_back(value, self.held(True))
+        self.put_back(value)
 
     def inside(self, _part: Any, value: Any) -> Any:
         """Give what a part holds that may keep something itself."""
         return [value]
+
+    def looks(self) -> tuple[Any, ...] | None:
+        """Give collections whose items are all that it holds, now and later; `None` if none are.
+
+        They have the methods of the interpreter's own.
+        """
+        return None
 
     def lost(self) -> TypeError:
         return TypeError(
@@ -64,74 +76,73 @@ class Place:
         )
 
 
-class Variable(Place):
-    """A variable of an enclosing function."""
+class Single(Place):
+    """What holds one object, or nothing."""
 
-    def __init__(self, cell: CellType) -> None:
-        self._cell = cell
+    def __init__(self, get: Callable[[], Any]) -> None:
+        self.get = get
 
     def held(self, _whole: bool) -> Any:
         try:
-            return self._cell.cell_contents
-        except ValueError:
+            return self.get()
+        except (ValueError, AttributeError, LookupError):
             return NOTHING
 
-    def put_back(self, held: Any, _now: Any) -> None:
+
+class Variable(Single):
+    """A variable of an enclosing function."""
+
+    def __init__(self, cell: CellType) -> None:
+        super().__init__(partial(_CONTENTS, cell))
+        self._cell = cell
+
+    def put_back(self, held: Any) -> None:
         if held is NOTHING:
             del self._cell.cell_contents
         else:
             self._cell.cell_contents = held
 
 
-class Context(Place):
+_CONTENTS: Any = vars(CellType)["cell_contents"].__get__
+
+
+class Context(Single):
     """A variable of a context; what it has by default is what it has."""
 
     name = "a context variable"
 
     def __init__(self, variable: ContextVar[Any]) -> None:
+        super().__init__(variable.get)
         self._variable = variable
 
-    def held(self, _whole: bool) -> Any:
-        try:
-            return self._variable.get()
-        except LookupError:
-            return NOTHING
-
-    def put_back(self, held: Any, _now: Any) -> None:
+    def put_back(self, held: Any) -> None:
         if held is NOTHING:
             raise self.lost()
         self._variable.set(held)
 
 
-class Global(Place):
+class Global(Single):
     """A name of a module that a function assigns to."""
 
     def __init__(self, names: dict[str, Any], name: str) -> None:
+        super().__init__(partial(names.get, name, NOTHING))
         self._names, self._name = names, name
 
-    def held(self, _whole: bool) -> Any:
-        return self._names.get(self._name, NOTHING)
-
-    def put_back(self, held: Any, _now: Any) -> None:
+    def put_back(self, held: Any) -> None:
         if held is NOTHING:
             self._names.pop(self._name, None)
         else:
             self._names[self._name] = held
 
 
-class Slot(Place):
+class Slot(Single):
     """An attribute of an object that has memory for it (`__slots__`); no code of its runs."""
 
     def __init__(self, descriptor: Any, owner: Any) -> None:
+        super().__init__(partial(descriptor.__get__, owner))
         self._descriptor, self._owner = descriptor, owner
 
-    def held(self, _whole: bool) -> Any:
-        try:
-            return self._descriptor.__get__(self._owner)
-        except AttributeError:
-            return NOTHING
-
-    def put_back(self, held: Any, _now: Any) -> None:
+    def put_back(self, held: Any) -> None:
         if held is NOTHING:
             self._descriptor.__delete__(self._owner)
         else:
@@ -158,8 +169,11 @@ class Sequence(Place):
         self._items, self._kind = items, kind
         self.name = f"a {kind.__name__} of more than {_LONG} items"
 
+    def is_long(self) -> bool:
+        return self._length() > _LONG
+
     def held(self, whole: bool) -> Any:
-        if whole or self._length() <= _LONG:
+        if whole or not self.is_long():
             if self._kind is list:
                 return list.copy(self._items)
             return list(self._kind.__iter__(self._items))
@@ -168,17 +182,24 @@ class Sequence(Place):
     def _length(self) -> int:
         return int(self._kind.__len__(self._items))
 
-    def differ(self, held: Any, now: Any) -> bool:
-        if len(held) != len(now):
-            return True
-        return not _is_beginning(held, now)
+    def is_as(self, held: Any) -> bool:
+        if len(held) != self._length():
+            return False
+        if isinstance(held, _Ends):
+            return _is_beginning(held, _Ends(self._items, self._kind))
+        return same_items(held, self.held(True))
 
-    def put_back(self, held: Any, now: Any) -> None:
+    def looks(self) -> tuple[Any, ...] | None:
+        kind = type(self._items)
+        is_plain = kind.__iter__ is self._kind.__iter__ and kind.__len__ is self._kind.__len__
+        return (self._items,) if is_plain and not self.is_long() else None
+
+    def put_back(self, held: Any) -> None:
         if not isinstance(held, _Ends):
             self._kind.clear(self._items)
             self._kind.extend(self._items, held)
             return
-        if not _is_beginning(held, now) or not self._ends_with(held):
+        if not _is_beginning(held, self.held(True)) or not self._ends_with(held):
             raise self.lost()
         while self._length() > len(held):
             self._kind.pop(self._items)
@@ -191,14 +212,16 @@ class Sequence(Place):
     def _at(self, i: int) -> Any:
         return self._kind.__getitem__(self._items, i)
 
-    def changed(self, held: Any, now: Any) -> Parts:
+    def changed(self, held: Any) -> Parts:
+        now = self.held(False)
         if len(now) > len(held) and _has_grown(held, now):
             return [(_GROWN, len(held))]
-        if not self.differ(held, now):
+        are_whole = not isinstance(now, _Ends) and not isinstance(held, _Ends)
+        if same_items(held, now) if are_whole else self.is_as(held):
             return []
-        if len(now) == len(held) and not isinstance(now, _Ends) and not isinstance(held, _Ends):
+        if len(now) == len(held) and are_whole:
             places = [i for i, (a, b) in enumerate(zip(held, now, strict=True)) if a is not b]
-            if len(places) <= _MANY and getattr(self._items, "maxlen", None) is None:
+            if len(places) <= MANY and getattr(self._items, "maxlen", None) is None:
                 return [(i, None) for i in places]
         return [(None, None)]
 
@@ -214,7 +237,7 @@ class Sequence(Place):
 
     def give(self, part: Any, begin: Any, value: Any) -> None:
         if part is None:
-            self.put_back(value, None)
+            self.put_back(value)
             return
         values, first = (value, begin) if part is _GROWN else ([value], part)
         for i, v in enumerate(values, first):
@@ -231,7 +254,7 @@ def _alike(held: Any, now: Any) -> tuple[Any, Any]:
 
 def _has_grown(held: Any, now: Any) -> bool:
     """Say whether a longer list seems to begin as it was; for derivatives that is enough."""
-    if isinstance(held, _Ends) or isinstance(now, _Ends) or len(held) <= _MANY:
+    if isinstance(held, _Ends) or isinstance(now, _Ends) or len(held) <= MANY:
         return _is_beginning(held, now)
     places = (*range(4), *range(len(held) - 4, len(held)))
     return all(held[i] is now[i] for i in places)
@@ -255,20 +278,33 @@ class Group(Place):
         self._items = items
         self.name = f"a set of more than {_LONG} items"
 
+    def is_long(self) -> bool:
+        return set.__len__(self._items) > _LONG
+
     def held(self, whole: bool) -> Any:
-        if whole or set.__len__(self._items) <= _LONG:
-            return set(set.__iter__(self._items))
+        # As a list, so that nothing is hashed.
+        if whole or not self.is_long():
+            return list(set.__iter__(self._items))
         return _Ends(self._items, set)
 
-    def differ(self, held: Any, now: Any) -> bool:
-        if isinstance(held, _Ends) or isinstance(now, _Ends):
-            return len(held) != len(now)
-        return bool(held != now)
+    def is_as(self, held: Any) -> bool:
+        if len(held) != set.__len__(self._items):
+            return False
+        if isinstance(held, _Ends):
+            return True
+        now = self.held(True)
+        # The order changes with the room that there is.
+        return same_items(held, now) or set(map(id, held)) == set(map(id, now))
+
+    def looks(self) -> tuple[Any, ...] | None:
+        kind = type(self._items)
+        is_plain = kind.__iter__ is set.__iter__ and kind.__len__ is set.__len__
+        return (self._items,) if is_plain and not self.is_long() else None
 
     def inside(self, _part: Any, value: Any) -> Any:
         return value
 
-    def put_back(self, held: Any, _now: Any) -> None:
+    def put_back(self, held: Any) -> None:
         if isinstance(held, _Ends):
             raise self.lost()
         set.clear(self._items)
@@ -282,27 +318,39 @@ class Mapping(Place):
         self._items, self._kind = items, kind
         self.name = f"a dict of more than {_LONG} items"
 
+    def is_long(self) -> bool:
+        return bool(self._kind.__len__(self._items) > _LONG)
+
     def held(self, whole: bool) -> Any:
-        if whole or self._kind.__len__(self._items) <= _LONG:
+        if whole or not self.is_long():
             # A copy is faster, where nobody has changed the order of keys.
             if type(self._items).__iter__ is dict.__iter__:
                 return dict.copy(self._items)
             return dict(self._kind.items(self._items))
         return _Ends(self._items, self._kind)
 
-    def differ(self, held: Any, now: Any) -> bool:
-        if len(held) != len(now):
-            return True
-        if isinstance(held, _Ends) or isinstance(now, _Ends):
-            return not _is_beginning(held, now)
-        return not _is_same_mapping(held, now)
-
-    def put_back(self, held: Any, now: Any) -> None:
+    def is_as(self, held: Any) -> bool:
+        if len(held) != self._kind.__len__(self._items):
+            return False
         if isinstance(held, _Ends):
-            self._shorten(held, now)
+            return _is_beginning(held, _Ends(self._items, self._kind))
+        keys, values = self._looks()
+        if len(held) < MANY:
+            return all(map(is_, held, keys)) and all(map(is_, held.values(), values))
+        return (same_items(list(held), list(keys))
+                and same_items(list(held.values()), list(values)))  # fmt: skip
+
+    def _looks(self) -> tuple[Any, Any]:
+        return self._kind.keys(self._items), self._kind.values(self._items)
+
+    def looks(self) -> tuple[Any, ...] | None:
+        return None if self.is_long() else self._looks()
+
+    def put_back(self, held: Any) -> None:
+        if isinstance(held, _Ends):
+            self._shorten(held, self._kind.__len__(self._items))
             return
-        if not isinstance(now, dict):
-            now = dict(self._kind.items(self._items))
+        now = dict(self._kind.items(self._items))
         in_order = [k for k in now if k in held] == list(held)
         for key in [k for k in now if k not in held or not in_order]:
             self._delete(key)
@@ -310,8 +358,8 @@ class Mapping(Place):
             if not in_order or now.get(key, NOTHING) is not value:
                 self._set(key, value)
 
-    def _shorten(self, held: _Ends, now: Any) -> None:
-        extra = len(now) - len(held)
+    def _shorten(self, held: _Ends, length: int) -> None:
+        extra = length - len(held)
         newest = list(islice(self._kind.__reversed__(self._items), max(extra, 0) + len(held.last)))
         if extra < 0 or not all(map(is_, held.last, newest[extra:])):
             raise self.lost()
@@ -324,22 +372,21 @@ class Mapping(Place):
     def _set(self, key: Any, value: Any) -> None:
         self._kind.__setitem__(self._items, key, value)
 
-    def changed(self, held: Any, now: Any) -> Parts:
+    def changed(self, held: Any) -> Parts:
+        now = self.held(False)
         if isinstance(now, _Ends):
             if not isinstance(held, _Ends) or len(now) <= len(held):
                 return []
-            grown = min(len(now) - len(held), _MANY)
+            grown = min(len(now) - len(held), MANY)
             keys = list(islice(self._kind.__reversed__(self._items), grown))
         elif isinstance(held, _Ends):
             return []
-        elif len(now) > len(held) > _MANY or (
-            len(now) >= len(held) and _is_same_mapping(held, now)
-        ):
+        elif len(now) > len(held) > MANY or (len(now) >= len(held) and _is_same_mapping(held, now)):
             # Of many items those that are new.
             keys = list(islice(now, len(held), None))
         else:
             keys = [k for k, v in now.items() if held.get(k, NOTHING) is not v]
-        return [(key, None) for key in keys[:_MANY]]
+        return [(key, None) for key in keys[:MANY]]
 
     def take(self, part: Any, _begin: Any) -> Any:
         return self._kind.get(self._items, part, NOTHING)
@@ -358,13 +405,14 @@ class ClassNames(Mapping):
     """The attributes of a class."""
 
     def __init__(self, cls: type) -> None:
-        super().__init__(vars(cls))
+        super().__init__(vars(cls), MappingProxyType)
         self._cls = cls
 
     def held(self, _whole: bool) -> Any:
         return dict(self._items)
 
-    def put_back(self, held: Any, now: Any) -> None:
+    def put_back(self, held: Any) -> None:
+        now = self.held(True)
         for key in [k for k in now if k not in held]:
             self._delete(key)
         for key, value in held.items():
@@ -381,118 +429,11 @@ class ClassNames(Mapping):
         return self._items.get(part, NOTHING)
 
 
-class Memory(Place):
-    """The elements of an array: of NumPy's in memory, of ours with what is followed in it.
-
-    Memory of numbers holds nothing that is followed. Where it is large it is not held in each call:
-    it is as at the end while one is done again.
-    """
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-        self._is_plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-
-    def held(self, whole: bool) -> Any:
-        if not whole and self._is_plain and self._array.nbytes > _LARGE:
-            return NOTHING
-        return self._array.copy()
-
-    def differ(self, held: Any, now: Any) -> bool:
-        return held is not NOTHING and now is not NOTHING and _bytes_differ(held, now)
-
-    def put_back(self, held: Any, _now: Any) -> None:
-        self._array[...] = held
-
-    def changed(self, held: Any, now: Any) -> Parts:
-        if self._is_plain or not self.differ(held, now):
-            return []
-        if held.size > _MANY or self._array.dtype.names is not None:
-            return [(None, None)]
-        a, b = _values(held), _values(now)
-        return [(i, None) for i in np.ndindex(a.shape) if _bytes_differ(a[i, None], b[i, None])]
-
-    def take(self, part: Any, _begin: Any) -> Any:
-        return self.held(True) if part is None else self._array[part]
-
-    def give(self, part: Any, _begin: Any, value: Any) -> None:
-        self._array[... if part is None else part] = value
-
-    def inside(self, _part: Any, value: Any) -> Any:
-        holds = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if holds:
-            return value.reshape(-1).tolist()
-        return [] if isinstance(value, (np.ndarray, _core.Array)) else [value]
-
-
-def is_large(value: Any) -> bool:
-    """Say whether something is an array that is not copied for each call."""
-    return isinstance(value, (np.ndarray, _core.Array)) and value.nbytes > _LARGE
-
-
-def _values(array: Any) -> Any:
-    return np.asarray(_core.value(array)) if isinstance(array, _core.Array) else array
-
-
-def _bytes_differ(held: Any, now: Any) -> bool:
-    a, b = _values(held), _values(now)
-    if a.shape != b.shape:
-        return True
-    if a.dtype.hasobject:
-        return not all(map(is_, a.reshape(-1).tolist(), b.reshape(-1).tolist()))
-    if a.__array_interface__["data"] == b.__array_interface__["data"]:
-        return False
-    return not np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8))
-
-
-class Table(Memory):
-    """An array that is too large to be held: some of its elements tell whether it has changed."""
-
-    name = "an array of more than 64 MB"
-
-    def held(self, _whole: bool) -> Any:
-        # Whatever its layout, it is not copied.
-        is_in_order = self._array.flags.c_contiguous
-        flat: Any = self._array.reshape(-1) if is_in_order else self._array.flat
-        step = max(1, self._array.size // 4096)
-        return np.concatenate([flat[::step], flat[:64], flat[-64:]])
-
-    def put_back(self, held: Any, now: Any) -> None:
-        if _bytes_differ(held, now):
-            raise self.lost()
-
-    def changed(self, held: Any, now: Any) -> Parts:
-        return [(None, None)] if self.differ(held, now) else []
-
-
-class State(Place):
-    """What functions give and take: the state of a generator of random numbers, bytes, text."""
-
-    def __init__(self, get: Callable[[], Any], put: Callable[[Any], Any]) -> None:
-        self._get, self._put = get, put
-
-    def held(self, _whole: bool) -> Any:
-        return self._get()
-
-    def differ(self, held: Any, now: Any) -> bool:
-        return _states_differ(held, now)
-
-    def put_back(self, held: Any, _now: Any) -> None:
-        self._put(held)
-
-    def changed(self, _held: Any, _now: Any) -> Parts:
-        return []  # None has a derivative.
-
-
-def _states_differ(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return any(_states_differ(a[key], b[key]) for key in a)
-    return not np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a != b)
-
-
 class Turn(Place):
     """How far an iterator has come, which a part of another place holds."""
 
     name = "an iterator or a generator"
+    has_parts = False  # Nobody knows what it gave.
 
     def __init__(self, iterator: Any, place: Place | None = None, part: Any = None) -> None:
         self._first = self._now = iterator
@@ -501,11 +442,11 @@ class Turn(Place):
     def held(self, _whole: bool) -> Any:
         return _turn(self._now), _copied(self._now)
 
-    def differ(self, held: Any, now: Any) -> bool:
+    def is_as(self, held: Any) -> bool:
         # What holds it may be holding the first one again.
-        return self._now is not self._first or bool(held[0] != now[0])
+        return self._now is self._first and bool(held[0] == _turn(self._now))
 
-    def put_back(self, held: Any, _now: Any) -> None:
+    def put_back(self, held: Any) -> None:
         if held[1] is NOTHING or self._place is None:
             raise self.lost()
         there = self._place.take(self._part, None)
@@ -513,8 +454,8 @@ class Turn(Place):
             self._now = _copied(held[1])
             self._place.give(self._part, None, self._now)
 
-    def changed(self, _held: Any, _now: Any) -> Parts:
-        return []  # Nobody knows what it gave.
+    def changed(self, _held: Any) -> Parts:
+        return []
 
 
 def is_iterator(value: Any) -> bool:

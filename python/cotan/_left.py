@@ -15,11 +15,14 @@ import numpy as np
 
 from cotan._implicit import Watched, valued
 from cotan._kept import Kept
-from cotan._kept_places import Place, is_large
+from cotan._kept_memory import is_large
+from cotan._kept_places import Place
 from cotan._numpy_core import is_array, plain
 
-# So many parts of what is kept, those that were written last, have the derivatives of their calls.
+# Of what is kept, that which was written last by so many calls has the derivatives of these, as
+# long as it is in so many parts.
 _MANY = 16
+_MANY_PARTS = 1024
 
 
 class _Call(NamedTuple):
@@ -27,7 +30,7 @@ class _Call(NamedTuple):
 
     number: int
     args: tuple[Any, ...]
-    found: list[Any]
+    found: dict[Place, Any]
     callback: Callable[..., Any] | None = None
     named: Any = None
 
@@ -43,8 +46,8 @@ class _Written(NamedTuple):
 
     def is_there(self, place: Place, part: Any) -> bool:
         """Say whether nobody has written there since."""
-        return _is_same(self.value, place.take(part, self.begin)) and not any(
-            inner.differ(held, inner.held(True)) for inner, held in self.made
+        return _is_same(self.value, place.take(part, self.begin)) and all(
+            inner.is_as(held) for inner, held in self.made
         )
 
 
@@ -60,7 +63,7 @@ class Left(Watched):
         self._count = 0
         self._last: _Call | None = None
         self._writers: dict[tuple[Place, Any], _Written] = {}
-        self._end: list[Any] = []
+        self._end: dict[Place, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._last = self._begun(args)
@@ -70,7 +73,7 @@ class Left(Watched):
 
     def _begun(self, args: tuple[Any, ...], *callback: Any) -> _Call:
         self._count += 1
-        return _Call(self._count, tuple(map(_now, args)), self._kept.held(whole=False), *callback)
+        return _Call(self._count, tuple(map(_now, args)), self._kept.before_call(), *callback)
 
     def beside(self, callback: Any) -> Any:
         """Give a callback whose last calls are done again, too."""
@@ -89,19 +92,24 @@ class Left(Watched):
 
     def _note(self, call: _Call) -> None:
         """Remember what a call has written, and look at what has come to be."""
-        now = self._kept.held(whole=False)
-        # Other threads may have found more places meanwhile.
-        known = zip(list(self._kept.places), call.found, now, strict=False)
-        for place, before, after in known:
-            for part, begin in place.changed(before, after):
-                value = place.take(part, begin)
-                self._writers.pop((place, part), None)
-                # Large arrays that each call makes anew are not kept for that.
-                inside = [v for v in place.inside(part, value) if not is_large(v)]
-                made = self._kept.reach(inside)
-                self._writers[place, part] = _Written(call, begin, value, made)
-        for old in list(self._writers)[:-_MANY]:
-            del self._writers[old]
+        for place, part, begin in self._kept.changed(call.found):
+            value = place.take(part, begin)
+            self._writers.pop((place, part), None)
+            # Large arrays that each call makes anew are not kept for that.
+            inside = [v for v in place.inside(part, value) if not is_large(v)]
+            made = self._kept.reach(inside)
+            self._writers[place, part] = _Written(call, begin, value, made)
+        if len(self._writers) > _MANY:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what was written long ago."""
+        known = list(self._writers.items())
+        calls = sorted({written.call.number for _, written in known})
+        first = calls[-_MANY] if len(calls) > _MANY else 0
+        for i, (part, written) in enumerate(reversed(known)):
+            if written.call.number < first or i >= _MANY_PARTS:
+                self._writers.pop(part, None)
 
     def solving(self, solver: Callable[..., Any]) -> Callable[..., Any]:
         """Give a solver after which it is remembered what it has left."""

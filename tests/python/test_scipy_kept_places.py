@@ -1,0 +1,300 @@
+"""Where functions keep something that solvers call: what is held of that, compared and put back."""
+
+import io
+from array import array
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+import cotan as ct
+from cotan import _identities
+from cotan._identities import same_bits, same_items
+from cotan._kept import Kept
+from cotan._kept_memory import Memory
+from cotan._left import Left
+
+
+def bowl(p, note, method="Nelder-Mead", size=2):
+    """Search for the minimum of what notes the best values that it has had."""
+    best = np.full(1, np.inf)
+
+    def loss(x):
+        v = np.sum((x - p) ** 2) + x[0] ** 4
+        if v < best[0]:
+            best[0] = v
+            note(x)
+        return v
+
+    optimize.minimize(loss, np.zeros(size), method=method, tol=1e-9)
+
+
+def slopes(f, p=1.3, h=1e-3):
+    value, (slope,) = ct.value_and_gradient(f, p)
+    assert value == pytest.approx(f(p), rel=1e-9)
+    return slope, (f(p + h) - f(p - h)) / (2 * h)
+
+
+@pytest.mark.parametrize("method", ["Nelder-Mead", "BFGS", "Powell", "COBYLA", "SLSQP"])
+@pytest.mark.parametrize("shape", [2, (2, 2), 4000])
+def test_arrays_that_are_made_under_the_gradient_keep_what_follows(method, shape):
+    def f(p):
+        at = np.zeros(shape)
+        bowl(p, lambda x: at[..., :2].__setitem__(..., x), method)
+        return 2 * at[..., 0].reshape(-1)[-1] + at[..., 1].reshape(-1)[0]
+
+    slope, wanted = slopes(f)
+    assert slope == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("make", [lambda: [0.0] * 20, lambda: np.zeros(20), dict])
+def test_all_that_a_call_has_written_follows(make):
+    def f(p):
+        parts = make()
+
+        def note(x):
+            for i in range(20):
+                parts[i] = (i + 1.0) * x[i % 2]
+
+        bowl(p, note)
+        return sum(parts[i] for i in range(20))
+
+    slope, wanted = slopes(f)
+    assert slope == pytest.approx(wanted, rel=1e-3)
+
+
+def test_elements_of_a_table_of_objects_belong_to_the_calls_that_wrote_them():
+    def f(p):
+        table = np.full((3, 3), None, object)
+
+        def equation(x):
+            v = x**3 + x - p
+            if table[0, 1] is None and abs(v) < 1e-3:
+                table[0, 1] = x * p
+            table[1, 0] = x
+            return v
+
+        optimize.newton(equation, 0.8, tol=1e-9)
+        return table[0, 1] + 0.0 * table[1, 0]
+
+    slope, wanted = slopes(f)
+    assert slope == pytest.approx(wanted, rel=5e-3)
+
+
+def kept_and_written(place, write, calls=200, at=(30, 31, 150)):
+    """Give what calls have seen in a place, and that which they see when they are done again."""
+    seen = []
+
+    def f(x):
+        seen.append((int(x), write(place, int(x) in at)))
+        return x
+
+    left = Left(f)
+    left.solving(lambda: [left(float(i)) for i in range(calls)])()
+    first = seen.copy()
+    seen.clear()
+    left._last = None
+    for call in {w.call.number: w.call for w in left._writers.values()}.values():
+        left._kept.put_back(left._end)
+        left._kept.put_back(call.found)
+        f(call.args[0])
+    return first, seen
+
+
+def in_the_middle_of_a_list(items, now):
+    items[700] = items[700] + now * 1.0
+    return items[700]
+
+
+def in_one_of_many(objects, now):
+    objects[77].calls += now
+    return objects[77].calls
+
+
+def in_a_set(items, now):
+    if now:
+        items.discard(len(items) // 2)
+        items.add(-len(items))
+    return len(items), sum(items)
+
+
+def in_a_table_of_objects(table, now):
+    if now:
+        table[3, 4] = (table[3, 4], 1)
+    return table[3, 4]
+
+
+def in_one_of_many_arrays(arrays, now):
+    if now:
+        arrays[5][1] += 1
+        arrays["log"].append(1)
+    return float(arrays[5][1]), len(arrays["log"])
+
+
+PLACES = [
+    (in_the_middle_of_a_list, lambda: [float(i) for i in range(1000)]),
+    (in_one_of_many, lambda: [SimpleNamespace(calls=0) for _ in range(200)]),
+    (in_a_set, lambda: set(range(1000))),
+    (in_a_table_of_objects, lambda: np.full((20, 20), None, object)),
+    (in_one_of_many_arrays, lambda: {i: np.zeros(3) for i in range(300)} | {"log": []}),
+]
+
+
+@pytest.mark.parametrize(("write", "make"), PLACES)
+def test_what_few_calls_write_to_is_found_as_it_was(write, make):
+    first, again = kept_and_written(make(), write)
+    assert {i for i, _ in again} >= {150}
+    for i, seen in again:
+        assert (i, seen) in first
+
+
+def test_what_is_written_and_put_back_by_turns_is_found_as_it_was():
+    flags = [False, *range(500)]
+
+    def toggle(flags, _now):
+        flags[0] = not flags[0]
+        return flags[0]
+
+    first, again = kept_and_written(flags, toggle)
+    assert again
+    assert set(again) <= set(first)
+
+
+def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
+    arrays, copies = {i: np.ones(8) for i in range(300)}, []
+    held = Memory.held
+    monkeypatch.setattr(Memory, "held", lambda *a: (copies.append(1), held(*a))[1])
+    left = Left(lambda x: x * arrays[3][0])
+    left.solving(lambda: [left(float(i)) for i in range(100)])()
+    left.leave(99.0)
+    assert len(copies) == 300
+
+
+def test_large_arrays_are_copied_once_in_a_solve(monkeypatch):
+    table, copies = np.ones(100_000), []
+    held = Memory.held
+    monkeypatch.setattr(Memory, "held", lambda *a: (copies.append(a[1]), held(*a))[1])
+
+    def root(p):
+        return optimize.brentq(lambda x: table[5] * x**2 - p, 0.0, 5.0)
+
+    assert ct.grad(root)(2.0) == pytest.approx(0.5 / np.sqrt(2.0))
+    assert copies.count(True) == 1
+
+
+def test_fields_of_objects_are_compared_as_such():
+    table = np.zeros(3, [("name", object), ("at", float), ("more", [("inner", object)])])
+    table["name"] = [["a"], ["b"], None]
+    kept = Kept(lambda: table)
+    assert not kept.has_changed()
+    table["more"]["inner"][1] = 5
+    assert kept.has_changed()
+    assert kept.restore()
+    assert table["more"]["inner"].tolist() == [0, 0, 0]
+    table["name"][0].append(1)
+    assert kept.restore()
+    assert table["name"][0] == ["a"]
+
+
+def test_a_proxy_is_not_asked_what_it_stands_for():
+    class Lazy:
+        @property
+        def __class__(self):
+            raise RuntimeError("used too early")
+
+    lazy, calls = Lazy(), [0]
+
+    def root(p):
+        def f(x):
+            calls[0] += lazy is not None
+            return x**2 - p
+
+        return optimize.brentq(f, 0.0, 5.0)
+
+    assert ct.grad(root)(2.0) == pytest.approx(0.5 / np.sqrt(2.0))
+
+
+def test_where_text_and_bytes_are_written_or_read_next():
+    def run(p):
+        text, data, log = io.StringIO("0123456789" * 40, "\r\n"), io.BytesIO(bytes(range(250))), []
+
+        def f(x):
+            log.append((text.read(1), data.read(1)))
+            if len(log) == 3:
+                text.write("a\nb")
+            return p * x
+
+        integrate.quad(f, 0, 1)
+        return text, data, log
+
+    text, data, log = run(1.3)
+    found = []
+    ct.gradient(lambda p: (found.extend(run(p)), p)[1], 1.3)
+    assert (found[0].getvalue(), found[0].tell()) == (text.getvalue(), text.tell())
+    assert (found[1].getvalue(), found[1].tell()) == (data.getvalue(), data.tell())
+    assert found[2] == log
+
+
+def test_long_text_and_bytes_are_as_scipy_leaves_them():
+    def run(p):
+        marks, signs, text = bytearray(50_000), array("d", [0.0] * 5000), io.StringIO()
+        text.write("x" * 20_000)
+
+        def f(x):
+            marks[7] += 1
+            signs[8] += 1
+            text.write("y")
+            return x**2 - p
+
+        return optimize.brentq(f, 0.0, 5.0), [marks[7], signs[8], len(text.getvalue())]
+
+    seen = []
+    ct.gradient(lambda p: (seen.append(run(p)[1]), p)[1], 2.0)
+    assert seen == [run(2.0)[1]]
+
+
+@pytest.mark.parametrize("place", [0, _identities._PLACE])
+def test_lists_of_the_same_objects(monkeypatch, place):
+    monkeypatch.setattr(_identities, "_PLACE", place)
+
+    class Equal:
+        def __eq__(self, other):
+            raise AssertionError
+
+        __hash__ = None
+
+    for count in (0, 1, 31, 32, 1000):
+        items = [Equal() for _ in range(count)]
+        assert same_items(items, items.copy())
+        assert not same_items(items, [*items, Equal()])
+        for i in {0, count // 2, count - 1} if count else ():
+            other = items.copy()
+            other[i] = Equal()
+            assert not same_items(items, other)
+
+
+def test_arrays_of_the_same_bits():
+    rng = np.random.default_rng(0)
+    texts = np.array(["a", "b" * 80], np.dtypes.StringDType())
+    for a in (
+        rng.normal(size=(3, 4)).T,
+        rng.normal(size=700_001),
+        rng.normal(size=(700, 701))[::2, ::-1],
+        np.zeros(0),
+        np.array(2.0),
+        np.array(["a", "bc"]),
+        np.array("2020-01-01", "M8[D]"),
+        np.array([1, "a", None], object)[::2],
+        texts,
+    ):
+        assert same_bits(a, a.copy())
+        assert not same_bits(a, np.resize(a, 9))
+        if a.size and a.dtype.kind == "f":
+            b = a.copy()
+            b[(-1,) * a.ndim] = np.nextafter(b[(-1,) * a.ndim], 9)
+            assert not same_bits(a, b)
+    assert not same_bits(np.zeros(3), -np.zeros(3))
+    assert same_bits(np.full(3, np.nan), np.full(3, np.nan))
+    assert not same_bits(np.zeros(2), np.zeros(2, int))
+    assert not same_bits(texts, np.array(["a", "c" * 80], np.dtypes.StringDType()))
