@@ -42,7 +42,8 @@ def apart(
     waiting: list[Any] = [function]
     while waiting and len(seen) < _FAR:
         value = waiting.pop()
-        if isinstance(value, PLAIN) or id(value) in seen:
+        # A proxy is not asked what it stands for, here and below.
+        if issubclass(type(value), PLAIN) or id(value) in seen:
             continue
         seen.add(id(value))
         names = _names_of(value)
@@ -56,13 +57,14 @@ def apart(
 
 
 def _names_of(value: Any) -> dict[str, Any] | None:
-    if isinstance(value, FunctionType):
-        return value.__globals__
-    if isinstance(value, ModuleType):
-        return vars(value)
-    if type(value) is dict and "__builtins__" in value:
-        return value
-    return None
+    names: dict[str, Any] | None = None
+    if issubclass(type(value), FunctionType):
+        names = value.__globals__
+    elif issubclass(type(value), ModuleType):
+        names = vars(value)
+    elif type(value) is dict and "__builtins__" in value:
+        names = value
+    return names
 
 
 # The flag of classes that were made while the program runs.
@@ -71,7 +73,7 @@ _MADE = 1 << 9
 
 def _home(value: Any) -> Any:
     """Give where a class is from; what holds others may be of any."""
-    if not isinstance(value, type):
+    if not issubclass(type(value), type):
         return None
     # So are called those of code that has no name for itself.
     is_named = value.__module__ != "builtins" or not value.__flags__ & _MADE
@@ -87,22 +89,22 @@ def _is_of_a_module(names: dict[str, Any]) -> bool:
 
 def parts(value: Any) -> Iterator[Any]:
     """Give what a value leads to."""
-    if isinstance(value, FunctionType):
+    if issubclass(type(value), FunctionType):
         yield from _parts_of_a_function(value)
-    elif isinstance(value, MethodType):
+    elif issubclass(type(value), MethodType):
         yield value.__func__
         yield value.__self__
-    elif isinstance(value, functools.partial):
+    elif issubclass(type(value), functools.partial):
         yield value.func
         yield from value.args
     elif type(value) is dict:
         # What `runpy` gives is a copy of what its functions have.
         yield from list(value.values())[:_MANY]
-    elif isinstance(value, (list, tuple)):
+    elif issubclass(type(value), (list, tuple)):
         yield from value[:_MANY]
-    elif isinstance(value, type):
+    elif issubclass(type(value), type):
         yield from (m for m in vars(value).values() if isinstance(m, FunctionType))
-    elif not isinstance(value, ModuleType):
+    elif not issubclass(type(value), ModuleType):
         yield type(value)
         try:
             # No code of the object's is run.
