@@ -30,8 +30,7 @@ class Memory(Place):
 
     def is_short(self) -> bool:
         """Say whether it is memory in one piece that may be joined with others."""
-        flags = self.array.flags
-        is_in_order = flags.c_contiguous or flags.f_contiguous
+        is_in_order = self.array.flags.c_contiguous
         return not self.has_parts and is_in_order and self.array.nbytes <= _LARGE
 
     def held(self, whole: bool) -> Any:

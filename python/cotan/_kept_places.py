@@ -351,7 +351,7 @@ class Mapping(Place):
             self._shorten(held, self._kind.__len__(self._items))
             return
         now = dict(self._kind.items(self._items))
-        in_order = [k for k in now if k in held] == list(held)
+        in_order = same_items([k for k in now if k in held], list(held))
         for key in [k for k in now if k not in held or not in_order]:
             self._delete(key)
         for key, value in held.items():

@@ -2,6 +2,7 @@
 
 import io
 from array import array
+from collections import OrderedDict, deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -298,3 +299,84 @@ def test_arrays_of_the_same_bits():
     assert same_bits(np.full(3, np.nan), np.full(3, np.nan))
     assert not same_bits(np.zeros(2), np.zeros(2, int))
     assert not same_bits(texts, np.array(["a", "c" * 80], np.dtypes.StringDType()))
+
+
+def places():
+    return SimpleNamespace(
+        log=[1, 2],
+        many=[float(i) for i in range(200)],
+        names={"x": 1, "y": 2},
+        table={i: float(i) for i in range(150)},
+        some={1, 2, 3},
+        more=set(range(100)),
+        numbers=np.zeros(3),
+        columns=np.zeros((4, 5)).T,
+        sparse=np.zeros(4)[::2],
+        objects=np.full((3, 3), None, object),
+        recent=deque([1, 2], maxlen=4),
+        ordered=OrderedDict(a=1, b=2),
+        inner=[SimpleNamespace(calls=0) for _ in range(30)],
+        marks=bytearray(b"abc"),
+        arrays={i: np.zeros(2) for i in range(50)},
+    )
+
+
+WRITES = [
+    lambda p, i: p.log.append(float(i)),
+    lambda p, i: p.log.clear(),
+    lambda p, i: p.many.__setitem__(i, -1.0 * i),
+    lambda p, i: p.names.__setitem__("xyzw"[i % 4], float(i)),
+    lambda p, i: p.names.pop("x", None),
+    lambda p, i: p.table.__setitem__(2 * i, -1.0 * i),
+    lambda p, i: p.some.symmetric_difference_update({i % 7}),
+    lambda p, i: p.more.symmetric_difference_update({3 * i}),
+    lambda p, i: p.numbers.__setitem__(i % 3, i),
+    lambda p, i: p.columns.__setitem__((i % 5, i % 4), i),
+    lambda p, i: p.sparse.__setitem__(i % 2, i),
+    lambda p, i: p.objects.__setitem__((i % 3, i % 2), float(i)),
+    lambda p, i: p.recent.append(i),
+    lambda p, i: p.ordered.move_to_end(next(iter(p.ordered))),
+    lambda p, i: setattr(p.inner[i % 30], "calls", i),
+    lambda p, i: setattr(p, f"new{i % 3}", i),
+    lambda p, i: p.marks.append(i),
+    lambda p, i: p.arrays[i % 50].__setitem__(i % 2, i),
+]
+
+
+def listed(value):
+    if isinstance(value, SimpleNamespace):
+        return listed(vars(value))
+    if isinstance(value, dict):
+        return [(key, listed(v)) for key, v in value.items()]
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [listed(v) for v in value] if isinstance(value, (list, deque)) else str(value)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_written_anywhere_is_put_back(seed):
+    rng, root = np.random.default_rng(seed), places()
+
+    def write(count):
+        for _ in range(count):
+            WRITES[rng.integers(len(WRITES))](root, int(rng.integers(200)))
+
+    kept, start = Kept(lambda: root), listed(root)
+    seen = []
+    for _ in range(150):
+        write(rng.integers(2) * rng.integers(2))
+        seen.append((listed(root), kept.before_call()))
+        write(rng.integers(2) * rng.integers(3))
+        kept.changed(seen[-1][1])
+    end, held = listed(root), kept.held()
+    for was, found in seen[::10]:
+        kept.put_back(found)
+        assert listed(root) == was
+        write(3)
+        kept.put_back(held)
+        assert listed(root) == end
+    assert kept.restore()
+    assert listed(root) == start
+    assert not kept.has_changed()
