@@ -122,10 +122,12 @@ def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any 
 def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     """Give the array another shape in place, of as many elements; others are refused."""
     del refcheck
-    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
-    if wanted is None or wanted == ():
+    if not new_shape or new_shape == (None,):
         return
+    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
     wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+    if any(n < 0 for n in wanted):
+        raise ValueError("negative dimensions not allowed")
     if np.prod(wanted) != self.size:
         raise TypeError(
             f"resize: an Array does not change its size, from {self.shape} to {wanted}; use "

@@ -438,9 +438,18 @@ def test_resize_in_place_keeps_the_size():
         made.resize(6)
         made.resize(2, 3)
         made.resize((3, 2))
+        made.resize()
+        made.resize(None)
+        one = made[2:, 1] + 0.0
+        one.resize(())
+        assert one.shape == ()
         return made[2, 1]
 
     assert ct.gradient(f, 1.0) == (5.0,)
+    with pytest.raises(TypeError, match=r"resize: .* from \(6,\) to \(\)"):
+        ct.gradient(lambda x: (x * np.arange(6.0)).resize(()), 1.0)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        ct.gradient(lambda x: (x * np.arange(6.0)).resize((-2, -3)), 1.0)
     with pytest.raises(TypeError, match=r"resize: .* from \(6,\) to \(4,\)"):
         ct.gradient(lambda x: (x * np.arange(6.0)).resize(4), 1.0)
 
