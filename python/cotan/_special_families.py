@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._special import PARTIALS, UNKNOWN, Functions, real_only
+from cotan._special_parameters import in_double
 
 f = Functions()
 where = _core.where
@@ -42,10 +43,41 @@ def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
     def partial(v: Any, z: Any) -> Any:
         real_only(name, z)
         g = getattr(f, name)
-        slope = 0.5 * g(v - 1, z) + above * g(v + 1, z)
-        return slope - decay * np.sign(z) * g(v, z) if decay else slope
+        if not decay:
+            return 0.5 * g(v - 1, z) + above * g(v + 1, z)
+        far, series = _far_scaled(v, z, -1.0)
+        z = where(far, 0.0, z)
+        slope = 0.5 * g(v - 1, z) + above * g(v + 1, z) - decay * np.sign(z) * g(v, z)
+        return where(far, series / (math.sqrt(2) * SQRT_PI), slope)
 
-    return partial
+    return in_double(partial) if decay else partial
+
+
+def _far_scaled(v: Any, z: Any, sign: float) -> tuple[Any, Any]:
+    """Give the slopes of scaled functions where their terms cancel, by powers of `1 / z`.
+
+    Those of `kve` (`sign` is 1) and `ive` (-1), but for a factor; and where these are exact.
+    """
+    far = z > 1000 * np.maximum(v * v, 1.0)
+    x, v = where(far, z, 1e6), where(far, v, 0.0)
+    below = own = above = 1.0
+    total: Any = 0.0
+    for k in range(1, 7):
+        below, own, above = (
+            t * sign * (4 * w * w - (2 * k - 1) ** 2) / (8 * k * x)
+            for t, w in ((below, v - 1), (own, v), (above, v + 1))
+        )
+        total = total - sign * ((below + above) / 2 - own)
+    return far, total / np.sqrt(x)
+
+
+def _kve(v: Any, z: Any) -> Any:
+    if z.dtype.kind == "c":
+        return f.kve(v, z) - (f.kve(v - 1, z) + f.kve(v + 1, z)) / 2
+    far, series = _far_scaled(v, z, 1.0)
+    z = where(far, 1.0, z)
+    slope = f.kve(v, z) - (f.kve(v - 1, z) + f.kve(v + 1, z)) / 2
+    return where(far, math.sqrt(0.5) * SQRT_PI * series, slope)
 
 
 def _spherical(name: str, below: float, above: float) -> Callable[..., Any]:
@@ -116,12 +148,20 @@ def _with_pole(name: str, partial: Callable[..., Any]) -> Callable[..., Any]:
     return whole
 
 
+@in_double
+def _i0e(x: Any) -> Any:
+    far, series = _far_scaled(0.0, abs(x), -1.0)
+    series = np.sign(x) * series / (math.sqrt(2) * SQRT_PI)
+    x = where(far, 0.0, x)
+    return where(far, series, f.i1e(x) - np.sign(x) * f.i0e(x))
+
+
+@in_double
 def _i1e(x: Any) -> Any:
-    # The order 2 has values up to 1e9; the recurrence would cancel near 0.
-    far = abs(x) > 100
-    y = where(far, x, 1.0)
-    second = where(far, f.i0e(y) - 2 / y * f.i1e(y), f.ive(2.0, where(far, 0.0, x)))
-    return (f.i0e(x) + second) / 2 - np.sign(x) * f.i1e(x)
+    far, series = _far_scaled(1.0, abs(x), -1.0)
+    x = where(far, 0.0, x)
+    slope = (f.i0e(x) + f.ive(2.0, x)) / 2 - np.sign(x) * f.i1e(x)
+    return where(far, series / (math.sqrt(2) * SQRT_PI), slope)
 
 
 for _name in ("jv", "hankel1", "hankel2"):
@@ -137,7 +177,7 @@ PARTIALS.update({
     "iv": (UNKNOWN, _cylinder("iv", 0.5, 0.5)),
     "kv": (UNKNOWN, _cylinder("kv", -0.5, -0.5)),
     "kn": (UNKNOWN, _of_whole_orders(_cylinder("kv", -0.5, -0.5))),
-    "kve": (UNKNOWN, _with_pole("kve", _cylinder("kve", -0.5, -0.5, 1))),
+    "kve": (UNKNOWN, in_double(_with_pole("kve", _kve))),
     "hankel1e": (UNKNOWN, _cylinder("hankel1e", 0.5, -0.5, -1j)),
     "hankel2e": (UNKNOWN, _cylinder("hankel2e", 0.5, -0.5, 1j)),
     "jve": (UNKNOWN, _scaled("jve", -0.5, 0)),
@@ -149,12 +189,12 @@ PARTIALS.update({
     "y1": (_with_pole("y1", lambda x: (f.y0(x) - f.yv(2.0, x)) / 2),),
     "i0": (lambda x: f.i1(x),),
     "i1": (lambda x: (f.i0(x) + f.iv(2.0, x)) / 2,),
-    "i0e": (lambda x: f.i1e(x) - np.sign(x) * f.i0e(x),),
+    "i0e": (_i0e,),
     "i1e": (_i1e,),
     "k0": (lambda x: -f.k1(x),),
     "k1": (lambda x: -(f.k0(x) + f.kv(2.0, x)) / 2,),
-    "k0e": (_with_pole("k0e", lambda x: f.k0e(x) - f.k1e(x)),),
-    "k1e": (_with_pole("k1e", lambda x: f.k1e(x) - f.k0e(x) - f.k1e(x) / x),),
+    "k0e": (in_double(_with_pole("k0e", lambda x: _kve(0.0, x))),),
+    "k1e": (in_double(_with_pole("k1e", lambda x: _kve(1.0, x))),),
     "struve": (UNKNOWN, _struve("struve", -1)),
     "modstruve": (UNKNOWN, _struve("modstruve", 1)),
     "airy": (_airy,),

@@ -22,14 +22,17 @@ f = Functions()
 where = _core.where
 
 
+_DOUBLE = (np.float64, np.complex128)
+
+
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compute in float64 what is made of large numbers that nearly cancel, and cast it back."""
 
     @functools.wraps(function)
     def computed(*args: Any) -> Any:
         dtype = np.result_type(*(x.dtype for x in args))
-        result = function(*(_core.cast(x, np.float64) for x in args))
-        return _core.cast(result, dtype) if dtype.kind == "f" else result
+        result = function(*(_core.cast(x, _DOUBLE[x.dtype.kind == "c"]) for x in args))
+        return _core.cast(result, dtype) if dtype.kind in "fc" else result
 
     return computed
 

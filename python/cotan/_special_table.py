@@ -33,23 +33,49 @@ def _inverse(partial: Callable[..., Any]) -> Callable[..., Any]:
 # The error function and its relatives
 
 
+def _far_wofz(z: Any) -> tuple[Any, Any, Any, Any]:
+    """Say where series by powers of `1 / z` are exact to all digits; give these powers, and `z`."""
+    far = abs(z) > 50
+    y = where(far, z, 100.0)
+    return far, 1 / y, 1 / y**2, where(far, 0.0, z)
+
+
+def _wofz(z: Any) -> Any:
+    # Far away both terms of 2j / sqrt(pi) - 2 * z * wofz(z) cancel.
+    far, _, q, near = _far_wofz(z)
+    series = -1j / SQRT_PI * q * (1 + q * (1.5 + q * (3.75 + q * (13.125 + q * 59.0625))))
+    # Below the axis there is 2 * exp(-z**2), too.
+    below = far & (z.imag < 0)
+    y = where(below, z, 0.0)
+    series = series - where(below, 4 * y * np.exp(-y * y), 0.0)
+    return where(far, series, 2j / SQRT_PI - 2 * near * f.wofz(near))
+
+
+def _z_wofz(z: Any) -> Any:
+    """Give the derivative of `z * wofz(z)`, for the upper half of the plane."""
+    far, inverse, q, near = _far_wofz(z)
+    series = 1 + q * (3 + q * (11.25 + q * (52.5 + q * 295.3125)))
+    series = -1j / SQRT_PI * q * inverse * series
+    return where(far, series, (1 - 2 * near * near) * f.wofz(near) + 2j / SQRT_PI * near)
+
+
 def _voigt(which: str) -> Callable[..., Any]:
+    @by.in_double
     def partial(x: Any, sigma: Any, gamma: Any) -> Any:
-        zero = sigma == 0
+        # Of the width that is so small only the square counts.
+        size = np.hypot(x, gamma)
+        zero = sigma <= 1e-8 * size
         s = where(zero, 1, sigma)
-        z = _core.apply("complex", x / (s * math.sqrt(2)), gamma / (s * math.sqrt(2)))
-        w = f.wofz(z)
-        slope = 2j / SQRT_PI - 2 * z * w
-        norm = 1 / (2 * SQRT_PI * s * s)
-        square = x * x + gamma * gamma
-        square = where(zero, square, 1)
-        if which == "x":
-            return where(zero, -2 * gamma * x / (math.pi * square**2), slope.real * norm)
-        if which == "gamma":
-            lorentz = (x * x - gamma * gamma) / (math.pi * square**2)
-            return where(zero, lorentz, -slope.imag * norm)
-        turned = w.real + (slope * z).real
-        return where(zero, 0.0, -turned / (SQRT_2PI * s * s))
+        inverse = where(zero, 1, 0) / _core.apply("complex", where(zero, x, 1), gamma)
+        z = _core.apply("complex", where(zero, 0, x) / (s * math.sqrt(2)),
+                        gamma / (s * math.sqrt(2)))  # fmt: skip
+        if which == "sigma":
+            narrow = -2 / math.pi * sigma * (inverse**3).imag
+            return where(zero, narrow, -_z_wofz(z).real / (SQRT_2PI * s * s))
+        slope = _wofz(z) / (2 * SQRT_PI * s * s)
+        lorentz = inverse**2 / math.pi
+        return where(zero, lorentz.imag, slope.real) if which == "x" else where(
+            zero, lorentz.real, -slope.imag)  # fmt: skip
 
     return partial
 
@@ -69,9 +95,10 @@ def _far(x: Any) -> tuple[Any, Any]:
     return far, 1 / where(far, x, 1.0) ** 2
 
 
+@by.in_double
 def _erfcx(x: Any) -> Any:
     if x.dtype.kind == "c":
-        return 2 * x * f.erfcx(x) - 2 / SQRT_PI
+        return 1j * _wofz(1j * x)
     # Far to the right both terms cancel.
     far, q = _far(where(x > 0, x, 0.0))
     series = -q * (1 - q * (1.5 - q * (3.75 - q * 13.125))) / SQRT_PI
@@ -79,9 +106,14 @@ def _erfcx(x: Any) -> Any:
     return where(far, series, 2 * x * f.erfcx(x) - 2 / SQRT_PI)
 
 
+@by.in_double
 def _dawsn(x: Any) -> Any:
     if x.dtype.kind == "c":
-        return 1 - 2 * x * f.dawsn(x)
+        far = abs(x) > 50
+        up = where(far, where(x.imag < 0, -x, x), 100j)
+        near = where(far, 0.0, x)
+        away = -0.5j * SQRT_PI * (2 * up * np.exp(-up * up) + _wofz(up))
+        return where(far, away, 1 - 2 * near * f.dawsn(near))
     far, q = _far(x)
     series = -q / 2 * (1 + q * (1.5 + q * (3.75 + q * 13.125)))
     x = where(far, 0.0, x)
@@ -91,7 +123,15 @@ def _dawsn(x: Any) -> Any:
 def _ndtri_exp(y: Any) -> Any:
     end = y == -np.inf
     y = where(end, -1.0, y)
-    return where(end, 0.0, SQRT_2PI * np.exp(y + f.ndtri_exp(y) ** 2 / 2))
+    return where(end, 0.0, SQRT_2PI / 2 * f.erfcx(-math.sqrt(0.5) * f.ndtri_exp(y)))
+
+
+@by.in_double
+def _log_ndtr(x: Any) -> Any:
+    left = (x.real if x.dtype.kind == "c" else x) < 0
+    a, b = where(left, x, 0), where(left, 0, x)
+    right = np.exp(-b * b / 2 - f.log_ndtr(b)) / SQRT_2PI
+    return where(left, 2 / SQRT_2PI / f.erfcx(-math.sqrt(0.5) * a), right)
 
 
 PARTIALS.update({
@@ -102,9 +142,9 @@ PARTIALS.update({
     "erfinv": (lambda y: SQRT_PI / 2 * np.exp(f.erfinv(y) ** 2),),
     "erfcinv": (lambda y: -SQRT_PI / 2 * np.exp(f.erfcinv(y) ** 2),),
     "dawsn": (_dawsn,),
-    "wofz": (lambda z: 2j / SQRT_PI - 2 * z * f.wofz(z),),
+    "wofz": (by.in_double(_wofz),),
     "ndtr": (lambda x: np.exp(-x * x / 2) / SQRT_2PI,),
-    "log_ndtr": (lambda x: np.exp(-x * x / 2 - f.log_ndtr(x)) / SQRT_2PI,),
+    "log_ndtr": (_log_ndtr,),
     "ndtri": (lambda y: SQRT_2PI * np.exp(f.ndtri(y) ** 2 / 2),),
     "ndtri_exp": (_ndtri_exp,),
     "voigt_profile": (_voigt("x"), _voigt("sigma"), _voigt("gamma")),
