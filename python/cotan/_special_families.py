@@ -394,7 +394,9 @@ def _rd_z(x: Any, y: Any, z: Any) -> Any:
 def _rg(x: Any, y: Any, z: Any) -> Any:
     zero = x == 0
     rest = where(zero, 0.0, x * f.elliprd(y, z, where(zero, 1, x)))
-    return (3 * f.elliprf(x, y, z) - rest) / 12
+    alone = (y == 0) & (z == 0)
+    y = where(alone, 1, y)
+    return where(alone, 0.25 / np.sqrt(x), (3 * f.elliprf(x, y, z) - rest) / 12)
 
 
 # What stands before the powers of `x / y - 1` in the series of `sqrt(y) * elliprc(x, y)`.
@@ -423,7 +425,7 @@ def _agm(a: Any, b: Any) -> Any:
     p = 4 * a * b / whole**2
     k = f.ellipkm1(p)
     slope = 1 / k - 4 * b * (b - a) * _ellipkm1(p) / (whole * k) ** 2
-    return where(a == 0, math.inf, math.pi / 4 * slope)
+    return where(a == 0, math.inf, where(b == 0, 0.0, math.pi / 4 * slope))
 
 
 PARTIALS.update({

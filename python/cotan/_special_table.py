@@ -52,10 +52,13 @@ def _wofz(z: Any) -> Any:
 
 
 def _z_wofz(z: Any) -> Any:
-    """Give the derivative of `z * wofz(z)`, for the upper half of the plane."""
+    """Give the derivative of `z * wofz(z)`."""
     far, inverse, q, near = _far_wofz(z)
     series = 1 + q * (3 + q * (11.25 + q * (52.5 + q * 295.3125)))
     series = -1j / SQRT_PI * q * inverse * series
+    below = far & (z.imag < 0)
+    y = where(below, z, 0.0)
+    series = series + where(below, (2 - 4 * y * y) * np.exp(-y * y), 0.0)
     return where(far, series, (1 - 2 * near * near) * f.wofz(near) + 2j / SQRT_PI * near)
 
 
@@ -64,7 +67,7 @@ def _voigt(which: str) -> Callable[..., Any]:
     def partial(x: Any, sigma: Any, gamma: Any) -> Any:
         # Of the width that is so small only the square counts.
         size = np.hypot(x, gamma)
-        zero = sigma <= 1e-8 * size
+        zero = abs(sigma) <= 1e-8 * size
         s = where(zero, 1, sigma)
         inverse = where(zero, 1, 0) / _core.apply("complex", where(zero, x, 1), gamma)
         z = _core.apply("complex", where(zero, 0, x) / (s * math.sqrt(2)),
@@ -312,6 +315,11 @@ def _student(df: Any, t: Any) -> Any:
     return where(end, np.exp(-t * t / 2) / SQRT_2PI, np.exp(log - half * np.log1p(t * t / df)))
 
 
+def _gdtr_x(a: Any, b: Any, x: Any) -> Any:
+    none = a == 0
+    return where(none, 0.0, a * gamma_density(b, where(none, 1.0, a) * x))
+
+
 @by.in_double
 def _chi(v: Any, x: Any) -> Any:
     return gamma_density(v / 2, x / 2) / 2
@@ -321,12 +329,12 @@ PARTIALS.update({
     "gdtr": (
         lambda a, b, x: x * gamma_density(b, a * x),
         lambda a, b, x: by.gamma_a(b, a * x),
-        lambda a, b, x: a * gamma_density(b, a * x),
+        _gdtr_x,
     ),
     "gdtrc": (
         lambda a, b, x: -x * gamma_density(b, a * x),
         lambda a, b, x: -by.gamma_a(b, a * x),
-        lambda a, b, x: -a * gamma_density(b, a * x),
+        _times(-1, _gdtr_x),
     ),
     "gdtrix": (
         lambda a, b, p: -f.gdtrix(a, b, p) / a,

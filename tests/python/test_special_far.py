@@ -129,3 +129,27 @@ def test_quantiles_of_tiny_logarithms():
         assert slope == pytest.approx(wanted, rel=1e-7)
     (slope,) = ct.gradient(special.ndtri_exp, np.float32(-1e6))
     assert slope == pytest.approx(7.0710931e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "args", "wanted"), [
+    ("agm", (0.0, 0.7), (np.inf, 0.0)),
+    ("agm", (0.7, 0.0), (0.0, np.inf)),
+    ("elliprg", (0.0, 0.0, 0.49), (np.inf, np.inf, 0.25 / 0.7)),
+    ("gdtr", (0.0, 0.5, 0.9), (np.inf, 0.0, 0.0)),
+    ("gdtrc", (0.0, 0.5, 0.9), (-np.inf, 0.0, 0.0)),
+])  # fmt: skip
+def test_slopes_where_one_argument_is_zero(name, args, wanted):
+    for i, slope in enumerate(wanted):
+        if np.isfinite(slope):
+            (found,) = ct.gradient(
+                lambda x, i=i: getattr(special, name)(*args[:i], x, *args[i + 1 :]), args[i]
+            )
+            assert found == pytest.approx(slope)
+
+
+def test_the_profile_of_a_negative_width():
+    for args in ((3.0, -0.3, 0.1), (0.4, -0.7, 0.2), (9.0, -0.2, 0.5)):
+        for i, slope in enumerate(ct.gradient(special.voigt_profile, *args)):
+            h = 1e-6 * abs(args[i])
+            ends = [special.voigt_profile(*args[:i], args[i] + s, *args[i + 1 :]) for s in (-h, h)]
+            assert slope == pytest.approx((ends[1] - ends[0]) / (2 * h), rel=1e-4)
