@@ -117,18 +117,31 @@ def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: A
     del options
     args = args if isinstance(args, (list, tuple)) else (args,)
     chosen = _known(cond)
-    if np.all(chosen):
+    if _holds(chosen):
         return f1(*args)
     other = fill_value if f2 is None else f2(*args)
-    return other if not np.any(chosen) else _core.where(chosen, f1(*args), other)
+    is_some = _is_mapped(chosen) or np.any(chosen)
+    return _core.where(chosen, f1(*args), other) if is_some else other
+
+
+def _is_mapped(x: Any) -> bool:
+    """Say whether something differs between the examples of a vmap: nobody looks at its values."""
+    return is_array(x) and bool(_core.is_mapped(x))
+
+
+def _holds(condition: Any) -> bool:
+    """Say whether a condition is known to hold everywhere."""
+    return not _is_mapped(condition) and bool(np.all(condition))
 
 
 def _known(condition: Any) -> Any:
-    """Give the values of a condition.
+    """Give the values of a condition; of examples that are mapped itself.
 
     A prepared function asks again whether it holds everywhere, or nowhere; what else it may be
     takes values out of what is recorded, which is refused.
     """
+    if _is_mapped(condition):
+        return condition
     if is_array(condition) and _core.is_preparing():
         for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
             if is_so:
@@ -138,7 +151,7 @@ def _known(condition: Any) -> Any:
 
 def _compared(x: Any) -> Any:
     """Give what conditions are computed of: values, but where a function is prepared."""
-    return x if _core.is_preparing() else plain(x)
+    return x if _core.is_preparing() or _is_mapped(x) else plain(x)
 
 
 def _staying(shape: Any) -> Any:
@@ -177,15 +190,22 @@ class _Call:
 
     def standard(self) -> Any:
         y = self.x - self.loc
-        unknown = is_followed(self.scale) or (is_array(self.scale) and _core.is_preparing())
+        unknown = is_followed(self.scale) or _is_mapped(self.scale) or (
+            is_array(self.scale) and _core.is_preparing())  # fmt: skip
         if unknown or np.any(plain(self.scale) != 1):
             y = y / self.scale
         return _core.asarray(y, np.float64)
 
-    def at(self, inside: Any, y: Any, function: Callable[..., Any]) -> Any:
-        """Give a function where `inside` holds; elsewhere it gets arguments that do no harm."""
+    def at(self, inside: Any, y: Any, function: Callable[..., Any], is_share: bool = False) -> Any:
+        """Give a function where `inside` holds; elsewhere it gets arguments that do no harm.
+
+        Where nobody knows where that is, it is the middle: of the distribution, or of the shares.
+        """
         inside = np.broadcast_to(inside & ~self.missing, np.broadcast_shapes(
             np.shape(inside), self.missing.shape))  # fmt: skip
+        if _is_mapped(inside):
+            middle = 0.5 if is_share else self.dist._ppf(0.5, *self.values)
+            return function(_core.where(inside, y, middle), *self.shapes)
         if np.all(inside):
             return function(y, *self.shapes)
         if not np.any(inside):
@@ -225,7 +245,7 @@ def _density(log: bool) -> Callable[..., Any]:
             )
         y = call.standard()
         # Where a density is infinite at an end of its support, that is not in it.
-        inside = np.asarray(_known(self._support_mask(_compared(y), *call.values))) != 0
+        inside = _known(self._support_mask(_compared(y), *call.values)) != 0
         if log:
             value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
         else:
@@ -237,7 +257,7 @@ def _density(log: bool) -> Callable[..., Any]:
 
 def _safe(scale: Any) -> Any:
     positive = _known(_compared(scale) > 0)
-    return scale if np.all(positive) else _core.where(positive, scale, 1.0)
+    return scale if _holds(positive) else _core.where(positive, scale, 1.0)
 
 
 # What the logarithm of the derivative is, given the logarithm of the density and the result.
@@ -252,7 +272,8 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
     """Give a function of the standard form: its own code, or compiled with a known derivative."""
     dist, own = call.dist, call.own
-    if not call.is_open() or (type(dist).__name__ in _PRIMITIVE and name in _SLOPES):
+    is_own = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
+    if is_own or _is_mapped(y) or not call.is_open():
         return getattr(own, f"_{name}")(y, *shapes)
 
     def compiled(y: Any, *shapes: Any) -> Any:
@@ -301,10 +322,10 @@ def _quantile(name: str) -> Callable[..., Any]:
         ends = (a, b) if name == "ppf" else (b, a)
         values = _compared(call.x)
         inside = _known((values > 0) & (values < 1))
-        y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s))
+        y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s), True)
         cases = [(_known((values < 0) | (values > 1)), math.nan)]
         for at, end in zip((0, 1), ends, strict=True):
-            if np.any(at_end := _known(values == at)):
+            if _is_mapped(at_end := _known(values == at)) or np.any(at_end):
                 # An infinite end stays where it is.
                 moved = end * call.scale + call.loc if np.all(np.isfinite(plain(end))) else end
                 cases.append((at_end, moved))
@@ -329,7 +350,7 @@ def _mass(log: bool) -> Callable[..., Any]:
         call = _Call(self, k, args, kwds, discrete=True)
         y = call.x - call.loc
         a, b = map(plain, call.support())
-        values = plain(y)
+        values = _compared(y)
         inside = (a <= values) & (values <= b)
         if not hasattr(self, "xk"):
             inside = inside & (self._nonzero(values, *call.values))
@@ -348,7 +369,7 @@ def _cumulated(name: str) -> Callable[..., Any]:
         call = _Call(self, k, args, kwds, discrete=True)
         y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
         a, b = map(plain, call.support())
-        values = plain(y)
+        values = _compared(call.x - call.loc)
         inside = (a <= values) & (values < b)
         value = call.at(inside, y, getattr(call.own, f"_{name}"))
         return call.chosen(value, (values < a, low), (values >= b, high))
