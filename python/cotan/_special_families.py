@@ -230,6 +230,22 @@ def _below(n: Any, slope: Callable[[Any], Any]) -> Any:
     return where(zero, 0.0, slope(where(zero, 1, n) - 1))
 
 
+def _legendre(slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Give a derivative of polynomials that are the same for the degrees `n` and `-n - 1`."""
+    return lambda n, x: _below(where(n < 0, -n - 1, n), lambda k: slope(k, x))
+
+
+def _second_kind_of_chebyshev(slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Give one of those that are the negative of each other for `n` and `-n - 2`."""
+
+    def partial(n: Any, x: Any) -> Any:
+        left = n < -1
+        degree = where(left, -n - 2, where(n == -1, 0, n))
+        return where(left, -1.0, 1.0) * _below(degree, lambda k: slope(k, x))
+
+    return partial
+
+
 def _lpmv(m: Any, v: Any, x: Any) -> Any:
     end = abs(x) == 1
     y = where(end, 0.5, x)
@@ -255,25 +271,24 @@ def _sh_jacobi(n: Any, p: Any, q: Any, x: Any) -> Any:
 
 
 PARTIALS.update({
-    "eval_legendre": (
-        UNKNOWN, lambda n, x: _below(n, lambda k: f.eval_gegenbauer(k, 1.5, x)),
-    ),
+    "eval_legendre": (UNKNOWN, _legendre(lambda k, x: f.eval_gegenbauer(k, 1.5, x))),
     "eval_chebyt": (UNKNOWN, lambda n, x: _below(n, lambda k: n * f.eval_chebyu(k, x))),
     "eval_chebyu": (
-        UNKNOWN, lambda n, x: _below(n, lambda k: 2 * f.eval_gegenbauer(k, 2.0, x)),
+        UNKNOWN, _second_kind_of_chebyshev(lambda k, x: 2 * f.eval_gegenbauer(k, 2.0, x)),
     ),
     "eval_chebyc": (UNKNOWN, lambda n, x: _below(n, lambda k: n * f.eval_chebyu(k, x / 2))),
     "eval_chebys": (
-        UNKNOWN, lambda n, x: _below(n, lambda k: f.eval_gegenbauer(k, 2.0, x / 2)),
+        UNKNOWN, _second_kind_of_chebyshev(lambda k, x: f.eval_gegenbauer(k, 2.0, x / 2)),
     ),
     "eval_sh_legendre": (
-        UNKNOWN, lambda n, x: _below(n, lambda k: 2 * f.eval_gegenbauer(k, 1.5, 2 * x - 1)),
+        UNKNOWN, _legendre(lambda k, x: 2 * f.eval_gegenbauer(k, 1.5, 2 * x - 1)),
     ),
     "eval_sh_chebyt": (
         UNKNOWN, lambda n, x: _below(n, lambda k: 2 * n * f.eval_chebyu(k, 2 * x - 1)),
     ),
     "eval_sh_chebyu": (
-        UNKNOWN, lambda n, x: _below(n, lambda k: 4 * f.eval_gegenbauer(k, 2.0, 2 * x - 1)),
+        UNKNOWN,
+        _second_kind_of_chebyshev(lambda k, x: 4 * f.eval_gegenbauer(k, 2.0, 2 * x - 1)),
     ),
     "eval_hermite": (UNKNOWN, lambda n, x: _below(n, lambda k: 2 * n * f.eval_hermite(k, x))),
     "eval_hermitenorm": (

@@ -153,3 +153,19 @@ def test_the_profile_of_a_negative_width():
             h = 1e-6 * abs(args[i])
             ends = [special.voigt_profile(*args[:i], args[i] + s, *args[i + 1 :]) for s in (-h, h)]
             assert slope == pytest.approx((ends[1] - ends[0]) / (2 * h), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["legendre", "sh_legendre", "chebyt", "chebyu", "chebys",
+                                  "sh_chebyt", "sh_chebyu"])  # fmt: skip
+def test_polynomials_of_negative_degrees(name):
+    function = getattr(special, f"eval_{name}")
+    for n in (-1.0, -2.0, -3.0, -4.0, -2.5):
+        x, h = 0.7, 1e-4
+
+        def slope(x, n=n):
+            return ct.gradient(lambda x: function(n, x), x)[0]
+
+        wanted = (function(n, x + h) - function(n, x - h)) / (2 * h)
+        assert slope(x) == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+        (second,) = ct.gradient(slope, x)
+        assert second == pytest.approx((slope(x + h) - slope(x - h)) / (2 * h), 1e-5, 1e-6)
