@@ -24,7 +24,7 @@ def _reduction(name: str, doc: str) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         if dtype is None and out is None and not options:
-            return reduce(self, axis, keepdims)
+            return reduce(self, axis, bool(keepdims))
         return function(self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name
@@ -39,7 +39,7 @@ def _extremum(name: str, doc: str) -> Callable[..., Any]:
         self: Any, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
     ) -> Any:
         if out is None and not options:
-            return reduce(self, axis, keepdims)
+            return reduce(self, axis, bool(keepdims))
         return function(self, axis=axis, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name

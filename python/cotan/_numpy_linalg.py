@@ -330,7 +330,7 @@ def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
 
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x = host_asarray(x)
+    x, keepdims = host_asarray(x), bool(keepdims)
     x = x.astype(np.float64) if x.dtype.kind in "biu" else x
     if axis is not None:
         axes = normalize_axis_tuple(axis, x.ndim)
@@ -404,4 +404,4 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     x = host_asarray(x)
     x = x.astype(np.float64) if x.dtype.kind in "biu" else x
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return _vector_norm(x, either(ord, 2), axes, keepdims)
+    return _vector_norm(x, either(ord, 2), axes, bool(keepdims))

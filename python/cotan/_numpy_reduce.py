@@ -106,14 +106,14 @@ implements(np.any)(_logical("any", np.logical_or))
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    keepdims = either(keepdims, False)
+    keepdims = bool(either(keepdims, False))
     return written("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
 
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if _core.is_traced(a):
-        return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, keepdims)
+        return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, bool(keepdims))
     return np.count_nonzero(plain(a), axis=plain(axis), keepdims=plain(keepdims))
 
 
@@ -121,7 +121,7 @@ def _arg(name: str) -> Callable[..., Any]:
     find = getattr(_core, name)
 
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return written(name, out, find(a, axis, either(keepdims, False)))
+        return written(name, out, find(a, axis, bool(either(keepdims, False))))
 
     return function
 
@@ -161,7 +161,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
          *, where: Any = True) -> Any:  # fmt: skip
     if dtype is None and out is None and type(keepdims) is bool and where is True:
         return _core.mean(a, axis, keepdims)
-    keepdims, where = either(keepdims, False), either(where, True)
+    keepdims, where = bool(either(keepdims, False)), either(where, True)
     x = _core.asarray(a, dtype)
     if where is True:
         result = _core.mean(x, axis, keepdims)

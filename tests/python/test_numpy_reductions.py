@@ -357,3 +357,21 @@ def test_what_is_missing_has_no_influence_on_medians(median, axis):
     value, (slope,) = ct.value_and_gradient(loss, 0.7)
     np.testing.assert_allclose(value, loss(0.7))
     np.testing.assert_allclose(slope, 2 * value / 0.7)
+
+
+KEPT = ["sum", "prod", "mean", "std", "var", "max", "min", "any", "all", "argmax", "argmin"]
+FUNCTIONS = [*KEPT, "average", "count_nonzero", "median", "nanmean", "nanmedian", "nansum", "ptp"]
+
+
+@pytest.mark.parametrize("keepdims", [0, 1, np.int64(1)])
+def test_keepdims_may_be_a_whole_number(keepdims):
+    x = np.array([[1.0, -2.0, 3.0], [4.0, 0.5, 6.0]])
+    ways = [lambda x, n=n: getattr(x, n)(axis=1, keepdims=keepdims) for n in KEPT]
+    ways += [lambda x, n=n: getattr(np, n)(x, axis=1, keepdims=keepdims) for n in FUNCTIONS]
+    for order in (None, 1, np.inf):
+        ways += [lambda x, o=order: np.linalg.norm(x, o, axis=1, keepdims=keepdims)]
+    ways += [lambda x: np.linalg.vector_norm(x, axis=1, keepdims=keepdims)]
+    for f in ways:
+        np.testing.assert_allclose(np.asarray(f(ct.array(x))), f(x), rtol=1e-14, strict=True)
+    (g,) = ct.gradient(lambda x: np.sum(x.sum(axis=1, keepdims=keepdims) ** 2), x)
+    np.testing.assert_array_equal(g, np.repeat(2 * np.sum(x, 1, keepdims=True), 3, axis=1))
