@@ -34,14 +34,14 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
     def call(*args: Any, **kwargs: Any) -> Any:
         if module == "scipy.stats":
             _expect_unmasked(name, (*args, *kwargs.values()))
-        kinds = _kinds((args, kwargs))
+        kinds = kinds_of((args, kwargs))
         if kinds is not None and "output" in kwargs:
             # What is written to says nothing of what is computed.
-            kinds = _kinds((args, {**kwargs, "output": None}))
+            kinds = kinds_of((args, {**kwargs, "output": None}))
         if kinds is not None and not kinds & set("fcV"):
             own = original()
             if own is not None and not isinstance(own, type):
-                return _computed(own, args, kwargs)
+                return computed(own, args, kwargs)
         try:
             return rule(*args, **kwargs)
         except Exception as refused:
@@ -49,7 +49,7 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
             if own is None:
                 raise
             try:
-                return _computed(own, args, kwargs)
+                return computed(own, args, kwargs)
             except Exception:
                 if not isinstance(refused, TypeError):
                     raise refused from None
@@ -70,7 +70,7 @@ def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
             )
 
 
-def _kinds(tree: Any) -> set[str] | None:
+def kinds_of(tree: Any) -> set[str] | None:
     """Give the kinds of dtypes in nested arguments; None if they are not all constants."""
     kinds: set[str] = set()
     waiting = [tree]
@@ -91,7 +91,7 @@ def _kinds(tree: Any) -> set[str] | None:
     return kinds
 
 
-def _computed(original: _Entry, args: Any, kwargs: Any) -> Any:
+def computed(original: _Entry, args: Any, kwargs: Any) -> Any:
     """Call a function with plain values; what it writes to is written to."""
     met: list[tuple[Any, Any, Any]] = []
 

@@ -1,0 +1,90 @@
+"""Functions that numba has compiled: where an argument is followed, their Python code is run.
+
+Compiled code takes memory, which an `Array` has not got. Constants go to the compiled function.
+"""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from cotan._lift_constants import computed, kinds_of
+from cotan._lifted import lifts_method
+from cotan._numpy_core import is_array, is_followed
+
+
+def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    call = inspect.unwrap(type(self).__call__)
+    return computed(lambda *a, **k: call(self, *a, **k), args, kwargs)
+
+
+def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Say whether no two arguments can share memory, which compiled code may write to."""
+    items = [*args, *kwargs.values()]
+    arrays = [x for x in items if is_array(x) and x.ndim]
+    distinct = len({id(x) for x in arrays}) == len(arrays) and all(x.base is None for x in arrays)
+    nested = any(isinstance(x, (list, tuple, dict)) for x in items)
+    return not nested and (len(arrays) < 2 or distinct)
+
+
+def _are_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return kinds_of((args, kwargs)) is not None and _are_apart(args, kwargs)
+
+
+def _is_of_numba(function: Any) -> bool:
+    """Say whether Python code is made by numba, of its own containers: it calls what called it."""
+    return str(function.__globals__.get("__name__", "")).partition(".")[0] in {"", "numba"}
+
+
+@lifts_method("numba.core.registry.CPUDispatcher", "__call__")
+def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    if not _is_of_numba(self.py_func):
+        return self.py_func(*args, **kwargs)
+    if any(is_array(x) and is_followed(x) for x in (*args, *kwargs.values())):
+        raise TypeError(
+            f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
+            "memory, and no values that a gradient follows; use a plain class, list or dict"
+        )
+    return _compiled(self, args, kwargs)
+
+
+@lifts_method("numba.core.types.scalars.Complex", "cast_python_value")
+@lifts_method("numba.core.types.scalars.Float", "cast_python_value")
+@lifts_method("numba.core.types.scalars.Integer", "cast_python_value")
+def cast(self: Any, args: Any) -> Any:
+    """Give a number as another type: `numba.float32(x)`."""
+    return np.asarray(args).astype(self.name)[()]
+
+
+@lifts_method("numba.np.ufunc.dufunc.DUFunc", "__call__")
+def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    if kwargs:
+        raise TypeError(
+            f"{self.__name__}: out= and other keywords of a function that numba.vectorize has "
+            "compiled are not followed; leave them out, and write y[...] = f(x)"
+        )
+    result = np.vectorize(self._dispatcher.py_func)(*args)
+    return result if result.ndim else result[()]
+
+
+@lifts_method("numba.np.ufunc.gufunc.GUFunc", "__call__")
+def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    raise _written(f"{self.__name__}: a function that numba.guvectorize")
+
+
+@lifts_method("numba.stencils.stencil.StencilFunc", "__call__")
+def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise _written("numba: a kernel that numba.stencil")
+
+
+def _written(what: str) -> TypeError:
+    return TypeError(
+        f"{what} has compiled takes no Array; write it with slices or loops, as a function that "
+        "returns its result, for numba.njit too"
+    )
