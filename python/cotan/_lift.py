@@ -19,7 +19,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._drawn import is_drawing
-from cotan._frames import FOREIGN, called, is_of_program, running
+from cotan._frames import FOREIGN, called, is_of_program, package_of, running
 from cotan._led import lead
 from cotan._lift_imports import watch
 from cotan._lift_moved import enter_moved
@@ -127,8 +127,11 @@ def _prepare(name: str, module: Any) -> None:
     plain: Any = type(module)
     replaced = {own for own in _names(module) if _is_replaced(module, own)}
     members = _members(module, [own for own in _names(module) if own not in replaced])
-    # Newer interpreters read modules past the class where it has no way of its own.
-    more = {"__getattr__": _missing} if sys.version_info >= (3, 12) else {}
+    # What pickles modules by their names knows the plain class only.
+    more: dict[str, Any] = {"__reduce__": _by_its_name}
+    if sys.version_info >= (3, 12):
+        # Newer interpreters read modules past the class where it has no way of its own.
+        more["__getattr__"] = _missing
     lifted = type(plain)(plain.__name__, (plain,), {**members, **more})
     if members:
         lifted = _core.add_lifted(module, lifted)
@@ -241,6 +244,10 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
             lead(owner, name, original, rule, rule in ALWAYS)
 
 
+def _by_its_name(module: Any) -> Any:
+    return importlib.import_module, (module.__name__,)
+
+
 def _missing(module: Any, name: str) -> Any:
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
@@ -342,7 +349,8 @@ def who_asks(frame: Any) -> str:
     """Say who asks for a name: a frame's code, or compiled code that it calls."""
     own = is_of_program(frame)
     if own and called(frame, {"getattr"}) is not None:
-        return "by name"
+        # What is pickled as a name of a module is compared with what is found there.
+        return "library" if package_of(frame) == "pickle" else "by name"
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] not in _ASKING and (code[at], code[at + 1]) != _ALL_NAMES:
         return "compiled"

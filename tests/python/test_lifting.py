@@ -427,3 +427,18 @@ def test_arrays_made_while_recording_go_to_c_code():
         return x * made[1]
 
     assert ct.gradient(f, 1.0) == (2.0,)
+
+
+def test_what_is_pickled_by_its_name_while_recording():
+    plain = np.ndarray, np.matrix, np.poly1d, np.float64
+
+    def f(x):
+        for dumps in (pickle.dumps, pickle._dumps):
+            for value in (np.ndarray, np.zeros, np.poly1d, np.float64):
+                assert pickle.loads(dumps(value)) == value
+        # The pickler of libraries that send functions elsewhere is Python code, too.
+        assert all(pickle.loads(pickle._dumps(value)) == value for value in plain)
+        assert pickle.loads(pickle.dumps(np)) is np
+        return x
+
+    assert ct.gradient(f, 1.0) == (1.0,)
