@@ -1,21 +1,34 @@
 """Functions that numba has compiled: where an argument is followed, their Python code is run.
 
 Compiled code takes memory, which an `Array` has not got. Constants go to the compiled function.
+Numba compiles with nothing lifted, since it knows NumPy's functions by their identity.
 """
 
 import inspect
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from cotan import _core
 from cotan._lift_constants import computed, kinds_of
 from cotan._lifted import lifts_method
 from cotan._numpy_core import is_array, is_followed
 
 
+def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
+    before = _core.switch_lifting(False)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _core.switch_lifting(before)
+
+
 def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = inspect.unwrap(type(self).__call__)
-    return computed(lambda *a, **k: call(self, *a, **k), args, kwargs)
+    if not _core.involves(args, kwargs):
+        return _unlifted(call, self, *args, **kwargs)
+    return computed(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
 
 
 def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -28,6 +41,8 @@ def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _are_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    if not _core.involves(args, kwargs):
+        return True
     return kinds_of((args, kwargs)) is not None and _are_apart(args, kwargs)
 
 
@@ -36,9 +51,24 @@ def _is_of_numba(function: Any) -> bool:
     return str(function.__globals__.get("__name__", "")).partition(".")[0] in {"", "numba"}
 
 
-@lifts_method("numba.core.registry.CPUDispatcher", "__call__")
+def _closes_over_arrays(function: Any) -> bool:
+    """Say whether an array of ours is among what numba would keep as a constant."""
+    waiting = [function]
+    seen: set[int] = set()
+    while waiting:
+        cells = [c for c in waiting.pop().__closure__ or () if c != CellType()]
+        for value in [c.cell_contents for c in cells if id(c) not in seen]:
+            if _core.involves((value,), {}):
+                return True
+            inner = getattr(value, "py_func", None)
+            waiting += [inner] if isinstance(inner, FunctionType) else []
+        seen.update(map(id, cells))
+    return False
+
+
+@lifts_method("numba.core.registry.CPUDispatcher", "__call__", always=True)
 def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if _are_constant(args, kwargs):
+    if _are_constant(args, kwargs) and not _closes_over_arrays(self.py_func):
         return _compiled(self, args, kwargs)
     if not _is_of_numba(self.py_func):
         return self.py_func(*args, **kwargs)
@@ -50,6 +80,11 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     return _compiled(self, args, kwargs)
 
 
+@lifts_method("numba.core.registry.CPUDispatcher", "compile", always=True)
+def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _unlifted(inspect.unwrap(type(self).compile), self, *args, **kwargs)
+
+
 @lifts_method("numba.core.types.scalars.Complex", "cast_python_value")
 @lifts_method("numba.core.types.scalars.Float", "cast_python_value")
 @lifts_method("numba.core.types.scalars.Integer", "cast_python_value")
@@ -58,7 +93,7 @@ def cast(self: Any, args: Any) -> Any:
     return np.asarray(args).astype(self.name)[()]
 
 
-@lifts_method("numba.np.ufunc.dufunc.DUFunc", "__call__")
+@lifts_method("numba.np.ufunc.dufunc.DUFunc", "__call__", always=True)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
@@ -71,7 +106,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     return result if result.ndim else result[()]
 
 
-@lifts_method("numba.np.ufunc.gufunc.GUFunc", "__call__")
+@lifts_method("numba.np.ufunc.gufunc.GUFunc", "__call__", always=True)
 def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)

@@ -163,6 +163,19 @@ def test_functions_of_elements():
     )
 
 
+def test_what_a_function_closes_over():
+    run(
+        """
+        def last(k, x):
+            step = numba.njit(lambda y: y - k * math.sin(y))
+            outer = numba.njit(lambda y: step(y) * y)
+            return outer(0.7) * x
+
+        near(last, 0.3, 2.0)
+        """
+    )
+
+
 def test_numbers_as_other_types():
     run("near(lambda x: numba.float64(x) ** 2 * x, 3.0)")
 
@@ -190,5 +203,23 @@ def test_what_is_not_followed_says_what_to_write():
         """
         assert "as a function that returns" in refused(lambda x: np.sum(squares(x)), np.ones(3))
         assert "with slices" in refused(lambda x: np.sum(neighbours(x)), np.ones((3, 3)))
+        """
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="needs numba's compiler")
+def test_functions_that_are_compiled_while_something_is_recorded():
+    run(
+        """
+        from scipy.integrate import solve_ivp
+
+        @numba.njit
+        def swing(t, y, k):
+            return np.array([y[1], -k * math.sin(y[0])])
+
+        def last(k):
+            return solve_ivp(swing, (0, 2), [1.0, 0.0], args=(k,), rtol=1e-9, atol=1e-9).y[0, -1]
+
+        near(last, 1.3)
         """
     )
