@@ -223,5 +223,6 @@ def _expect_solution(name: str, at: Any, step: Any) -> None:
             f"{name}: the solver stopped before it came to a solution (a step of Newton's method "
             f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so what "
             "it gave does not have the derivative of one; ask for more with tol= or options, start "
-            "nearer, or hold the result constant with ct.dropgrad"
+            "nearer, or hold the result constant with ct.dropgrad (at a kink, where the slope "
+            "jumps, asking for more is of no use)"
         )

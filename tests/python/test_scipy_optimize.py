@@ -376,6 +376,13 @@ def test_where_one_begins_counts_where_the_solver_stops_early(name):
         ct.gradient(lambda x: np.sum(STARTED[name](x)), np.array([0.5, 0.8]))
 
 
+def test_a_minimum_at_a_kink_is_no_matter_of_the_tolerance():
+    kinked = lambda c, a: (c - a) ** 2 + 3 * np.abs(np.interp(c, [0.0, 1.0, 4.0], [-1.0, 0.0, 6.0]))
+    least = lambda a: optimize.minimize_scalar(kinked, bounds=(0, 3), args=(a,), method="bounded")
+    with pytest.raises(ValueError, match=r"ct\.dropgrad \(at a kink"):
+        ct.gradient(lambda a: least(a).x, 1.2)
+
+
 def test_where_one_begins_has_no_influence_on_a_solution():
     quartic = lambda v: np.sum((v - 2) ** 2 + (v - 2) ** 4)
     begun = lambda x: np.sum(optimize.minimize(quartic, x, tol=1e-10).x)
