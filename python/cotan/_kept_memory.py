@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._identities import same_bits
 from cotan._kept_places import MANY, NOTHING, Parts, Place
+from cotan._same_bits import same_bits
 
 # Memory of more bytes is not copied for each call, and arrays of ours that have more are not held.
 _LARGE = 1 << 14

@@ -15,7 +15,7 @@ from operator import is_
 from types import CellType, GeneratorType, MappingProxyType
 from typing import Any
 
-from cotan._identities import same_items
+from cotan import _core
 
 NOTHING = object()
 # Of longer collections only the ends are looked at where each call is.
@@ -187,7 +187,7 @@ class Sequence(Place):
             return False
         if isinstance(held, _Ends):
             return _is_beginning(held, _Ends(self._items, self._kind))
-        return same_items(held, self.held(True))
+        return _core.same_items(held, self.held(True))
 
     def looks(self) -> tuple[Any, ...] | None:
         kind = type(self._items)
@@ -217,7 +217,7 @@ class Sequence(Place):
         if len(now) > len(held) and _has_grown(held, now):
             return [(_GROWN, len(held))]
         are_whole = not isinstance(now, _Ends) and not isinstance(held, _Ends)
-        if same_items(held, now) if are_whole else self.is_as(held):
+        if _core.same_items(held, now) if are_whole else self.is_as(held):
             return []
         if len(now) == len(held) and are_whole:
             places = [i for i, (a, b) in enumerate(zip(held, now, strict=True)) if a is not b]
@@ -294,7 +294,7 @@ class Group(Place):
             return True
         now = self.held(True)
         # The order changes with the room that there is.
-        return same_items(held, now) or set(map(id, held)) == set(map(id, now))
+        return _core.same_items(held, now) or set(map(id, held)) == set(map(id, now))
 
     def looks(self) -> tuple[Any, ...] | None:
         kind = type(self._items)
@@ -337,8 +337,8 @@ class Mapping(Place):
         keys, values = self._looks()
         if len(held) < MANY:
             return all(map(is_, held, keys)) and all(map(is_, held.values(), values))
-        return (same_items(list(held), list(keys))
-                and same_items(list(held.values()), list(values)))  # fmt: skip
+        return (_core.same_items(list(held), list(keys))
+                and _core.same_items(list(held.values()), list(values)))  # fmt: skip
 
     def _looks(self) -> tuple[Any, Any]:
         return self._kind.keys(self._items), self._kind.values(self._items)
@@ -351,7 +351,7 @@ class Mapping(Place):
             self._shorten(held, self._kind.__len__(self._items))
             return
         now = dict(self._kind.items(self._items))
-        in_order = same_items([k for k in now if k in held], list(held))
+        in_order = _core.same_items([k for k in now if k in held], list(held))
         for key in [k for k in now if k not in held or not in_order]:
             self._delete(key)
         for key, value in held.items():

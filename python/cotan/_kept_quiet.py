@@ -5,7 +5,6 @@ from operator import call
 from typing import Any
 
 from cotan import _core
-from cotan._identities import same_items
 from cotan._kept_memory import Memory, Ours
 from cotan._kept_places import MANY, NOTHING, Place, Single
 
@@ -63,9 +62,9 @@ class Quiet:
         short, gets = self._short, self._gets
         return (
             not (short and list(map(len, short)) != self._lengths)
-            and not (short and not same_items(list(chain.from_iterable(short)), self._items))
-            and not (gets and not same_items(list(map(call, gets)), self._singles))
-            and all(map(same_items, map(list, self._long), self._lists))
+            and not (short and not _core.same_items(list(chain.from_iterable(short)), self._items))
+            and not (gets and not _core.same_items(list(map(call, gets)), self._singles))
+            and all(map(_core.same_items, map(list, self._long), self._lists))
         )
 
 

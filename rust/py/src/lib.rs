@@ -33,6 +33,7 @@ mod function_call;
 mod given;
 mod handle;
 mod hook;
+mod identity;
 mod index;
 mod inputs;
 mod involved;
@@ -184,6 +185,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         lift::switch_lifting,
         lift::is_lifting,
         involved::involves,
+        identity::same_items,
         saved::load_file,
         saved::write_file,
         saved::load_memory,

@@ -1,0 +1,10 @@
+//! Which object is which, without asking any.
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// Whether two lists hold the same objects, in the same order. No code of theirs runs for that.
+#[pyfunction]
+pub fn same_items(a: &Bound<'_, PyList>, b: &Bound<'_, PyList>) -> bool {
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.is(&y))
+}
