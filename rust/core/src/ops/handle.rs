@@ -160,6 +160,16 @@ impl<'e> V<'e> {
         self.apply(WHERE, Params::None, &[yes, no])
     }
 
+    /// The conjugate; nothing for a real variable.
+    #[must_use]
+    pub fn conj_if_complex(self) -> V<'e> {
+        if self.dtype().is_complex() {
+            self.conj()
+        } else {
+            self
+        }
+    }
+
     /// An elementwise function of one argument.
     #[inline]
     #[must_use]

@@ -17,6 +17,7 @@ mod handle;
 mod index;
 mod linalg;
 mod movement;
+mod partials;
 mod reduce;
 mod window;
 
