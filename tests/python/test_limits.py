@@ -1,0 +1,280 @@
+"""Where memory ends or stays flat, and programs that are long, wide or deep."""
+
+import gc
+import math
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from test_faults import run
+
+import cotan as ct
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "ct.pullback(lambda x: np.sin(x[:, None]) * x[None, :], X[:60_000])",
+        "ct.pullback(lambda x: x[:, None] @ x[None, :], X[:60_000])",
+        "ct.pullback(lambda x: np.cumsum(x[:, None] + x[None, :], axis=0), X[:60_000])",
+        "np.asarray(ct.sin(ct.array(np.ones((60_000, 1)))) * ct.array(np.ones(60_000)))",
+        "ct.gradient(lambda x: np.sum(np.sin(x[:, None] @ x[None, :])), X[:60_000])",
+    ],
+    ids=["fused", "matmul", "cumsum", "array", "gradient"],
+)
+def test_no_memory_is_a_memory_error(expression):
+    """Each needs 28.8 GB where one is left."""
+    body = f"""
+    import resource
+
+    check()
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + 2**30, hard))
+    for _ in range(3):
+        try:
+            {expression}
+        except MemoryError:
+            pass
+        else:
+            sys.exit("28.8 GB were found")
+        assert not ct.isderiving()
+        check(10)
+        check()
+    """
+    run(body)
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("expression", "megabytes"),
+    [("pickle.dumps(back, 4)", 40), ("pickle.dumps(x, 4)", 40), ("np.argsort(x).tolist()", 120)],
+    ids=["pullback", "array", "sort"],
+)
+def test_no_memory_for_what_is_needed_besides(expression, megabytes):
+    """Of 80 MB each: a copy for the pickle, what is sorted."""
+    body = f"""
+    import pickle
+    import resource
+
+    check()
+    x = ct.array(np.linspace(0, 1, 10_000_000))
+    x.force()
+    y, back = ct.pullback(np.sin, x)
+    back(y)[0].force()
+    np.sort(x[:1_000_000]).force()
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
+    for _ in range(3):
+        try:
+            {expression}
+        except MemoryError:
+            pass
+        else:
+            sys.exit("there was memory")
+        check(10)
+    """
+    run(body)
+
+
+@LINUX
+def test_new_shapes_keep_the_memory_flat():
+    """20,000 shapes, no two alike: the caches of plans are bounded."""
+    body = """
+    import gc, resource
+
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def call(k):
+        x = X[: (k // 100 + 1) * (k % 100 + 1)].reshape(k // 100 + 1, k % 100 + 1)
+        ct.gradient(lambda x: np.sum(np.sin(x) * np.exp(x)), x)
+
+    for k in range(5_000):
+        call(k)
+    before = resident()
+    for k in range(5_000, 20_000):
+        call(k)
+    grown = resident() - before
+    assert grown < 32 * 2**20, f"{grown / 2**20:.1f} MiB more"
+    """
+    run(body, timeout=100)
+
+
+@LINUX
+def test_the_same_call_keeps_the_memory_flat():
+    body = """
+    import gc, resource
+
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def failing(x):
+        y = np.sin(x) * 2.0
+        raise ValueError
+
+    def call():
+        check(10_000)
+        y, back = ct.pullback(f, X[:10_000])
+        back(1.0)  # never read
+        try:
+            ct.gradient(failing, X[:10_000])
+        except ValueError:
+            pass
+
+    for _ in range(200):
+        call()
+    before = resident()
+    for _ in range(2_000):
+        call()
+    grown = resident() - before
+    assert grown < 16 * 2**20, f"{grown / 2**20:.1f} MiB more"  # kept, they would be 480
+    """
+    run(body)
+
+
+def test_what_f_closes_over_is_let_go():
+    class Held(np.ndarray):
+        pass
+
+    def call():
+        held = np.ones(1000).view(Held)
+        ct.gradient(lambda x: np.sum(x * np.asarray(held)), np.ones(1000))
+        return weakref.ref(held)
+
+    watch = call()
+    gc.collect()
+    assert watch() is None
+
+
+@pytest.mark.parametrize("n", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_long_chains(n):
+    def f(x):
+        for _ in range(n):
+            x = x * 1.000001
+        return x
+
+    value, (gradient,) = ct.value_and_gradient(f, 2.0)
+    assert value == pytest.approx(2 * math.exp(n * math.log(1.000001)), rel=1e-9)
+    assert gradient == pytest.approx(value / 2, rel=1e-9)
+
+
+def test_long_chains_in_a_thread_with_a_small_stack():
+    result = []
+
+    def work():
+        def f(x):
+            for _ in range(200_000):
+                x = x + np.sin(x) * 1e-6
+            return np.sum(x)
+
+        result.append(ct.gradient(f, np.ones(2)))
+
+    old = threading.stack_size(512 * 1024)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(old)
+    thread.join(100)
+    assert not thread.is_alive()
+    x, slope = 1.0, 1.0
+    for _ in range(200_000):
+        x, slope = x + math.sin(x) * 1e-6, slope * (1.0 + math.cos(x) * 1e-6)
+    np.testing.assert_allclose(result[0][0], [slope, slope], rtol=1e-9)
+
+
+def test_a_long_chain_is_dropped_unread():
+    def f(x):
+        for _ in range(200_000):
+            x = np.sin(x)
+        return x
+
+    _, back = ct.pullback(f, np.ones(3))
+    thunks = back(np.ones(3))
+    del back, thunks
+    gc.collect()
+    assert ct.gradient(lambda x: x * x, 3.0) == (6.0,)
+
+
+@pytest.mark.parametrize("n", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_one_value_used_many_times(n):
+    def f(x):
+        y = x * 1.0
+        total = 0.0
+        for _ in range(n):
+            total = total + y
+        return total
+
+    assert ct.gradient(f, 2.0) == (float(n),)
+
+
+def test_many_leaves():
+    n = 100_000
+
+    def f(xs):
+        total = 0.0
+        for k, x in enumerate(xs):
+            total = total + (k + 1) * x
+        return total
+
+    (gradient,) = ct.gradient(f, [1.0] * n)
+    assert gradient == [float(k + 1) for k in range(n)]
+
+
+def test_many_arguments_and_array_leaves():
+    n = 5_000
+    arrays = [np.full(3, float(k)) for k in range(n)]
+
+    def f(*xs):
+        total = 0.0
+        for x in xs:
+            total = total + np.sum(x * x)
+        return total
+
+    for k, gradient in enumerate(ct.gradient(f, *arrays)):
+        np.testing.assert_array_equal(gradient, np.full(3, 2.0 * k))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (np.sin, 0.5, math.sin(0.5)),
+        (lambda x: x**13, 1.5, math.factorial(13) * 1.5),
+        (lambda x: np.exp(2 * x), 0.25, 4096 * math.exp(0.5)),
+    ],
+    ids=["sin", "power", "exp"],
+)
+def test_twelve_nested_gradients(f, x, expected):
+    for _ in range(12):
+        f = ct.grad(f)
+    assert f(x) == pytest.approx(expected, rel=1e-12)
+    assert ct.isderiving() is False
+
+
+def test_deep_structures():
+    tree = 2.0
+    for _ in range(200):
+        tree = [tree]
+
+    def leaf(tree):
+        while not isinstance(tree, float):
+            tree = tree[0]
+        return tree
+
+    (gradient,) = ct.gradient(lambda tree: leaf(tree) ** 2, tree)
+    for _ in range(200):
+        (gradient,) = gradient
+    assert gradient == 4.0
