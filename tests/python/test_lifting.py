@@ -22,7 +22,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
 import scipy.special
-from lifting_cases import BEFORE, is_as_before
+from lifting_cases import BEFORE, is_as_before, module_of
 
 import cotan as ct
 
@@ -276,12 +276,6 @@ def test_own_functions():
         ct.lift(statistics, "nothing", abs)
     with pytest.raises(TypeError, match=r"math\.pi"):
         ct.lift(math, "pi", abs)
-
-
-def module_of(code):
-    module = types.ModuleType("simulation")
-    exec(code, vars(module))
-    return module
 
 
 def test_names_imported_before(out_of_reach):

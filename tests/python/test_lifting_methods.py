@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from lifting_cases import slope_is_right
 from scipy import interpolate, stats
 
 import cotan as ct
@@ -21,12 +22,6 @@ N = stats.norm.cdf
 DENSITY = stats.norm(0.1, 2.0).pdf
 CUBIC = interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 2.0]).__call__
 GENERATOR = np.random.default_rng(0)
-
-
-def slope_is_right(f, x=0.7, step=1e-6):
-    value, (slope,) = ct.value_and_gradient(f, x)
-    assert value == pytest.approx(f(x), rel=1e-12)
-    assert slope == pytest.approx((f(x + step) - f(x - step)) / (2 * step), rel=1e-6)
 
 
 def test_products_from_the_left():
