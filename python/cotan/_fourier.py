@@ -9,14 +9,14 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 
-_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8", "c8", "c16"))
+_TYPES = "fdFD"
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 
 
 def numbers(x: Any) -> Any:
     """Give an array in a dtype that can be transformed: single or double precision."""
     x = _core.asarray(x)
-    if x.dtype in _TYPES:
+    if x.dtype.char in _TYPES:
         return x
     return _core.cast(x, np.float32 if x.dtype == np.float16 else np.float64)
 
@@ -57,10 +57,10 @@ def axis_of(x: Any, axis: Any) -> int:
 
 def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
     """Cut off or fill up with zeros, along axes."""
-    shape = list(x.shape)
-    # Short transforms take no longer than a loop over their axis would.
-    if len(axes) == 1 and shape[axes[0]] == lengths[0]:
+    # Short transforms take no longer than a loop over their axes would.
+    if len(axes) == 1 and x.shape[axes[0]] == lengths[0]:
         return x
+    shape = list(x.shape)
     if [shape[axis] for axis in axes] == list(lengths):
         return x
     for n, axis in zip(lengths, axes, strict=True):

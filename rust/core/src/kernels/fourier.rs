@@ -14,13 +14,15 @@ use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
 
-use super::strided::{Loop, Shared, transpose};
+use super::strided::{Loop, Shared, turn};
 use super::{Ctx, Element, Storage, Value};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 
-/// A task has at least about this many elements: some 100 µs of work.
-const TASK: usize = 1 << 15;
+/// A task has about this many elements: some 50 µs of work.
+const TASK: usize = 1 << 14;
+/// Lines side by side of which one task has all: their elements share cache lines.
+const NEIGHBOURS: usize = 4;
 /// So many lines with gaps between their elements are read at a time at most: what is read at one place is
 /// whole cache lines then.
 const BLOCK: usize = 32;
@@ -427,6 +429,13 @@ where
     Ok(out)
 }
 
+/// How far apart lines of so many elements are kept: an odd number of cache lines, so that no two of them compete for
+/// the same places in the cache.
+fn pitch<T>(len: usize) -> usize {
+    const LINE: usize = 64;
+    ((len * size_of::<T>()).div_ceil(LINE) | 1) * LINE / size_of::<T>()
+}
+
 /// The lines along an axis of two arrays that differ in that axis at most.
 struct Lines<'a> {
     src: &'a Value,
@@ -475,17 +484,18 @@ impl<'a> Lines<'a> {
         (2 + more.count(), step)
     }
 
-    /// Calls `f` with the first line and the number of lines of each task, and memory of its own; tasks have
-    /// whole blocks of lines.
+    /// Calls `f` with the first line and the number of lines of each task, and memory of its own; tasks have about
+    /// as many lines each, and a multiple of `unit`.
     fn each(
         &self,
         length: usize,
-        block: usize,
+        unit: usize,
         ctx: &Ctx,
         bytes: usize,
         f: impl Fn(usize, usize, *mut u8) + Sync + Send,
     ) -> Result<()> {
-        let group = TASK.div_ceil(length).next_multiple_of(block);
+        let wanted = (self.count * length).div_ceil(TASK).max(1);
+        let group = self.count.div_ceil(wanted).next_multiple_of(unit).max(1);
         let tasks = self.count.div_ceil(group);
         let failed = Mutex::new(None);
         ctx.for_each(tasks, |task| match Storage::allocate(bytes.max(1)) {
@@ -524,12 +534,12 @@ impl<'a> Lines<'a> {
         } else {
             (ROOM / (n.max(m) * widest).max(1)).clamp(8, BLOCK)
         };
-        // Lines whose starts differ by a power of two would share few cache sets.
-        let (pitch_in, pitch_out) = (n.next_multiple_of(8) + 8, m.next_multiple_of(8) + 8);
+        let (pitch_in, pitch_out) = (pitch::<I>(n), pitch::<O>(m));
         let scratch_at = (block * pitch_in * size_of::<I>()).next_multiple_of(64);
         let out_at = scratch_at + (room * size_of::<Complex<T>>()).next_multiple_of(64);
         let bytes = out_at + block * pitch_out * size_of::<O>();
-        self.each(n.max(m), block, ctx, bytes, |first, count, memory| {
+        let unit = if near { 1 } else { NEIGHBOURS };
+        self.each(n.max(m), unit, ctx, bytes, |first, count, memory| {
             // SAFETY: the memory has room for all three, at multiples of 64 bytes; numbers have no
             // patterns that are not valid.
             let (xs, scratch, ys) = unsafe {
@@ -560,7 +570,7 @@ impl<'a> Lines<'a> {
                 let (far, pitch) = (from_step, pitch_in as isize);
                 let across = [(lines, pitch, between.0), (n, 1, far)];
                 let [rows, cols] = across.map(|(len, dst, src)| Loop { len, dst, src });
-                unsafe { transpose(rows, cols, xs.as_mut_ptr(), from.at(at)) };
+                unsafe { turn(cols, rows, xs.as_mut_ptr(), from.at(at)) };
                 let both = xs.chunks_mut(pitch_in).zip(ys.chunks_mut(pitch_out));
                 for (x, y) in both.take(lines) {
                     f(&mut x[..n], &mut y[..m], scratch);
@@ -568,7 +578,7 @@ impl<'a> Lines<'a> {
                 let (far, pitch) = (to_step, pitch_out as isize);
                 let back = [(m, far, 1), (lines, between.1, pitch)];
                 let [rows, cols] = back.map(|(len, dst, src)| Loop { len, dst, src });
-                unsafe { transpose(rows, cols, to.at(start), ys.as_ptr()) };
+                unsafe { turn(rows, cols, to.at(start), ys.as_ptr()) };
                 line += lines;
             }
         })

@@ -188,9 +188,9 @@ impl<'e> Pass<'_, 'e> {
                     x: &x[..args.len()],
                     y: self.handle(out),
                 };
-                self.pull((k, eqn.prim, kind), ct, &rule, 0, a)?;
+                self.pull((k, eqn.prim, kind), ct, &rule, 0, a);
                 if let Some(&b) = args.get(1) {
-                    self.pull((k, eqn.prim, kind), ct, &rule, 1, b)?;
+                    self.pull((k, eqn.prim, kind), ct, &rule, 1, b);
                 }
             } else {
                 self.pull_other(k, ct)?;
@@ -208,11 +208,10 @@ impl<'e> Pass<'_, 'e> {
         partials: &Partials<'_, 'e>,
         i: usize,
         a: Var,
-    ) -> Result<()> {
+    ) {
         let of = self.kinds[a as usize];
         if of == PASSIVE {
-            self.skip(prim, a);
-            return Ok(());
+            return self.skip(prim, a);
         }
         if self.has_sites {
             self.at(k, i);
@@ -222,7 +221,6 @@ impl<'e> Pass<'_, 'e> {
             let contribution = self.cts.unpack(ct).through(&partial);
             self.cts.add(a, contribution, self.primal.aval(a));
         }
-        Ok(())
     }
 
     /// Hands the cotangent of any equation on to its arguments. A function of its own, so that the loop holds little but

@@ -68,6 +68,42 @@ pub(in crate::kernels) unsafe fn transpose<T: Copy>(
     }
 }
 
+/// How far ahead rows that are far apart are asked for.
+const AHEAD: usize = 4;
+
+/// The same of a few lines, `inner`, one side of which is known to compete for no place in the cache: its lines stay
+/// there until they are full, or all of them is read. The other side is visited row by row.
+pub(in crate::kernels) unsafe fn turn<T: Copy>(
+    outer: Loop,
+    inner: Loop,
+    dst: *mut T,
+    src: *const T,
+) {
+    // Many small elements go through registers, though it takes a buffer.
+    if size_of::<T>() < 8 {
+        let (rows, cols) = if inner.src == 1 {
+            (inner, outer)
+        } else {
+            (outer, inner)
+        };
+        // SAFETY: the caller's contract.
+        return unsafe { transpose(rows, cols, dst, src) };
+    }
+    let bytes = inner.len * size_of::<T>();
+    for i in 0..outer.len {
+        let ahead = (i + AHEAD).min(outer.len) as isize;
+        if inner.src == 1 {
+            fetch(src.wrapping_offset(ahead * outer.src), bytes);
+        } else if inner.dst == 1 {
+            fetch(dst.wrapping_offset(ahead * outer.dst), bytes);
+        }
+        for j in 0..inner.len {
+            // SAFETY: i and j stay below the lengths of the loops.
+            unsafe { element(outer, inner, i, j, dst, src) };
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn element<T: Copy>(rows: Loop, cols: Loop, i: usize, j: usize, d: *mut T, s: *const T) {
     let (i, j) = (i as isize, j as isize);
