@@ -25,6 +25,7 @@ mod rule;
 mod saved;
 mod scalars;
 mod stamped;
+mod traced;
 
 use std::cell::RefCell;
 use std::fmt;
