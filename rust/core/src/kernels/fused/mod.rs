@@ -26,6 +26,7 @@ mod row_tests;
 mod rows;
 mod run;
 mod scalar;
+mod scratch;
 #[cfg(test)]
 mod tests;
 

@@ -1,67 +1,16 @@
 //! Running a program: tiles through the registers, chunks on threads, partial results combined.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::cell::Cell;
-
 use smallvec::SmallVec;
 
 use super::ahead::Ahead;
 use super::load::{Source, splat};
 use super::plan::Walk;
 use super::reduce::{GROUP, Reduction};
+use super::scratch::Scratch;
 use super::{Fused, Input, ReduceOp, Work, scalar};
 use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{ALIGN, Ctx, Value, cache, lane};
-
-/// Scratch memory up to this size stays with its thread.
-const KEPT: usize = 4 << 20;
-
-/// Memory for the registers of one thread.
-struct Scratch {
-    ptr: *mut u8,
-    bytes: usize,
-}
-
-impl Scratch {
-    const EMPTY: Scratch = Scratch {
-        ptr: std::ptr::null_mut(),
-        bytes: 0,
-    };
-
-    fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, ALIGN).expect("registers fit into memory")
-    }
-
-    fn reserve(&mut self, bytes: usize) {
-        if self.bytes < bytes {
-            *self = Scratch::EMPTY;
-            let layout = Scratch::layout(bytes.next_power_of_two().max(64 << 10));
-            // SAFETY: the layout has a non-zero size.
-            let ptr = unsafe { alloc(layout) };
-            if ptr.is_null() {
-                handle_alloc_error(layout);
-            }
-            *self = Scratch {
-                ptr,
-                bytes: layout.size(),
-            };
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: allocated with this layout in `reserve`.
-            unsafe { dealloc(self.ptr, Scratch::layout(self.bytes)) };
-        }
-    }
-}
-
-thread_local! {
-    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::EMPTY) };
-}
+use crate::kernels::{Ctx, Value, cache, lane};
 
 /// An address that threads share.
 #[derive(Debug, Clone, Copy)]
@@ -241,8 +190,7 @@ impl Fused {
 
     /// Runs one chunk with this thread's scratch memory.
     fn chunk(&self, bound: &Bound, chunk: usize) {
-        let mut scratch = SCRATCH.replace(Scratch::EMPTY);
-        scratch.reserve(self.scratch);
+        let scratch = Scratch::taken(self.scratch);
         let mut table: SmallVec<[*mut u8; 32]> = SmallVec::new();
         table.push(std::ptr::null_mut());
         table.resize(
@@ -264,9 +212,7 @@ impl Fused {
         // the program asks for, and chunks are disjoint.
         unsafe { state.run(chunk) };
         drop(state);
-        if scratch.bytes <= KEPT {
-            SCRATCH.set(scratch);
-        }
+        scratch.kept();
     }
 
     /// Joins what the chunks have left, and writes the result.
