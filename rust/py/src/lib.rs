@@ -17,6 +17,7 @@ mod bound;
 mod buffers;
 mod checkpoint;
 mod convert;
+mod derived;
 mod detect;
 mod dispatcher_call;
 mod dtype;
