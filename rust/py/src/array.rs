@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotan::aval::{DType, Kind, row_major};
+use cotan::aval::{Kind, row_major};
 use cotan::ops;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
@@ -11,13 +11,13 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::asking::expect_no_shuffle;
-use crate::convert::{original, to_ndarray};
+use crate::convert::original;
 use crate::error::OrRaise;
 use crate::handle::compute;
 pub use crate::handle::{PyArray, Rank, force, wrap, wrap_result};
 use crate::once::OnceImported;
-use crate::operators::{binary, bits, foreign, unary};
-use crate::plain::{given_out, item, whole};
+use crate::operators::{binary, bits, foreign, positive, unary};
+use crate::plain::{self, given_out, item, whole};
 use crate::scalar::Operand;
 use crate::session;
 use crate::shown;
@@ -257,19 +257,7 @@ impl PyArray {
         unary(slf, ops::NEG)
     }
     fn __pos__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let array = slf.get().read()?;
-        let is_bool = array.dtype() == DType::Bool;
-        let out = match slf.get().rank {
-            Rank::Number if is_bool => {
-                wrap(slf.py(), array.cast(DType::I64).or_raise()?, Rank::Number)?
-            }
-            _ if is_bool => {
-                return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
-            }
-            Rank::Array => wrap_result(slf.py(), array)?,
-            rank => wrap(slf.py(), array, rank)?,
-        };
-        Ok(out.unbind())
+        positive(slf)
     }
     fn __abs__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         unary(slf, ops::ABS)
@@ -327,32 +315,11 @@ impl PyArray {
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        let array = self.read()?;
-        if array.aval().size() != 1 {
-            return Err(PyValueError::new_err(format!(
-                "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
-                array.aval().size()
-            )));
-        }
-        let item = session::guard(py, &array)?.item();
-        Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
+        plain::truth(self, py)
     }
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
-        let array = self.read()?;
-        if array.is_active() {
-            // `"%.2f" % x` asks in this way, too, and makes a text of it.
-            let frames = py.import("cotan._frames")?;
-            if !frames.call_method0("is_formatting")?.extract::<bool>()? {
-                PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
-            }
-        }
-        if array.dtype().is_complex() {
-            return Err(PyTypeError::new_err(
-                "float() argument must be a real number, not complex; use x.real",
-            ));
-        }
-        item(py, &array)?.extract()
+        plain::float(self, py)
     }
 
     fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -382,38 +349,11 @@ impl PyArray {
 
     #[pyo3(signature = (ndigits=None))]
     fn __round__<'py>(&self, py: Python<'py>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        let number = match ndigits {
-            None => whole(py, &array, ops::ROUND)?,
-            // A scalar of NumPy's stays one.
-            Some(_) if self.rank == Rank::Scalar => {
-                to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
-            }
-            Some(_) => item(py, &array)?,
-        };
-        match ndigits {
-            None => py.import("builtins")?.call_method1("round", (number,)),
-            Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
-        }
+        plain::rounded(self, py, ndigits)
     }
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.read()?;
-        if self.rank == Rank::Number && array.dtype() == DType::Bool {
-            // A truth value of Python's: 0 or 1.
-            return item(py, &array.cast(DType::I64).or_raise()?);
-        }
-        let is_whole = matches!(array.dtype().kind(), Kind::Integer);
-        if !is_whole || !array.shape().is_empty() {
-            let mut message =
-                "only integer scalar arrays can be converted to a scalar index".to_string();
-            if array.shape().is_empty() {
-                message += "; this one is a float: numbers that are arguments are, hold them constant with \
-                            ct.const where they count or choose something";
-            }
-            return Err(PyTypeError::new_err(message));
-        }
-        item(py, &array)
+        plain::index(self, py)
     }
 
     /// An element as a Python number: the only one, the one at a position in the flattened array, or
@@ -423,26 +363,12 @@ impl PyArray {
         slf: &Bound<'py, Self>,
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let array = slf.get().read()?;
-        if array.is_active() {
-            let rule = py.import("cotan._methods")?.getattr("item")?;
-            return rule.call1((slf, index));
-        }
-        to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
+        plain::element(slf, index)
     }
 
     /// The values as nested lists of Python numbers. A gradient that follows them goes on.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let array = slf.get().read()?;
-        if array.is_active() {
-            return py
-                .import("cotan._methods")?
-                .getattr("tolist")?
-                .call1((slf,));
-        }
-        to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
+        plain::lists(slf)
     }
 
     #[pyo3(signature = (dtype=None, *, copy=None))]
@@ -659,6 +585,6 @@ impl PyArray {
             ("max_version", max_version),
             ("dl_device", dl_device),
         ];
-        crate::plain::dlpack(self, py, &given, copy)
+        plain::dlpack(self, py, &given, copy)
     }
 }

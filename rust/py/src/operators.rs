@@ -1,9 +1,11 @@
 //! What the operators and elementwise functions of Python record: the short way for arrays that fit
 //! together as they are, promotion by NumPy's rules for everything else.
 
+use cotan::aval::DType;
 use cotan::prim::{Class, Prim};
 use cotan::{Array, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
@@ -19,6 +21,23 @@ pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     let operand = Operand::expect(prim.name(), slf.as_any())?;
     let (array, rank) = elementwise(slf.py(), prim, vec![operand], true)?;
     Ok(wrap(slf.py(), array, rank)?.unbind())
+}
+
+/// What `+x` is: not for truth values of NumPy's.
+pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
+    let array = slf.get().read()?;
+    let is_bool = array.dtype() == DType::Bool;
+    let out = match slf.get().rank() {
+        Rank::Number if is_bool => {
+            wrap(slf.py(), array.cast(DType::I64).or_raise()?, Rank::Number)?
+        }
+        _ if is_bool => {
+            return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
+        }
+        Rank::Array => wrap_result(slf.py(), array)?,
+        rank => wrap(slf.py(), array, rank)?,
+    };
+    Ok(out.unbind())
 }
 
 /// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion.

@@ -1,14 +1,15 @@
 //! What arrays give out: ndarrays and Python numbers.
 
 use cotan::Array;
-use cotan::aval::Kind;
+use cotan::aval::{DType, Kind};
+use cotan::ops;
 use cotan::prim::{Params, Prim};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::{PyArray, force};
+use crate::array::{PyArray, Rank, force};
 use crate::asking::is_asked_by;
 use crate::convert::{to_ndarray, to_numpy_scalar};
 use crate::error::OrRaise;
@@ -80,6 +81,105 @@ pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound
     to_numpy_scalar(py, &session::guard(py, &rounded)?)?.call_method0("item")
 }
 
+/// Whether the only element is true.
+pub fn truth(handle: &PyArray, py: Python<'_>) -> PyResult<bool> {
+    let array = handle.read()?;
+    if array.aval().size() != 1 {
+        return Err(PyValueError::new_err(format!(
+            "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
+            array.aval().size()
+        )));
+    }
+    let item = session::guard(py, &array)?.item();
+    Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
+}
+
+/// The only element as a float of Python's.
+pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
+    let array = handle.read()?;
+    if array.is_active() {
+        // `"%.2f" % x` asks in this way, too, and makes a text of it.
+        let frames = py.import("cotan._frames")?;
+        if !frames.call_method0("is_formatting")?.extract::<bool>()? {
+            PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
+        }
+    }
+    if array.dtype().is_complex() {
+        return Err(PyTypeError::new_err(
+            "float() argument must be a real number, not complex; use x.real",
+        ));
+    }
+    item(py, &array)?.extract()
+}
+
+/// What `round` makes of the only element.
+pub fn rounded<'py>(
+    handle: &PyArray,
+    py: Python<'py>,
+    ndigits: Option<i32>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    let number = match ndigits {
+        None => whole(py, &array, ops::ROUND)?,
+        // A scalar of NumPy's stays one.
+        Some(_) if handle.rank() == Rank::Scalar => {
+            to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
+        }
+        Some(_) => item(py, &array)?,
+    };
+    match ndigits {
+        None => py.import("builtins")?.call_method1("round", (number,)),
+        Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
+    }
+}
+
+/// The only element where Python wants a whole number.
+pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
+        // A truth value of Python's: 0 or 1.
+        return item(py, &array.cast(DType::I64).or_raise()?);
+    }
+    let is_whole = matches!(array.dtype().kind(), Kind::Integer);
+    if !is_whole || !array.shape().is_empty() {
+        let mut message =
+            "only integer scalar arrays can be converted to a scalar index".to_string();
+        if array.shape().is_empty() {
+            message += "; this one is a float: numbers that are arguments are, hold them constant with \
+                        ct.const where they count or choose something";
+        }
+        return Err(PyTypeError::new_err(message));
+    }
+    item(py, &array)
+}
+
+/// An element as a Python number, or followed.
+pub fn element<'py>(
+    slf: &Bound<'py, PyArray>,
+    index: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    if array.is_active() {
+        let rule = py.import("cotan._methods")?.getattr("item")?;
+        return rule.call1((slf, index));
+    }
+    to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
+}
+
+/// The values as nested lists of Python numbers, or followed.
+pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    if array.is_active() {
+        return py
+            .import("cotan._methods")?
+            .getattr("tolist")?
+            .call1((slf,));
+    }
+    to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
+}
+
 /// The values as a DLPack capsule, made by NumPy with these arguments.
 pub fn dlpack<'py>(
     handle: &PyArray,
@@ -89,7 +189,7 @@ pub fn dlpack<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = handle.read()?;
     PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
-    if array.dtype() == cotan::DType::Bf16 {
+    if array.dtype() == DType::Bf16 {
         return Err(PyNotImplementedError::new_err(
             "bfloat16 is not exported; cast to float32",
         ));
