@@ -93,7 +93,7 @@ PROVIDERS = {
     "scipy.special": ["cotan._scipy_special"],
     "scipy.stats": [
         *("cotan._scipy_stats", "cotan._scipy_samples", "cotan._scipy_kde"),
-        "cotan._scipy_correlation",
+        *("cotan._scipy_multivariate", "cotan._scipy_correlation"),
     ],
 }
 
