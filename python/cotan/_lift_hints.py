@@ -42,6 +42,9 @@ _MASKED = (
     "methods of the masked array (m.std())"
 )
 
+# What runs code that masks are handed to.
+_OF_MASKS = {"cotan._lift_masked", "cotan._lift_masked_calls"}
+
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
     "MaskedConstant": _MASKED,
@@ -134,7 +137,7 @@ def hint() -> str:
             return _imported(frame) or _kept(frame) or passed or _written(frame)
         if package == "scipy":
             passed = _in_scipy(frame)
-        elif frame.f_globals.get("__name__") == "cotan._lift_masked" and not passed:
+        elif frame.f_globals.get("__name__") in _OF_MASKS and not passed:
             passed = f"; {_MASKED}"
         frame = frame.f_back
     return ""

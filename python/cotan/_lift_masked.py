@@ -17,10 +17,8 @@ import numpy.ma as ma
 
 from cotan import _core
 from cotan._drawn import is_drawing
-from cotan._led import unlifted
 from cotan._lift_matrix import is_operator
 from cotan._lift_subclasses import KINDS, Held, array_of, each, held
-from cotan._lifted import CREATORS, creates, lifts, lifts_method, replaces
 from cotan._numpy_core import any_active, is_array, plain
 from cotan._numpy_own import array, asanyarray, asarray
 from cotan._own import (
@@ -28,7 +26,6 @@ from cotan._own import (
     SUBSTITUTES,
     Namespace,
     bound,
-    found,
     holds_array,
     ours,
     own_class,
@@ -38,17 +35,17 @@ from cotan._own import (
 from cotan._subclass import MET
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
-_masked_array: Any = vars(ma)["MaskedArray"]
+ORIGINAL: Any = vars(ma)["MaskedArray"]
 _ma: Any = ma.core
 
 
 def _unmasked(x: Any) -> Any:
     if isinstance(type(x), _Kind):
         return x.__held_array__
-    return x.data if isinstance(x, _masked_array) else x
+    return x.data if isinstance(x, ORIGINAL) else x
 
 
-def _data(x: Any) -> Any:
+def data_of(x: Any) -> Any:
     """Give what a masked array of either kind has beneath its mask, also in lists."""
     return each(_unmasked, x)
 
@@ -61,15 +58,15 @@ def _mask_of(x: Any) -> Any:
 def _is_masked(items: Iterable[Any], but: Any) -> bool:
     """Say whether a masked array is among arguments, another one than `but`."""
     return any(
-        _is_masked(x, but) if isinstance(x, (list, tuple)) else isinstance(x, _masked_array)
+        _is_masked(x, but) if isinstance(x, (list, tuple)) else isinstance(x, ORIGINAL)
         for x in items
         if x is not but
     )
 
 
-def _constant(x: Any) -> Any:
+def as_constant(x: Any) -> Any:
     """Give a masked array of ours for one of NumPy's, and anything else as it is."""
-    if x is ma.masked or not isinstance(x, _masked_array) or isinstance(type(x), _Kind):
+    if x is ma.masked or not isinstance(x, ORIGINAL) or isinstance(type(x), _Kind):
         return x
     _expect_no_other(type(x))
     return Memory.view(x, Masked)
@@ -78,7 +75,7 @@ def _constant(x: Any) -> Any:
 def _expect_no_other(cls: Any) -> None:
     """Refuse classes of a program's, whose methods would not be called."""
     if (
-        issubclass(cls, _masked_array)
+        issubclass(cls, ORIGINAL)
         and not isinstance(cls, _Kind)
         and cls.__module__.partition(".")[0] != "numpy"
     ):
@@ -88,26 +85,26 @@ def _expect_no_other(cls: Any) -> None:
         )
 
 
-def _operand(x: Any) -> Any:
+def as_operand(x: Any) -> Any:
     """Give `np.ma.masked`, too, as a masked array of ours: it masks what it is computed with."""
-    return Memory.view(x.view(_masked_array), Masked) if x is ma.masked else _constant(x)
+    return Memory.view(x.view(ORIGINAL), Masked) if x is ma.masked else as_constant(x)
 
 
-def _is_drawn(args: Iterable[Any]) -> bool:
+def is_drawn(args: Iterable[Any]) -> bool:
     """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
     try:
         return is_drawing()
     except TypeError:
-        if any_active(list(map(_data, args))):
+        if any_active(list(map(data_of, args))):
             raise
         return True
 
 
-def _to_draw(x: Any) -> Any:
+def to_draw(x: Any) -> Any:
     """Give what is drawn of an argument: values, masked ones as NumPy's."""
     if isinstance(type(x), _Kind):
         values = plain(_core.dropgrad(x.__held_array__))
-        return _masked_array(values, x.mask, fill_value=x._fill_value, hard_mask=x._hardmask)
+        return ORIGINAL(values, x.mask, fill_value=x._fill_value, hard_mask=x._hardmask)
     return plain(_core.dropgrad(x)) if is_array(x) else x
 
 
@@ -135,17 +132,17 @@ class Memory(Held, metaclass=_Kind):
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         wanted = [x for x in (dtype, type) if x is not None]
         classes = [x for x in wanted if _is_class(x)]
-        is_masked = isinstance(self, _masked_array)
+        is_masked = isinstance(self, ORIGINAL)
         mask = _ma.getmask(self)
         cls = classes[-1] if classes else Masked if is_masked else Memory
         _expect_no_other(cls)
         array = array_of(self)
         if not is_array(array):
-            array = _core.array(np.asarray(_data(array)))
+            array = _core.array(np.asarray(data_of(array)))
         shape = array.shape
         if len(wanted) > len(classes):
             array = array.view(wanted[0])
-        if not issubclass(cls, (Masked, _masked_array)):
+        if not issubclass(cls, (Masked, ORIGINAL)):
             return array.view(*(() if cls in {Memory, _core.Array} else (cls,)))
         if mask is not ma.nomask and array.shape != shape:
             raise ValueError(
@@ -162,7 +159,7 @@ def _is_class(x: Any) -> bool:
 
 def _by_array(name: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(array_of(self), name)(*_data(args), **_data(kwargs))
+        result = getattr(array_of(self), name)(*data_of(args), **data_of(kwargs))
         return self._again(result) if isinstance(type(self), _Kind) else result
 
     setattr(Memory, name, method)
@@ -174,7 +171,7 @@ for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "va
 
 # What NumPy's class has for memory alone, and what may be followed though it is made a float.
 _LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__", "__float__"}
-_NumPys: Any = standing_class(_masked_array, "MaskedArray", (Memory,), _LEFT_OUT)
+_NumPys: Any = standing_class(ORIGINAL, "MaskedArray", (Memory,), _LEFT_OUT)
 
 
 class Masked(_NumPys):  # type: ignore[misc]
@@ -183,15 +180,15 @@ class Masked(_NumPys):  # type: ignore[misc]
     That is where the array and its mask are, and what may be a mask or an index.
     """
 
-    _original = _masked_array
-    _of = _masked_array
+    _original = ORIGINAL
+    _of = ORIGINAL
     _fill_value: Any
 
     def __new__(cls, data: Any = None, mask: Any = ma.nomask, *args: Any, **kwargs: Any) -> Any:
         """Make one as NumPy does, also of lists with masked elements and rows."""
         if isinstance(data, (list, tuple)) and mask is ma.nomask:
             masks = np.array(_mask_of(data))
-            data, mask = _data(data), masks if masks.any() else mask
+            data, mask = data_of(data), masks if masks.any() else mask
         return super().__new__(cls, data, mask, *args, **kwargs)
 
     def _again(self, x: Any) -> Any:
@@ -210,7 +207,7 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     @_mask.setter
     def _mask(self, mask: Any) -> None:
-        self.__dict__["_mask"] = plain(_data(mask))
+        self.__dict__["_mask"] = plain(data_of(mask))
 
     @property
     def recordmask(self) -> Any:
@@ -245,7 +242,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             self._mask.shape = shape
 
     def clip(self, *limits: Any, **options: Any) -> Any:
-        return self._again(self.data.clip(*_data(limits), **_data(options))).shrink_mask()
+        return self._again(self.data.clip(*data_of(limits), **data_of(options))).shrink_mask()
 
     def sort(self, *args: Any, **options: Any) -> None:
         if self._mask is not ma.nomask:  # what is masked has no influence, however it came about
@@ -265,11 +262,11 @@ class Masked(_NumPys):  # type: ignore[misc]
         super().__setmask__(plain(mask), copy)
 
     def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(plain(_data(key)))
+        return super().__getitem__(plain(data_of(key)))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        is_masked = isinstance(key, _masked_array) and not isinstance(value, _masked_array)
-        key = plain(_data(key))
+        is_masked = isinstance(key, ORIGINAL) and not isinstance(value, ORIGINAL)
+        key = plain(data_of(key))
         if is_masked and self._mask is not ma.nomask and not self._hardmask:
             self.data[key] = value  # which leaves the mask as it is
         else:
@@ -280,17 +277,17 @@ class Masked(_NumPys):  # type: ignore[misc]
         out = options.get("out") or ()
         reflected = _REFLECTED.get(ufunc)
         if method == "outer":
-            a, b = (x if isinstance(x, _masked_array) else asarray(x) for x in inputs)
+            a, b = (x if isinstance(x, ORIGINAL) else asarray(x) for x in inputs)
             return ufunc(a.reshape(a.shape + (1,) * b.ndim), b, **options)
         if reflected and method == "__call__" and not options and is_operator():
             return getattr(inputs[1], reflected)(inputs[0])  # as a subclass of ndarray is asked
-        result = getattr(ufunc, method)(*_data(inputs), **_data(options))
+        result = getattr(ufunc, method)(*data_of(inputs), **data_of(options))
         if method == "at":
             return None
         called = method == "__call__"
         results = result if isinstance(result, tuple) else (result,)
         targets = [*out, *[None] * (len(results) - len(out))]
-        given = map(_operand, (*out, *inputs))
+        given = map(as_operand, (*out, *inputs))
         first = next(x for x in given if isinstance(type(x), _Kind))
         wrapped = []
         for i, (x, target) in enumerate(zip(results, targets, strict=True)):
@@ -310,11 +307,11 @@ class Masked(_NumPys):  # type: ignore[misc]
             given = inspect.signature(code).bind(*args, **kwargs).arguments
         out = given.get("out")
         if isinstance(type(out), _Kind) and not _is_masked((*args, *kwargs.values()), out):
-            func(*_data(args), **_data(kwargs))
+            func(*data_of(args), **data_of(kwargs))
             return out
         if _keeps_masks(func, code, given):
             return bound(code)(*args, **kwargs)
-        made = func(*_data(tuple(args)), **_data(kwargs))
+        made = func(*data_of(tuple(args)), **data_of(kwargs))
         name = func.__name__
         if name == "empty_like" or (name == "broadcast_to" and given.get("subok")):
             return self._again(made)
@@ -328,7 +325,7 @@ class Masked(_NumPys):  # type: ignore[misc]
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle a constant as one of NumPy's."""
         self.data.__reduce_ex__(protocol)  # which refuses what is followed
-        return _to_draw(self).__reduce_ex__(protocol)
+        return to_draw(self).__reduce_ex__(protocol)
 
     def _as_number(self) -> Any:
         if self.size == 1 and self.mask.any():
@@ -337,10 +334,10 @@ class Masked(_NumPys):  # type: ignore[misc]
         return super()._as_number()
 
     def __repr__(self) -> str:
-        return repr(_to_draw(self))
+        return repr(to_draw(self))
 
     def __str__(self) -> str:
-        return str(_to_draw(self))
+        return str(to_draw(self))
 
 
 # Python code of NumPy's that makes ndarrays of its arguments and hands them to compiled code.
@@ -357,7 +354,7 @@ def _keeps_masks(function: Any, code: Any, given: dict[str, Any]) -> bool:
     if function.__module__ != "numpy" or not isinstance(code, FunctionType):
         return False
     if code.__module__ == "numpy._core.fromnumeric":
-        return isinstance(given.get("a"), _masked_array)  # whose method it calls
+        return isinstance(given.get("a"), ORIGINAL)  # whose method it calls
     return function.__name__ not in _OF_DATA
 
 
@@ -396,27 +393,27 @@ for _name, _ufunc in _UFUNCS.items():
     _operator(_name, getattr(np, _ufunc))
 
 
-KINDS |= {_masked_array: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
-MET[_masked_array] = _operand
+KINDS |= {ORIGINAL: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
+MET[ORIGINAL] = as_operand
 
 
 # --------------------------------------------------------------------------------------------------
 # What stands for NumPy's names in that code
 
 
-def _instance(value: Any) -> Any:
+def instance_of(value: Any) -> Any:
     """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
     copy: Any = object.__new__(own_class(type(value)))
     for name, x in vars(value).items():
         if name == "domain" and x is not None:
-            vars(copy)[name] = _instance(x)
+            vars(copy)[name] = instance_of(x)
         else:
             is_function = callable(x) and not isinstance(x, np.ufunc)
             vars(copy)[name] = ours(x) if is_function else x
     return copy
 
 
-_CLASSES = {
+OPERATIONS = {
     "_MaskedUnaryOperation",
     "_MaskedBinaryOperation",
     "_DomainedBinaryOperation",
@@ -426,7 +423,7 @@ _DOMAINS = _ma.ufunc_domain
 
 
 # What our arrays can have, but for truth values: masks are shared as NumPy's code shares them.
-_DTYPES = "bBhHiIlLqQefdFD"
+DTYPES = "bBhHiIlLqQefdFD"
 
 
 def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
@@ -435,15 +432,15 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(convert)
     def converted(*args: Any, **kwargs: Any) -> Any:
         x = convert(*args, **kwargs)
-        return _core.array(x) if type(x) is np.ndarray and x.dtype.char in _DTYPES else x
+        return _core.array(x) if type(x) is np.ndarray and x.dtype.char in DTYPES else x
 
     return converted
 
 
 def _get_masked_subclass(*arrays: Any) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
-    if not holds_array(arrays) or _is_drawn(arrays):
-        return _masked_array
+    if not holds_array(arrays) or is_drawn(arrays):
+        return ORIGINAL
     for x in arrays:
         _expect_no_other(type(x))
     return Masked
@@ -459,8 +456,8 @@ class _Numpy(Namespace):
 _NUMPY = _Numpy(np)
 
 SUBSTITUTES |= {
-    id(_masked_array): Masked,
-    **{id(x): _instance(x) for x in vars(_ma).values() if type(x).__name__ in _CLASSES},
+    id(ORIGINAL): Masked,
+    **{id(x): instance_of(x) for x in vars(_ma).values() if type(x).__name__ in OPERATIONS},
 }
 for _module in ("numpy.ma.core", "numpy.ma.extras"):
     ONLY_IN[_module] = {
@@ -468,146 +465,6 @@ for _module in ("numpy.ma.core", "numpy.ma.extras"):
         "get_masked_subclass": _get_masked_subclass,
         "np": _NUMPY,
         **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
-        "ufunc_domain": {f: d if d is None else _instance(d) for f, d in _DOMAINS.items()},
+        "ufunc_domain": {f: d if d is None else instance_of(d) for f, d in _DOMAINS.items()},
     }
 runs_class("numpy.ma.core.MaskedIterator")
-
-
-# --------------------------------------------------------------------------------------------------
-# What a program asks for
-
-# What gives memory to write into.
-creates(
-    "numpy.ma", "arange array empty identity masked_all masked_all_like masked_array ones zeros"
-)
-
-
-def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Say whether a function makes memory of its own, whatever its arguments are."""
-    if name not in CREATORS["numpy.ma"]:
-        return False
-    if name in {"array", "masked_array"}:
-        data = args[0] if args else kwargs.get("data")
-        return not isinstance(data, np.ndarray) or bool(kwargs.get("copy"))
-    return True
-
-
-def _is_function(value: Any) -> bool:
-    """Say whether a name is that of a function; some are objects in older versions of NumPy."""
-    if isinstance(value, FunctionType) or value is _masked_array:
-        return True
-    kind = type(value)
-    # Not what the module has of `numpy`: it may have been imported while names stood for others.
-    own = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
-    return callable(value) and own and kind.__name__ not in _CLASSES
-
-
-def _enter(name: str) -> None:
-    original = vars(ma)[name]
-
-    @functools.cache
-    def run() -> Any:
-        if isinstance(original, type):
-            return Masked
-        return bound(original) if isinstance(original, FunctionType) else _instance(original)
-
-    @lifts(f"numpy.ma.{name}", always=True)
-    def masked(*args: Any, **kwargs: Any) -> Any:
-        if holds_array(args) or holds_array(kwargs.values()):
-            if _is_drawn((*args, *kwargs.values())):
-                return original(*map(_to_draw, args), **{k: _to_draw(x) for k, x in kwargs.items()})
-            return run()(*args, **kwargs)
-        made = original(*args, **kwargs)
-        floats = isinstance(made, _masked_array) and made.dtype.char in "efdFD"
-        return _constant(made) if floats and _is_fresh(name, args, kwargs) else made
-
-
-for _name in ma.__all__:
-    if _is_function(vars(ma)[_name]):
-        _enter(_name)
-
-
-class _Joined:
-    """`np.ma.mr_` for arrays of ours."""
-
-    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
-        self._original, self._is_on = original, is_on
-
-    def __getitem__(self, key: Any) -> Any:
-        met = self._is_on() and holds_array(key if isinstance(key, tuple) else (key,))
-        return (own_class(type(self._original))() if met else self._original)[key]
-
-    def __len__(self) -> int:
-        return len(self._original)
-
-
-replaces("numpy.ma.mr_")(_Joined)
-
-
-@lifts("numpy.ma.apply_along_axis", always=True)
-def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Put results together as they are: NumPy's own code keeps them among objects."""
-    if np.ma.asanyarray(arr).dtype.char not in _DTYPES:
-        return found("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
-    x = np.moveaxis(Masked(arr), axis, -1)
-    places = x.shape[:-1]
-    results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
-    joined = Masked(results)
-    joined = joined.reshape(places + joined.shape[1:])
-    own = range(len(places), joined.ndim)
-    where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(own)]
-    joined = np.moveaxis(joined, own, where)
-    return joined if isinstance(arr, _masked_array) else joined.data
-
-
-def _enter_method(owner: type, name: str) -> None:
-    @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        original = unlifted(vars(owner)[name])
-        if not (holds_array(args) or holds_array(kwargs.values())):
-            return original(self, *args, **kwargs)
-        if _is_drawn((*args, *kwargs.values())):
-            args = tuple(map(_to_draw, args))
-            return original(self, *args, **{k: _to_draw(x) for k, x in kwargs.items()})
-        if issubclass(owner, _masked_array):
-            return getattr(Masked, name)(_operand(self), *args, **kwargs)
-        operation = SUBSTITUTES.get(id(self)) or _instance(self)
-        return getattr(operation, name)(*args, **kwargs)
-
-
-# Operators of NumPy's masked arrays, and functions such as `np.ma.log`, by what both come to.
-for _class in _CLASSES:
-    for _name in ("__call__", "reduce", "outer", "accumulate"):
-        if _name in vars(getattr(_ma, _class)):
-            _enter_method(getattr(_ma, _class), _name)
-for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
-    _enter_method(_masked_array, _name)
-
-
-@lifts_method("numpy.ma.core.MaskedArray", "view", always=True)
-def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
-    """Let constants be seen as what NumPy's code takes for the class of another array."""
-    if dtype is Masked or type is Masked:
-        return Memory.view(_constant(self), Masked)
-    return unlifted(_masked_array.view)(self, dtype, type, fill_value)
-
-
-def _refuse_method(name: str) -> None:
-    @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any_active(list(map(_data, args))):
-            return unlifted(vars(_masked_array)[name])(self, *args, **kwargs)
-        if not is_drawing():
-            raise TypeError(
-                f"numpy.ma: {name} would write what a gradient follows into a constant masked "
-                "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
-                "write m = m * x for m *= x"
-            )
-        return unlifted(vars(_masked_array)[name])(self, *map(_to_draw, args), **kwargs)
-
-
-for _name in (
-    "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__ipow__",
-    "put",
-):  # fmt: skip
-    _refuse_method(_name)

@@ -39,7 +39,7 @@ PROVIDERS = {
     ],
     "numpy.fft": [],
     "numpy.linalg": [],
-    "numpy.ma": ["cotan._lift_masked"],
+    "numpy.ma": ["cotan._lift_masked", "cotan._lift_masked_calls"],
     "numpy.lib.stride_tricks": ["cotan._numpy_index"],
     "numpy.random": ["cotan._lift_random"],
     "math": ["cotan._lift_math"],
