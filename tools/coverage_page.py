@@ -29,7 +29,7 @@ sys.path.insert(0, str(TOP / "tests" / "python"))
 
 import coverage_cases as cases  # noqa: E402
 import numpy_cases as inputs  # noqa: E402
-import test_special  # noqa: E402
+import special_cases  # noqa: E402
 
 RULE, COMPOSITE, CONSTANT, NOT_YET, OTHER = (
     "rule",
@@ -224,9 +224,9 @@ def special() -> Iterator[Line]:
             yield Line("scipy.special", name, NOT_YET)
             continue
         # Another name of a ufunc is one of the same function.
-        key = name if name in test_special.ARGUMENTS else ufunc.__name__
-        arguments = test_special.arguments(key, (3,))
-        followed = test_special.variables(key, arguments)
+        key = name if name in special_cases.ARGUMENTS else ufunc.__name__
+        arguments = special_cases.arguments(key, (3,))
+        followed = special_cases.variables(key, arguments)
         numbers = [i for i, x in enumerate(arguments) if x.dtype.kind in "fc"]
         function = partly(called(name), arguments, followed)
         status = observed(function, [arguments[i] for i in followed]) or entry(ufunc)
