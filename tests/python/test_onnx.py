@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx_checks import RTOL, applied, check, onnx, run, session
-from test_table import TABLE, arguments, cases
+from table_cases import TABLE, arguments, cases
 
 import cotan as ct
 from cotan import _core, _onnx_recipes
