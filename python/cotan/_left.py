@@ -121,6 +121,22 @@ class Left(Watched):
 
         return solve
 
+    def afresh(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Give a function for what is computed of it behind the solver.
+
+        Each call begins where the solver did, and leaves what that has left: a function that knows
+        its last place, and the value there, would give what is not followed.
+        """
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._kept.restore()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._kept.put_back(self._end)
+
+        return call
+
     def leave(self, found: Any, more: tuple[Any, ...] = (), **kwargs: Any) -> None:
         """Do calls again, where the solver did so, with what they depend on followed.
 

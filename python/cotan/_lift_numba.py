@@ -66,11 +66,23 @@ def _closes_over_arrays(function: Any) -> bool:
     return False
 
 
+def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse short integers: numba widens them, and the Python code would let them wrap around."""
+    for i, x in (*enumerate(args), *kwargs.items()):
+        dtype = getattr(x, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < 8:
+            raise TypeError(
+                f"{name}: argument {i} is of {dtype}, with which numba computes as with int64, "
+                "and NumPy does not; give x.astype(np.int64)"
+            )
+
+
 @lifts_method("numba.core.registry.CPUDispatcher", "__call__", always=True)
 def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs) and not _closes_over_arrays(self.py_func):
         return _compiled(self, args, kwargs)
     if not _is_of_numba(self.py_func):
+        _expect_whole_words(self.__name__, args, kwargs)
         return self.py_func(*args, **kwargs)
     if any(is_array(x) and is_followed(x) for x in (*args, *kwargs.values())):
         raise TypeError(
@@ -113,8 +125,10 @@ def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise _written(f"{self.__name__}: a function that numba.guvectorize")
 
 
-@lifts_method("numba.stencils.stencil.StencilFunc", "__call__")
+@lifts_method("numba.stencils.stencil.StencilFunc", "__call__", always=True)
 def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
     raise _written("numba: a kernel that numba.stencil")
 
 

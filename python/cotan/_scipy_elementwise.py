@@ -44,9 +44,10 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
             function, plain_items(init), args=plain_items(more), **options
         )
         if function.seen or any_active(more):
+            again = function.afresh(f)
 
             def call(v: Any) -> Any:
-                return f(v, *more)
+                return again(v, *more)
 
             result.x = _solved(name, equation_of(call), result.x)
             result.f_x = call(result.x)

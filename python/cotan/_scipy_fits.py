@@ -109,9 +109,10 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     followed = loss.is_followed or any_active((args, kwargs, x0))
     if not function.seen and not followed:
         return result
+    again = function.afresh(fun)
 
     def residuals(x: Any) -> Any:
-        return stacked(fun(x, *args, **kwargs)).reshape(-1)
+        return stacked(again(x, *args, **kwargs)).reshape(-1)
 
     def cost(x: Any) -> Any:
         return loss.cost(residuals(x))
@@ -146,7 +147,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
     )  # fmt: skip
     if not function.seen and not any_active((args, x0)):
         return result
-    call = with_args(func, args)
+    call = with_args(function.afresh(func), args)
 
     def residuals(x: Any) -> Any:
         return stacked(call(x)).reshape(-1)
@@ -193,11 +194,12 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     followed = loss.is_followed or any_active((xdata, ydata, sigma, p0))
     if not function.seen and not followed:
         return result
+    call = function.afresh(f)
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
     lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
 
     def residuals(p: Any) -> Any:
-        r = stacked(f(places, *(p[i] for i in range(p.shape[0])))) - heights
+        r = stacked(call(places, *(p[i] for i in range(p.shape[0])))) - heights
         return r / weight if lower is None else np.linalg.solve(lower, r)
 
     popt, pcov, *report = result

@@ -105,6 +105,7 @@ def _bracketed(name: str) -> None:
         )  # fmt: skip
         if not function.seen and not any_active((args, a, b)):
             return result
+        f = function.afresh(f)
         if isinstance(result, tuple):
             root, report = result
             report.root = _scalar(name, f, args, root, function)
@@ -132,6 +133,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
     )  # fmt: skip
     if not function.seen and not any_active((args, x0)):
         return result
+    func = function.afresh(func)
     root, *report = result if isinstance(result, tuple) else (result,)
     if np.ndim(root) == 0:
         y = _scalar("newton", func, args, root, function)
@@ -155,6 +157,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     )
     if function.seen or any_active((args, rest, options)):
         # A function may give its derivatives, too.
+        f = function.afresh(f)
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
         result.root = _scalar("root_scalar", value, args, result.root, function)
     return result
@@ -168,7 +171,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     )
     if not function.seen and not any_active((args, x0)):
         return x
-    shape = np.shape(x)
+    func, shape = function.afresh(func), np.shape(x)
 
     def equation(v: Any) -> Any:
         v = _core.reshape(v, shape)
@@ -193,6 +196,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
         **watched_all(options),
     )  # fmt: skip
     if function.seen or any_active((args, x0)):
+        fun = function.afresh(fun)
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
         _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
@@ -215,6 +219,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
     )  # fmt: skip
     if not function.seen and not any_active((args, x0)):
         return result
+    func = function.afresh(func)
     if not full_output:
         return root_of("fsolve", func, args, result, function)
     y = root_of("fsolve", func, args, result[0], function)
@@ -270,6 +275,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     )  # fmt: skip
     if not (function.seen or any_active((args, x0)) or moving(constraints, others)):
         return result
+    fun, constraints = function.afresh(fun), constraints_afresh(function, constraints)
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
     at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
@@ -364,8 +370,8 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     if not seen and not any_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
-    constraints = [{"type": kind, "fun": f, "args": more} for kind, f in given]
-    call = with_args(func, more)
+    constraints = [{"type": kind, "fun": function.afresh(f), "args": more} for kind, f in given]
+    call = with_args(function.afresh(func), more)
     y = inside_of("fmin_slsqp", call, x, bounds or None, constraints)
     whole = (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
     function.leave(y, more)
@@ -386,7 +392,7 @@ def _in_bounds(name: str) -> None:
         )  # fmt: skip
         if not function.seen and not any_active((more, x0)):
             return result
-        both = fprime is None and not approx_grad
+        func, both = function.afresh(func), fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
         method = "l-bfgs-b" if name == "fmin_l_bfgs_b" else None
         y = inside_of(name, call, result[0], bounds, (), _goes_by_slopes(method, x0))
@@ -402,6 +408,18 @@ def _in_bounds(name: str) -> None:
 
 for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
     _in_bounds(_name)
+
+
+def constraints_afresh(function: Left, constraints: Any) -> Any:
+    """Give constraints whose functions are called as the objective is: they may share memory."""
+    if isinstance(constraints, (list, tuple)):
+        return [constraints_afresh(function, c) for c in constraints]
+    if isinstance(constraints, dict):
+        return constraints | {"fun": function.afresh(constraints["fun"])}
+    if callable(getattr(constraints, "fun", None)):
+        constraints = copy.copy(constraints)
+        constraints.fun = function.afresh(constraints.fun)
+    return constraints
 
 
 def moving(constraints: Any, others: Any) -> bool:
@@ -425,7 +443,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         **plain_of(options),
     )  # fmt: skip
     if function.seen or any_active((args, bounds, bracket)):
-        more = more_of(args)
+        fun, more = function.afresh(fun), more_of(args)
         x = np.reshape(result.x, 1).astype(float)
 
         def scalar(v: Any) -> Any:
@@ -466,7 +484,7 @@ def _fmin(name: str) -> None:
         if not function.seen and not any_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
-        call = with_args(f, more)
+        call = with_args(function.afresh(f), more)
         method = {"fmin_bfgs": "bfgs", "fmin_cg": "cg", "fmin_ncg": "newton-cg"}.get(name)
         nearest = _goes_by_slopes(method, x0)
         y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))

@@ -18,6 +18,7 @@ from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
 from cotan._own import found
 from cotan._scipy_optimize import (
+    constraints_afresh,
     expect_constant_bounds,
     inside_of,
     minimize_scalar,
@@ -87,7 +88,8 @@ def _global(name: str) -> None:
         moves = moving(constraints, others.get("constraints") or ())
         if not (function.seen or moves or any_active((more, options.get("x0")))):
             return result
-        call = with_args(func, more)
+        call = with_args(function.afresh(func), more)
+        constraints = constraints_afresh(function, constraints)
         result.x = inside_of(name, call, result.x, bounds, constraints)
         result.fun = asarray(call(result.x)).reshape(())[()]
         if "xl" in result:
@@ -119,7 +121,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
         )
     finish = rest[2] if len(rest) > 2 else options.get("finish", True)
     # Which point of the grid is the best one is constant where it does not jump.
-    y = minimum_of("brute", with_args(func, more), result) if finish else result
+    y = minimum_of("brute", with_args(function.afresh(func), more), result) if finish else result
     function.leave(y, more)
     return y
 
@@ -159,7 +161,7 @@ def _nonlinear(name: str) -> None:
         x = solver(function, plain_items(xin), *rest, **watched_all(options))
         if not function.seen and not any_active((xin,)):
             return x
-        return root_of(name, F, (), x, function).reshape(np.shape(x))
+        return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
 
 
 for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",

@@ -203,6 +203,8 @@ def test_what_is_not_followed_says_what_to_write():
         """
         assert "as a function that returns" in refused(lambda x: np.sum(squares(x)), np.ones(3))
         assert "with slices" in refused(lambda x: np.sum(neighbours(x)), np.ones((3, 3)))
+        short = np.arange(3, dtype=np.uint8)
+        assert "argument 0 is of uint8" in refused(lambda k: step(short, k), 2.0)
         """
     )
 

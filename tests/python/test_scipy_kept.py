@@ -7,6 +7,7 @@ import itertools
 import queue
 import random
 import threading
+import warnings
 import weakref
 from array import array
 from collections import Counter, defaultdict, deque
@@ -498,3 +499,54 @@ def test_large_arrays_that_each_call_makes_anew_are_not_kept():
         left(x)
         made.append(weakref.ref(model.last))
     assert sum(ref() is not None for ref in made) <= 2
+
+
+def last_place(p):
+    """A model that knows its last place, and the value there."""
+    last = {}
+
+    def model(x):
+        if "x" not in last or not np.array_equal(last["x"], x):
+            last["x"], last["y"] = np.array(x), np.exp(-x * p) + x**2
+        return last["y"]
+
+    return model
+
+
+KNOWN = {
+    "least_squares": lambda m, p: optimize.least_squares(
+        lambda x: np.concatenate([m(x) - 1.5, 0.1 * x]), [1.0, 1.2], xtol=1e-14, ftol=1e-14
+    ).x,
+    "leastsq": lambda m, p: optimize.leastsq(lambda x: m(x) - 1.5 + x - p, [1.0, 1.2])[0],
+    "root": lambda m, p: optimize.root(lambda x: m(x) - 1.5 + x - p, [1.0, 1.2], tol=1e-13).x,
+    "fsolve": lambda m, p: optimize.fsolve(lambda x: m(x) - 1.5 + x - p, [1.0, 1.2], xtol=1e-12),
+    "brentq": lambda m, p: optimize.brentq(lambda x: m(x) - 1.5 + x - p, 0.0, 3.0, xtol=1e-13),
+    "newton": lambda m, p: optimize.newton(lambda x: m(x) - 1.5 + x - p, 1.0, tol=1e-12),
+    "BFGS": lambda m, p: optimize.minimize(
+        lambda x: np.sum(m(x)) + 0.1 * np.sum(x**2), [0.1, 0.2], tol=1e-9
+    ).x,
+    "SLSQP": lambda m, p: optimize.minimize(
+        lambda x: np.sum(m(x)), [1.0, 1.0], method="SLSQP", tol=1e-12,
+        constraints={"type": "ineq", "fun": lambda x: m(x)[0] - 1.5},
+    ).x,
+    "minimize_scalar": lambda m, p: optimize.minimize_scalar(m, (0.0, 1.0), tol=1e-10).x,
+    "fmin": lambda m, p: optimize.fmin(
+        lambda x: np.sum(m(x)), [0.1, 0.2], disp=0, xtol=1e-9, ftol=1e-13
+    ),
+    "krylov": lambda m, p: optimize.newton_krylov(
+        lambda x: m(x) - 1.5 + x - p, [1.0, 1.2], f_tol=1e-12
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_functions_that_know_their_last_place_are_followed(name):
+    def f(p):
+        return np.sum(KNOWN[name](last_place(p), p))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value, (slope,) = ct.value_and_gradient(f, 0.7)
+        wanted = (f(0.7 + 1e-3) - f(0.7 - 1e-3)) / 2e-3
+    assert value == pytest.approx(f(0.7), rel=1e-5)
+    assert slope == pytest.approx(wanted, rel=2e-3)
