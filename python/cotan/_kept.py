@@ -11,11 +11,12 @@ import contextlib
 import dis
 import functools
 import io
+import itertools
 import random
 import sys
 import threading
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from types import (
@@ -52,6 +53,7 @@ from cotan._kept_places import (
     is_iterator,
 )
 from cotan._kept_quiet import Quiet
+from cotan._numpy_core import OverArray
 
 # So many objects are looked at, the nearest first; what a function keeps is not far from it.
 _FAR = 3_000
@@ -69,7 +71,7 @@ _STORING = dis.opmap["STORE_GLOBAL"]
 _STORING_ATTRIBUTES = dis.opmap["STORE_ATTR"]
 # Libraries whose objects are left alone; these hold what is a program's.
 _OTHERS = (FOREIGN | sys.stdlib_module_names) - {
-    *("_thread", "builtins", "collections", "functools", "queue", "types")
+    *("_thread", "argparse", "builtins", "collections", "functools", "queue", "types", "weakref")
 }
 # What gives all that it holds at once.
 _BY_STATE = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
@@ -194,7 +196,8 @@ class Kept:
             kind = self._kinds.get(type(value))
             if kind is None:
                 kind = self._kinds[type(value)] = _kind_of(type(value))
-            for place in self._memory(value) if kind.sort is np.ndarray else _places(value, kind):
+            places = self._memory(value) if kind.sort is np.ndarray else _places(value, kind)
+            for place in itertools.chain(places, _attributes(value, kind)):
                 yield place
                 for part, item in _turning(place):
                     self._seen[id(item)] = item
@@ -268,7 +271,9 @@ def _kind_of(kind: type) -> _Kind:
     for base in kind.__mro__:
         if "__slots__" in vars(base):
             slots += [d for d in vars(base).values() if type(d) is MemberDescriptorType]
-    is_others = _is_others(kind.__module__)
+    # What stands in for arrays of a subclass holds those of a program.
+    stands_in = issubclass(kind, OverArray) or kind.__module__ == "cotan._lift_matrix"
+    is_others = _is_others(kind.__module__) and not stands_in
     is_closed = is_others and not str(kind.__module__).startswith("scipy.")
     return _Kind(sort, collections, slots, is_others, is_closed)
 
@@ -310,6 +315,15 @@ def _places(value: Any, kind: _Kind) -> Iterator[Place]:
         yield Turn(value)
     elif not kind.is_others:
         yield from _of_an_object(value, kind)
+
+
+def _attributes(value: Any, kind: _Kind) -> Iterator[Place]:
+    """Give the attributes that a program's class has added to what is looked at in its own way."""
+    # A mask may come to be.
+    if kind.sort is np.ndarray or (kind.sort in _BY_STATE and not kind.is_others):
+        members = _members(value)
+        if members is not None:
+            yield Mapping(members)
 
 
 def _by_state(value: Any, sort: Any) -> Place:
@@ -391,6 +405,8 @@ def _parts_of_an_object(value: Any, kind: _Kind) -> Iterator[Any]:
         yield from _listed(value, kind.sort)
     for _, base in kind.collections:
         yield from _some(base.values(value)) if issubclass(base, dict) else _listed(value, base)
+    if any(issubclass(base, defaultdict) for _, base in kind.collections):
+        yield vars(defaultdict)["default_factory"].__get__(value)
     yield from (_members(value) or {}).values()
     yield from (Slot(descriptor, value).held(True) for descriptor in kind.slots)
 

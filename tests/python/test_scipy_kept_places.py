@@ -1,8 +1,10 @@
 """Where functions keep something that solvers call: what is held of that, compared and put back."""
 
 import io
+import random
+from argparse import Namespace
 from array import array
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -377,3 +379,61 @@ def test_what_is_written_anywhere_is_put_back(seed):
     assert kept.restore()
     assert listed(root) == start
     assert not kept.has_changed()
+
+
+class Labelled(np.ndarray):
+    notes = 0
+
+
+class Dice(random.Random):
+    thrown = 0
+
+
+def set_attribute(name):
+    return lambda x: setattr(x, name, getattr(x, name) + 1)
+
+
+def set_mask(x):
+    x[int(np.ma.getmaskarray(x).sum())] = np.ma.masked
+
+
+def add_to_first(x):
+    x[(0,) * x.ndim] += 1
+
+
+def numbered():
+    given = []
+    return defaultdict(lambda: given.append(1) or len(given))
+
+
+MADE = {
+    "matrix": (lambda: np.matrix(np.zeros((2, 2))), add_to_first, lambda x: float(x[0, 0])),
+    "masked": (lambda: np.ma.zeros(3), add_to_first, lambda x: float(x[0])),
+    "mask": (lambda: np.ma.masked_array(np.zeros(60)), set_mask, lambda x: int(x.mask.sum())),
+    "subclass": (lambda: np.zeros(2).view(Labelled), set_attribute("notes"), lambda x: x.notes),
+    "random": (lambda: Dice(1), set_attribute("thrown"), lambda x: x.thrown),
+    "namespace": (lambda: Namespace(n=0), set_attribute("n"), lambda x: x.n),
+    "factory": (numbered, lambda x: x[len(x)], lambda x: list(x.values())),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_what_is_made_beside_plain_arrays_is_put_back(name, is_outside):
+    make, write, tell = MADE[name]
+
+    def run(p, kept=None):
+        kept = make() if kept is None else kept
+
+        def f(t):
+            write(kept)
+            return p * t + t**3 - 2
+
+        return optimize.brentq(f, -3, 5, xtol=1e-14), tell(kept)
+
+    wanted = run(0.7)[1]
+    seen = []
+    given = make() if is_outside else None
+    ct.gradient(lambda p: (out := run(p, given), seen.append(out[1]))[0][0], 0.7)
+    assert seen == [wanted]
