@@ -6,6 +6,7 @@ where it begins in a list that grows. Where a place cannot be put back that is a
 to be.
 """
 
+import gc
 import warnings
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -480,19 +481,27 @@ def _told(value: Any) -> Any:
         return (type(value), tuple(map(int, numbers))) if is_count else None
 
 
-def _turn(value: Any) -> Any:
+def _turn(value: Any, within: tuple[Any, ...] = ()) -> Any:
     """Give what tells how far an iterator has come."""
+    if any(value is outer for outer in within):
+        return None
     if isinstance(value, GeneratorType):
         frame = value.gi_frame
         if frame is None:
             return None
-        return frame.f_lasti, [(k, v if type(v) is int else id(v))
-                               for k, v in frame.f_locals.items()]  # fmt: skip
+        # It may go on in others, of its variables and of its loops.
+        inner = [x for x in gc.get_referents(value) if is_iterator(x)]
+        return (frame.f_lasti, [(k, v if type(v) is int else id(v))
+                                for k, v in frame.f_locals.items()],
+                [_turn(x, (*within, value)) for x in inner])  # fmt: skip
     if is_iterator(value):
         told = _told(value)
-        return id(value) if told is None else [_turn(part) for part in told]
+        if told is None:
+            # What tells nothing may have gone on.
+            return object() if type(value).__module__ == "itertools" else id(value)
+        return [_turn(part, (*within, value)) for part in told]
     if type(value) is tuple:
-        return [_turn(part) for part in value]
+        return [_turn(part, within) for part in value]
     if type(value) is list:
         return len(value)
     return value if type(value) in (int, float, bool, range) else id(value)

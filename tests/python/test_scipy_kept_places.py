@@ -1,6 +1,7 @@
 """Where functions keep something that solvers call: what is held of that, compared and put back."""
 
 import io
+import itertools
 import random
 from argparse import Namespace
 from array import array
@@ -437,3 +438,35 @@ def test_what_is_made_beside_plain_arrays_is_put_back(name, is_outside):
     given = make() if is_outside else None
     ct.gradient(lambda p: (out := run(p, given), seen.append(out[1]))[0][0], 0.7)
     assert seen == [wanted]
+
+
+def counting():
+    numbers = itertools.count()
+    while True:
+        yield next(numbers)
+
+
+def handing_on():
+    yield from itertools.count()
+
+
+def looping():
+    # The same object again and again, and then another one.
+    yield from [0.5] * 9
+    for value in [2.0] * 8 + [1.0] * 99:  # noqa: UP028
+        yield value
+
+
+@pytest.mark.parametrize("make", [counting, handing_on, looping])
+def test_generators_that_go_on_in_others_are_refused(make):
+    def run(p):
+        kept = make()
+
+        def f(t):
+            next(kept)
+            return p * t + t**3 - 2
+
+        return optimize.brentq(f, -3, 5, xtol=1e-14) * next(kept)
+
+    with pytest.raises(TypeError, match="keeps in an iterator or a generator"):
+        ct.gradient(run, 0.7)
