@@ -50,6 +50,7 @@ test-browser: $(VENV)/.module $(VENV)/.extra-test
 lint: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --package cotan --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -18,7 +18,9 @@ use crate::error::{Error, Result};
 
 mod transpose;
 use transpose::TILE;
-pub(super) use transpose::{transpose, turn};
+pub(super) use transpose::transpose;
+#[cfg(feature = "fft")]
+pub(super) use transpose::turn;
 
 /// From this many bytes on a copy is spread over the threads (about 50 µs of work).
 const PARALLEL: usize = 1 << 20;

@@ -69,10 +69,12 @@ pub(in crate::kernels) unsafe fn transpose<T: Copy>(
 }
 
 /// How far ahead rows that are far apart are asked for.
+#[cfg(feature = "fft")]
 const AHEAD: usize = 4;
 
 /// The same of a few lines, `inner`, one side of which is known to compete for no place in the cache: its lines stay
 /// there until they are full, or all of them is read. The other side is visited row by row.
+#[cfg(feature = "fft")]
 pub(in crate::kernels) unsafe fn turn<T: Copy>(
     outer: Loop,
     inner: Loop,
