@@ -26,7 +26,11 @@ def nditer(
     written = any(_is_written(x, a) for x, a in zip(operands, asked, strict=True))
     if not written and not any_active(operands):
         by_numpy: Any = np.nditer
-        return by_numpy(plain(op), flags, op_flags, op_dtypes, order, *args, **kwargs)
+        order = _order(order, operands)
+        read = [_in_memory(plain(x), x.strides) if is_array(x) else plain(x) for x in operands]
+        several = isinstance(op, (list, tuple))
+        op = read if several else read[0]
+        return by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
     if unknown := sorted(set(flags) - _KNOWN):
         raise TypeError(
             f"nditer: {', '.join(unknown)} is about memory, which a traced array has not got; "
@@ -54,6 +58,28 @@ def _is_written(x: Any, asked: set[str]) -> bool:
     return is_array(x) and bool(asked & {"readwrite", "writeonly"})
 
 
+def _order(order: str, operands: list[Any]) -> str:
+    """Say what `"A"` means: columns first where all arrays are so, with nothing left out between."""
+    if order not in {"A", "a"}:
+        return order
+    arrays = [x for x in operands if isinstance(x, np.ndarray) or is_array(x)]
+    return "F" if all(x.flags.f_contiguous for x in arrays) else "C"
+
+
+def _in_memory(value: Any, strides: tuple[int, ...]) -> Any:
+    """Give an array with its elements in memory as these strides have them, whatever they leave out.
+
+    An iterator goes by the order in memory, so that a view of a view is not gone through row by row.
+    """
+    if all(s > 0 for s in strides) and list(strides) == sorted(strides, reverse=True):
+        return value
+    there = tuple(slice(None, None, -1) if s < 0 else slice(None) for s in strides)
+    once = tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)
+    axes = sorted(range(value.ndim), key=lambda axis: -abs(strides[axis]))
+    copied = value[once][there].transpose(axes).copy().transpose(np.argsort(axes))
+    return np.broadcast_to(copied[there], value.shape)
+
+
 class _Elements:
     """The elements of some arrays at the same place, one place after the other."""
 
@@ -79,10 +105,10 @@ class _Elements:
         if not self.itersize and "zerosize_ok" not in flags:
             raise ValueError("Iteration of zero-sized operands is not enabled")
         self._flags, self._asked, self._several = flags, asked, several
-        self._along_first = order == "F" or (
-            order in {"K", "A"}
-            and all(x.flags.f_contiguous and not x.flags.c_contiguous for x in known)
-        )
+        # NumPy finds the order of the places. What is at them is not read.
+        alike = [_in_memory(np.zeros(x.shape, np.bool_), x.strides) for x in known]
+        by_numpy: Any = np.nditer
+        self._places = by_numpy(alike, ["multi_index", "zerosize_ok"], order=_order(order, known))
         self.reset()
 
     def reset(self) -> None:
@@ -96,8 +122,9 @@ class _Elements:
     def _place(self) -> tuple[int, ...]:
         if self.finished:
             raise ValueError("Iterator is past the end")
-        order: Any = "F" if self._along_first else "C"
-        return tuple(map(int, np.unravel_index(self.iterindex, self.shape, order)))
+        self._places.iterindex = self.iterindex
+        place: tuple[int, ...] = self._places.multi_index
+        return place
 
     @property
     def multi_index(self) -> tuple[int, ...]:

@@ -192,6 +192,45 @@ def test_iterators_over_elements(f):
     same_as_plain(f)
 
 
+@pytest.mark.parametrize("order", "KACF")
+@pytest.mark.parametrize("followed", [True, False])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y.T,
+        lambda y: y[::-1],
+        lambda y: y[:, ::-2],
+        lambda y: y.T[::-1],
+        lambda y: y.T[1:],
+        lambda y: y[0][::-1],
+        lambda y: y.reshape(2, 2, 3).transpose(1, 0, 2),
+        lambda y: np.broadcast_to(y.T[0], (2, 3)),
+        lambda y: np.lib.stride_tricks.sliding_window_view(y[0], 2),
+    ],
+)
+def test_iterators_go_by_the_order_in_memory(view, followed, order):
+    def f(x):
+        y = np.zeros((3, 4))
+        y[...] = np.outer(C[:3], x) if followed else np.arange(12.0).reshape(3, 4)
+        values = [v * (k + 1) for k, v in enumerate(np.nditer(view(y), order=order))]
+        pairs = np.nditer([view(y), view(y)[..., :1]], ["multi_index"], order=order)
+        at = [place * sum((3 * i * i for i in pairs.multi_index), 1) for place, _ in pairs]
+        return np.sum(x) * np.array([*values, *at])
+
+    same_as_plain(f)
+
+
+def test_iterators_write_in_the_order_in_memory():
+    def f(x):
+        y = np.zeros((2, 4))
+        y[...] = x
+        for k, place in enumerate(np.nditer(y.T[::-1], op_flags=["readwrite"])):
+            place *= k
+        return y.ravel()
+
+    same_as_plain(f)
+
+
 def test_iterators_refuse_what_numpy_does():
     def f(x):
         with pytest.raises(RuntimeError, match="not writeable"):
