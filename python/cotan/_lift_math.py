@@ -75,7 +75,13 @@ def _log(x: Any, base: Any = math.e) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    return x - y * round(_value(x) / _value(y)) if math.isfinite(_value(y)) else x
+    rest, n = _core.fmod(x, y), abs(y)
+    size = abs(rest)
+    other = n - size
+    # Halfway between two multiples the even one counts.
+    if size > other or (size == other and _core.fmod((abs(x) - size) / 2, n) != 0):
+        return rest - np.copysign(n, rest)
+    return rest
 
 
 _COMMON = (
@@ -99,7 +105,7 @@ _MATH: dict[str, Callable[..., Any]] = {
     "pow": _core.pow,
     "fabs": abs,
     "copysign": np.copysign,
-    "fmod": lambda x, y: x - y * math.trunc(_value(x) / _value(y)),
+    "fmod": _core.fmod,
     "remainder": _remainder,
     "degrees": lambda x: x * (180 / math.pi),
     "radians": lambda x: x * (math.pi / 180),

@@ -1,6 +1,7 @@
 """Arrays that are made while something is recorded, numbers of `math`, elements and rows."""
 
 import cmath
+import itertools
 import math
 
 import numpy as np
@@ -233,6 +234,30 @@ def test_other_functions_of_numbers(f):
     value, (gradient,) = ct.value_and_gradient(f, x)
     assert value == pytest.approx(f(x), rel=1e-14)
     assert gradient == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("f", [math.fmod, math.remainder])
+def test_remainders_are_exact(f):
+    numbers = [1.0, 0.1, 0.7, -4.2, 6.0, 7.5, 1e20, 3.0, 1e-300, 1e308, math.inf, math.nan, -0.0]
+    for x, y in itertools.product(numbers, numbers):
+        seen = []
+
+        def g(x, y, seen=seen):
+            z = f(x, y)
+            seen.append(np.asarray(ct.dropgrad(z)))
+            return z
+
+        try:
+            wanted = f(x, y)
+        except ValueError:
+            with pytest.raises(ValueError, match="math domain error"):
+                ct.gradient(g, x, y)
+            continue
+        slopes = ct.gradient(g, x, y)
+        np.testing.assert_array_equal(seen[0], wanted)
+        assert math.isnan(wanted) or math.copysign(1.0, seen[0]) == math.copysign(1.0, wanted)
+        assert math.isnan(wanted) or slopes[0] == 1.0
+    assert ct.gradient(f, 7.5, 2.0) == (1.0, -3.0 if f is math.fmod else -4.0)
 
 
 @pytest.mark.parametrize(
