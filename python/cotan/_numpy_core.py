@@ -82,6 +82,12 @@ def are_objects(*items: Any) -> bool:
 
 def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
     """Call a function of NumPy's on arrays of objects, where each element answers for itself."""
+    out = options.get("out")
+    if any(map(is_array, out if isinstance(out, tuple) else (out,))):
+        raise TypeError(
+            f"{name}: arrays of dtype object give one of dtype object, which out= cannot hold; make "
+            "an array of numbers with astype(float), or leave out out="
+        )
     try:
         return compute(*map(_objects, items), **options)
     except TypeError as error:

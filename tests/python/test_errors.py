@@ -346,6 +346,22 @@ def test_an_element_that_is_no_number_is_named_with_its_dtype():
             gradient(f, np.ones(2))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda objects, out: np.sin(objects, out),
+        lambda objects, out: np.add(objects, 1.0, out=out),
+        lambda objects, out: np.add.accumulate(objects, out=out),
+        lambda objects, out: np.modf(objects, None, out),
+        lambda objects, out: np.dot(objects, np.ones((2, 2)), out=out),
+        lambda objects, out: np.dot(objects, np.ones((2, 2)), out),
+    ],
+)
+def test_arrays_of_objects_have_no_result_in_an_array_of_numbers(f):
+    with pytest.raises(TypeError, match=r"arrays of dtype object give .* out= .* astype"):
+        f(np.array([1.0, 2.0], dtype=object), ct.array(np.zeros(2)))
+
+
 def test_arrays_with_fields_are_named():
     def field(x):
         table = np.zeros(3, dtype=[("x", "f8"), ("y", "f8")])
