@@ -85,8 +85,8 @@ def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: A
     out = options.get("out")
     if any(map(is_array, out if isinstance(out, tuple) else (out,))):
         raise TypeError(
-            f"{name}: arrays of dtype object give one of dtype object, which out= cannot hold; make "
-            "an array of numbers with astype(float), or leave out out="
+            f"{name}: arrays of dtype object give one of dtype object, which out= cannot hold; "
+            "make an array of numbers with astype(float), or leave out out="
         )
     try:
         return compute(*map(_objects, items), **options)

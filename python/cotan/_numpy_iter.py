@@ -59,7 +59,7 @@ def _is_written(x: Any, asked: set[str]) -> bool:
 
 
 def _order(order: str, operands: list[Any]) -> str:
-    """Say what `"A"` means: columns first where all arrays are so, with nothing left out between."""
+    """Say what `"A"` means: columns first where all arrays lie in memory like that."""
     if order not in {"A", "a"}:
         return order
     arrays = [x for x in operands if isinstance(x, np.ndarray) or is_array(x)]
@@ -67,9 +67,9 @@ def _order(order: str, operands: list[Any]) -> str:
 
 
 def _in_memory(value: Any, strides: tuple[int, ...]) -> Any:
-    """Give an array with its elements in memory as these strides have them, whatever they leave out.
+    """Give an array with its elements in the order in memory that these strides have.
 
-    An iterator goes by the order in memory, so that a view of a view is not gone through row by row.
+    NumPy's iterator goes by that order, so it does not go through every view row by row.
     """
     if all(s > 0 for s in strides) and list(strides) == sorted(strides, reverse=True):
         return value

@@ -225,7 +225,7 @@ def test_iterators_write_in_the_order_in_memory():
         y = np.zeros((2, 4))
         y[...] = x
         for k, place in enumerate(np.nditer(y.T[::-1], op_flags=["readwrite"])):
-            place *= k
+            place[...] = k * place
         return y.ravel()
 
     same_as_plain(f)
