@@ -333,7 +333,11 @@ primitives! {
             }),
             transpose: |r, ct, i| {
                 let Params::Axis(axis) = *r.params else { return ct };
-                let start: usize = r.x[..i].iter().map(|v| v.shape()[axis]).sum();
+                let starts = r.starts.get_or_init(|| {
+                    let lengths = r.x.iter().map(|v| v.shape()[axis]);
+                    lengths.scan(0, |end, n| Some(std::mem::replace(end, *end + n))).collect()
+                });
+                let start = starts[i];
                 let dims: Vec<SliceDim> = (r.x[i].shape().iter().enumerate())
                     .map(|(k, &len)| dim(if k == axis { start } else { 0 }, len, 1))
                     .collect();

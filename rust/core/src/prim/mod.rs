@@ -12,6 +12,7 @@ mod infer;
 mod params;
 mod site;
 
+use std::cell::OnceCell;
 use std::fmt;
 
 pub use batch::{Batch, BatchFn, Batching};
@@ -48,6 +49,8 @@ pub struct Rule<'a, 'e> {
     pub out: V<'e>,
     /// The parameters.
     pub params: &'a Params,
+    /// Where arguments begin, for rules that need it of each: found once for all of them.
+    pub starts: &'a OnceCell<Vec<usize>>,
 }
 
 /// A partial derivative of an elementwise primitive.

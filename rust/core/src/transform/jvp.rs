@@ -1,6 +1,8 @@
 //! The forward pass: tangents along with values. Used by forward rules and to check the reverse
 //! pass against: `<ct, J t> = <Jᵀ ct, t>`.
 
+use std::cell::OnceCell;
+
 use smallvec::SmallVec;
 
 use super::calls;
@@ -80,6 +82,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
             x: &x,
             out: builder.handle(moved(out)),
             params: primal.params(eqn),
+            starts: &OnceCell::new(),
         };
         ts[out as usize] = push(eqn.prim, &rule, &t)?.map(|v| fit(v, primal.aval(out)));
     }

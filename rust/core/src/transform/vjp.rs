@@ -231,6 +231,7 @@ impl<'e> Pass<'_, 'e> {
         let args = primal.args(eqn);
         let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.handle(a)).collect();
         let out = self.handle(primal.result(k));
+        let starts = OnceCell::new();
         for (i, &a) in args.iter().enumerate() {
             if self.kinds[a as usize] == PASSIVE {
                 self.skip(eqn.prim, a);
@@ -239,7 +240,7 @@ impl<'e> Pass<'_, 'e> {
             if self.has_sites {
                 self.at(k, i);
             }
-            let contribution = self.contribution(eqn, ct, (&x, out), i)?;
+            let contribution = self.contribution(eqn, ct, (&x, out, &starts), i)?;
             self.cts.add(a, contribution, primal.aval(a));
         }
         Ok(())
@@ -257,7 +258,7 @@ impl<'e> Pass<'_, 'e> {
         &self,
         eqn: &Eqn,
         ct: Slot,
-        (x, out): (&[V<'e>], V<'e>),
+        (x, out, starts): (&[V<'e>], V<'e>, &OnceCell<Vec<usize>>),
         i: usize,
     ) -> Result<Ct<'e>> {
         let primal = self.primal;
@@ -271,7 +272,12 @@ impl<'e> Pass<'_, 'e> {
                 None => self.cts.unpack(ct).through(&partials(x, out, i)),
             },
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
-                let rule = Rule { x, out, params };
+                let rule = Rule {
+                    x,
+                    out,
+                    params,
+                    starts,
+                };
                 let (prim, ct, a) = (eqn.prim, self.cts.unpack(ct), primal.args(eqn)[i]);
                 let is_steep = || self.steep.get_or_init(|| parts::steep(primal))[a as usize];
                 match ct {
