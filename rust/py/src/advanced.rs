@@ -4,7 +4,7 @@
 
 use cotan::aval::{Shape, broadcast};
 use cotan::prim::Params;
-use cotan::{Array, DType, Number, aval, ops};
+use cotan::{Array, DType, Error, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -49,7 +49,7 @@ pub fn read<'py>(
         indices.extend(found);
         chosen = (items.len() == 1 && array.dtype() == DType::Bool).then_some(array);
     }
-    let Some((common, rows)) = combined(&indices, shape) else {
+    let Some((common, rows)) = combined(&indices, shape)? else {
         return Ok(None);
     };
     let (first, rest) = shape.split_at(indices.len());
@@ -119,32 +119,35 @@ fn mask(array: &Array, axes: &[usize]) -> PyResult<Option<SmallVec<[Positions; 4
         return Ok(None);
     }
     let mask = array.to_vec::<bool>().or_raise()?;
-    let chosen: Vec<i64> = (0..)
-        .zip(&mask)
-        .filter_map(|(i, &m)| m.then_some(i))
-        .collect();
+    let mut chosen = room(mask.iter().filter(|&&m| m).count())?;
+    chosen.extend((0..).zip(&mask).filter_map(|(i, &m)| m.then_some(i)));
     let mut found = SmallVec::new();
     let mut size = mask.len() as i64;
     for &n in shape {
         size /= (n as i64).max(1);
         let along = |&at: &i64| at / size.max(1) % n as i64;
-        found.push((
-            Shape::from_slice(&[chosen.len()]),
-            chosen.iter().map(along).collect(),
-        ));
+        let mut positions = room(chosen.len())?;
+        positions.extend(chosen.iter().map(along));
+        found.push((Shape::from_slice(&[chosen.len()]), positions));
     }
     Ok(Some(found))
 }
 
 /// Positions along the first axes as positions along them taken as one.
-fn combined(indices: &[Positions], shape: &[usize]) -> Option<Positions> {
-    let (first, others) = indices.split_first()?;
+fn combined(indices: &[Positions], shape: &[usize]) -> PyResult<Option<Positions>> {
+    let Some((first, others)) = indices.split_first() else {
+        return Ok(None);
+    };
     let mut common = first.0.clone();
     for (shape, _) in others {
-        common = broadcast(&common, shape)?;
+        let Some(both) = broadcast(&common, shape) else {
+            return Ok(None);
+        };
+        common = both;
     }
     let count = common.iter().product();
-    let mut rows = vec![0i64; count];
+    let mut rows = room(count)?;
+    rows.resize(count, 0);
     for ((own, positions), &n) in indices.iter().zip(shape) {
         if *own == common {
             for (row, p) in rows.iter_mut().zip(positions) {
@@ -156,7 +159,17 @@ fn combined(indices: &[Positions], shape: &[usize]) -> Option<Positions> {
             *row = *row * n as i64 + positions[repeated(at, &common, own)];
         }
     }
-    Some((common, rows))
+    Ok(Some((common, rows)))
+}
+
+/// An empty list with room for so many positions: there may be as many as an array has elements.
+fn room(count: usize) -> PyResult<Vec<i64>> {
+    let mut positions = Vec::new();
+    let found = positions.try_reserve_exact(count);
+    found
+        .map_err(|_| Error::Memory(count.saturating_mul(size_of::<i64>())))
+        .or_raise()?;
+    Ok(positions)
 }
 
 /// Which element of an array of the shape `own` stands at a place of the shape that it broadcasts to.

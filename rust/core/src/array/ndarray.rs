@@ -73,14 +73,12 @@ impl Array {
         }
         let value = self.evaluate()?;
         if let Some(elements) = value.as_slice::<T>() {
-            return Ok(elements.to_vec());
+            return copied(elements);
         }
         let cancel = std::sync::atomic::AtomicBool::new(false);
         let value = kernels::copy(value, &Ctx::new(&cancel, 1))?;
         let elements = value.as_slice::<T>();
-        elements
-            .map(<[T]>::to_vec)
-            .ok_or_else(|| Error::Program("to_vec: a copy has gaps".into()))
+        copied(elements.ok_or_else(|| Error::Program("to_vec: a copy has gaps".into()))?)
     }
 
     /// Its only element as a float, computed if need be.
@@ -117,6 +115,15 @@ impl Array {
         crate::aval::checked_size("full", shape)?;
         Array::number(dtype, number.into()).broadcast_to(shape)
     }
+}
+
+/// Elements in a list of their own.
+fn copied<T: Element>(elements: &[T]) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    let found = list.try_reserve_exact(elements.len());
+    found.map_err(|_| Error::Memory(size_of_val(elements)))?;
+    list.extend_from_slice(elements);
+    Ok(list)
 }
 
 macro_rules! numbers {
