@@ -150,6 +150,8 @@ enum Role {
     Equation,
     /// A leaf of another recording: what it copies.
     Alias,
+    /// An application of a program, which gives several arrays and is none.
+    Call,
 }
 
 /// Closes the graph behind `outputs`.
@@ -177,6 +179,7 @@ pub(super) fn close_with(
 
     let role = |a: &Array| match a.0.op {
         Op::Known | Op::Number(_) => Role::Input,
+        Op::Call(..) => Role::Call,
         _ if is_literal(a) => Role::Equation,
         // The leaf of an outer recording is what it is; for a run it may be what it copies.
         Op::Leaf if a.tag() < tag && (tag != u64::MAX || a.value().is_some()) => Role::Input,
@@ -268,7 +271,7 @@ pub(super) fn close_with(
             continue;
         }
         args.clear();
-        for a in next.iter() {
+        for a in next.iter().filter(|a| role(a) != Role::Call) {
             args.push(vars.of(a, &builder));
         }
         builder.at(array.0.site);
@@ -277,6 +280,12 @@ pub(super) fn close_with(
                 let params = array.0.params.as_deref().cloned();
                 let params = params.unwrap_or(Params::None);
                 builder.push_inferred(*prim, params, &args, array.aval())
+            }
+            Op::Call(program, call) => {
+                if let Some(wanted) = calls.get(call) {
+                    inlined.insert(*call, builder.inline(program, &args, wanted));
+                }
+                continue;
             }
             Op::Output(program, i, call, marks) => {
                 if let Some(marks) = marks {
@@ -322,7 +331,8 @@ fn held_elsewhere(reached: &[Reached<'_>], outputs: &[&Array]) -> Vec<Array> {
         }
         *uses.entry(array.id()).or_default() += array.count();
     }
-    let is_output = |a: &Array| outputs.iter().any(|o| o.id() == a.id());
+    let asked: FastMap<u64, ()> = outputs.iter().map(|o| (o.id(), ())).collect();
+    let is_output = |a: &Array| asked.contains_key(&a.id());
     (reached.iter().map(|(array, _)| array))
         .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
         .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))

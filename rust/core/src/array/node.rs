@@ -67,6 +67,9 @@ pub(super) enum Op {
     /// One output of a program that was applied: which one, which application it was, and where to note
     /// that it was computed.
     Output(Arc<Program>, u32, u64, Option<Arc<Marks>>),
+    /// What several outputs of an application have in common: its inputs, held once for all of them. It has
+    /// no value.
+    Call(Arc<Program>, u64),
 }
 
 /// A node: immutable but for two things, each of which happens once and changes nothing that can be
@@ -265,8 +268,14 @@ impl Node {
         let pending = inputs.iter().filter(|a| a.value().is_none());
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
         let call = next_id();
-        let shared: Inputs = inputs.iter().cloned().collect();
+        let mut shared: Inputs = inputs.iter().cloned().collect();
         let site = here();
+        if program.outs().len() > 1 {
+            let op = Op::Call(Arc::clone(program), call);
+            let aval = Aval::scalar(DType::F64);
+            let held = Node::make(op, None, aval, (tag, cut), depth, || shared, site);
+            shared = SmallVec::from_iter([Array(held)]);
+        }
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
                 let op = Op::Output(Arc::clone(program), i as u32, call, marks.cloned());
