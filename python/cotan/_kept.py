@@ -90,10 +90,13 @@ class Kept:
 
     A call writes to few of the places there are. Those that calls have written to are held for each
     call, and one look says that all others are as they were.
+
+    What is `apart` is not looked into: a solver that a program's object holds beside the function
+    that it calls goes on from where it is.
     """
 
-    def __init__(self, *functions: Any) -> None:
-        self._seen: dict[int, Any] = {}
+    def __init__(self, *functions: Any, apart: tuple[Any, ...] = ()) -> None:
+        self._seen: dict[int, Any] = {id(value): value for value in apart}
         self._bytes = 0
         # What each place had when it was found, and as much of that as is held for each call.
         self._first: dict[Place, Any] = {}

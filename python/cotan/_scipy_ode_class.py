@@ -83,7 +83,8 @@ class _Given:
         self.name = "cf" if self.is_complex else "f"
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
-        self.kept = Kept(self.right_side, solver.jac, getattr(solver, "cjac", None))
+        called = self.right_side, solver.jac, getattr(solver, "cjac", None)
+        self.kept = Kept(*called, apart=(solver, self.own))
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
         kind = type(self.own).__name__

@@ -169,3 +169,28 @@ def test_what_a_right_side_keeps(method):
     highest, h = np.sqrt(k**2 + 0.25 * k), 1e-4
     moved = (run(k + h)[0] - run(k - h)[0]) / (2 * h)
     assert slope == pytest.approx(moved + (2 * k + 0.25) / (2 * highest), rel=0.02)
+
+
+class Orbit:
+    """An object that holds the solver of its own right side, and what that has given."""
+
+    def __init__(self, k, start, name):
+        self.k, self.places, self.calls = k, np.zeros(8), 0
+        self.solver = ode(self.slope)
+        self.solver.set_integrator(name, rtol=1e-6).set_initial_value(start, 0.0)
+        self.places[0] = start[0]
+
+    def slope(self, t, y):
+        self.calls += 1
+        return [y[1], -self.k * y[0] * (1.0 + y[0] ** 2)]
+
+    def run(self):
+        for i in range(1, len(self.places)):
+            self.solver.integrate(self.solver.t + 0.7)
+            self.places[i] = self.solver.y[0]
+        return self.places[3] + 2.0 * self.places[7]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_solver_that_its_right_side_leads_to_goes_on_from_where_it_is(name):
+    expect_slopes(lambda k, y0: Orbit(k, [y0, 0.2], name).run(), 2.0, 0.5, rtol=1e-3)
