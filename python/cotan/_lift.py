@@ -330,18 +330,25 @@ def _stand_in(module: Any, name: str, when: str) -> Any:
         meets = _core.is_lifting if when == "lifted" else lambda: True
         return _class(original, rule, meets, rule in ALWAYS)
     if rule in ALWAYS:
-        return _always(original, rule, _core.is_lifting if when == "lifted" else lambda: True)
+        return _always(original, rule, when)
     creates = name in CREATORS.get(module.__name__, ())
     return StandIn(original, rule, _is_dispatched(original), creates, when)
 
 
-def _always(original: Any, rule: Any, meets: Callable[[], bool]) -> Any:
-    """Call a rule whatever the arguments are: an array may hide in a function among them."""
+class _Asked(StandIn):
+    # It calls its rule whatever the arguments are: an array may hide in a function among them.
+    __slots__ = ("_meets", "_rule")
+    __doc__ = vars(StandIn)["__doc__"]
+    __module__ = vars(StandIn)["__module__"]
 
-    @functools.wraps(original)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        return rule(*args, **kwargs) if meets() else original(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self._rule if self._meets() else self.__wrapped__)(*args, **kwargs)
 
+
+def _always(original: Any, rule: Any, when: str) -> Any:
+    stand_in = _Asked(original, rule, False, False, when)
+    stand_in._rule = rule
+    stand_in._meets = _core.is_lifting if when == "lifted" else lambda: True
     return stand_in
 
 

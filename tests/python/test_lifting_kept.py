@@ -2,6 +2,7 @@
 
 import cmath
 import concurrent.futures
+import copy
 import dataclasses
 import datetime as dt
 import decimal
@@ -13,6 +14,7 @@ import itertools
 import math
 import operator
 import os
+import pickle
 import statistics
 import sys
 import threading
@@ -21,6 +23,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
+import scipy.optimize
 
 import cotan as ct
 from cotan._lifted import LIFTED
@@ -167,6 +170,32 @@ def test_a_function_stays_what_it_is():
         return math.sin(x) + math.log(x)
 
     assert ct.gradient(f, 1.0)[0] == pytest.approx(math.cos(1.0) + 1.0)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: scipy.integrate.solve_ivp,
+        lambda: scipy.integrate.odeint,
+        lambda: scipy.optimize.brentq,
+        lambda: scipy.linalg.solve,
+    ],
+)
+def test_functions_of_scipy_are_equal_to_themselves(ask):
+    """A program chooses by them: `def run(method=solve_ivp): if method == solve_ivp: ...`."""
+    kept = ask()
+
+    def f(x):
+        asked = ask()
+        assert asked == kept and kept == asked and not (asked != kept or kept != asked)
+        assert asked in {kept: 1} and kept in {asked: 1} and kept in (scipy.linalg.inv, asked)
+        assert asked != scipy.integrate.quad and scipy.linalg.inv != asked
+        assert inspect.signature(asked) == inspect.signature(kept)
+        assert (asked.__doc__, asked.__module__) == (kept.__doc__, kept.__module__)
+        assert pickle.loads(pickle.dumps(asked)) == kept and copy.deepcopy(asked) == kept
+        return x * x
+
+    assert ct.gradient(f, 3.0) == (6.0,)
 
 
 def test_plain_numbers_are_computed_as_ever():
