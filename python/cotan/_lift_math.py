@@ -148,15 +148,22 @@ def modf(x: Any) -> Any:
     return x - whole, whole
 
 
-@lifts("math.frexp")
-def frexp(x: Any) -> Any:
-    caller = sys._getframe(1).f_globals.get("__name__", "")
-    if str(caller).partition(".")[0] == "mpmath" and any_active((x,)):
+class _Digits:
+    """What mpmath gets for a followed number's digits; what is raised where it asks, it catches."""
+
+    def __mul__(self, _other: Any) -> Any:
         # SymPy's numbers, too, are made of the digits: whole numbers, which nothing follows.
         raise TypeError(
             "a number of mpmath or SymPy that is made of x would drop the gradient; compute with x "
             "itself, as lambdify's functions do, or ct.dropgrad(x) to drop it on purpose"
         )
+
+
+@lifts("math.frexp")
+def frexp(x: Any) -> Any:
+    caller = sys._getframe(1).f_globals.get("__name__", "")
+    if str(caller).partition(".")[0] == "mpmath" and any_active((x,)):
+        return _Digits(), 0
     x = _number(x, np.float64, "math.frexp")
     exponent = math.frexp(_value(x))[1]
     return x * 2.0**-exponent, exponent
