@@ -340,6 +340,8 @@ class _Asked(StandIn):
     __slots__ = ("_meets", "_rule")
     __doc__ = vars(StandIn)["__doc__"]
     __module__ = vars(StandIn)["__module__"]
+    _meets: Callable[[], bool]
+    _rule: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._rule if self._meets() else self.__wrapped__)(*args, **kwargs)
