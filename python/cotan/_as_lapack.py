@@ -139,9 +139,14 @@ def _turn(own: Any, chosen: Any, alike: Any = None) -> Any:
     if alike is None or np.all(size > 1 - 1e-6):
         return np.where(size > 0.5, along / np.where(size > 0.5, size, 1), 1)
     turn = np.where(alike, inner, 0)
-    # Where the two do not span the same, there is nothing to choose.
-    good = np.abs(np.linalg.norm(turn, axis=-2) - 1) < 1e-6
-    return np.where(np.all(good, -1)[..., None, None], turn, np.eye(own.shape[-1]))
+    # Where the vectors of equal values do not span the same, there is nothing to choose.
+    bad = np.abs(np.linalg.norm(turn, axis=-2) - 1) >= 1e-6
+    left = np.any(alike & bad[..., :, None], axis=-2)
+    return np.where(left[..., None, :], np.eye(own.shape[-1]), turn)
+
+
+def _as_matrix(turn: Any, ndim: int) -> Any:
+    return turn if turn.ndim == ndim else turn[..., None, :] * np.eye(turn.shape[-1])
 
 
 def _turned(v: Any, turn: Any) -> Any:
@@ -150,9 +155,11 @@ def _turned(v: Any, turn: Any) -> Any:
 
 
 def _alike(w: Any) -> Any:
-    """Say which values are equal but for rounding, as a matrix."""
-    scale = np.max(np.abs(w), axis=-1, initial=1e-300)[..., None, None]
-    return np.abs(w[..., :, None] - w[..., None, :]) <= 1e-7 * scale
+    """Say which values, of some in order, are equal but for rounding, as a matrix."""
+    scale = np.max(np.abs(w), axis=-1, initial=1e-300)[..., None]
+    other = np.abs(np.diff(w, axis=-1, prepend=w[..., :1])) > 1e-7 * scale
+    group = np.cumsum(other, axis=-1)
+    return group[..., :, None] == group[..., None, :]
 
 
 def eigenvectors(w: Any, v: Any, chosen: Any, row: int = 0) -> Any:
@@ -188,16 +195,17 @@ def singular_vectors(
     if chosen is None:
         return u, s, vh
     own_u, own_vh, values = (plain(constant(x)) for x in (u, vh, s))
-    alike = _alike(values)
-    turn = _turn(own_u[..., :k], chosen[0][..., :k], alike)
-    left = _turned(u[..., :k], turn)
-    # Values that vanish leave the vectors of both sides free.
     zero = values <= 1e-12 * np.max(values, axis=-1, initial=0)[..., None]
-    other = turn
+    alike = _alike(values) & (zero[..., :, None] == zero[..., None, :])
+    turn = other = _turn(own_u[..., :k], chosen[0][..., :k], alike)
+    left = _turned(u[..., :k], turn)
     if np.any(zero):
+        # Values that vanish leave the vectors of both sides free; the others tie them together.
         rows = np.swapaxes(own_vh[..., :k, :], -1, -2).conj()
         wanted = np.swapaxes(chosen[1][..., :k, :], -1, -2).conj()
-        other = _turn(rows, wanted, alike)
+        free = _turn(rows, wanted, alike)
+        free, turn = (_as_matrix(x, own_vh.ndim) for x in (free, turn))
+        other = np.where(zero[..., None, :], free, turn)
     right = _adjoint(_turned(_adjoint(vh[..., :k, :]), other))
     return (
         _completed(u, left, own_u, chosen[0], -1),

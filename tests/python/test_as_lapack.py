@@ -113,6 +113,52 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(
+    ("m", "n", "rank"), [(4, 3, 2), (6, 4, 2), (3, 6, 2), (5, 5, 3), (8, 3, 1), (3, 8, 1)]
+)
+def test_factors_of_matrices_that_lack_rank_belong_together(m, n, rank, kind, rng):
+    """The vectors of values that vanish are free, and leave the others as they were chosen."""
+    x = square(rng, 8, kind)[:m, :rank] @ square(rng, 8, kind)[:rank, :n]
+    x = np.stack([x, square(rng, 8, kind)[:m, :n]])
+    k = min(m, n)
+    for svd in (np.linalg.svd, lambda x: np.linalg.svd(x, full_matrices=False)):
+        u, s, vh = seen(svd, x)
+        np.testing.assert_allclose((u[..., :k] * s[:, None]) @ vh[:, :k], x, atol=1e-12)
+        chosen = svd(x)
+        np.testing.assert_allclose(u[0, :, :rank], chosen[0][0, :, :rank], atol=1e-9)
+        np.testing.assert_allclose(vh[0, :rank], chosen[2][0, :rank], atol=1e-9)
+    for full in (True, False):
+        u, s, vh = seen(lambda x, full=full: scipy_linalg.svd(x, full_matrices=full), x[0])
+        np.testing.assert_allclose((u[:, :k] * s) @ vh[:k], x[0], atol=1e-12)
+
+
+def test_groups_of_equal_values_are_turned_apart(rng):
+    """A pair of equal values, and a value that vanishes."""
+    q, r = (np.linalg.qr(rng.normal(size=(n, n)))[0] for n in (5, 4))
+    x = (q[:, :4] * [3.0, 2.0, 2.0, 0.0]) @ r
+    for svd in (np.linalg.svd, lambda x: np.linalg.svd(x, full_matrices=False)):
+        u, s, vh = seen(svd, x)
+        np.testing.assert_allclose((u[:, :4] * s) @ vh, x, atol=1e-12)
+        np.testing.assert_allclose(u[:, :3], svd(x)[0][:, :3], atol=1e-9)
+        np.testing.assert_allclose(vh[:3], svd(x)[2][:3], atol=1e-9)
+
+
+def test_gradients_of_components_of_centred_data(rng):
+    x, step = rng.normal(size=(2, 4, 6))
+    weights = rng.normal(size=4)
+
+    def f(x):
+        u, s, vh = np.linalg.svd(x - x.mean(0), full_matrices=False)
+        return np.sum(weights * (u[:, :2] @ (s[:2] * vh[:2, 0])))
+
+    value, (gradient,) = ct.value_and_gradient(f, x)
+    h = 1e-6
+    np.testing.assert_allclose(value, f(x), rtol=1e-12)
+    slope = (f(x + h * step) - f(x - h * step)) / (2 * h)
+    np.testing.assert_allclose(np.sum(gradient * step), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_of_what_depends_on_the_choice(name, kind, rng):
     x, direction = square(rng, 4, kind), square(rng, 4, kind)
