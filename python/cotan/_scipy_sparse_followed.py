@@ -261,7 +261,7 @@ def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]
         one = is_array(diagonals) or len(diagonals) == 0 or np.ndim(diagonals[0]) == 0
         diagonals = [diagonals] if one else diagonals
     offsets = np.atleast_1d(offsets).tolist()
-    diagonals = [asarray(d).reshape(-1) for d in diagonals]
+    diagonals = [np.atleast_1d(asarray(d)) for d in diagonals]
     if len(diagonals) != len(offsets):
         raise ValueError("diags: as many diagonals as offsets are needed")
     if shape is None:
@@ -270,11 +270,16 @@ def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]
     values, rows, columns = [], [], []
     for diagonal, k in zip(diagonals, offsets, strict=True):
         length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
-        if len(diagonal) not in {1, length}:
+        if length < 0:
+            raise ValueError(f"diags: a matrix of shape {shape} has no diagonal {k}")
+        if diagonal.ndim > 1:
+            raise ValueError(f"diags: a diagonal has one axis, not the shape {diagonal.shape}")
+        if len(diagonal) != 1 and len(diagonal) < length:
             raise ValueError(
                 f"diags: a diagonal of length {len(diagonal)} does not agree with the shape {shape}"
             )
-        values.append(np.broadcast_to(diagonal, (length,)))
+        # as in SciPy, the rest of one that is too long is left out
+        values.append(np.broadcast_to(diagonal[:length], (length,)))
         rows.append(np.arange(length) - min(k, 0))
         columns.append(np.arange(length) + max(k, 0))
     return np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)), shape

@@ -76,7 +76,16 @@ def test_diagonals():
     check(lambda v: sparse.spdiags([v, 2 * v], [0, 1], 5, 5) @ V, V)
     check(lambda v: sparse.diags([v], [0], format="csc") @ V, V)
     with pytest.raises(ValueError, match="does not agree"):
-        ct.gradient(lambda v: sparse.diags([v, v], [0, 1]).sum(), V)
+        ct.gradient(lambda v: sparse.diags([v, v[:3]], [0, 1]).sum(), V)
+
+
+def test_diagonals_that_are_too_long():
+    check(lambda v: sparse.diags([v, v, -v], [0, 1, -2]).toarray(), V)
+    check(lambda v: sparse.diags_array([v, 2 * v], offsets=[1, -1], shape=(4, 3)).toarray(), V)
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) has no diagonal 4"):
+        ct.gradient(lambda v: sparse.diags([v], [4], shape=(2, 2)).sum(), V)
+    with pytest.raises(ValueError, match=r"one axis, not the shape \(2, 2\)"):
+        ct.gradient(lambda v: sparse.diags([v[:4].reshape(2, 2)], [0]).sum(), V)
 
 
 def test_products_of_kronecker():
