@@ -149,10 +149,12 @@ def modf(x: Any) -> Any:
 
 
 class _Digits:
-    """What mpmath gets for a followed number's digits; what is raised where it asks, it catches."""
+    """What numbers of mpmath are made of, SymPy's too: whole numbers, which nothing follows.
+
+    They are refused where they are used: mpmath takes any error of `frexp` for a sign of NaN.
+    """
 
     def __mul__(self, _other: Any) -> Any:
-        # SymPy's numbers, too, are made of the digits: whole numbers, which nothing follows.
         raise TypeError(
             "a number of mpmath or SymPy that is made of x would drop the gradient; compute with x "
             "itself, as lambdify's functions do, or ct.dropgrad(x) to drop it on purpose"
@@ -163,7 +165,7 @@ class _Digits:
 def frexp(x: Any) -> Any:
     caller = sys._getframe(1).f_globals.get("__name__", "")
     if str(caller).partition(".")[0] == "mpmath" and any_active((x,)):
-        return _Digits(), 0
+        return _Digits(), math.frexp(_value(_number(x, np.float64, "math.frexp")))[1]
     x = _number(x, np.float64, "math.frexp")
     exponent = math.frexp(_value(x))[1]
     return x * 2.0**-exponent, exponent

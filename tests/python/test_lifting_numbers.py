@@ -205,6 +205,24 @@ def test_digits_of_a_number_drop_the_gradient():
         ct.gradient(lambda x: x * digits.whole(x), 3.0)
 
 
+def test_digits_are_refused_where_any_error_stands_for_nan():
+    """mpmath reads one from `frexp` so."""
+    digits = types.ModuleType("mpmath.libmp")
+    exec(
+        """import math
+def number(x):
+    try:
+        m, e = math.frexp(x)
+    except:
+        return float("nan")
+    return int(m * (1 << 53)) * 2.0 ** (e - 53)""",
+        vars(digits),
+    )
+    assert ct.gradient(lambda x: x * digits.number(ct.dropgrad(x)), 3.0) == (3.0,)
+    with pytest.raises(TypeError, match="lambdify"):
+        ct.gradient(lambda x: x * digits.number(x), 3.0)
+
+
 LIBRARY = """
 import numpy as np
 def plot(x): return float(x)
