@@ -318,6 +318,12 @@ class StandIn(_core.StandIn):
     __doc__ = property(lambda self: self.__wrapped__.__doc__)
     __module__ = property(lambda self: self.__wrapped__.__module__)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__wrapped__, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.__wrapped__, name)
+
 
 def _stand_in(module: Any, name: str, when: str) -> Any:
     """Make what stands in for a function: while names are lifted, or in a namespace of ours."""
