@@ -172,6 +172,11 @@ def _written(frame: Any) -> str:
             f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
             "itself in that module"
         )
+    if (kept := _kept_class(frame)) is not None:
+        return (
+            f"; {kept}(x) is a class of NumPy's numbers under another name, whose calls cotan does "
+            "not see: write np.asarray(x, dtype)[()] in place of dtype(x)"
+        )
     if (drawn := called(frame, _DRAWN)) is not None:
         return (
             f"; if {drawn} is a method of a generator that was made before: make that in "
@@ -194,6 +199,14 @@ def _written(frame: Any) -> str:
     if writes == dis.opmap["STORE_ATTR"]:
         return f"; if it is a record array that it is stored in, {_FIELDS}"
     return ""
+
+
+def _kept_class(frame: Any) -> str | None:
+    """Give the name by which a program calls a class of numbers: its own, or `x.dtype.type`."""
+    names: dict[str, Any] = {n: frame.f_globals.get(n) for n in frame.f_code.co_names}
+    names |= frame.f_locals
+    classes = {n for n, v in names.items() if isinstance(v, type) and issubclass(v, np.number)}
+    return called(frame, {*classes, "type"})
 
 
 def _of_packages(message: str, packages: list[str]) -> str | None:

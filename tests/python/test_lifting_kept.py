@@ -332,6 +332,26 @@ def test_classes_of_numbers_that_are_kept_are_refused():
     assert isinstance(operator.mul(dtype(2.0), 3.0), np.float64)
 
 
+NUMBER = np.float32
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, dtype=np.float64: dtype(x),
+        lambda x: NUMBER(x),
+        lambda x: x.dtype.type(x),
+        lambda x: np.dtype(complex).type(x).real,
+    ],
+)
+def test_classes_of_numbers_say_what_to_write(f):
+    said = r"np\.asarray\(x, dtype\)\[\(\)\] in place of dtype\(x\)"
+    for x in (np.float64(2.0), X):
+        with pytest.raises(TypeError, match=said):
+            ct.gradient(lambda x: np.sum(f(x)), x)
+    assert ct.gradient(lambda x, dtype=np.float64: np.asarray(x, dtype)[()] ** 2, 3.0) == (6.0,)
+
+
 @pytest.mark.parametrize("f", [lambda x: decimal.Decimal(x), lambda x: dt.timedelta(seconds=x)])
 def test_what_takes_plain_numbers_says_what_to_write(f):
     with pytest.raises(TypeError, match=r"ct\.dropgrad\(x\)"):
