@@ -355,8 +355,9 @@ class _Asked(StandIn):
 
 def _always(original: Any, rule: Any, when: str) -> Any:
     stand_in = _Asked(original, rule, False, False, when)
-    stand_in._rule = rule
-    stand_in._meets = _core.is_lifting if when == "lifted" else lambda: True
+    # Its own attributes: others are set on the function that it stands for.
+    object.__setattr__(stand_in, "_rule", rule)
+    object.__setattr__(stand_in, "_meets", _core.is_lifting if when == "lifted" else lambda: True)
     return stand_in
 
 
