@@ -93,9 +93,19 @@ def _rule(
                 continue
             if reverse and getattr(slope, "dtype", x.dtype).kind == "c":
                 slope = slope.conj()  # noqa: PLW2901
-            term = factor * slope
+            term = factor * _where_it_counts(slope, factor)
             found[at] = term if found[at] is None else found[at] + term
     return found
+
+
+def _where_it_counts(slope: Any, factor: Any) -> Any:
+    """Give 0 for slopes that are no finite numbers where nothing is asked of them.
+
+    Outside of a function's domain, that is, where `np.where` has chosen another branch. Finite ones
+    stay, since the derivative of the product by its factor needs them where that is 0.
+    """
+    dead = (factor == 0) & ~np.isfinite(slope)
+    return _core.where(dead, 0, slope)
 
 
 def _slopes(name: str, i: int, partial: Partial, args: tuple[Any, ...]) -> tuple[Any, ...]:

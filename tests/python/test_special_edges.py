@@ -358,3 +358,25 @@ def test_single_precision_of_large_parameters(a):
             if expected is not None:
                 assert found.dtype == np.float32
                 np.testing.assert_allclose(found, expected, rtol=5e-4)
+
+
+@pytest.mark.parametrize("name", ["erfinv", "gammaln", "k0", "ndtri", "psi", "spence", "y0"])
+def test_a_branch_that_is_not_taken_adds_nothing(name):
+    function, x = ufunc(name), np.array([0.4, 0.7])
+
+    def chosen(x):
+        beyond = np.append(x - 3.0, -np.ones(2))  # outside of the domain, or at a pole
+        return np.sum(np.where(beyond < 0, 2 * np.append(x, x), function(beyond)))
+
+    np.testing.assert_array_equal(ct.gradient(chosen, x)[0], [4.0, 4.0])
+    np.testing.assert_array_equal(ct.hessian(chosen, x), np.zeros((2, 2)))
+    table = ct.gradient(
+        lambda x: np.sum(np.select([x > 1e9, x < 1e9], [function(x - 1.7), x])), np.array([0.7])
+    )
+    np.testing.assert_array_equal(table[0], [1.0])
+
+
+def test_slopes_count_at_second_order_where_the_first_is_zero():
+    root = 2.404825557695773  # of j0
+    expected = 2 * sp.j1(root) ** 2
+    np.testing.assert_allclose(ct.hessian(lambda x: sp.j0(x) ** 2, np.array(root)), expected)
