@@ -130,16 +130,17 @@ def hint() -> str:
     if not _core.is_lifting():
         return ""
     frame: Any = sys._getframe()
-    passed = ""
+    passed, inner = "", None
     while frame is not None:
         package = package_of(frame)
         if package not in FOREIGN:
-            return _imported(frame) or _kept(frame) or passed or _written(frame)
+            said = _imported(frame) or _kept(frame)
+            return said or _entered_before(inner) or passed or _written(frame)
         if package == "scipy":
             passed = _in_scipy(frame)
         elif frame.f_globals.get("__name__") in _OF_MASKS and not passed:
             passed = f"; {_MASKED}"
-        frame = frame.f_back
+        inner, frame = frame, frame.f_back
     return ""
 
 
@@ -149,9 +150,18 @@ def _imported(frame: Any) -> str:
     found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
     if not found:
         return ""
+    return f"; {_by_name(found, names)}"
+
+
+def _by_name(found: list[str], names: dict[str, Any]) -> str:
+    """Say what to do about names that were imported into a module, or a namespace of no module."""
+    said = f"{', '.join(found)}: imported by name, so cotan does not see the call: "
+    if names.get("__name__") is not None:
+        return f"{said}ct.lift_module({names['__name__']}) mends that"
+    module, own = home(names[found[0]])
     return (
-        f"; {', '.join(found)}: imported by name, so cotan does not see the call: "
-        f"ct.lift_module({names.get('__name__')}) mends that"
+        f"{said}executed text has no module, so enter into its namespace what asks for the "
+        f"function when it is called, namespace[{found[0]!r}] = lambda *x: {module}.{own}(*x)"
     )
 
 
@@ -159,6 +169,12 @@ def _kept(frame: Any) -> str:
     """Name what a program has kept from before."""
     kept = _taken(frame) or _bound(frame)
     return "" if kept is None else f"; {kept}"
+
+
+def _entered_before(frame: Any) -> str:
+    """Name what a program has called by no name of its own, from an attribute or a table."""
+    entered = None if frame is None else _entered(frame)
+    return "" if entered is None else f"; {entered}"
 
 
 def _written(frame: Any) -> str:
@@ -223,11 +239,13 @@ def _of_packages(message: str, packages: list[str]) -> str | None:
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add to what a library complains of that its function was imported by name, if it was."""
     own: TracebackType | None = None
+    inner: Any = None
     packages = []
     while trace is not None:
         package = package_of(trace.tb_frame)
         packages.append(package)
-        own = own if package in FOREIGN else trace
+        own, last = own if package in FOREIGN else trace, own
+        inner = None if own is not last else inner or trace.tb_frame
         trace = trace.tb_next
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
@@ -249,9 +267,9 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     if name is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
         error.args = (f"{message}; {taken}", *rest)
     elif name is not None and "lift_module" not in message:
-        remedy = f"ct.lift_module({names.get('__name__')}) mends that"
-        said = f"{name}: imported by name, so cotan does not see the call: {remedy}"
-        error.args = (f"{message}; {said}", *rest)
+        error.args = (f"{message}; {_by_name([name], names)}", *rest)
+    elif name is None and inner is not None and (taken := _entered(inner)) is not None:
+        error.args = (f"{message}; {taken}", *rest)
     elif name is None and "must be numpy.ndarray, not cotan.Array" in message:
         error.args = (f"{message}; {_COMPILED}", *rest)
 
@@ -282,7 +300,23 @@ def _taken(frame: Any, at: int | None = None) -> str | None:
     name = called(frame, set(found), at)
     if name is None:
         return None
-    module, own = home(found[name])
+    return _before(name, found[name])
+
+
+def _entered(frame: Any) -> str | None:
+    """Say what to write for a function that was taken before, by the frame of its call."""
+    # A decorator's wrapper is one code for all that it wraps, which is among its free variables.
+    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
+    places = [(getattr(f, "__module__", None), getattr(f, "__name__", None)) for f in wrapped]
+    for module, name in [(frame.f_globals.get("__name__"), frame.f_code.co_name), *places]:
+        function = vars(sys.modules[module]).get(name) if module in sys.modules else None
+        if is_original(function):
+            return _before("what was called", function)
+    return None
+
+
+def _before(name: str, function: Any) -> str:
+    module, own = home(function)
     return (
         f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
         "does not see the call: ask the module for it inside of the function, "
