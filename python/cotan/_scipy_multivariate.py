@@ -37,8 +37,9 @@ class _Covariance:
     def __init__(self, matrix: Any, known: Any) -> None:
         self.covariance = matrix
         self.rank, self.shape = known.rank, known.shape
-        self.log_pdet = _log_determinant(matrix)
-        self._inverse = inverse(matrix)
+        read = np.tril(matrix) + np.tril(matrix, -1).T  # by SciPy, of one that is not symmetric
+        self.log_pdet = _log_determinant(read)
+        self._inverse = inverse(read)
 
     def distances(self, deviation: Any) -> Any:
         return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)

@@ -159,6 +159,14 @@ def test_draws_of_the_multivariate_normal(size):
         check(lambda m: drawn(m, 2.0, frozen), 0.3)
 
 
+def test_one_triangle_of_the_covariance_is_read():
+    uneven = np.array([[2.0, 0.5], [0.8, 1.0]])
+    check(lambda c: stats.multivariate_normal.logpdf(POINTS, MEAN, c), uneven, second=True)
+    check(lambda c: stats.multivariate_normal(MEAN, c).pdf(POINTS), uneven)
+    check(lambda c: stats.multivariate_normal(MEAN, c).entropy(), uneven)
+    check(lambda c: stats.multivariate_normal(MEAN, c).cov, uneven)
+
+
 def test_the_distribution_function_of_the_multivariate_normal_is_refused_by_name():
     frozen, at = stats.multivariate_normal(MEAN, COV), np.zeros(MEAN.size)
     expected = frozen.cdf(at)
