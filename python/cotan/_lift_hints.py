@@ -305,6 +305,8 @@ def _taken(frame: Any, at: int | None = None) -> str | None:
 
 def _entered(frame: Any) -> str | None:
     """Say what to write for a function that was taken before, by the frame of its call."""
+    if package_of(frame) != "scipy":
+        return None  # ours, of a call that was seen
     # A decorator's wrapper is one code for all that it wraps, which is among its free variables.
     wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
     places = [(getattr(f, "__module__", None), getattr(f, "__name__", None)) for f in wrapped]
