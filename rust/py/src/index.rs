@@ -270,10 +270,7 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
     };
     let source = operand.dtype();
     if source.is_complex() && !dtype.is_complex() {
-        return Err(PyTypeError::new_err(format!(
-            "assignment: complex values do not fit into an array of dtype {}; write their real part",
-            dtype.numpy_name()
-        )));
+        discard_imaginary(value, dtype)?;
     }
     if let (Operand::Number(Number::Float(x)), aval::Kind::Integer) = (&operand, dtype.kind())
         && !x.is_finite()
@@ -319,6 +316,25 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
         .or_raise()?
         .broadcast_to(region)
         .or_raise()
+}
+
+/// Warns, as NumPy does, that complex values lose their imaginary part; a number of Python's has to be written as what
+/// is meant.
+fn discard_imaginary(value: &Bound<'_, PyAny>, dtype: DType) -> PyResult<()> {
+    let py = value.py();
+    let of_numpy = match value.cast::<PyArray>() {
+        Ok(handle) => handle.get().rank() != Rank::Number,
+        Err(_) => is_numpy_scalar(value)? || value.is_instance_of::<PyUntypedArray>(),
+    };
+    if !of_numpy {
+        return Err(PyTypeError::new_err(format!(
+            "assignment: complex values do not fit into an array of dtype {}; write their real part",
+            dtype.numpy_name()
+        )));
+    }
+    let category = py.import("numpy.exceptions")?.getattr("ComplexWarning")?;
+    let message = c"Casting complex values to real discards the imaginary part";
+    PyErr::warn(py, &category, message, 1)
 }
 
 /// What a value is as one element, where that is simple.
