@@ -24,11 +24,14 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/sta
         "ct.pullback(lambda x: np.cumsum(x[:, None] + x[None, :], axis=0), X[:60_000])",
         "np.asarray(ct.sin(ct.array(np.ones((60_000, 1)))) * ct.array(np.ones(60_000)))",
         "ct.gradient(lambda x: np.sum(np.sin(x[:, None] @ x[None, :])), X[:60_000])",
+        "ct.gradient(lambda x: np.sum(np.broadcast_to(x[0], (10**7, 10**7)) * x[0]), X[:1])",
+        "float(np.max(np.broadcast_to(ct.array(X[:2]), (10**14, 2))))",
+        "int(np.argmax(np.broadcast_to(ct.array(X[:2]), (10**14, 2))))",
     ],
-    ids=["fused", "matmul", "cumsum", "array", "gradient"],
+    ids=["fused", "matmul", "cumsum", "array", "gradient", "parts", "max", "argmax"],
 )
 def test_no_memory_is_a_memory_error(expression):
-    """Each needs 28.8 GB where one is left."""
+    """Each needs 28.8 GB or more where one is left: for a result, or for those of its parts."""
     body = f"""
     import resource
 

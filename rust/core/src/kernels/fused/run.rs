@@ -10,7 +10,7 @@ use super::scratch::Scratch;
 use super::{Fused, Input, ReduceOp, Work, scalar};
 use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, Value, cache, lane};
+use crate::kernels::{Ctx, Value, cache, lane, spare};
 
 /// An address that threads share.
 #[derive(Debug, Clone, Copy)]
@@ -90,8 +90,10 @@ impl Fused {
             .reductions
             .iter()
             .map(|r| self.partial_size(r).next_multiple_of(16));
+        let bytes = sizes.clone().sum::<usize>();
+        spare(bytes)?;
         let mut partials: SmallVec<[u128; 8]> = SmallVec::new();
-        partials.resize(sizes.clone().sum::<usize>() / 16, 0);
+        partials.resize(bytes / 16, 0);
         let mut offset = 0;
         for size in sizes {
             bound.partials.push(Address(

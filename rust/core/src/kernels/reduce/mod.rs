@@ -14,7 +14,7 @@ mod scan;
 use smallvec::SmallVec;
 
 use super::strided::Shared;
-use super::{Ctx, ReduceOp, Value};
+use super::{Ctx, ReduceOp, Value, spare};
 use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
 pub(crate) use number::{BLOCK, Number, with_number};
@@ -281,6 +281,7 @@ unsafe fn fold_along<T: Number>(
             }
         });
     }
+    spare(chunks.saturating_mul(size_of::<T::Wide>()))?;
     let mut partial = vec![T::Wide::ZERO; chunks];
     for i in 0..results {
         let (s, o) = locate(kept, i);
@@ -434,6 +435,7 @@ unsafe fn fold_across<T: Number>(
             }
         });
     }
+    spare(chunks.saturating_mul(size_of::<Tile<T::Wide>>()))?;
     let mut partial = vec![Tile([T::Wide::ZERO; BLOCK]); chunks];
     for i in 0..tiles {
         let (s, o, n) = locate_tile(i);

@@ -112,6 +112,7 @@ unsafe fn positions<T: Number>(
         let src = contiguous(src, ctx)?;
         let from = Shared::new(src.as_ptr().cast_mut().cast::<T>());
         let chunks = len.div_ceil(CHUNK);
+        spare(chunks.saturating_mul(size_of::<Best<T>>()))?;
         let mut found = vec![Best(T::ZERO, 0); chunks];
         let slots = Shared::new(found.as_mut_ptr());
         ctx.for_each(chunks, |c| {
