@@ -16,6 +16,8 @@ mod matvec;
 mod plain;
 mod real;
 mod repeated;
+#[cfg(target_arch = "x86_64")]
+mod room;
 
 use num_complex::Complex;
 

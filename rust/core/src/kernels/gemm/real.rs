@@ -1,12 +1,16 @@
 //! Products of `f32`, `f64` and their complex numbers: which crate does them, and in what parts.
 
+use std::sync::OnceLock;
+
 use num_complex::Complex;
 
 use super::super::Ctx;
 use super::super::reduce::Number;
 use super::super::strided::Shared;
+#[cfg(target_arch = "x86_64")]
+use super::room;
 use super::{Dims, Mat, matvec, plain, spread};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
@@ -173,6 +177,7 @@ pub(super) unsafe fn general<T: Dense>(
     }
     .max(least);
     let part = len.div_ceil(strips).next_multiple_of(32);
+    let failed = OnceLock::<Error>::new();
     spread(ctx, threads > 1, len.div_ceil(part), |i| {
         let start = i * part;
         let len = part.min(len - start);
@@ -191,20 +196,23 @@ pub(super) unsafe fn general<T: Dense>(
                 c.at((start * n) as isize),
             )
         };
-        // SAFETY: the caller's promise; strips are disjoint.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            if fast {
-                return x86(d, a, b, c, n as isize);
-            }
-            T::portable(d, a, b, c, n as isize);
+        #[cfg(target_arch = "x86_64")]
+        if fast {
+            return match room::take() {
+                // SAFETY: the caller's promise; strips are disjoint.
+                Ok(()) => unsafe { x86(d, a, b, c, n as isize) },
+                Err(e) => drop(failed.set(e)),
+            };
         }
-    })
+        // SAFETY: as above.
+        unsafe { T::portable(d, a, b, c, n as isize) };
+    })?;
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// `private-gemm-x86`'s product: `c` = `a` `b`, rows of `c` being `row` apart.
 #[cfg(target_arch = "x86_64")]
-unsafe fn x86<T: Dense>(d: Dims, a: Mat<T>, b: Mat<T>, c: *mut T, row: isize) {
+pub(super) unsafe fn x86<T: Dense>(d: Dims, a: Mat<T>, b: Mat<T>, c: *mut T, row: isize) {
     use private_gemm_x86::{Accum, DstKind, IType, InstrSet, gemm};
     let wide = std::arch::is_x86_feature_detected!("avx512f");
     let instructions = if wide {
