@@ -97,6 +97,100 @@ def test_no_memory_for_what_is_needed_besides(expression, megabytes):
 
 
 @LINUX
+def test_no_memory_for_an_endless_recording():
+    body = """
+    import resource
+
+    def endless(x):
+        while True:
+            x = np.sin(x) * 1.0001 + 0.1
+
+    check(10)
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + (100 << 20), hard))
+    for _ in range(3):
+        try:
+            ct.gradient(endless, X[:10])
+        except MemoryError:
+            assert not ct.isderiving()
+        check(10)
+    """
+    run(body)
+
+
+@LINUX
+@pytest.mark.parametrize("megabytes", [20, 60, 100, 150, 200, 250, 300])
+def test_no_memory_for_what_follows_from_a_long_recording(megabytes):
+    """Closing, differentiating, planning: either it is enough, or it is a MemoryError."""
+    body = f"""
+    import math
+    import resource
+
+    def long(x):
+        parts = []
+        for k in range(100_000):
+            parts.append(math.sin(x[k % 10]) * x[0])
+        return np.sum(np.array(parts) ** 2)
+
+    check(10)
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
+    found = None
+    try:
+        found, = ct.gradient(long, X[1:11])
+    except MemoryError:
+        assert not ct.isderiving()
+    check(10)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    right, = ct.gradient(long, X[1:11])
+    assert found is None or np.array_equal(found, right)
+    """
+    run(body)
+
+
+@LINUX
+def test_no_memory_to_pack_operands():
+    """Each thread takes 64 MiB or more for that, at its first product."""
+    body = """
+    import resource
+    import threading
+
+    a = np.cos(np.arange(10_000.0)).reshape(100, 100)
+
+    def product():
+        try:
+            return np.asarray(ct.array(a) @ ct.array(a))
+        except MemoryError:
+            return None
+
+    def in_a_thread():
+        result = []
+        thread = threading.Thread(target=lambda: result.append(product()))
+        thread.start()
+        thread.join()
+        return result[0]
+
+    ct.set_num_threads(1)
+    check()
+    in_a_thread()
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + (30 << 20), hard))
+    small = product()
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert small is None, "there was memory"
+    np.testing.assert_allclose(product(), a @ a)
+    check(10)
+    """
+    run(body)
+
+
+@LINUX
 def test_new_shapes_keep_the_memory_flat():
     """20,000 shapes, no two alike: the caches of plans are bounded."""
     body = """

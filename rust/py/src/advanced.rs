@@ -4,7 +4,7 @@
 
 use cotan::aval::{Shape, broadcast};
 use cotan::prim::Params;
-use cotan::{Array, DType, Error, Number, aval, ops};
+use cotan::{Array, DType, Number, aval, kernels, ops};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -119,14 +119,14 @@ fn mask(array: &Array, axes: &[usize]) -> PyResult<Option<SmallVec<[Positions; 4
         return Ok(None);
     }
     let mask = array.to_vec::<bool>().or_raise()?;
-    let mut chosen = room(mask.iter().filter(|&&m| m).count())?;
+    let mut chosen = kernels::room_for(mask.iter().filter(|&&m| m).count()).or_raise()?;
     chosen.extend((0..).zip(&mask).filter_map(|(i, &m)| m.then_some(i)));
     let mut found = SmallVec::new();
     let mut size = mask.len() as i64;
     for &n in shape {
         size /= (n as i64).max(1);
         let along = |&at: &i64| at / size.max(1) % n as i64;
-        let mut positions = room(chosen.len())?;
+        let mut positions = kernels::room_for(chosen.len()).or_raise()?;
         positions.extend(chosen.iter().map(along));
         found.push((Shape::from_slice(&[chosen.len()]), positions));
     }
@@ -146,7 +146,7 @@ fn combined(indices: &[Positions], shape: &[usize]) -> PyResult<Option<Positions
         common = both;
     }
     let count = common.iter().product();
-    let mut rows = room(count)?;
+    let mut rows = kernels::room_for(count).or_raise()?;
     rows.resize(count, 0);
     for ((own, positions), &n) in indices.iter().zip(shape) {
         if *own == common {
@@ -160,16 +160,6 @@ fn combined(indices: &[Positions], shape: &[usize]) -> PyResult<Option<Positions
         }
     }
     Ok(Some((common, rows)))
-}
-
-/// An empty list with room for so many positions: there may be as many as an array has elements.
-fn room(count: usize) -> PyResult<Vec<i64>> {
-    let mut positions = Vec::new();
-    let found = positions.try_reserve_exact(count);
-    found
-        .map_err(|_| Error::Memory(count.saturating_mul(size_of::<i64>())))
-        .or_raise()?;
-    Ok(positions)
 }
 
 /// Which element of an array of the shape `own` stands at a place of the shape that it broadcasts to.

@@ -84,6 +84,9 @@ mod view;
 
 use pyo3::prelude::*;
 
+#[global_allocator]
+static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
+
 /// The compiled part of cotan.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -93,6 +96,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     once::warm_up(module.py())?;
     #[cfg(unix)]
     fork::watch();
+    cotan::kernels::set_aside();
     cotan::interrupt::set_hook(error::interrupted);
     cotan::prim::set_site_hook(site::running);
     module.add_class::<array::PyArray>()?;

@@ -10,7 +10,7 @@ use super::Array;
 use super::node::Op;
 use super::report::Marks;
 use crate::error::{Error, Result};
-use crate::interrupt::Steps;
+use crate::interrupt::{Steps, room_for};
 use crate::kernels::Value;
 use crate::prim::{Cost, Params, Place, Site, Var};
 use crate::program::{Builder, FastMap, Program};
@@ -214,8 +214,12 @@ pub(super) fn close_with(
                 work.extend(inputs.iter().filter(|a| is_new(a)).cloned().map(Held::Own));
             }
         }
+        if reached.len() == reached.capacity() {
+            room_for(reached.len())?;
+        }
         reached.push((array, next));
     }
+    room_for(reached.len())?;
     // Mostly in reverse order already.
     reached.reverse();
     reached.sort_by_key(|(a, _)| a.id());

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::close::Closed;
 use crate::error::Result;
+use crate::interrupt::room_for;
 use crate::kernels;
 use crate::opt::{self, Passes};
 use crate::prim::{Prim, Var};
@@ -134,6 +135,7 @@ impl Derived {
     fn new(closed: &Closed, leaves: usize, known: Vec<Var>) -> Result<Arc<Derived>> {
         let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
+        room_for(primal.eqns().len())?;
         let derived = vjp(primal, &wrt)?;
         let joint = cut(&derived.program, primal.num_inputs(), &known);
         Ok(Arc::new(Derived {
@@ -161,6 +163,7 @@ impl Derived {
         if let Some(found) = cell.get() {
             return Ok(found);
         }
+        room_for(self.joint.eqns().len())?;
         // Nested gradients differentiate this again: what is common now would double with every level.
         let program = self.seed(&self.joint, with_value)?;
         let program = Arc::new(opt::optimize(&program, Passes::ALL)?);
@@ -213,6 +216,7 @@ impl Derived {
             .map(|i| self.cotangents.contains(&Some(i)))
             .collect();
         let joint = opt::optimize(&self.joint, Passes::ALL)?;
+        room_for(joint.eqns().len())?;
         let halves = split(&joint, &is_late, self.primal.outs().len());
         let plan = sched::plan_optimized(&halves.early)?;
         Ok(self.split.get_or_init(|| Halves {

@@ -52,7 +52,7 @@ pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Ctx, Value};
+use crate::kernels::{self, Ctx, Value, enough};
 use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 use crate::{ops, sched};
@@ -165,12 +165,13 @@ impl Array {
         Array(Node::of_one(prim, x)).recorded()
     }
 
-    /// Computes what too much waits behind, and nothing follows.
+    /// Computes what too much waits behind, and nothing follows; fails when memory has ended.
     #[inline]
     fn recorded(self) -> Result<Array> {
         if self.0.depth > MAX_DEPTH && self.0.tag == 0 {
             self.force(&mut || false)?;
         }
+        enough()?;
         Ok(self)
     }
 

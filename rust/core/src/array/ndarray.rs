@@ -119,9 +119,7 @@ impl Array {
 
 /// Elements in a list of their own.
 fn copied<T: Element>(elements: &[T]) -> Result<Vec<T>> {
-    let mut list = Vec::new();
-    let found = list.try_reserve_exact(elements.len());
-    found.map_err(|_| Error::Memory(size_of_val(elements)))?;
+    let mut list = kernels::room_for(elements.len())?;
     list.extend_from_slice(elements);
     Ok(list)
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Array;
 use super::node::{Node, Op};
 use crate::aval::Aval;
+use crate::kernels::enough;
 use crate::program::FastMap;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -27,6 +28,8 @@ impl Recording {
     /// Starts one.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Recording {
+        // Where memory ended before, and is there again, is no matter of this one.
+        let _ = enough();
         let tag = NEXT.fetch_add(1, Ordering::Relaxed);
         live().insert(tag);
         Recording { tag }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::enough;
 use crate::error::{Error, Result};
 
 /// Handed to every kernel call.
@@ -36,12 +37,12 @@ impl<'a> Ctx<'a> {
         self.threads
     }
 
-    /// The error that ends a run when the user asked to stop.
+    /// The error that ends a run when the user asked to stop, or memory has ended.
     pub fn check(&self) -> Result<()> {
         if self.cancel.load(Ordering::Relaxed) {
             Err(Error::Interrupted)
         } else {
-            Ok(())
+            enough()
         }
     }
 

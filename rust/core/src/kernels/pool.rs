@@ -1,14 +1,15 @@
-//! Where memory comes from: the allocator, with a bounded pool before it.
+//! Where memory comes from: the system's allocator, with a bounded pool before it.
 //!
 //! Large blocks go back to the pool instead of to the system, because fresh pages cost more than the
 //! arithmetic done on them (a page fault is about 0.25 µs per 4 KiB, more than twice the time that a
 //! memory-bound kernel needs for the page). The pool keeps blocks by size class; when it is full, the sizes go first
 //! that nobody has asked for or given back for longest.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::enough;
 use crate::error::{Error, Result};
 
 /// Every block but small ones starts at a multiple of this many bytes: a cache line, and a full AVX-512
@@ -84,6 +85,12 @@ pub fn spare(bytes: usize) -> Result<()> {
     Ok(())
 }
 
+/// An empty list with room for so many, for what may be as long as an array.
+pub fn room_for<T>(len: usize) -> Result<Vec<T>> {
+    spare(len.saturating_mul(size_of::<T>()))?;
+    Ok(Vec::with_capacity(len))
+}
+
 /// Says that something small is going to be kept for arrays of so many bytes, such as the plan of a
 /// program.
 ///
@@ -147,12 +154,12 @@ fn fresh(capacity: usize, bytes: usize) -> Result<*mut u8> {
         return Err(Error::Memory(bytes));
     }
     // SAFETY: the layout has a non-zero size.
-    let mut block = unsafe { alloc(layout(capacity)) };
+    let mut block = unsafe { System.alloc(layout(capacity)) };
     if block.is_null() {
         // Perhaps what the pool keeps is what is missing.
         release_pool();
         // SAFETY: as above.
-        block = unsafe { alloc(layout(capacity)) };
+        block = unsafe { System.alloc(layout(capacity)) };
     }
     if block.is_null() {
         return Err(Error::Memory(bytes));
@@ -165,11 +172,12 @@ fn fresh(capacity: usize, bytes: usize) -> Result<*mut u8> {
 
 fn free(block: usize, capacity: usize) {
     // SAFETY: it came from `fresh`, with this capacity; the pool gives a block to one at a time.
-    unsafe { dealloc(block as *mut u8, layout(capacity)) };
+    unsafe { System.dealloc(block as *mut u8, layout(capacity)) };
 }
 
 /// Uninitialised memory of at least this size, and its capacity.
 pub(super) fn take(bytes: usize) -> Result<(*mut u8, usize)> {
+    enough()?;
     if bytes > isize::MAX as usize / 2 {
         return Err(Error::Memory(bytes));
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::rewrite::{Rewritten, rewrite};
 use crate::error::Result;
-use crate::interrupt::Steps;
+use crate::interrupt::{Steps, room_for};
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
 use crate::program::{Builder, FastHasher, Program};
@@ -56,6 +56,7 @@ pub fn without_barriers(program: &Program) -> Result<Program> {
 }
 
 fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Program> {
+    room_for(program.eqns.len())?;
     let needed = if passes.dce {
         program.needed(&vec![true; program.outs.len()])
     } else {

@@ -9,7 +9,7 @@ use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
 use super::strips::{self, Found};
 use crate::aval::Aval;
 use crate::error::Result;
-use crate::interrupt::Steps;
+use crate::interrupt::{Steps, room_for};
 use crate::kernels::{Ctx, FusedBuilder, Reg, Value};
 use crate::ops;
 use crate::prim::{Cost, Kernel, Params, Var};
@@ -17,6 +17,7 @@ use crate::program::{Calls, Program};
 
 /// Plans a program whose equations are primitives.
 pub(super) fn plan(program: &Program) -> Result<Plan> {
+    room_for(program.eqns().len())?;
     let fusion = fuse(program);
     let mut planner = Planner::new(program, &fusion);
     planner.literals()?;

@@ -158,7 +158,7 @@ impl<'e> Pass<'_, 'e> {
         // They stay where they are, and get other variables.
         let mut x = [self.builder.handle(0); 2];
         for k in (0..primal.eqns.len()).rev() {
-            interrupt::at_step(k)?;
+            interrupt::at_step(k, || self.builder.num_vars())?;
             if has_groups && self.pull_in_group(k, &groups)? {
                 continue;
             }

@@ -1,0 +1,139 @@
+//! What is set aside for the time when memory ends.
+//!
+//! Recording and planning take small pieces of memory in a thousand places, and where one cannot be had Rust ends the
+//! process. So a range of addresses is set aside; when the allocator has nothing left, it gets that back and is asked
+//! again, and the next place that may fail does ([`enough`]), long before the reserve is used up.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::error::{Error, Result};
+
+/// What is tried to set aside, in bytes; less where memory is scarce. Nothing of it is touched, so it costs
+/// addresses alone.
+const SIZES: [usize; 4] = [64 << 20, 32 << 20, 16 << 20, 8 << 20];
+/// Blocks are aligned to this, which leaves room beside an address for its place in [`SIZES`].
+const ALIGN: usize = 16;
+
+/// The address of what is set aside, plus its place in [`SIZES`] counted from one; zero for nothing.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Whether the reserve was given up since somebody last asked.
+static SHORT: AtomicBool = AtomicBool::new(false);
+/// The size of what could not be had then.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator with a reserve behind it, for `#[global_allocator]`: too little memory for a list of
+/// equations or a part of a plan is [`Error::Memory`] then, and does not end the process.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
+///
+/// # fn main() {
+/// cotan::kernels::set_aside();
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allocator;
+
+// SAFETY: what the system's allocator gives is handed on as it is.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise, here and below.
+        let block = unsafe { System.alloc(layout) };
+        if block.is_null() && give_up(layout.size()) {
+            return unsafe { System.alloc(layout) };
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let block = unsafe { System.alloc_zeroed(layout) };
+        if block.is_null() && give_up(layout.size()) {
+            return unsafe { System.alloc_zeroed(layout) };
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above; the old block is as it was where there is no new one.
+        let block = unsafe { System.realloc(old, layout, size) };
+        if block.is_null() && give_up(size) {
+            return unsafe { System.realloc(old, layout, size) };
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) };
+    }
+}
+
+fn reserve(place: usize) -> Layout {
+    Layout::from_size_align(SIZES[place], ALIGN).expect("a power of two")
+}
+
+/// Sets the reserve aside, if there is none: once at the start, and again after each time that it was given up.
+/// Without [`Allocator`] as the process's allocator it serves nobody.
+pub fn set_aside() {
+    if HELD.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    for place in 0..SIZES.len() {
+        // SAFETY: the size is not zero.
+        let block = unsafe { System.alloc(reserve(place)) };
+        if block.is_null() {
+            continue;
+        }
+        let held = block as usize + place + 1;
+        let taken = HELD.compare_exchange(0, held, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_err() {
+            // SAFETY: it is ours; another thread was faster.
+            unsafe { System.dealloc(block, reserve(place)) };
+        }
+        return;
+    }
+}
+
+/// Gives the reserve back to the system, for a piece of so many bytes: whether there is a point in asking again.
+#[cold]
+fn give_up(wanted: usize) -> bool {
+    if wanted > SIZES[0] {
+        return false;
+    }
+    let held = HELD.swap(0, Ordering::AcqRel);
+    if held != 0 {
+        WANTED.store(wanted, Ordering::Relaxed);
+        SHORT.store(true, Ordering::Release);
+        // SAFETY: it was set aside with this layout, and whoever swaps it out owns it.
+        unsafe { System.dealloc((held & !(ALIGN - 1)) as *mut u8, reserve(held % ALIGN - 1)) };
+    }
+    // Without one, another thread may have given it back just now.
+    true
+}
+
+/// An error if the reserve had to be given up since the last time; it is set aside again then.
+#[inline]
+pub(crate) fn enough() -> Result<()> {
+    if SHORT.load(Ordering::Relaxed) {
+        return Err(ended());
+    }
+    Ok(())
+}
+
+#[cold]
+fn ended() -> Error {
+    SHORT.store(false, Ordering::Release);
+    set_aside();
+    if HELD.load(Ordering::Relaxed) == 0 {
+        // Everything fails until something can be set aside.
+        SHORT.store(true, Ordering::Release);
+    }
+    Error::Memory(WANTED.load(Ordering::Relaxed))
+}
