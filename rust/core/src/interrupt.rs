@@ -1,13 +1,13 @@
-//! Whether the user wants to stop or memory has ended, asked while programs are written and planned.
+//! Whether to stop, asked while programs are recorded, written and planned: the user wants to, or memory has ended.
 //!
 //! Runs are handed a question to ask by whoever starts them. The passes over programs need it only for
 //! programs of hundred thousands of equations; a hook of the process spares all of them an argument. The lists of such
 //! programs are larger than the allocator's reserve, too, so there is a question for them.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
-use crate::kernels::{enough, spare};
 
 static HOOK: OnceLock<fn() -> bool> = OnceLock::new();
 
@@ -26,20 +26,64 @@ pub(crate) fn asked() -> bool {
     HOOK.get().is_some_and(|stop| stop())
 }
 
+/// What the layer that has the memory is asked.
+pub(crate) struct Memory {
+    /// Whether so many bytes can be had.
+    pub spare: fn(usize) -> Result<()>,
+    /// To set a reserve aside again: whether there is one.
+    pub set_aside: fn() -> bool,
+}
+
+static MEMORY: OnceLock<Memory> = OnceLock::new();
+/// Whether the reserve was given up since somebody last asked.
+static SHORT: AtomicBool = AtomicBool::new(false);
+/// The size of what could not be had then.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Says whom to ask for memory, once for the process. Before, there is always enough.
+pub(crate) fn set_memory(memory: Memory) {
+    let _ = MEMORY.set(memory);
+}
+
+/// Says that the reserve had to be given up for so many bytes.
+pub(crate) fn memory_ended(wanted: usize) {
+    WANTED.store(wanted, Ordering::Relaxed);
+    SHORT.store(true, Ordering::Release);
+}
+
+/// An error if memory has ended since the last time. A reserve is set aside again then.
+#[inline]
+pub(crate) fn enough() -> Result<()> {
+    if SHORT.load(Ordering::Relaxed) {
+        return Err(ended());
+    }
+    Ok(())
+}
+
+#[cold]
+fn ended() -> Error {
+    SHORT.store(false, Ordering::Release);
+    if !MEMORY.get().is_some_and(|memory| (memory.set_aside)()) {
+        // Everything fails until there is a reserve again.
+        SHORT.store(true, Ordering::Release);
+    }
+    Error::Memory(WANTED.load(Ordering::Relaxed))
+}
+
 /// What a pass over a program may take for each of its steps, in bytes: equations, and lists that double as they grow.
 /// With twice as much, programs are refused that fit; programs of 300,000 steps did not end the process with this.
 const PER_STEP: usize = 1 << 8;
 
-/// Fewer steps than these are left to the allocator's reserve.
+/// Fewer steps than these are left to the reserve.
 const FEW: usize = 1 << 12;
 
 /// An error where memory for a pass of so many steps cannot be had, or has ended before.
 pub(crate) fn room_for(steps: usize) -> Result<()> {
     enough()?;
-    if steps < FEW {
-        return Ok(());
+    match MEMORY.get() {
+        Some(memory) if steps >= FEW => (memory.spare)(steps.saturating_mul(PER_STEP)),
+        _ => Ok(()),
     }
-    spare(steps.saturating_mul(PER_STEP))
 }
 
 /// Counts the steps of a long loop.

@@ -52,7 +52,8 @@ pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Ctx, Value, enough};
+use crate::interrupt::enough;
+use crate::kernels::{self, Ctx, Value};
 use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 use crate::{ops, sched};

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Array;
 use super::node::{Node, Op};
 use crate::aval::Aval;
-use crate::kernels::enough;
+use crate::interrupt::enough;
 use crate::program::FastMap;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::enough;
 use crate::error::{Error, Result};
+use crate::interrupt::enough;
 
 /// Handed to every kernel call.
 #[derive(Debug, Clone, Copy)]

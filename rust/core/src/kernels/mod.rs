@@ -42,7 +42,6 @@ pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use level::Level;
 pub use pool::{ALIGN, kept_beside, lock_pool, pool_held, release_pool, room_for, spare};
 pub use reduce::{argreduce, argsort, cumsum, reduce};
-pub(crate) use reserve::enough;
 pub use reserve::{Allocator, set_aside};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
 pub use view::reshape_strides;

@@ -9,8 +9,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::enough;
 use crate::error::{Error, Result};
+use crate::interrupt::enough;
 
 /// Every block but small ones starts at a multiple of this many bytes: a cache line, and a full AVX-512
 /// register.

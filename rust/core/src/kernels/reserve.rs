@@ -2,12 +2,13 @@
 //!
 //! Recording and planning take small pieces of memory in a thousand places, and where one cannot be had Rust ends the
 //! process. So a range of addresses is set aside; when the allocator has nothing left, it gets that back and is asked
-//! again, and the next place that may fail does ([`enough`]), long before the reserve is used up.
+//! again, and the next place that may fail does (`interrupt::enough`), long before the reserve is used up.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::error::{Error, Result};
+use super::spare;
+use crate::interrupt::{Memory, memory_ended, set_memory};
 
 /// What is tried to set aside, in bytes; less where memory is scarce. Nothing of it is touched, so it costs
 /// addresses alone.
@@ -17,13 +18,9 @@ const ALIGN: usize = 16;
 
 /// The address of what is set aside, plus its place in [`SIZES`] counted from one; zero for nothing.
 static HELD: AtomicUsize = AtomicUsize::new(0);
-/// Whether the reserve was given up since somebody last asked.
-static SHORT: AtomicBool = AtomicBool::new(false);
-/// The size of what could not be had then.
-static WANTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator with a reserve behind it, for `#[global_allocator]`: too little memory for a list of
-/// equations or a part of a plan is [`Error::Memory`] then, and does not end the process.
+/// equations or a part of a plan is [`Error::Memory`](crate::Error::Memory) then, and does not end the process.
 ///
 /// ```
 /// #[global_allocator]
@@ -79,11 +76,19 @@ fn reserve(place: usize) -> Layout {
     Layout::from_size_align(SIZES[place], ALIGN).expect("a power of two")
 }
 
-/// Sets the reserve aside, if there is none: once at the start, and again after each time that it was given up.
-/// Without [`Allocator`] as the process's allocator it serves nobody.
+/// Sets the reserve aside, once at the start. Without [`Allocator`] as the process's allocator it serves nobody.
 pub fn set_aside() {
+    set_memory(Memory {
+        spare,
+        set_aside: renew,
+    });
+    renew();
+}
+
+/// Sets it aside, if there is none: whether there is one.
+fn renew() -> bool {
     if HELD.load(Ordering::Relaxed) != 0 {
-        return;
+        return true;
     }
     for place in 0..SIZES.len() {
         // SAFETY: the size is not zero.
@@ -97,8 +102,9 @@ pub fn set_aside() {
             // SAFETY: it is ours; another thread was faster.
             unsafe { System.dealloc(block, reserve(place)) };
         }
-        return;
+        return true;
     }
+    false
 }
 
 /// Gives the reserve back to the system, for a piece of so many bytes: whether there is a point in asking again.
@@ -109,31 +115,10 @@ fn give_up(wanted: usize) -> bool {
     }
     let held = HELD.swap(0, Ordering::AcqRel);
     if held != 0 {
-        WANTED.store(wanted, Ordering::Relaxed);
-        SHORT.store(true, Ordering::Release);
+        memory_ended(wanted);
         // SAFETY: it was set aside with this layout, and whoever swaps it out owns it.
         unsafe { System.dealloc((held & !(ALIGN - 1)) as *mut u8, reserve(held % ALIGN - 1)) };
     }
     // Without one, another thread may have given it back just now.
     true
-}
-
-/// An error if the reserve had to be given up since the last time; it is set aside again then.
-#[inline]
-pub(crate) fn enough() -> Result<()> {
-    if SHORT.load(Ordering::Relaxed) {
-        return Err(ended());
-    }
-    Ok(())
-}
-
-#[cold]
-fn ended() -> Error {
-    SHORT.store(false, Ordering::Release);
-    set_aside();
-    if HELD.load(Ordering::Relaxed) == 0 {
-        // Everything fails until something can be set aside.
-        SHORT.store(true, Ordering::Release);
-    }
-    Error::Memory(WANTED.load(Ordering::Relaxed))
 }
