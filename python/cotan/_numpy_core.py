@@ -127,6 +127,14 @@ def plain(x: Any) -> Any:
     return x
 
 
+def class_of(x: Any) -> type:
+    """Give the class of what is no number of ours, else that of the number it stands for.
+
+    Python's numbers do not widen the dtype of what they stand beside, and NumPy knows them by it.
+    """
+    return x.__class__ if is_array(x) and x._rank == "number" else type(x)
+
+
 def looked_at(x: Any) -> Any:
     """Give the value of an array for a decision or a text, with which a program does not go on."""
     if is_array(x) and _core.is_traced(x) and not _core.is_preparing():

@@ -13,6 +13,7 @@ from cotan._numpy_core import (
     any_active,
     assigned,
     check_cast,
+    class_of,
     either,
     expect_room,
     flat,
@@ -439,7 +440,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     # Python's numbers yield to arrays, as elsewhere.
     numbers = {int, float, complex}
     dtype = np.result_type(
-        *(c if type(c) in numbers else x for c, x in zip(choices, items, strict=True))
+        *(c if class_of(c) in numbers else x for c, x in zip(choices, items, strict=True))
     )
     result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
     for i, choice in enumerate(items[1:], 1):

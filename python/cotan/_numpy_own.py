@@ -16,6 +16,7 @@ from cotan import _core
 from cotan._numpy_core import (
     FUNCTIONS,
     OverArray,
+    class_of,
     implements,
     in_numpy,
     is_array,
@@ -403,6 +404,7 @@ INTERNAL |= {
     "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
     "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
     "_unsigned_subtract": _unsigned_subtract,
+    "type": class_of,
 }
 
 

@@ -191,6 +191,11 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     if correction is not np._NoValue and ddof != 0:
         raise ValueError("var: ddof and correction can't be provided simultaneously")
     x = _core.asarray(a)
+    if dtype is not None and np.dtype(dtype).kind in "biu":
+        options = {"where": where, "mean": mean, "correction": correction}
+        whole = {k: plain(v) for k, v in options.items() if v is not np._NoValue}
+        counted = np.var(plain(x), axis, dtype, None, plain(ddof), keepdims, **whole)
+        return written("var", out, counted)
     if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(
             f"var: dtype={np.dtype(dtype)} would drop the imaginary parts of {x.dtype}; use a "
@@ -215,7 +220,12 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 @implements(np.std)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
         **kwargs: Any) -> Any:  # fmt: skip
-    return written("std", out, safe_sqrt(var(a, axis, dtype, None, *args, **kwargs)))
+    square = var(a, axis, dtype, None, *args, **kwargs)
+    if square.dtype.kind not in "biu":
+        return written("std", out, safe_sqrt(square))
+    # Of whole numbers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
+    root = np.sqrt(square, out=square) if square.ndim else square.dtype.type(np.sqrt(square))
+    return written("std", out, root)
 
 
 def safe_sqrt(x: Any) -> Any:

@@ -193,7 +193,8 @@ def _into(
 
 def outer(ufunc: Any, x: Any, y: Any, **options: Any) -> Any:
     """Apply a binary ufunc to all pairs of elements."""
-    x, y = _core.asarray(x), _core.asarray(y)
+    # NumPy makes arrays of Python's numbers here, which widen the result.
+    x, y = _core.asarray(x)[...], _core.asarray(y)[...]
     return called(ufunc, needed(ufunc), (_core.reshape(x, x.shape + (1,) * y.ndim), y), **options)
 
 

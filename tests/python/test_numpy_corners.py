@@ -272,3 +272,46 @@ def test_convolutions_of_long_arrays_need_no_matrix_of_windows(mode):
         # Linear in both: the inner products with the arguments are those of the results.
         np.testing.assert_allclose(np.sum(np.asarray(gx) * x), np.sum(value * seed))
         np.testing.assert_allclose(np.sum(np.asarray(gw) * w), np.sum(value * seed))
+
+
+# --------------------------------------------------------------------------------------------------
+# Dtypes
+
+
+SINGLE = np.array([1.5, 2.5, -0.3], np.float32)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, d: np.select([x > 1], [x], default=d),
+        lambda x, d: np.select([x > 1, x > 2], [x, d]),
+        lambda x, d: np.choose([0, 1, 0], [x, d]),
+        lambda x, d: np.r_[x, d],
+        lambda x, d: np.multiply.outer(x, d),
+        lambda x, d: np.add.outer(d, x),
+        lambda x, _: np.power.outer(2.0, x),
+    ],
+    ids=["select", "select among", "choose", "r_", "outer", "outer first", "outer of plain"],
+)
+def test_python_numbers_beside_single_precision(f):
+    """Those of functions that know them do not widen; `ufunc.outer` makes arrays of them."""
+    wanted = f(SINGLE, 2.0)
+    value, (slope, _) = ct.value_and_gradient(lambda x, d: np.sum(f(x, d)), SINGLE, 2.0)
+    result, _ = ct.pullback(f, SINGLE, 2.0)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(np.asarray(result), wanted)
+    assert value == pytest.approx(np.sum(wanted), rel=1e-6)
+    assert slope.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("dtype", [int, np.int32, bool])
+def test_spreads_in_whole_numbers_are_cut_off(name, dtype):
+    x = SINGLE * 3
+    function = getattr(np, name)
+    for options in ({}, {"ddof": 1}, {"where": x > 0}):
+        wanted = function(x, dtype=dtype, **options)
+        result = ct.pullback(lambda x, o=options: function(x, dtype=dtype, **o), x)[0]
+        assert np.asarray(result).dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(result), wanted)
