@@ -10,7 +10,7 @@ import importlib.util
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,31 @@ def _seen(x: Any) -> Any:
     return _core.peek(x).item() if is_array(x) else x
 
 
+# Infinity is the result of two kinds of errors.
+_TWOFOLD = {"pow", "gamma", "lgamma", "ldexp"}
+
+
+def _ask(original: Any, compute: Callable[..., Any], *numbers: Any) -> None:
+    """Let the original refuse values; a prepared function watches whether it would again."""
+    try:
+        original(*map(_seen, numbers))
+    except (ArithmeticError, ValueError) as error:
+        arrays = list(filter(is_array, numbers))
+        if _core.is_preparing() and not _is_told(original.__name__, compute(*numbers), arrays):
+            for x in arrays:
+                _core.failed(error, x)
+        raise
+
+
+def _is_told(name: str, result: Any, numbers: Sequence[Any]) -> bool:
+    """Say whether an error can be told by a result that is not finite, of numbers that are."""
+    if not all(bool(_core.isfinite(x)) for x in numbers):
+        return False
+    if bool(_core.isnan(result)):
+        return True
+    return name not in _TWOFOLD and not bool(_core.isfinite(result))
+
+
 def _checked(result: Any) -> Any:
     """Let a prepared function notice when its values lead to an error that they did not lead to."""
     if _core.is_preparing() and not _core.isfinite(result):
@@ -64,7 +89,7 @@ def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
     @functools.wraps(original)
     def rule(*args: Any) -> Any:
         numbers = [_number(x, dtype, full) for x in args]
-        original(*map(_seen, numbers))
+        _ask(original, compute, *numbers)
         return _checked(_core.number(compute(*numbers), None))
 
     lifts(full)(rule)
@@ -213,8 +238,27 @@ def _of_values(module: Any, names: str) -> None:
         lifts(f"{module.__name__}.{name}")(constant)
 
 
-_of_values(math, "isclose ulp gcd lcm comb perm factorial isqrt")
-_of_values(cmath, "isclose")
+_of_values(math, "ulp gcd lcm comb perm factorial isqrt")
+
+
+def _isclose(original: Any, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> bool:
+    """Compare numbers; a prepared function watches the answer."""
+    numbers = [as_number(x) for x in (a, b, rel_tol, abs_tol)]
+    a, b, rel_tol, abs_tol = numbers
+    if not (_core.is_preparing() and any_active(numbers)):
+        return bool(
+            original(_value(a), _value(b), rel_tol=_value(rel_tol), abs_tol=_value(abs_tol))
+        )
+    if rel_tol < 0 or abs_tol < 0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    size = np.maximum(abs(a), abs(b))
+    return bool(np.isfinite(size)) and bool(abs(a - b) <= np.maximum(rel_tol * size, abs_tol))
+
+
+lifts("math.isclose")(functools.partial(_isclose, math.isclose))
+lifts("cmath.isclose")(functools.partial(_isclose, cmath.isclose))
 
 
 def _of_decisions(module: Any, names: str) -> None:
@@ -243,14 +287,15 @@ def _special(name: str, x: Any) -> Any:
     """Apply a function of `scipy.special`, which knows its derivative."""
     full = f"math.{name}"
     x = _number(x, np.float64, full)
-    getattr(math, name)(_seen(x))  # refuses poles
     if importlib.util.find_spec("scipy") is None:
         raise refuse(f"{full} without SciPy")
     # Not at the top: SciPy is not needed by anything else here.
     from cotan import _special_table  # noqa: F401, PLC0415
     from cotan._special import call  # noqa: PLC0415
 
-    return _checked(_core.number(call({"lgamma": "gammaln"}.get(name, name), x), None))
+    compute = functools.partial(call, {"lgamma": "gammaln"}.get(name, name))
+    _ask(getattr(math, name), compute, x)  # refuses poles
+    return _checked(_core.number(compute(x), None))
 
 
 lifts("math.gamma")(functools.partial(_special, "gamma"))

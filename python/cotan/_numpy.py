@@ -20,6 +20,7 @@ from cotan._numpy_core import (
     implements,
     in_numpy,
     is_array,
+    is_followed,
     looked_at,
     on_values,
     plain,
@@ -344,17 +345,59 @@ _of_values(
 )  # fmt: skip
 # One truth value, a text or a file: control flow of whoever asks.
 _of_values(
-    looked_at, np.allclose, np.array_equal, np.array_equiv, np.array_repr, np.array_str,
+    looked_at, np.array_repr, np.array_str,
     np.array2string, np.min_scalar_type, np.save, np.savez, np.savez_compressed, np.savetxt,
 )  # fmt: skip
 
 
-# What follows is recorded while a program is traced, and computed at once else.
+# What follows is recorded where a program is traced or a function prepared, else computed at once.
+
+
+def _is_recorded(*args: Any) -> bool:
+    """Say whether values are to be found by the program that is being recorded."""
+    return any(_core.is_traced(x) or (_core.is_preparing() and is_followed(x)) for x in args)
+
+
+def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a prepared function watch the answer of a comparison, which else is one of values."""
+
+    def enter(compare: Callable[..., Any]) -> Callable[..., Any]:
+        @implements(original)
+        def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+            if _core.is_preparing() and any_active((a, b)):
+                return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
+            options = {k: looked_at(v) for k, v in kwargs.items()}
+            return original(looked_at(a), looked_at(b), *map(looked_at, args), **options)
+
+        return decide
+
+    return enter
+
+
+@_decided(np.allclose)
+def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    return isclose(a, b, *args, **kwargs)
+
+
+@_decided(np.array_equal)
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+    if a.shape != b.shape:
+        return False
+    return np.equal(a, b) | (np.isnan(a) & np.isnan(b)) if equal_nan else np.equal(a, b)
+
+
+@_decided(np.array_equiv)
+def array_equiv(a: Any, b: Any) -> Any:
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return np.equal(a, b)
 
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    if not any(map(_core.is_traced, (a, b, rtol, atol))):
+    if not _is_recorded(a, b, rtol, atol):
         return np.isclose(plain(a), plain(b), plain(rtol), plain(atol), equal_nan)
     x, y = host_asarray(a), host_asarray(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
@@ -366,7 +409,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 @implements(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    if not any(map(_core.is_traced, (a, v, sorter))):
+    if not _is_recorded(a, v, sorter):
         return np.searchsorted(plain(a), plain(v), side, plain(sorter))
     row, x = host_asarray(a), host_asarray(v)
     if row.ndim != 1:
@@ -385,7 +428,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 
 @implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    if not (_core.is_traced(x) or _core.is_traced(bins)):
+    if not _is_recorded(x, bins):
         return np.digitize(plain(x), plain(bins), right)
     edges = host_asarray(bins)
     np.digitize(0.0, looked_at(edges))  # says what is wrong with the edges

@@ -42,12 +42,17 @@ def name_of_ufunc(ufunc: Any) -> str:
     return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
 
 
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+_NUMBERS = {"i": int, "u": int, "f": float, "c": complex}
+
+
 def _kind_of_number(ufunc: Any, x: Any) -> Any:
     """Give what NumPy takes an operand for: a dtype, or the type of a Python number."""
     if isinstance(x, _core.Array):
-        if x._rank == "number":
-            return complex if x.dtype.kind == "c" else float
-        return x.dtype
+        if x._rank != "number" or x.dtype.kind == "b":
+            return x.dtype  # a truth value is no number to NumPy, which makes an array of it
+        # Whole numbers are compared as they are, whatever stands beside them.
+        return x.dtype if x.dtype.kind in "iu" and ufunc in _COMPARISONS else _NUMBERS[x.dtype.kind]
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype
     if isinstance(x, bool):

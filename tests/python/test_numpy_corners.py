@@ -315,3 +315,25 @@ def test_spreads_in_whole_numbers_are_cut_off(name, dtype):
         result = ct.pullback(lambda x, o=options: function(x, dtype=dtype, **o), x)[0]
         assert np.asarray(result).dtype == wanted.dtype
         np.testing.assert_array_equal(np.asarray(result), wanted)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: np.add(a > 0, a > -1),
+        lambda a: np.reciprocal((a > 0) + 1),
+        lambda a: np.multiply((a > 0) * 2, np.array([100], np.int8)),
+        lambda a: np.floor_divide((a > 0) + 4, (a > 0) * 3),
+        lambda a: np.power((a > 0) + 1, 62),
+        lambda a: np.logical_and(a > 0, a > 9),
+        lambda a: np.true_divide((a > 0) + 4, np.array([3.0, 7.0], np.float32)),
+        lambda a: np.less((a > 0) * -3, np.array([3, 100], np.uint8)),
+        lambda a: np.equal((a > 0) + 1, (a > 0) * 2),
+    ],
+)
+def test_ufuncs_of_what_comparisons_of_numbers_give(f):
+    """Truth values are made arrays of, whole numbers yield to arrays."""
+    wanted = f(2.0)
+    result = np.asarray(ct.pullback(f, 2.0)[0])
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result, wanted)

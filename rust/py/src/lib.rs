@@ -144,6 +144,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::value,
         ops::peek,
         session::is_preparing,
+        session::failed_at,
         session::meet,
         session::num_met,
         index::index_update,

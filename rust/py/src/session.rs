@@ -203,6 +203,14 @@ pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
     }
 }
 
+/// The same, of code outside of this module.
+#[pyfunction(name = "failed")]
+pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<()> {
+    let error = PyErr::from_value(error.clone());
+    failed(&error, x.py(), &x.get().read()?);
+    Ok(())
+}
+
 /// A function that will be called in each run: what it does to the outside is its own affair.
 pub fn called(function: &Bound<'_, PyAny>) {
     note(|noted| noted.callbacks.push(function.clone().unbind()));

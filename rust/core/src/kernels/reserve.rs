@@ -20,7 +20,7 @@ const ALIGN: usize = 16;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator with a reserve behind it, for `#[global_allocator]`: too little memory for a list of
-/// equations or a part of a plan is [`Error::Memory`](crate::Error::Memory) then, and does not end the process.
+/// equations or a part of a plan is [`Error::Memory`](crate::error::Error::Memory) then, and does not end the process.
 ///
 /// ```
 /// #[global_allocator]
