@@ -2,6 +2,7 @@
 
 import dis
 import sys
+import warnings
 from typing import Any
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
@@ -71,6 +72,23 @@ def leaves(frame: Any) -> bool:
 def is_of_program(frame: Any) -> bool:
     """Say whether a frame's code is a program's, and no library's that hands memory to C."""
     return type(frame.f_globals) is dict and package_of(frame) not in FOREIGN
+
+
+def program_asks() -> bool:
+    """Say whether what runs was called by a program's own code, and by no library's."""
+    frame = outside()
+    if frame is None or not is_of_program(frame):
+        return False
+    package = package_of(frame)
+    return package == "__main__" or package not in sys.stdlib_module_names
+
+
+def warn(message: str) -> None:
+    """Warn of something at the line of the innermost code that is not cotan's."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and package_of(frame) == "cotan":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def calls_itself(frame: Any, name: str) -> bool:

@@ -49,11 +49,13 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
             if own is None:
                 raise
             try:
-                return computed(own, args, kwargs)
+                result = computed(own, args, kwargs)
             except Exception:
                 if not isinstance(refused, TypeError):
                     raise refused from None
                 raise
+            _core.granted(str(refused))
+            return result
 
     return call
 

@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._frames import FOREIGN
 from cotan._lift_matrix import has_matrices, joined_matrices
 from cotan._lifted import creates, lifts, lifts_method, replaces
-from cotan._numpy_core import FUNCTIONS, OverArray, any_active, is_array, plain
+from cotan._numpy_core import FUNCTIONS, OverArray, any_active, is_array, plain, unwidened
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asanyarray as _asanyarray
 from cotan._numpy_own import asarray as _asarray
@@ -179,7 +179,7 @@ class _Joined:
             return joined_matrices(lambda key: self._method(self._original, key), key)
         if not involves:
             return _core.buffer(self._original[key], ())
-        return self._method(self._original, key)
+        return unwidened(self._method(self._original, key), items)
 
     def __len__(self) -> int:
         return len(self._original)

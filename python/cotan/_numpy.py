@@ -279,7 +279,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     index = np.asarray(plain(x))
-    counts = np.bincount(index, minlength=minlength)
+    counts = np.bincount(index, minlength=plain(minlength))
     if weights is None:
         return counts
     values = host_asarray(weights)

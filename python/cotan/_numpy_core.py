@@ -127,12 +127,22 @@ def plain(x: Any) -> Any:
     return x
 
 
-def class_of(x: Any) -> type:
-    """Give the class of what is no number of ours, else that of the number it stands for.
+def is_number(x: Any) -> bool:
+    """Say whether this is a number of Python's, or one of ours that stands for such."""
+    return x._rank == "number" if is_array(x) else type(x) in {int, float, complex}
 
-    Python's numbers do not widen the dtype of what they stand beside, and NumPy knows them by it.
-    """
-    return x.__class__ if is_array(x) and x._rank == "number" else type(x)
+
+def unwidened(result: Any, parts: Sequence[Any]) -> Any:
+    """Let Python's numbers among what was put together not widen the dtype, as NumPy does."""
+    if not any(is_array(x) and is_number(x) for x in parts):
+        return result
+    arrays = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in parts]
+    if not all(is_number(x) or hasattr(x, "dtype") for x in arrays):
+        return result
+    weak = {"c": 0j, "f": 0.0}
+    numbers = (weak.get(x.dtype.kind, 0) if is_array(x) else x for x in arrays if is_number(x))
+    kinds = (x.dtype for x in arrays if not is_number(x))
+    return result.astype(np.result_type(*numbers, *kinds), copy=False)
 
 
 def looked_at(x: Any) -> Any:
@@ -218,7 +228,7 @@ def assigned(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
         if is_followed(value) and not is_drawing():
-            raise TypeError(
+            raise _noted(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
                 "other references to this one; make it by np.array(c) or np.copy(c) in the "
                 "function (not c.copy()), or by np.zeros and the like, or use the result that is "
@@ -234,10 +244,16 @@ def assigned(name: str, target: Any, value: Any) -> Any:
 
 def refuse(what: str) -> TypeError:
     """Make the error for what has no derivative rule."""
-    return TypeError(
+    return _noted(
         f"{what} has no derivative rule in cotan yet; hold its arguments constant with "
         "ct.dropgrad, or write it in terms of functions that have one"
     )
+
+
+def _noted(message: str) -> TypeError:
+    """Make an error that a program which catches it is warned of."""
+    _core.refused(message)
+    return TypeError(message)
 
 
 def is_followed(x: Any) -> bool:

@@ -13,7 +13,6 @@ from cotan._numpy_core import (
     any_active,
     assigned,
     check_cast,
-    class_of,
     either,
     expect_room,
     flat,
@@ -23,6 +22,7 @@ from cotan._numpy_core import (
     in_numpy,
     is_array,
     is_followed,
+    is_number,
     kept,
     plain,
     written,
@@ -438,10 +438,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         raise ValueError("invalid entry in choice array")
     shape = np.broadcast_shapes(index.shape, *(c.shape for c in items))
     # Python's numbers yield to arrays, as elsewhere.
-    numbers = {int, float, complex}
-    dtype = np.result_type(
-        *(c if class_of(c) in numbers else x for c, x in zip(choices, items, strict=True))
-    )
+    dtype = np.result_type(*(c if is_number(c) else x for c, x in zip(choices, items, strict=True)))
     result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
     for i, choice in enumerate(items[1:], 1):
         result = _core.where(index == i, _core.asarray(choice, dtype), result)

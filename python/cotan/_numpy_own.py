@@ -16,7 +16,6 @@ from cotan import _core
 from cotan._numpy_core import (
     FUNCTIONS,
     OverArray,
-    class_of,
     implements,
     in_numpy,
     is_array,
@@ -24,6 +23,7 @@ from cotan._numpy_core import (
     laid_out,
     of_elements,
     plain,
+    unwidened,
 )
 from cotan._own import INTERNAL, SUBSTITUTES, bound, holds_array, own
 
@@ -404,7 +404,6 @@ INTERNAL |= {
     "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
     "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
     "_unsigned_subtract": _unsigned_subtract,
-    "type": class_of,
 }
 
 
@@ -420,7 +419,7 @@ _FUNCTIONS = """
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
     linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
     nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
-    polysub polyval quantile real real_if_close rollaxis rot90 select
+    polysub polyval quantile real real_if_close rollaxis rot90
     setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """
@@ -448,6 +447,12 @@ def _enter(function: Any) -> None:
 
 for _function in OWN:
     _enter(_function)
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = own(np.select)(condlist, choicelist, default)
+    return unwidened(result, [*choicelist, default])
 
 
 def _of_number(function: Any) -> None:

@@ -28,7 +28,7 @@ from cotan._implicit import (
 )
 from cotan._left import Left
 from cotan._lifted import lifts
-from cotan._numpy_core import any_active, plain
+from cotan._numpy_core import any_active, plain, refuse
 from cotan._numpy_own import asarray
 from cotan._own import found, refuses
 
@@ -172,6 +172,8 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     if not function.seen and not any_active((args, x0)):
         return x
     func, shape = function.afresh(func), np.shape(x)
+    if np.iscomplexobj(x):
+        raise refuse(f"{_HERE}.fixed_point of complex numbers")
 
     def equation(v: Any) -> Any:
         v = _core.reshape(v, shape)

@@ -15,6 +15,7 @@ from cotan import _core
 from cotan._hosted import conj, hosted, linear
 from cotan._implicit import plain_items, solution, without_rule
 from cotan._led import unlifted
+from cotan._lift_matrix import asmatrix, is_matrix
 from cotan._lifted import lifts, lifts_method
 from cotan._numpy_core import any_active, is_array, is_followed, plain
 from cotan._numpy_own import asarray
@@ -96,6 +97,8 @@ def _matmul(self: Any, other: Any) -> Any:
 def _lift_matmul(base: str) -> None:
     @lifts_method(base, "_matmul_dispatch", always=True)
     def matmul(self: Any, other: Any) -> Any:
+        if is_matrix(other):
+            return asmatrix(_matmul(self, other.A))
         if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
             return _matmul(self, other)
         return method_of(base, "_matmul_dispatch")(self, other)
@@ -165,7 +168,7 @@ def _lift_init(base: str) -> None:
         elif isinstance(arg1, tuple) and len(arg1) > 1:
             arg1 = (arg1[0], *plain_items(arg1[1:]))  # places have no derivative
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
-            if any_active(arg1) or getattr(arg1, "__class__", None) is np.matrix:
+            if any_active(arg1) or is_matrix(arg1):
                 made = _of_dense(arg1)
                 if shape is not None and tuple(shape) != made[1]:
                     raise ValueError(f"inconsistent shapes: {made[1]} and {tuple(shape)}")

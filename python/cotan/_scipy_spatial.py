@@ -136,9 +136,18 @@ _METRICS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _real(x: Any) -> Any:
+    """Give vectors as floats."""
+    if x.dtype.kind == "c":
+        raise TypeError(
+            "scipy.spatial.distance: takes real vectors here; put real and imaginary parts one "
+            "after the other, or write the distance in terms of abs"
+        )
+    return x if x.dtype.kind == "f" else _core.asarray(x, np.float64)
+
+
 def _vectors(*items: Any) -> list[Any]:
-    found_ = [asarray(x) for x in items]
-    floats = [x if x.dtype.kind == "f" else _core.asarray(x, np.float64) for x in found_]
+    floats = [_real(asarray(x)) for x in items]
     for x in floats:
         if x.ndim != 1:
             raise ValueError("Input vector should be 1-D.")
@@ -193,7 +202,7 @@ def _rows(name: str, x: Any) -> Any:
     x = asarray(x)
     if x.ndim != 2:
         raise ValueError(f"{name} must be a 2-dimensional array.")
-    return _core.asarray(x, np.float64)
+    return _core.asarray(_real(x), np.float64)
 
 
 @lifts(f"{_HERE}.cdist")

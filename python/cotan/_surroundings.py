@@ -31,7 +31,7 @@ from cotan import _core
 from cotan._array import DTYPES
 from cotan._as_lapack import expect_no_choice
 
-_LIBRARIES = {"cotan", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
+_LIBRARIES = {"cotan", "matplotlib", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
 # Libraries whose objects keep arrays, lists and dictionaries for their callers.
 _KEEPERS = {"_weakrefset", "collections", "numpy", "queue", "scipy", "threading", "weakref"}
 _WITHOUT_PARTS = (

@@ -132,3 +132,15 @@ def test_spectra_that_are_drawn_are_followed(draw):
     value, (slope,) = ct.value_and_gradient(loss, 20.0)
     np.testing.assert_allclose(value, loss(20.0))
     np.testing.assert_allclose(slope, (loss(20.00001) - loss(19.99999)) / 2e-5, rtol=1e-5)
+
+
+def test_prepared_functions_that_could_draw():
+    def f(x, show=False):
+        y = x * np.exp(-x)
+        if show:
+            plt.plot([0, 1], [y, y])
+        return y
+
+    g = ct.prepare(f, 0.3, transform="value_and_gradient")
+    assert g(0.5) == ct.value_and_gradient(f, 0.5)
+    assert g.num_recordings == 1

@@ -119,3 +119,14 @@ def test_a_scalar_times_a_matrix_is_a_matrix_in_place_too() -> None:
         return np.sum(np.asarray(y * y)) * x[1, 1]
 
     expect_gradient(f)
+
+
+def test_sparse_matrices_times_matrices() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+
+    def f(x: Any) -> Any:
+        made = sparse.diags([1.0, 2.0], 0) * np.matrix(x).T
+        assert isinstance(made, np.matrix)
+        return np.sum(np.asarray(made * made)) + np.sum(sparse.csc_matrix(X) @ np.matrix(x))
+
+    expect_gradient(f)

@@ -270,3 +270,40 @@ def test_scalars_of_numpy_are_rounded_to_such():
 
     assert ct.gradient(f, np.array([1.234]))[0] == pytest.approx([1.2])
     assert ct.gradient(lambda x: x * (type(round(x, 1)) is float), 1.234) == (1.0,)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda v: (v > 0).sum(),
+        lambda v: np.argmax(v),
+        lambda v: (v[0].item() > 0) + (v[2].item() > 1),
+        lambda v: v[2].item() > 1,
+        lambda v: np.count_nonzero(v > 0),
+        lambda v: v.astype(int)[2],
+        lambda v: -np.argmax(v),
+    ],
+)
+def test_whole_numbers_that_are_computed_repeat_sequences(count):
+    v = np.array([0.5, -1.0, 2.0])
+
+    def f(v):
+        n = count(v)
+        made = [v[0], 1.0] * n + n * [v[1]] + list((v[2],) * n) + list("ab" * n)
+        lengths.append(len(made))
+        return sum(x for x in made if not isinstance(x, str)) + v[0]
+
+    lengths = []
+    want = f(v)
+    value, (slope,) = ct.value_and_gradient(f, v)
+    assert lengths[0] == lengths[1]
+    assert value == pytest.approx(want)
+    n = max(int(count(v)), 0)
+    np.testing.assert_array_equal(slope, [n + 1.0, n, n])
+
+
+def test_a_scalar_of_whole_numbers_times_an_array_is_one():
+    n = ct.array([2, 3])[0]
+    np.testing.assert_array_equal(np.asarray(n * np.array([1, 2])), [2, 4])
+    np.testing.assert_array_equal(np.asarray([1, 2] * ct.array([2, 3])), [2, 6])
+    np.testing.assert_array_equal(np.asarray([1.0, 2.0] * ct.array([2.0])[0]), [2.0, 4.0])

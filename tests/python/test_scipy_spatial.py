@@ -108,3 +108,12 @@ def test_metrics_that_close_over_what_is_followed(name):
     # What is constant is SciPy's, and is called once for each pair.
     assert ct.value_and_gradient(lambda x: x + total(2.0), 1.0) == (expected, (1.0,))
     assert len(asked) == (9 if name == "cdist" else 3)
+
+
+def test_complex_vectors_are_refused():
+    u, v = np.array([1 + 2j, 0.5 - 1j]), np.array([0.2 + 0.1j, 1j])
+    for name in ("euclidean", "cityblock", "correlation"):
+        with pytest.raises(TypeError, match="takes real vectors"):
+            ct.pullback(lambda u, name=name: getattr(distance, name)(u, v), u)
+    with pytest.raises(TypeError, match="takes real vectors"):
+        ct.pullback(lambda u: distance.cdist(u[None], v[None]), u)

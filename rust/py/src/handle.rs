@@ -16,6 +16,7 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use spin::relax::Yield;
 
 use crate::bound;
+use crate::caught;
 use crate::convert::to_numpy_scalar;
 use crate::error::{OrRaise, enter};
 use crate::pieces::{self, Found, Pieces};
@@ -587,9 +588,10 @@ impl PyArray {
             }
             let hints = py.import("cotan._lift_hints")?;
             let hint: String = hints.call_method0("hint")?.extract()?;
-            return Err(PyTypeError::new_err(format!(
-                "{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"
-            )));
+            let message =
+                format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
+            caught::refused(py, &message)?;
+            return Err(PyTypeError::new_err(message));
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 use crate::align::{Align, Reading};
 use crate::array::{PyArray, Rank, wrap};
 use crate::bound::Binding;
+use crate::caught;
 use crate::checkpoint::{Frame, run_again};
 use crate::convert::{Borrow, fingerprint};
 use crate::error::step;
@@ -295,7 +296,8 @@ impl Inputs {
         } else {
             f
         };
-        let result = f.call1(args).map_err(|e| own_refusal(f.py(), e))?;
+        let run = || f.call1(args).map_err(|e| own_refusal(f.py(), e));
+        let result = caught::watched(f.py(), run)?;
         if self.is_derived {
             run_again(f.py())?;
         }

@@ -15,6 +15,7 @@ mod axes;
 mod batch;
 mod bound;
 mod buffers;
+mod caught;
 mod checkpoint;
 mod convert;
 mod derived;
@@ -145,6 +146,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ops::peek,
         session::is_preparing,
         session::failed_at,
+        caught::refused,
+        caught::granted,
         session::meet,
         session::num_met,
         index::index_update,

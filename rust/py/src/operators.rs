@@ -1,13 +1,13 @@
 //! What the operators and elementwise functions of Python record: the short way for arrays that fit
 //! together as they are, promotion by NumPy's rules for everything else.
 
-use cotan::aval::DType;
+use cotan::aval::{DType, Kind};
 use cotan::prim::{Class, Prim};
 use cotan::{Array, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::{PyArray, Rank, wrap, wrap_result};
 use crate::convert::{Borrow, from_ndarray, original};
@@ -98,6 +98,9 @@ pub fn binary(
         };
         return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
     }
+    if prim == ops::MUL && repeats(slf, other)? {
+        return Ok(py.NotImplemented()); // the sequence is asked next
+    }
     let operand = Operand::of(other);
     if !matches!(operand, Ok(Some(_)))
         && let Some(out) = unequal(slf, other, prim)?
@@ -115,6 +118,22 @@ pub fn binary(
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
     let (array, rank) = elementwise(py, prim, operands, true)?;
     Ok(wrap(py, array, rank)?.unbind())
+}
+
+/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is a whole number that was computed.
+fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_sequence = other.is_instance_of::<PyList>()
+        || other.is_instance_of::<PyTuple>()
+        || other.is_instance_of::<PyString>()
+        || other.is_instance_of::<PyBytes>();
+    if !is_sequence {
+        return Ok(false);
+    }
+    Ok(match slf.get().rank() {
+        Rank::Array => false,
+        Rank::Scalar => slf.get().read()?.dtype().kind() == Kind::Integer,
+        Rank::Number => matches!(slf.get().read()?.dtype().kind(), Kind::Integer | Kind::Bool),
+    })
 }
 
 /// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`

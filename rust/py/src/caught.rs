@@ -1,0 +1,61 @@
+//! Refusals that a program catches: what it does then is not what it does with plain NumPy.
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+
+thread_local! {
+    /// What the function that is being recorded was refused first, on its own account.
+    static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Notes that a program was refused something. Libraries try what they can do without.
+#[pyfunction]
+pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
+    let asks = py
+        .import("cotan._frames")?
+        .call_method0("program_asks")?
+        .is_truthy()?;
+    if asks {
+        REFUSED.with_borrow_mut(|first| {
+            first.get_or_insert_with(|| message.to_owned());
+        });
+    }
+    Ok(())
+}
+
+/// Takes back what a program was refused, once another way was found.
+#[pyfunction]
+pub fn granted(message: &str) {
+    REFUSED.with_borrow_mut(|first| {
+        first.take_if(|noted| noted == message);
+    });
+}
+
+/// Runs a function, and warns where it went on after a refusal.
+pub fn watched<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let before = REFUSED.take();
+    let result = run();
+    let now = REFUSED.replace(before);
+    let Some(message) = now else {
+        return result;
+    };
+    match result {
+        Ok(result) => {
+            let message = format!(
+                "the program caught an error of cotan's and went on, so that its result may be another one than \
+                 with plain NumPy: {message}"
+            );
+            py.import("cotan._frames")?
+                .call_method1("warn", (message,))?;
+            Ok(result)
+        }
+        Err(error) => {
+            // Whoever called may catch it.
+            REFUSED.with_borrow_mut(|first| {
+                first.get_or_insert(message);
+            });
+            Err(error)
+        }
+    }
+}
