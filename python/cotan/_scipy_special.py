@@ -234,11 +234,14 @@ def _raised(n: Any, m: Any) -> Any:
 
 
 def _sph_theta(n: Any, m: Any, theta: Any, phi: Any) -> Any:
-    """By the operators that raise and lower `m`: smooth at the poles, too."""
+    """By the operators that raise and lower `m`: smooth at the poles, too.
+
+    SciPy takes the size of the sine, so that beyond the poles the way goes back.
+    """
     turn = _core.exp(1j * phi)
     raised = _raised(n, m) * _sph_harm_y(n, m + 1, theta, phi) / turn
     lowered = _raised(n, -m) * _sph_harm_y(n, m - 1, theta, phi) * turn
-    return (raised - lowered) / 2
+    return _core.where(_core.sin(theta) < 0, -0.5, 0.5) * (raised - lowered)
 
 
 def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:

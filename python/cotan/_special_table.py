@@ -298,7 +298,7 @@ def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
 
 
 @by.in_double
-def _fisher(m: Any, n: Any, x: Any) -> Any:
+def fisher_density(m: Any, n: Any, x: Any) -> Any:
     end = np.isinf(x)
     x = where(end, 1.0, x)
     whole = m * x + n
@@ -306,7 +306,7 @@ def _fisher(m: Any, n: Any, x: Any) -> Any:
 
 
 @by.in_double
-def _student(df: Any, t: Any) -> Any:
+def student_density(df: Any, t: Any) -> Any:
     # With infinitely many degrees of freedom it is normal.
     end = np.isinf(df)
     df = where(end, 1.0, df)
@@ -363,17 +363,17 @@ PARTIALS.update({
     "nbdtri": (
         UNKNOWN, UNKNOWN, lambda k, n, y: 1 / _negative_binomial(k, n, f.nbdtri(k, n, y)),
     ),
-    "fdtr": (by.fisher_m, by.fisher_n, _fisher),
-    "fdtrc": (_times(-1, by.fisher_m), _times(-1, by.fisher_n), _times(-1, _fisher)),
+    "fdtr": (by.fisher_m, by.fisher_n, fisher_density),
+    "fdtrc": (_times(-1, by.fisher_m), _times(-1, by.fisher_n), _times(-1, fisher_density)),
     "fdtri": (
         lambda m, n, p: by.fisher_x_m(m, n, f.fdtri(m, n, p)),
         lambda m, n, p: by.fisher_x_n(m, n, f.fdtri(m, n, p)),
-        lambda m, n, p: 1 / _fisher(m, n, f.fdtri(m, n, p)),
+        lambda m, n, p: 1 / fisher_density(m, n, f.fdtri(m, n, p)),
     ),
-    "stdtr": (by.student_df, _student),
+    "stdtr": (by.student_df, student_density),
     "stdtrit": (
         lambda df, p: by.student_t_df(df, f.stdtrit(df, p)),
-        lambda df, p: 1 / _student(df, f.stdtrit(df, p)),
+        lambda df, p: 1 / student_density(df, f.stdtrit(df, p)),
     ),
     "nrdtrimn": (
         lambda p, sd, x: -sd * SQRT_2PI * np.exp(f.ndtri(p) ** 2 / 2),

@@ -8,7 +8,9 @@ import numpy as np
 
 from cotan import _core
 from cotan import _special_families as _families  # noqa: F401
+from cotan import _special_inverses as _inverses  # noqa: F401
 from cotan import _special_table as _table  # noqa: F401
+from cotan import _special_waves as _waves  # noqa: F401
 from cotan._array import DTYPES
 from cotan._numpy_core import refuse
 from cotan._numpy_special import COMPOSITES

@@ -54,6 +54,32 @@ ARGUMENTS = {
     "elliprf": [POSITIVE, (5, 8), (10, 12)], "elliprc": [POSITIVE, (5, 8)],
     "elliprd": [POSITIVE, (5, 8), (10, 12)], "elliprg": [POSITIVE, (5, 8), (10, 12)],
     "agm": [(0.5, 1), (2, 3)],
+    # Inverses by parameters, as real numbers.
+    "bdtrik": [UNIT, (5, 9), UNIT], "bdtrin": [(1, 3), UNIT, (0.2, 0.8)],
+    "nbdtrik": [(0.4, 0.9), (2, 5), (0.2, 0.6)], "nbdtrin": [(1, 3), (0.2, 0.8), (0.2, 0.8)],
+    "btdtria": [UNIT, (1, 3), (0.2, 0.8)], "btdtrib": [(1, 3), UNIT, (0.2, 0.8)],
+    "chdtriv": [UNIT, POSITIVE], "gdtrib": [POSITIVE, UNIT, POSITIVE],
+    "pdtrik": [(0.5, 0.9), (1, 3)], "fdtridfd": [(2, 5), (0.75, 0.8), (2, 2.2)],
+    "stdtridf": [(0.8, 0.84), (1.1, 1.2)], "nrdtrisd": [(-1, 0), (0.6, 0.9), (0.5, 2)],
+    "tklmbda": [(-0.8, 0.8), (0.3, 1)], "kolmogorov": [(0.4, 2)], "kolmogi": [UNIT],
+    # Waves. Of the second radial functions SciPy has wrong values for most orders.
+    "pro_ang1": [[0, 1], [2, 3], POSITIVE, (-0.8, 0.8)],
+    "obl_ang1": [[0, 1], [2, 3], POSITIVE, (-0.8, 0.8)],
+    "pro_ang1_cv": [[0, 0], [1, 1], (1, 1), (2.5930845799771327, 2.5930845799771327), (-0.8, 0.8)],
+    "obl_ang1_cv": [[0, 0], [1, 1], (1, 1), (1.3932063104484202, 1.3932063104484202), (-0.8, 0.8)],
+    "pro_rad1": [[0, 1], [2, 3], POSITIVE, (1.2, 3)],
+    "obl_rad1": [[0, 1], [2, 3], POSITIVE, (0.5, 3)],
+    "pro_rad2": [[0, 0], [2, 3], POSITIVE, (1.5, 3)],
+    "obl_rad2": [[1, 1], [1, 1], (1, 2), (1.5, 3)],
+    "pro_rad1_cv": [[0, 0], [1, 1], (1, 1), (2.5930845799771327, 2.5930845799771327), (1.2, 3)],
+    "obl_rad1_cv": [[0, 0], [1, 1], (1, 1), (1.3932063104484202, 1.3932063104484202), (0.5, 3)],
+    "pro_rad2_cv": [[0, 0], [1, 1], (1, 1), (2.5930845799771327, 2.5930845799771327), (1.5, 3)],
+    "obl_rad2_cv": [[1, 1], [1, 1], (1, 1), (1.7953045872818243, 1.7953045872818243), (0.5, 3)],
+    "mathieu_cem": [[0, 3], POSITIVE, (10, 80)], "mathieu_sem": [[1, 3], POSITIVE, (10, 80)],
+    "mathieu_modcem1": [[0, 3], POSITIVE, UNIT], "mathieu_modcem2": [[0, 3], POSITIVE, UNIT],
+    "mathieu_modsem1": [[1, 3], POSITIVE, UNIT], "mathieu_modsem2": [[1, 3], POSITIVE, UNIT],
+    "modfresnelp": [POSITIVE], "modfresnelm": [POSITIVE], "airye": [POSITIVE],
+    "besselpoly": [POSITIVE, (1, 3), (1.2, 3)],
     # Those that are made of primitives.
     "expit": [WIDE], "log_expit": [WIDE], "logit": [UNIT], "exp10": [(-2, 2)], "cosm1": [WIDE],
     "sindg": [(-100, 100)], "cosdg": [(-100, 100)], "tandg": [(-80, 80)], "cotdg": [(10, 80)],
@@ -109,6 +135,7 @@ for _n in ["itj0y0", "iti0k0", "it2j0y0", "it2i0k0", "itstruve0", "it2struve0", 
 # Where SciPy's own values are good to fewer digits.
 COARSE = {
     "pbvv": 1e-4, "pbwa": 1e-4, "itairy": 1e-4, "it2j0y0": 1e-4, "it2i0k0": 1e-4,
+    "pro_rad2": 1e-4, "pro_rad2_cv": 1e-4, "obl_rad2": 1e-4,
     "itstruve0": 1e-3, "it2struve0": 1e-3, "itmodstruve0": 1e-3, "itj0y0": 1e-3, "iti0k0": 1e-3,
 }  # fmt: skip
 

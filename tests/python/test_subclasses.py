@@ -369,6 +369,7 @@ def test_methods_of_ndarray_itself_name_what_to_write():
         ct.gradient(f, 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:the program caught an error")
 def test_copies_of_held_values():
     def f(x):
         s = Signal([x, 2.0], rate=3.0)
