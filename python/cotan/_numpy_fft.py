@@ -26,6 +26,10 @@ def _expect_real(name: str, x: Any) -> None:
 
 def _fft(name: str, inverse: bool) -> Callable[..., Any]:
     def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+        if n is norm is out is None and not inverse:
+            found = _core.usual_fourier(a, axis, False)
+            if found is not None:
+                return found
         a = numbers(a)
         axis = axis_of(a, axis)
         n = length_of(a, n, axis)
@@ -37,6 +41,10 @@ def _fft(name: str, inverse: bool) -> Callable[..., Any]:
 
 def _half(name: str, inverse: bool) -> Callable[..., Any]:
     def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+        if n is norm is out is None and not inverse:
+            found = _core.usual_fourier(a, axis, True)
+            if found is not None:
+                return found
         a = numbers(a)
         _expect_real(name, a)
         axis = axis_of(a, axis)

@@ -1,13 +1,61 @@
 //! Fourier transforms as Python functions; what `numpy.fft` and `scipy.fft` are made of.
 
-use cotan::aval::Axes;
+use cotan::aval::{Axes, DType};
 use cotan::prim::Params;
 use cotan::{Array, ops};
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
-use crate::array::wrap_result;
+use crate::array::{PyArray, wrap_result};
 use crate::error::OrRaise;
 use crate::scalar::Operand;
+
+/// The transform along one axis that is met most: of all that is there, unscaled, the half spectrum of real numbers
+/// when `half`. `None` for what has to be looked at more closely.
+///
+/// In one step, since a short transform takes less time than to look.
+#[pyfunction]
+pub fn usual_fourier<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: &Bound<'py, PyAny>,
+    half: bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = x.py();
+    if !x.is_exact_instance_of::<PyArray>() || !axis.is_exact_instance_of::<PyInt>() {
+        return Ok(None);
+    }
+    let array = Operand::expect("fft", x)?.array()?;
+    let ndim = array.shape().len() as isize;
+    let at = axis
+        .extract::<isize>()
+        .ok()
+        .map(|at| if at < 0 { at + ndim } else { at });
+    let Some(at) = at.filter(|at| (0..ndim).contains(at)) else {
+        return Ok(None);
+    };
+    let (axis, length) = (at as usize, array.shape()[at as usize]);
+    let is_real = matches!(array.dtype(), DType::F32 | DType::F64);
+    if length == 0 || !(is_real || !half && array.dtype().is_complex()) {
+        return Ok(None);
+    }
+    let (prim, params) = if half {
+        let params = Params::RealFourier {
+            axis,
+            length,
+            folded: false,
+            scale: 1.0,
+        };
+        (ops::RFFT, params)
+    } else {
+        let params = Params::Fourier {
+            axes: Axes::from_slice(&[axis]),
+            inverse: false,
+            scale: 1.0,
+        };
+        (ops::FFT, params)
+    };
+    wrap_result(py, Array::apply(prim, params, &[&array]).or_raise()?).map(Some)
+}
 
 /// The transform along axes, with a positive exponent when `inverse`, times `scale`.
 #[pyfunction]

@@ -211,6 +211,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     );
     #[cfg(feature = "fft")]
     functions!(
+        fourier::usual_fourier,
         fourier::fourier,
         fourier::real_fourier,
         fourier::fourier_real,
