@@ -77,12 +77,33 @@ pub fn release_pool() {
 
 /// Sees that so many bytes can be had, for code that would not survive it if they could not.
 pub fn spare(bytes: usize) -> Result<()> {
-    if bytes < POOLED {
+    if bytes < POOLED || can_be_mapped(bytes) {
         return Ok(());
     }
+    // Perhaps the allocator has it, or the pool.
     let block = fresh(bytes, bytes)?;
     free(block as usize, bytes);
     Ok(())
+}
+
+/// Whether the system has so many bytes. The allocator is not asked, since it learns from the sizes that it is given
+/// back, and keeps more or less for that.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn can_be_mapped(bytes: usize) -> bool {
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: new pages, which nobody else knows of, are given back untouched.
+    unsafe {
+        let pages = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
+        pages != libc::MAP_FAILED && libc::munmap(pages, bytes) == 0
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn can_be_mapped(_bytes: usize) -> bool {
+    false
 }
 
 /// An empty list with room for so many, for what may be as long as an array.
