@@ -13,7 +13,7 @@ pub fn literal_of(value: &Value) -> Option<Complex<f64>> {
     is_exact.then_some(number)
 }
 
-/// A value without axes as text, which [`parse_number`] reads back.
+/// A value without axes as text, which `parse_number` reads back.
 pub fn number_text(value: &Value) -> Option<String> {
     let z = value.item().filter(|_| value.shape().is_empty())?;
     Some(match value.dtype() {
