@@ -51,10 +51,16 @@ pub(crate) fn memory_ended(wanted: usize) {
     SHORT.store(true, Ordering::Release);
 }
 
-/// An error if memory has ended since the last time. A reserve is set aside again then.
+/// Whether memory has ended since the last time.
+#[inline]
+pub(crate) fn is_short() -> bool {
+    SHORT.load(Ordering::Relaxed)
+}
+
+/// An error if it has. A reserve is set aside again then.
 #[inline]
 pub(crate) fn enough() -> Result<()> {
-    if SHORT.load(Ordering::Relaxed) {
+    if is_short() {
         return Err(ended());
     }
     Ok(())

@@ -119,14 +119,14 @@ fn mask(array: &Array, axes: &[usize]) -> PyResult<Option<SmallVec<[Positions; 4
         return Ok(None);
     }
     let mask = array.to_vec::<bool>().or_raise()?;
-    let mut chosen = kernels::room_for(mask.iter().filter(|&&m| m).count()).or_raise()?;
+    let mut chosen = kernels::empty_list(mask.iter().filter(|&&m| m).count()).or_raise()?;
     chosen.extend((0..).zip(&mask).filter_map(|(i, &m)| m.then_some(i)));
     let mut found = SmallVec::new();
     let mut size = mask.len() as i64;
     for &n in shape {
         size /= (n as i64).max(1);
         let along = |&at: &i64| at / size.max(1) % n as i64;
-        let mut positions = kernels::room_for(chosen.len()).or_raise()?;
+        let mut positions = kernels::empty_list(chosen.len()).or_raise()?;
         positions.extend(chosen.iter().map(along));
         found.push((Shape::from_slice(&[chosen.len()]), positions));
     }
@@ -146,7 +146,7 @@ fn combined(indices: &[Positions], shape: &[usize]) -> PyResult<Option<Positions
         common = both;
     }
     let count = common.iter().product();
-    let mut rows = kernels::room_for(count).or_raise()?;
+    let mut rows = kernels::empty_list(count).or_raise()?;
     rows.resize(count, 0);
     for ((own, positions), &n) in indices.iter().zip(shape) {
         if *own == common {

@@ -52,7 +52,7 @@ pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
-use crate::interrupt::enough;
+use crate::interrupt::{enough, is_short};
 use crate::kernels::{self, Ctx, Value};
 use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
@@ -169,10 +169,20 @@ impl Array {
     /// Computes what too much waits behind, and nothing follows; fails when memory has ended.
     #[inline]
     fn recorded(self) -> Result<Array> {
-        if self.0.depth > MAX_DEPTH && self.0.tag == 0 {
+        if is_short() || (self.0.depth > MAX_DEPTH && self.0.tag == 0) {
+            return self.looked_after();
+        }
+        Ok(self)
+    }
+
+    /// Apart, since this is rare and every operation goes past it.
+    #[cold]
+    #[inline(never)]
+    fn looked_after(self) -> Result<Array> {
+        enough()?;
+        if self.0.tag == 0 {
             self.force(&mut || false)?;
         }
-        enough()?;
         Ok(self)
     }
 

@@ -119,7 +119,7 @@ impl Array {
 
 /// Elements in a list of their own.
 fn copied<T: Element>(elements: &[T]) -> Result<Vec<T>> {
-    let mut list = kernels::room_for(elements.len())?;
+    let mut list = kernels::empty_list(elements.len())?;
     list.extend_from_slice(elements);
     Ok(list)
 }

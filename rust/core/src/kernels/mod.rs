@@ -40,7 +40,7 @@ pub use gemm::{know_caches, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use level::Level;
-pub use pool::{ALIGN, kept_beside, lock_pool, pool_held, release_pool, room_for, spare};
+pub use pool::{ALIGN, empty_list, kept_beside, lock_pool, pool_held, release_pool, spare};
 pub use reduce::{argreduce, argsort, cumsum, reduce};
 pub use reserve::{Allocator, set_aside};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};

@@ -107,7 +107,7 @@ fn can_be_mapped(_bytes: usize) -> bool {
 }
 
 /// An empty list with room for so many, for what may be as long as an array.
-pub fn room_for<T>(len: usize) -> Result<Vec<T>> {
+pub fn empty_list<T>(len: usize) -> Result<Vec<T>> {
     spare(len.saturating_mul(size_of::<T>()))?;
     Ok(Vec::with_capacity(len))
 }

@@ -33,36 +33,34 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allocator;
 
+/// What the system's allocator gives, asked once more where it has nothing until the reserve is given up.
+#[inline]
+fn asked_again(wanted: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
+    let block = ask();
+    if block.is_null() && give_up(wanted) {
+        return ask();
+    }
+    block
+}
+
 // SAFETY: what the system's allocator gives is handed on as it is.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise, here and below.
-        let block = unsafe { System.alloc(layout) };
-        if block.is_null() && give_up(layout.size()) {
-            return unsafe { System.alloc(layout) };
-        }
-        block
+        asked_again(layout.size(), || unsafe { System.alloc(layout) })
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        let block = unsafe { System.alloc_zeroed(layout) };
-        if block.is_null() && give_up(layout.size()) {
-            return unsafe { System.alloc_zeroed(layout) };
-        }
-        block
+        asked_again(layout.size(), || unsafe { System.alloc_zeroed(layout) })
     }
 
     #[inline]
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above; the old block is as it was where there is no new one.
-        let block = unsafe { System.realloc(old, layout, size) };
-        if block.is_null() && give_up(size) {
-            return unsafe { System.realloc(old, layout, size) };
-        }
-        block
+        asked_again(size, || unsafe { System.realloc(old, layout, size) })
     }
 
     #[inline]
