@@ -23,7 +23,7 @@ from cotan._numpy_core import (
 )
 from cotan._own import own
 from cotan._ufunc_fold import reduced, scanned
-from cotan._ufunc_loop import finished
+from cotan._ufunc_loop import finished, fitted, fold_dtypes
 
 # --------------------------------------------------------------------------------------------------
 # Sums, products, extrema
@@ -36,21 +36,21 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     if plain_call and type(initial) is int and initial == 0:
         # The common case, without looking at what was not given.
         return _core.sum(a, axis, keepdims)
-    keepdims, where, dtype = either(keepdims, False), either(where, True), _loop(dtype, out)
-    return written("sum", out, reduced(np.add, a, axis, dtype, keepdims, initial, where))
+    return _folded("sum", np.add, a, axis, dtype, out, keepdims, initial, where)
 
 
-def _loop(dtype: Any, out: Any) -> Any:
-    """Sum up in the dtype of `out=` when none is given."""
-    given = isinstance(out, np.ndarray)
-    return out.dtype if dtype is None and given and out.dtype.kind in "fc" else dtype
+def _folded(name: str, ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any,
+            initial: Any, where: Any) -> Any:  # fmt: skip
+    """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
+    keepdims, where, out = either(keepdims, False), either(where, True), either(out, None)
+    result = reduced(ufunc, a, axis, dtype, keepdims, initial, where, out)
+    return written(name, out, result, "unsafe")
 
 
 @implements(np.prod)
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
-    keepdims, where, dtype = either(keepdims, False), either(where, True), _loop(dtype, out)
-    return written("prod", out, reduced(np.multiply, a, axis, dtype, keepdims, initial, where))
+    return _folded("prod", np.multiply, a, axis, dtype, out, keepdims, initial, where)
 
 
 def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
@@ -61,8 +61,7 @@ def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
         given = initial is not np._NoValue or where is not np._NoValue or out is not None
         if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
             return fold(a, axis, bool(either(keepdims, False)))
-        keepdims, where = either(keepdims, False), either(where, True)
-        return written(name, out, reduced(ufunc, a, axis, None, keepdims, initial, where))
+        return _folded(name, ufunc, a, axis, None, out, keepdims, initial, where)
 
     return function
 
@@ -299,14 +298,18 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 @implements(np.cumsum)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    wanted = _loop(dtype, out)
-    return written("cumsum", out, _of_dtype(_core.cumsum(_core.asarray(a, wanted), axis), wanted))
+    x = _core.asarray(a)
+    if dtype is None and out is None:
+        return _core.cumsum(x, axis)
+    wanted = fold_dtypes(np.add, x, dtype, out)[1]
+    total = _core.cumsum(fitted(x, wanted), axis)
+    return written("cumsum", out, _of_dtype(total, wanted), "unsafe")
 
 
 @implements(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
-    return written("cumprod", out, scanned(np.multiply, x, at, _loop(dtype, out)))
+    return written("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
 
 
 def _cumulative(name: str, ufunc: Any) -> None:

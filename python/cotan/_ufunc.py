@@ -54,7 +54,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         result = _FOLDS[method](ufunc, *inputs, **options)
     else:
         result = _METHODS[method](ufunc, *inputs, **options)
-    casting = kwargs.get("casting", "same_kind")
+    # What folds takes `out=` into account when it chooses its dtype, and writes what fits in there.
+    casting = "unsafe" if method in _FOLDS else kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
 
 

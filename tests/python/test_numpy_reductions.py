@@ -306,6 +306,32 @@ def test_sums_are_of_the_dtype_that_was_asked_for():
         assert found.dtype == wanted.dtype
 
 
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("into", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("of", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize(
+    "reduce",
+    [np.sum, np.prod, np.max, np.cumsum, np.cumprod, np.add.reduce, np.multiply.accumulate],
+)
+def test_a_reduction_is_computed_in_the_dtype_that_holds_its_elements_and_out(reduce, of, into):
+    """A product of complex numbers loses what is imaginary in the end, not in each factor."""
+    x = np.array([1.5, 2.7, 3.9], of) * of(1 + 0.5j if of is np.complex128 else 1.1)
+    wanted = np.zeros(np.shape(reduce(x)), into)
+    reduce(x, out=wanted)
+
+    def into_a_buffer(x):
+        return reduce(x, out=np.zeros(wanted.shape, into)) * 1
+
+    value, (slope,) = ct.value_and_gradient(lambda x: np.sum(np.real(into_a_buffer(x))), x)
+    result = np.asarray(ct.pullback(into_a_buffer, x)[0])
+    assert result.dtype == into
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+    np.testing.assert_allclose(value, wanted.real.sum(), rtol=1e-6)
+    factors = [np.delete(x, i).prod() for i in range(3)]
+    if reduce is np.prod:
+        np.testing.assert_allclose(slope, np.conj(factors), rtol=1e-6)
+
+
 @pytest.mark.parametrize("options", [{}, {"initial": 2.0}, {"keepdims": True, "initial": 0.5}])
 def test_masks_where_nothing_is_reduced(options):
     x = np.array([[1.0, 2.0, -3.0], [4.0, 5.0, 6.0]])
