@@ -196,31 +196,55 @@ def _less(a: Any, b: Any) -> Any:
     return f.psi(a) - f.psi(a + b)
 
 
+def _reflected(x: Any, rest: Any, rate: Any) -> Any:
+    """Differentiate `rest / gamma(x) / gamma(1 - x)`; `rate` is the one of the logarithm of `rest`.
+
+    Where gamma has a pole the reciprocal is `sin(pi x) / pi` times what stays finite.
+    """
+    whole = np.round(x)
+    turn = math.pi * (x - whole)
+    return _turns(whole) * rest * (np.cos(turn) + np.sin(turn) / math.pi * rate)
+
+
+def _beta_a(a: Any, b: Any) -> Any:
+    none = _is_pole(a + b) & ~_is_pole(a) & ~_is_pole(b)
+    p, q = where(none, a, 0.5), where(none, b, -0.5)
+    rest = f.gamma(p) * f.gamma(q) * f.gamma(1 - p - q)
+    slope = _reflected(p + q, rest, f.psi(p) - f.psi(1 - p - q))
+    a, b = where(none, 1, a), where(none, 1, b)
+    return where(none, slope, f.beta(a, b) * _less(a, b))
+
+
 def _binom_n(n: Any, k: Any) -> Any:
-    none = _is_pole(n - k + 1) & (n > -1)
+    none = _is_pole(n - k + 1) & ~_is_pole(n + 1)
     a, b = where(none, n, 0), where(none, k, 1)
-    slope = _turns(b - a - 1) * f.beta(a + 1, b - a)
+    slope = _reflected(a - b + 1, f.beta(a + 1, b - a), f.psi(a + 1) - f.psi(b - a))
     n, k = where(none, 1, n), where(none, 0, k)
     return where(none, slope, f.binom(n, k) * -_less(n - k + 1, k))
 
 
 def _binom_k(n: Any, k: Any) -> Any:
-    low, high = _is_pole(k + 1) & (n > -1), _is_pole(n - k + 1) & (n > -1)
+    known = ~_is_pole(n + 1)
+    low, high = _is_pole(k + 1) & known, _is_pole(n - k + 1) & known
     # Left of 0, and right of n, the same but for the sign.
-    beyond = where(low, -k, where(high, k - n, 1))
-    sign = where(low, 1.0, -1.0) * _turns(beyond - 1)
     none = low | high
-    slope = sign * f.beta(where(none, n, 0) + 1, beyond)
+    a, b = where(none, n, 0), where(low, n - k, where(high, k, 1))
+    rate = f.psi(b + 1) - f.psi(b - a)
+    slope = where(low, 1.0, -1.0) * _reflected(a - b + 1, f.beta(a + 1, b - a), rate)
     n, k = where(none, 1, n), where(none, 0, k)
     return where(none, slope, f.binom(n, k) * (f.psi(n - k + 1) - f.psi(k + 1)))
 
 
 def _poch_z(z: Any, m: Any) -> Any:
-    none = _is_pole(z)
-    at = where(none, z, 0)
-    slope = f.gamma(at + m) * _turns(at) * f.gamma(1 - at)
-    z = where(none, 1, z)
-    return where(none, slope, f.poch(z, m) * -_less(z, m))
+    pole = _is_pole(z)
+    # Of two poles a polynomial is left, that of the numbers on the other side.
+    both = pole & _is_pole(z + m)
+    none = pole & ~both
+    p, q = where(none, z, 0), where(none, m, 1)
+    slope = _reflected(p, f.gamma(p + q) * f.gamma(1 - p), f.psi(p + q) - f.psi(1 - p))
+    z, m = where(none, 1, z), where(none, 0, m)
+    a, b = where(both, 1 - z, z), where(both, -m, m)
+    return where(none, slope, f.poch(z, m) * -_less(a, b))
 
 
 @by.in_double
@@ -245,10 +269,7 @@ PARTIALS.update({
     "gammasgn": (ZERO,),
     "psi": (_psi,),
     "_zeta": (UNKNOWN, lambda s, q: -s * f._zeta(s + 1, q)),
-    "beta": (
-        lambda a, b: f.beta(a, b) * _less(a, b),
-        lambda a, b: f.beta(a, b) * _less(b, a),
-    ),
+    "beta": (_beta_a, lambda a, b: _beta_a(b, a)),
     "betaln": (_less, lambda a, b: _less(b, a)),
     "binom": (_binom_n, _binom_k),
     "poch": (_poch_z, lambda z, m: f.poch(z, m) * f.psi(z + m)),

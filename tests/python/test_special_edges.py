@@ -42,6 +42,43 @@ def test_derivatives_against_mpmath(name, reference, points):
                 np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("name", "reference", "at"),
+    [
+        *[("beta", mpmath.beta, at) for at in [(-2.5, 1.5), (-0.5, -0.5), (1.5, -2.5)]],
+        *[("binom", mpmath.binomial, at) for at in [(3.0, 5.0), (3.5, -2.0), (3.0, -1.0)]],
+        *[("binom", mpmath.binomial, at) for at in [(-2.5, 2.5), (200.0, 201.0), (0.0, 1.0)]],
+        *[("poch", mpmath.rf, at) for at in [(-2.0, 1.5), (-2.0, 3.0), (0.0, 0.5)]],
+    ],
+)
+def test_quotients_of_gamma_functions_where_the_lower_one_has_a_pole(name, reference, at):
+    """The quotient is 0 there, and has derivatives of any order."""
+    h = mpmath.mpf(10) ** -10
+
+    def along(i, g):
+        def step(z, by):
+            return g(*[v + by * (k == i) for k, v in enumerate(z)])
+
+        return lambda *z: (step(z, h) - step(z, -h)) / (2 * h)
+
+    with mpmath.workdps(50):
+        exact = [mpmath.mpf(x) for x in at]
+        slopes = [along(i, reference) for i in range(2)]
+        first = [float(s(*exact).real) for s in slopes]
+        second = [[float(along(j, s)(*exact).real) for j in range(2)] for s in slopes]
+    np.testing.assert_allclose(ct.gradient(ufunc(name), *at), first, rtol=1e-11, atol=1e-15)
+    for i in range(2):
+        found = ct.gradient(lambda *z, i=i: ct.gradient(ufunc(name), *z)[i], *at)
+        np.testing.assert_allclose(found, second[i], rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("z", "m", "slope"), [(-2.0, 1.0, 1.0), (-2.0, 2.0, -3.0), (-4.0, 3.0, 26)]
+)
+def test_rising_factorials_of_whole_numbers_left_of_zero_are_polynomials(z, m, slope):
+    assert ct.grad(lambda z: sp.poch(z, m))(z) == pytest.approx(slope, rel=1e-13)
+
+
 SHAPES = [0.1, 0.5, 1.0, 2.5, 20.0, 200.0]
 
 
