@@ -508,7 +508,8 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     beyond = _outside(flat, plain(t)[[k, -k - 1]])
     if ext == 2 and np.any(beyond):
         raise ValueError("splev: some points lie outside of the interval of the spline, and ext=2")
-    at = np.clip(flat, first, last) if ext == 3 else flat
+    # FITPACK holds the value that the spline has at its ends, and goes on with derivatives.
+    at = np.clip(flat, first, last) if ext == 3 and der == 0 else flat
     # FITPACK leaves more coefficients behind than there are.
     coefficients = asarray(c)[: t.shape[0] - k - 1]
     y = _splines(t, coefficients[:, None], k, at, der, True)[:, 0]

@@ -121,6 +121,8 @@ def test_b_splines(k):
     check(lambda c: interpolate.BSpline(spline.t, c, k)(AT), spline.c)
     for ext in (0, 1, 3):
         check(lambda at: interpolate.splev(at, tck, ext=ext), BEYOND)
+        if k > 0:
+            check(lambda at: interpolate.splev(at, tck, der=1, ext=ext), BEYOND, second=k > 2)
     check(lambda c, at: interpolate.splev(at, (spline.t, c, k)), spline.c, AT)
     if k > 1:
         check(lambda at: interpolate.splev(at, tck, der=2), AT)
