@@ -1,4 +1,4 @@
-"""Values that may be taken of arrays that a gradient follows, as none is dropped by that."""
+"""What a program does with a value that it asks for: if a gradient is lost, or if it is a mask."""
 
 import ast
 import dis
@@ -32,8 +32,14 @@ def _is_cut_off() -> bool:
     return type(target) is np.ndarray and target.dtype.kind in "biu"
 
 
+def is_mask() -> bool:
+    """Say whether a plain ndarray is indexed now; a truth value of Python's is a mask there."""
+    frame = outside()
+    return frame is not None and isinstance(_target(frame), np.ndarray)
+
+
 def _target(frame: Any) -> Any:
-    """Give what the running instruction writes into, where a name or an attribute says that."""
+    """Give what the running instruction indexes, where a name or an attribute says that."""
     line, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     if None in (line, last, begin, end):
         return None
@@ -59,7 +65,9 @@ def _found(node: ast.expr, frame: Any) -> Any:
     No code of the program runs: it has run already, and is not to be run twice.
     """
     if isinstance(node, ast.Attribute):
-        return inspect.getattr_static(_found(node.value, frame), node.attr)
+        owner = _found(node.value, frame)
+        look = getattr if type(owner) is np.ndarray else inspect.getattr_static
+        return look(owner, node.attr)
     if isinstance(node, ast.Subscript):
         owner = _found(node.value, frame)
         if type(owner) not in {dict, list, tuple, np.ndarray}:

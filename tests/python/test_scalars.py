@@ -251,6 +251,31 @@ def test_truth_values_of_python_are_whole_numbers(use, x, y):
     assert (value, slope) == (want, number)
 
 
+TABLE = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda yes: TABLE[yes].shape,
+        lambda yes: TABLE[yes, 1].shape,
+        lambda yes: TABLE.T[..., yes].shape,
+        lambda yes: TABLE[[int(yes)]].shape,
+        lambda yes: TABLE[[1, 0][yes]].shape,
+        lambda yes: ("no", "yes")[yes],
+        lambda yes: "ny"[yes],
+    ],
+)
+@pytest.mark.parametrize("x", [0.5, -0.5])
+def test_truth_values_of_python_are_masks_in_arrays_and_numbers_in_lists(read, x):
+    def f(x):
+        assert read(x > 0) == read(plain > 0)
+        return x * 2.0
+
+    plain = x
+    assert ct.gradient(f, x) == (2.0,)
+
+
 def test_a_number_of_python_stays_one_beside_truth_values():
     def f(x):
         assert (x * True).__class__ is (True + x).__class__ is (x - (x > 0)).__class__ is float

@@ -137,7 +137,14 @@ pub fn rounded<'py>(
 pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let array = handle.read()?;
     if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
-        // A truth value of Python's: 0 or 1.
+        // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
+        // is no number.
+        let given = py.import("cotan._given")?;
+        if given.call_method0("is_mask")?.is_truthy()? {
+            return Err(PyTypeError::new_err(
+                "a truth value is not a number where an array is indexed",
+            ));
+        }
         return item(py, &array.cast(DType::I64).or_raise()?);
     }
     let is_whole = matches!(array.dtype().kind(), Kind::Integer);
