@@ -164,7 +164,7 @@ def test_errors_are_numpys_and_name_the_function(program, error, message):
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("np.sum(m, axis=0, out=np.zeros_like(m[0], dtype=int))", "sum.*int64"),
+        ("np.mean(m, axis=0, out=np.zeros_like(m[0], dtype=int))", "mean.*int64"),
         ("np.add.at(np.zeros_like(m, dtype=int), 0, 0.5)", "add.at.*int64"),
         ("np.ravel(m.T, order='K')", "ravel: .* order"),
         ("np.ravel(m.T, order='A')", "ravel: .* order"),
