@@ -95,7 +95,9 @@ impl Cell {
 /// False
 /// >>> y
 /// Array([ 2.,  5., 10.])
-#[pyclass(frozen, weakref, name = "Array", module = "cotan")]
+// Most handles live for one line of a program. From the list they come back without a visit to Python's allocator, and
+// without being linked into its garbage collector, to which they show nothing anyway.
+#[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
 pub struct PyArray {
     cell: Lock<Cell>,
     pub(crate) rank: Rank,
