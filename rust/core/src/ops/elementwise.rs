@@ -508,7 +508,7 @@ elementwise! { $
     MUL mul(x, y) {
         types: Any,
         lane: Mul,
-        partials: Some(|x, _, i| Times(x[1 - i])),
+        partials: Some(|x, out, i| Times(out.with(x[1 - i].var()))),
         cost: Cheap,
         onnx: Onnx::Op("Mul", 14),
         wgsl: Wgsl::Expr("({0} * {1})"),
@@ -520,7 +520,10 @@ elementwise! { $
     DIV div(x, y) {
         types: Quotient,
         lane: Div,
-        partials: Some(|x, out, i| if i == 0 { Over(x[1]) } else { MinusRatio(out, x[1]) }),
+        partials: Some(|x, out, i| {
+            let divisor = out.with(x[1].var());
+            if i == 0 { Over(divisor) } else { MinusRatio(out, divisor) }
+        }),
         cost: Cheap,
         onnx: Onnx::Op("Div", 14),
         wgsl: Wgsl::Expr("({0} / {1})"),

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::cotangent::{Cotangents, Ct, Slot};
 use super::{calls, parts, shifts};
-use crate::aval::{Aval, Kind};
+use crate::aval::Kind;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::ops;
@@ -132,7 +132,7 @@ struct Pass<'p, 'e> {
     active: &'p [bool],
     moved: Moved,
     /// For each variable the number of its dtype and shape, if it is active and of real numbers; `ACTIVE` if it
-    /// is active and of others, or `PASSIVE`.
+    /// is active and of others, `SPARED` or `PASSIVE`.
     kinds: Vec<u32>,
     has_sites: bool,
     cts: Cotangents<'e>,
@@ -210,8 +210,8 @@ impl<'e> Pass<'_, 'e> {
         a: Var,
     ) {
         let of = self.kinds[a as usize];
-        if of == PASSIVE {
-            return self.skip(prim, a);
+        if of >= SPARED {
+            return self.skip(prim, of);
         }
         if self.has_sites {
             self.at(k, i);
@@ -233,8 +233,9 @@ impl<'e> Pass<'_, 'e> {
         let out = self.handle(primal.result(k));
         let starts = OnceCell::new();
         for (i, &a) in args.iter().enumerate() {
-            if self.kinds[a as usize] == PASSIVE {
-                self.skip(eqn.prim, a);
+            let of = self.kinds[a as usize];
+            if of >= SPARED {
+                self.skip(eqn.prim, of);
                 continue;
             }
             if self.has_sites {
@@ -297,12 +298,20 @@ impl<'e> Pass<'_, 'e> {
         })
     }
 
-    /// Notes a cotangent that nobody asked for, if the argument could have one.
-    fn skip(&mut self, prim: Prim, a: Var) {
-        let is_inexact = self.primal.aval(a).dtype.is_inexact();
-        if !is_inexact || self.primal.literal(a).is_some() {
+    /// Notes a cotangent that nobody asked for, if an argument of this kind could have one.
+    #[inline]
+    fn skip(&mut self, prim: Prim, kind: u32) {
+        if kind == PASSIVE {
             return;
         }
+        match self.skipped.last_mut() {
+            Some((last, n)) if *last == prim => *n += 1,
+            _ => self.skip_other(prim),
+        }
+    }
+
+    #[inline(never)]
+    fn skip_other(&mut self, prim: Prim) {
         match self.skipped.iter_mut().find(|(p, _)| *p == prim) {
             Some((_, n)) => *n += 1,
             None => self.skipped.push((prim, 1)),
@@ -355,21 +364,33 @@ struct Groups {
 }
 
 /// An active variable that is not of real numbers.
-const ACTIVE: u32 = u32::MAX - 1;
+const ACTIVE: u32 = u32::MAX - 2;
 
-/// A variable that is not active.
+/// A variable that is not active, although it could be.
+const SPARED: u32 = u32::MAX - 1;
+
+/// A variable that cannot be active: whole numbers and literals.
 const PASSIVE: u32 = u32::MAX;
 
 fn kinds(primal: &Program, active: &[bool]) -> Vec<u32> {
-    let is_real = |a: &Aval| a.dtype.kind() == Kind::Float;
-    let of_aval: Vec<u32> = (0..)
+    let of_aval: Vec<[u32; 2]> = (0..)
         .zip(&primal.avals)
-        .map(|(aval, a)| if is_real(a) { aval } else { ACTIVE })
+        .map(|(aval, a)| match a.dtype.kind() {
+            Kind::Float => [SPARED, aval],
+            Kind::Complex => [SPARED, ACTIVE],
+            _ => [PASSIVE, ACTIVE],
+        })
         .collect();
-    let mut kinds = vec![PASSIVE; active.len()];
-    for ((kind, &aval), &active) in kinds.iter_mut().zip(&primal.var_avals).zip(active) {
-        if active {
-            *kind = of_aval[aval as usize];
+    let mut kinds: Vec<u32> = (primal.var_avals.iter().zip(active))
+        .map(|(&aval, &active)| of_aval[aval as usize][usize::from(active)])
+        .collect();
+    // The first parameters are those of equations without any.
+    if primal.params.len() > 1 {
+        for k in 0..primal.eqns.len() {
+            let out = primal.result(k);
+            if primal.literal(out).is_some() {
+                kinds[out as usize] = PASSIVE;
+            }
         }
     }
     kinds
