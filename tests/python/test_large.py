@@ -1,5 +1,8 @@
 """Arrays that no cache holds: their results are written past the caches, tile by tile."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -73,3 +76,27 @@ def test_columns_and_rows():
     inner = np.sum(2 * p * p, axis=1, keepdims=True)
     want = p * (2 * p - inner) + 2 * np.sum(x, axis=0)
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_handed_out_is_a_copy(data):
+    x = np.stack(data)
+    a = ct.array(x)
+    for ours, theirs in ((a, x), (a.T, x.T), (a[:, ::-3], x[:, ::-3])):
+        copy = np.asarray(ours)
+        np.testing.assert_array_equal(copy, theirs)
+        copy[...] = 7.0
+        np.testing.assert_array_equal(np.asarray(ours), theirs)
+
+
+def test_copies_in_threads_and_in_a_forked_child(data):
+    a, b = map(ct.array, data)
+    with ThreadPoolExecutor(4) as pool:
+        copies = list(pool.map(np.asarray, [a, b] * 4))
+    for copy, x in zip(copies, data * 4, strict=True):
+        np.testing.assert_array_equal(copy, x)
+    if not hasattr(os, "fork"):
+        return
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(np.asarray(a), data[0]) else 1)
+    assert os.waitpid(child, 0)[1] == 0

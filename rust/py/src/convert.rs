@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use cotan::aval::{Aval, DType, Shape, Strides};
 use cotan::kernels::{self, Ctx, Storage, Value};
-use cotan::sched::note;
+use cotan::sched::{self, note};
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
@@ -341,8 +341,7 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
     // What has to be copied anyway is copied into NumPy's memory.
     let small = bytes < 4096 || (!own && bytes < SMALL);
     if !small && !own {
-        let cancel = AtomicBool::new(false);
-        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
+        value = py.detach(|| sched::copied(&value)).or_raise()?;
     }
     let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
     if !small {

@@ -19,7 +19,7 @@ mod strips;
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
 pub use fuse::groups;
 pub use plan::Plan;
-pub use pool::{num_threads, set_num_threads};
+pub use pool::{copied, num_threads, set_num_threads};
 pub use profile::{Counts, Profile, note};
 pub use replay::{Frame, Replay};
 pub use run::run;

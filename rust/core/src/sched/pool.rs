@@ -1,9 +1,13 @@
 //! The private thread pool. Made at the first large run, made anew in a child after `fork` (where the
 //! parent's threads do not exist), entered once for each run.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::Result;
+use crate::kernels::{self, Ctx, Value};
 
 struct State {
     pool: Option<(u32, Arc<ThreadPool>)>,
@@ -70,6 +74,20 @@ pub(super) fn pool() -> Option<Arc<ThreadPool>> {
     let pool = Arc::new(pool);
     state.pool = Some((pid, Arc::clone(&pool)));
     Some(pool)
+}
+
+/// A copy of so many bytes is worth the pool: some 200 µs of one thread's work.
+const WIDE_COPY: usize = 1 << 20;
+
+/// A copy in row-major order, made by all threads when it is large. The caller holds no lock that a run waits for.
+pub fn copied(value: &Value) -> Result<Value> {
+    let cancel = AtomicBool::new(false);
+    let copy = |threads| kernels::copy(value, &Ctx::new(&cancel, threads));
+    let wide = value.aval().nbytes() >= WIDE_COPY;
+    match wide.then(pool).flatten() {
+        Some(pool) => pool.install(|| copy(num_threads())),
+        None => copy(1),
+    }
 }
 
 /// Holds the pool's state still while a `fork` copies it.
