@@ -17,7 +17,7 @@ from cotan._numpy_core import FUNCTIONS, OverArray, any_active, is_array, plain,
 from cotan._numpy_own import array as _array
 from cotan._numpy_own import asanyarray as _asanyarray
 from cotan._numpy_own import asarray as _asarray
-from cotan._own import SUBSTITUTES, adopts, bound, found
+from cotan._own import SUBSTITUTES, adopts, asking, bound, found
 
 creates(
     "numpy",
@@ -35,11 +35,21 @@ lifts("numpy.array")(_array)
 adopts("numpy.poly1d")
 
 
+def _for_polynomials(name: str) -> Callable[[Any], Any]:
+    """Enter a function that takes polynomials too, for programs and for NumPy's class of them."""
+
+    def enter(function: Any) -> Any:
+        SUBSTITUTES[id(vars(np)[name])] = function
+        return lifts(f"numpy.{name}", always=True)(function)
+
+    return enter
+
+
 def _of_polynomials(name: str) -> None:
     """Let a function of coefficients take and give polynomials, whose coefficients may be ours."""
     function = vars(np)[name]
 
-    @lifts(f"numpy.{name}", always=True)
+    @_for_polynomials(name)
     @functools.wraps(function)
     def of_polynomials(*args: Any, **kwargs: Any) -> Any:
         polynomials = any(isinstance(a, np.poly1d) for a in (*args, *kwargs.values()))
@@ -58,6 +68,21 @@ def _coefficients(x: Any) -> Any:
 
 for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint"):
     _of_polynomials(_name)
+
+
+_polyval_of_arrays = asking(np.polyval)
+
+
+@_for_polynomials("polyval")
+@functools.wraps(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    p = _coefficients(p)
+    if not isinstance(x, np.poly1d):
+        return _polyval_of_arrays(p, x)
+    y: Any = 0
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
 
 
 @lifts("numpy.asarray_chkfinite")

@@ -153,7 +153,7 @@ def ours(value: Any) -> Any:
     if found is not None:
         return found
     if isinstance(value, DISPATCHER):
-        return _asking(value)
+        return asking(value)
     if isinstance(value, ModuleType):
         return namespace(value) if _is_library(value.__name__) else value
     if isinstance(value, (type, FunctionType)) or callable(value):
@@ -192,7 +192,7 @@ def _is_library(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES or name in _MODULES
 
 
-def _asking(function: Any) -> Callable[..., Any]:
+def asking(function: Any) -> Callable[..., Any]:
     """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ point is a sum over the splines near it.
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from cotan import _core
 from cotan._hosted import hosted, linear
 from cotan._lifted import lifts
-from cotan._numpy_core import any_active, assigned, is_array, plain, refuse
+from cotan._numpy_core import any_active, assigned, axes_of, is_array, plain, refuse
 from cotan._numpy_own import asarray
 from cotan._numpy_reduce import safe_sqrt
 from cotan._own import (
@@ -481,16 +482,38 @@ refuses(
 )
 
 
+# What these multiply a spectrum by along one axis, at so many turns for each element of an image.
+_RESPONSES: dict[str, Callable[[Any, Any], Any]] = {
+    "fourier_gaussian": lambda width, turns: np.exp(-2 * (np.pi * width * turns) ** 2),
+    "fourier_shift": lambda width, turns: np.exp(-2j * np.pi * width * turns),
+    "fourier_uniform": lambda width, turns: np.sinc(width * turns),
+}
+
+
+def _response(name: str, shape: Any, width: Any, n: int, axis: int) -> Any:
+    """Give what a filter multiplies a spectrum by, whose width a gradient follows."""
+    if name not in _RESPONSES:
+        raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
+    widths, (real,) = np.broadcast_to(asarray(width), len(shape)), axes_of(axis, len(shape))
+    factors = 1.0
+    for k, length in enumerate(shape):
+        turns = np.arange(length) / n if k == real and n >= 0 else np.fft.fftfreq(length)
+        turns = turns.reshape([-1 if i == k else 1 for i in range(len(shape))])
+        factors = factors * _RESPONSES[name](widths[k], turns)
+    return factors
+
+
 def _multiplies(name: str) -> None:
     """Enter a filter that multiplies a spectrum by what it makes of ones."""
 
     @lifts(f"scipy.ndimage.{name}")
     def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+        function, x, known = found(f"scipy.ndimage.{name}"), asarray(input), value(width)
         if any_active(width):
-            raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
-        function, x, width = found(f"scipy.ndimage.{name}"), asarray(input), value(width)
-        factors = function(np.ones(x.shape, np.complex128), width, n, axis)
-        wanted = function(value(x), width, n, axis, None if is_array(output) else output).dtype
+            factors = _response(name, x.shape, width, n, axis)
+        else:
+            factors = function(np.ones(x.shape, np.complex128), known, n, axis)
+        wanted = function(value(x), known, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)
         if is_array(output):
             return assigned(name, output, result)

@@ -70,6 +70,16 @@ class Rotation:
     def __class__(self) -> Any:
         return found(_NAME)
 
+    def __getattr__(self, name: str) -> Any:
+        # Read only where nothing has that name.
+        message = f"'Rotation' object has no attribute {name!r}"
+        if hasattr(found(_NAME), name):
+            message = (
+                f"{_NAME}.{name} has no derivative rule in cotan yet; compute with x.as_matrix() "
+                "or x.as_quat(), or make the rotation of ct.dropgrad(x)"
+            )
+        raise AttributeError(message)
+
     @property
     def single(self) -> bool:
         return bool(self._quat.ndim == 1)
@@ -98,6 +108,13 @@ class Rotation:
         cosine = np.where(small, 1 - square / 8 + square * square / 384, np.cos(half))
         vector = v * _half_sine(square, half)
         return cls(np.concatenate([vector, cosine], axis=-1), normalize=False)
+
+    @classmethod
+    def from_mrp(cls, mrp: Any) -> "Rotation":
+        p = asarray(mrp)
+        square = _scalar_product(p, p)
+        quat = np.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
+        return cls(quat, normalize=False)
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> "Rotation":
@@ -171,6 +188,10 @@ class Rotation:
         sine = np.sqrt(np.where(small, 1.0, square))
         scale = np.where(small, 2 + square / 3, 2 * np.arctan2(sine, q[..., 3:]) / sine)
         return np.rad2deg(scale * q[..., :3]) if degrees else scale * q[..., :3]
+
+    def as_mrp(self) -> Any:
+        q = np.where(plain(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        return q[..., :3] / (1 + q[..., 3:])
 
     def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
         del options
@@ -249,7 +270,7 @@ def _made_by(name: str) -> None:
         return getattr(Rotation, name)(*args, **kwargs)
 
 
-for _method in ("from_quat", "from_rotvec", "from_euler", "from_matrix"):
+for _method in ("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matrix"):
     _made_by(_method)
 
 

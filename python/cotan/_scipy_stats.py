@@ -279,7 +279,9 @@ def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
         return hosted(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
 
     def forward(y: Any, *shapes: Any) -> Any:
-        return getattr(dist, f"_{name}")(y, *shapes)
+        # SciPy's own code always gets arrays with an axis.
+        result = getattr(dist, f"_{name}")(*map(np.atleast_1d, (y, *shapes)))
+        return np.reshape(result, y.shape)
 
     def pullback(ct: Any, y: Any, *rest: Any) -> Any:
         *shapes, wanted = rest

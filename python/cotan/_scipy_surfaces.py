@@ -17,6 +17,7 @@ from cotan._numpy_core import any_active, plain
 from cotan._numpy_own import asarray
 from cotan._own import found, holds_array
 from cotan._scipy_interpolate import make_interp_spline
+from cotan._ufunc_loop import finished
 
 _HERE = "scipy.interpolate"
 
@@ -65,6 +66,21 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
     x, y = np.broadcast_arrays(x, y)
     rows, columns, c = _factors(tck, x.reshape(-1), y.reshape(-1), dx, dy)
     return _core.sum(_core.matmul(rows, c) * columns, -1).reshape(x.shape)
+
+
+@lifts_method(f"{_HERE}._fitpack2.BivariateSpline", "integral", always=True)
+def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
+    if not holds_array((xa, xb, ya, yb, *self.tck)):
+        return unlifted(type(self).integral)(self, xa, xb, ya, yb)
+    tx, ty, c = self.tck
+    sides = []
+    for t, k, ends in ((tx, self.degrees[0], (xa, xb)), (ty, self.degrees[1], (ya, yb))):
+        # Beyond the ends there is nothing.
+        low, high = (np.clip(asarray(end), t[k], t[-k - 1]) for end in ends)
+        through: Any = found(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k).antiderivative()
+        sides.append(through(high) - through(low))
+    rows, columns = sides
+    return finished(_core.matmul(_core.matmul(rows, asarray(c).reshape(len(rows), -1)), columns))
 
 
 @lifts(f"{_HERE}.bisplev")

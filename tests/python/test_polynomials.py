@@ -108,6 +108,11 @@ def test_several_roots_at_zero():
         lambda x: np.sum(np.real(np.poly1d([1.0, -3 * x, 2.0]).roots * [1.0, 2.0])),
         lambda x: np.polyval(np.poly1d([x, 1.0, 2.0]), np.array([1.0, x])).sum(),
         lambda x: np.poly1d([x, 2.0], r=True)(0.5),
+        lambda x: (np.poly1d([x, 2.0, 3.0]) / np.poly1d([2.0, 1.0]))[0](x),
+        lambda x: (np.poly1d([x, 2.0]) / 4.0)(x) + (np.poly1d([1.0, 2.0, x]) / x)(2.0),
+        lambda x: np.poly1d([x, 2.0, 1.0])(np.poly1d([1.0, x]))(0.5),
+        lambda x: np.polyval([1.0, 2.0, 3.0], np.poly1d([1.0, x]))(0.5),
+        lambda x: np.polyval(np.poly1d([x, 2.0]), np.poly1d([1.0, 3.0])).order + x,
     ],
 )
 def test_poly1d_of_a_list_with_followed_numbers(f):

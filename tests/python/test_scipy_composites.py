@@ -58,6 +58,9 @@ CASES = {
     "splrep": lambda x: interpolate.splev(np.array([1.1, 3.2]), interpolate.splrep(T, x)),
     "its slope": lambda x: interpolate.splev(1.1, interpolate.splrep(T, x), der=1),
     "RectBivariateSpline": lambda x: interpolate.RectBivariateSpline(T, T, made(x))(PLACES, 1.3),
+    "over a rectangle": lambda x: interpolate.RectBivariateSpline(T, T, made(x)).integral(
+        x[0], 2.5, 0.3 * x[1], 99.0
+    ),
     "of other degrees": lambda x: interpolate.RectBivariateSpline(T, T, made(x), kx=1, ky=2).ev(
         PLACES, PLACES[::-1]
     ),

@@ -23,6 +23,8 @@ PROGRAMS = {
     "rotvec": lambda t: R.from_rotvec(t * VECTORS).as_quat(),
     "rotvec back": lambda t: R.from_rotvec([t, 0.3, 0.1]).as_rotvec(),
     "small": lambda t: R.from_rotvec((t - 0.7) * ANGLES + 1e-5).as_rotvec(),
+    "mrp": lambda t: R.from_mrp(t * VECTORS).as_quat(),
+    "mrp back": lambda t: (R.from_rotvec(9 * t * VECTORS) * R.from_euler("x", 0.3)).as_mrp(),
     "matrix": lambda t: R.from_matrix(MATRIX @ R.from_rotvec([t, 0, 0]).as_matrix()).as_quat(True),
     "quat": lambda t: R.from_quat([t, 0.5, -0.3, 1.0]).as_euler("xyz"),
     "scalar first": lambda t: R.from_quat([t, 0.5, -0.3, 1.0], scalar_first=True).as_matrix(),

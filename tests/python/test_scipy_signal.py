@@ -204,7 +204,21 @@ def test_spectra_are_filtered():
         check(lambda x: np.fft.ifft2(getattr(ndimage, own)(np.fft.fft2(x), width)), IMAGE)
         check(lambda x: getattr(ndimage, own)(np.fft.rfft2(x), width, 6), IMAGE)
     with pytest.raises(TypeError, match="second argument"):
-        ct.gradient(lambda w: np.sum(ndimage.fourier_gaussian(IMAGE, w)), 1.5)
+        ct.gradient(lambda w: np.sum(ndimage.fourier_ellipsoid(IMAGE, w)), 1.5)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "shift", "uniform"])
+@pytest.mark.parametrize("real", [{}, {"n": 6, "axis": 1}])
+def test_filters_of_spectra_by_their_width(name, real):
+    spectrum = (np.fft.rfft2 if real else np.fft.fft2)(np.resize(IMAGE, (5, 6)))
+    phases = np.exp(1j * np.arange(spectrum.size).reshape(spectrum.shape))
+
+    def weighted(width):
+        y = getattr(ndimage, f"fourier_{name}")(spectrum, width, **real)
+        return np.sum(np.real(y * phases))
+
+    check(weighted, 1.3, second=True)
+    check(weighted, np.array([0.7, 1.6]))
 
 
 def test_leading_zeros_of_a_denominator():

@@ -105,6 +105,12 @@ def test_scalars_and_broadcasting():
     check(lambda m: -np.sum(stats.norm.logpdf(X, loc=m, scale=2.0)), 0.3, second=True)
 
 
+def test_a_skewed_distribution_at_one_number():
+    check(lambda x: stats.skewnorm.cdf(x, 1.2), 0.3)
+    check(lambda x: stats.skewnorm.sf(x, np.array([1.2, -0.3])), 0.3)
+    check(lambda p: stats.skewnorm.ppf(p, 1.0), 0.3)
+
+
 def test_discrete():
     k = np.array([0, 2, 5])
     check(lambda mu: stats.poisson.logpmf(k, mu), 2.3, second=True)
