@@ -14,7 +14,7 @@ from cotan._hosted import conj, fitted, hosted, linear
 from cotan._lifted import lifts
 from cotan._numpy_core import is_array, is_followed, plain
 from cotan._numpy_own import array, asarray
-from cotan._own import found, own_of, runs, runs_class, runs_methods, stands_for
+from cotan._own import adopts, found, own_of, runs, runs_class, runs_methods, stands_for
 from cotan._scipy_bands import cholesky_banded, solveh_banded
 
 # --------------------------------------------------------------------------------------------------
@@ -360,6 +360,7 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
 
 
 runs_class("scipy.signal._short_time_fft.ShortTimeFFT")
+adopts("scipy.signal.CZT", "scipy.signal.ZoomFFT")
 runs_methods("scipy.signal.CZT", "__call__")
 runs_methods("scipy.signal.ShortTimeFFT", "stft", "stft_detrend", "istft", "spectrogram")
 runs("""

@@ -187,6 +187,9 @@ def test_states_and_quotients():
     check(lambda b, a, y: signal.lfiltic(b, a, y), B, A, X[:3])
     check(lambda x: signal.czt(x, 7, a=np.exp(0.3j)), X)
     check(lambda x: signal.zoom_fft(x, [0.1, 0.5], 5, axis=0), IMAGE)
+    check(lambda w: np.abs(signal.czt(X, 7, np.exp(-1j * w), np.exp(0.3j * w))), 0.4)
+    check(lambda x: np.abs(signal.CZT(X.size, 7, np.exp(-0.4j))(x)), X)
+    check(lambda f: np.abs(signal.zoom_fft(X, f, 5)), np.array([0.1, 0.5]))
 
 
 def test_peaks_of_every_height():
