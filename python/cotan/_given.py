@@ -2,8 +2,10 @@
 
 import ast
 import dis
+import functools
 import inspect
 import linecache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -40,10 +42,21 @@ def is_mask() -> bool:
 
 def _target(frame: Any) -> Any:
     """Give what the running instruction indexes, where a name or an attribute says that."""
-    line, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    if None in (line, last, begin, end):
+    linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
+    node = _indexed(frame.f_code, frame.f_lasti)
+    try:
+        return None if node is None else _found(node, frame)
+    except (AttributeError, LookupError, TypeError):
         return None
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[line - 1 : last]
+
+
+@functools.lru_cache(maxsize=1024)
+def _indexed(code: CodeType, at: int) -> ast.expr | None:
+    """Give the expression that an instruction indexes, as the source has it; loops ask again."""
+    line, last, begin, end = list(code.co_positions())[at // 2]
+    if line is None or last is None or begin is None or end is None:
+        return None
+    lines = linecache.getlines(code.co_filename)[line - 1 : last]
     if not lines:
         return None
     encoded = [text.encode() for text in lines]
@@ -53,10 +66,7 @@ def _target(frame: Any) -> Any:
         written = ast.parse(b"".join(encoded), mode="eval").body
     except SyntaxError:
         return None
-    try:
-        return _found(written.value, frame) if isinstance(written, ast.Subscript) else None
-    except (AttributeError, LookupError, TypeError):
-        return None
+    return written.value if isinstance(written, ast.Subscript) else None
 
 
 def _found(node: ast.expr, frame: Any) -> Any:
