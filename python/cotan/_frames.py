@@ -1,9 +1,18 @@
 """What code is running: whose it is, the instruction that it is at, and what that calls."""
 
+import ast
 import dis
+import functools
+import inspect
+import linecache
 import sys
 import warnings
+from types import CodeType, MemberDescriptorType
 from typing import Any
+
+import numpy as np
+
+from cotan import _core
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
@@ -57,6 +66,68 @@ def called(frame: Any, names: set[str], at: int | None = None) -> str | None:
         elif step.opname.startswith("CALL"):
             name = None  # What is called now is what that call gave: `name(x)(y)`.
     return name
+
+
+def subscript(frame: Any) -> ast.Subscript | None:
+    """Give the subscript that a frame is at, as its source has it, if it is at one."""
+    linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
+    return _subscript_at(frame.f_code, frame.f_lasti)
+
+
+@functools.lru_cache(maxsize=1024)
+def _subscript_at(code: CodeType, at: int) -> ast.Subscript | None:
+    # Loops ask again and again.
+    line, last, begin, end = list(code.co_positions())[at // 2]
+    if line is None or last is None or begin is None or end is None:
+        return None
+    lines = linecache.getlines(code.co_filename)[line - 1 : last]
+    if not lines:
+        return None
+    encoded = [text.encode() for text in lines]
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][begin:]
+    try:
+        written = ast.parse(b"".join(encoded), mode="eval").body
+    except SyntaxError:
+        return None
+    return written if isinstance(written, ast.Subscript) else None
+
+
+NOT_MEANT = (AttributeError, LookupError, TypeError, ValueError)
+
+
+def meant(node: ast.expr, frame: Any) -> Any:
+    """Give what an expression means that only looks things up: `self.state["gen"]`.
+
+    No code of the program runs: it has run already, and is not to be run twice. Raises one of
+    `NOT_MEANT` where it does more than that.
+    """
+    if isinstance(node, ast.Attribute):
+        owner = meant(node.value, frame)
+        if type(owner) is np.ndarray:
+            return getattr(owner, node.attr)
+        kept = inspect.getattr_static(owner, node.attr)
+        if isinstance(kept, MemberDescriptorType):
+            return kept.__get__(owner)
+        if hasattr(type(kept), "__get__"):
+            raise LookupError  # a property
+        return kept
+    if isinstance(node, ast.Subscript):
+        owner = meant(node.value, frame)
+        if type(owner) not in {dict, list, tuple, np.ndarray}:
+            raise LookupError
+        key = meant(node.slice, frame)
+        if isinstance(key, _core.Array):
+            key = _core.value(key).item()  # without asking where that is going on
+        return owner[key]
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, (ast.UnaryOp, ast.List, ast.Tuple)):
+        return ast.literal_eval(node)  # -1
+    if not isinstance(node, ast.Name):
+        raise LookupError
+    names = frame.f_locals if node.id in frame.f_locals else frame.f_globals
+    return names[node.id]
 
 
 def leaves(frame: Any) -> bool:

@@ -2,19 +2,22 @@
 
 import ast
 import dis
-import functools
-import inspect
-import linecache
-from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._drawn import is_drawing
-from cotan._frames import is_of_program, outside
+from cotan._frames import NOT_MEANT, is_of_program, meant, outside, subscript
 
 _STORE = dis.opmap["STORE_SUBSCR"]
+# Newer interpreters have one instruction for all operators.
+_SUBSCRIPTS = {
+    dis.opmap[name]
+    for name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR")
+    if name in dis.opmap
+}
+_LITERALS = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
 
 
 def is_lost_anyway() -> bool:
@@ -30,62 +33,46 @@ def _is_cut_off() -> bool:
         return False
     if frame.f_code.co_code[frame.f_lasti] != _STORE:
         return False
-    target = _target(frame)
+    node = subscript(frame)
+    try:
+        target = None if node is None else meant(node.value, frame)
+    except NOT_MEANT:
+        return False
     return type(target) is np.ndarray and target.dtype.kind in "biu"
 
 
-def is_mask() -> bool:
-    """Say whether a plain ndarray is indexed now; a truth value of Python's is a mask there."""
-    frame = outside()
-    return frame is not None and isinstance(_target(frame), np.ndarray)
+def may_be_mask() -> bool:
+    """Say whether a plain ndarray, or what cannot be seen, is indexed by a truth value of Python's.
 
-
-def _target(frame: Any) -> Any:
-    """Give what the running instruction indexes, where a name or an attribute says that."""
-    linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
-    node = _indexed(frame.f_code, frame.f_lasti)
-    try:
-        return None if node is None else _found(node, frame)
-    except (AttributeError, LookupError, TypeError):
-        return None
-
-
-@functools.lru_cache(maxsize=1024)
-def _indexed(code: CodeType, at: int) -> ast.expr | None:
-    """Give the expression that an instruction indexes, as the source has it; loops ask again."""
-    line, last, begin, end = list(code.co_positions())[at // 2]
-    if line is None or last is None or begin is None or end is None:
-        return None
-    lines = linecache.getlines(code.co_filename)[line - 1 : last]
-    if not lines:
-        return None
-    encoded = [text.encode() for text in lines]
-    encoded[-1] = encoded[-1][:end]
-    encoded[0] = encoded[0][begin:]
-    try:
-        written = ast.parse(b"".join(encoded), mode="eval").body
-    except SyntaxError:
-        return None
-    return written.value if isinstance(written, ast.Subscript) else None
-
-
-def _found(node: ast.expr, frame: Any) -> Any:
-    """Give what an expression means that only looks things up: `self.state["gen"]`.
-
-    No code of the program runs: it has run already, and is not to be run twice.
+    That is a mask there, and a number in lists, texts and as the end of a slice.
     """
-    if isinstance(node, ast.Attribute):
-        owner = _found(node.value, frame)
-        look = getattr if type(owner) is np.ndarray else inspect.getattr_static
-        return look(owner, node.attr)
-    if isinstance(node, ast.Subscript):
-        owner = _found(node.value, frame)
-        if type(owner) not in {dict, list, tuple, np.ndarray}:
-            raise LookupError
-        return owner[_found(node.slice, frame)]
-    if isinstance(node, ast.Constant):
-        return node.value
-    if not isinstance(node, ast.Name):
-        raise LookupError
-    names = frame.f_locals if node.id in frame.f_locals else frame.f_globals
-    return names[node.id]
+    frame = outside()
+    if frame is None:
+        return False
+    node = subscript(frame)
+    if node is None:
+        return frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if any(_may_end(item, frame) for item in items):
+        return False
+    if isinstance(node.value, _LITERALS):
+        return False
+    try:
+        return isinstance(meant(node.value, frame), np.ndarray)
+    except NOT_MEANT:
+        return True
+
+
+def _may_end(item: ast.expr, frame: Any) -> bool:
+    """Say whether a part of a key is a slice that may end at what was computed."""
+    if not isinstance(item, ast.Slice):
+        return False
+    for end in (item.lower, item.upper, item.step):
+        if end is None:
+            continue
+        try:
+            if isinstance(meant(end, frame), _core.Array):
+                return True
+        except NOT_MEANT:
+            return True
+    return False

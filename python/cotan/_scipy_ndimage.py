@@ -486,7 +486,7 @@ refuses(
 _RESPONSES: dict[str, Callable[[Any, Any], Any]] = {
     "fourier_gaussian": lambda width, turns: np.exp(-2 * (np.pi * width * turns) ** 2),
     "fourier_shift": lambda width, turns: np.exp(-2j * np.pi * width * turns),
-    "fourier_uniform": lambda width, turns: np.sinc(width * turns),
+    "fourier_uniform": lambda width, turns: np.where(width > 0, np.sinc(width * turns), turns == 0),
 }
 
 
@@ -508,12 +508,13 @@ def _multiplies(name: str) -> None:
 
     @lifts(f"scipy.ndimage.{name}")
     def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-        function, x, known = found(f"scipy.ndimage.{name}"), asarray(input), value(width)
+        function, x = found(f"scipy.ndimage.{name}"), asarray(input)
         if any_active(width):
             factors = _response(name, x.shape, width, n, axis)
         else:
-            factors = function(np.ones(x.shape, np.complex128), known, n, axis)
-        wanted = function(value(x), known, n, axis, None if is_array(output) else output).dtype
+            factors = function(np.ones(x.shape, np.complex128), value(width), n, axis)
+        like = np.ones(x.shape, x.dtype)
+        wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)
         if is_array(output):
             return assigned(name, output, result)

@@ -20,6 +20,10 @@ _NAME = "scipy.spatial.transform.Rotation"
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
+def _double(x: Any) -> Any:
+    return _core.asarray(asarray(x), np.float64)
+
+
 def _stack(items: list[Any]) -> Any:
     return np.stack([_core.asarray(x) for x in np.broadcast_arrays(*items)], axis=-1)
 
@@ -58,7 +62,7 @@ class Rotation:
 
     def __init__(self, quat: Any, normalize: bool = True, copy: bool = True, *args: Any) -> None:
         del copy, args
-        quat = asarray(quat)
+        quat = _double(quat)
         if quat.shape[-1:] != (4,):
             raise ValueError(f"Expected `quat` to have shape (..., 4), got {quat.shape}.")
         length = np.sqrt(_scalar_product(quat, quat))
@@ -95,12 +99,12 @@ class Rotation:
 
     @classmethod
     def from_quat(cls, quat: Any, *, scalar_first: bool = False) -> "Rotation":
-        quat = asarray(quat)
+        quat = _double(quat)
         return cls(np.roll(quat, -1, axis=-1) if scalar_first else quat)
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> "Rotation":
-        v = np.deg2rad(asarray(rotvec)) if degrees else asarray(rotvec)
+        v = np.deg2rad(_double(rotvec)) if degrees else _double(rotvec)
         square = _scalar_product(v, v)
         small = plain(square) < 1e-6
         # The root of what is not small only, or its slope at 0 would be infinite.
@@ -111,14 +115,16 @@ class Rotation:
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> "Rotation":
-        p = asarray(mrp)
+        p = _double(mrp)
+        if p.shape[-1:] != (3,):
+            raise ValueError(f"Expected `mrp` to have shape (..., 3), got {p.shape}.")
         square = _scalar_product(p, p)
         quat = np.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
         return cls(quat, normalize=False)
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> "Rotation":
-        angles = asarray(angles)
+        angles = _double(angles)
         angles = np.deg2rad(angles) if degrees else angles
         if len(seq) == 1 and (angles.ndim == 0 or angles.shape[-1] != 1):
             angles = angles[..., None]
@@ -138,7 +144,7 @@ class Rotation:
 
     @classmethod
     def from_matrix(cls, matrix: Any, *, assume_valid: bool = False) -> "Rotation":
-        m = asarray(matrix)
+        m = _double(matrix)
         if m.shape[-2:] != (3, 3):
             raise ValueError(f"Expected `matrix` to have shape (..., 3, 3), got {m.shape}")
         if not assume_valid:
@@ -217,7 +223,7 @@ class Rotation:
         return np.rad2deg(_stack(wrapped)) if degrees else _stack(wrapped)
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        v, m = asarray(vectors), self.as_matrix()
+        v, m = _double(vectors), self.as_matrix()
         m = np.swapaxes(m, -1, -2) if inverse else m
         return (m @ v[..., None])[..., 0]
 

@@ -279,9 +279,9 @@ def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
         return hosted(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
 
     def forward(y: Any, *shapes: Any) -> Any:
-        # SciPy's own code always gets arrays with an axis.
-        result = getattr(dist, f"_{name}")(*map(np.atleast_1d, (y, *shapes)))
-        return np.reshape(result, y.shape)
+        # SciPy's own code always gets arrays with one axis, of the same length.
+        given = map(np.ravel, np.broadcast_arrays(y, *shapes))
+        return np.reshape(getattr(dist, f"_{name}")(*given), y.shape)
 
     def pullback(ct: Any, y: Any, *rest: Any) -> Any:
         *shapes, wanted = rest

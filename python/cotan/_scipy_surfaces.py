@@ -72,6 +72,10 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
 def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
     if not holds_array((xa, xb, ya, yb, *self.tck)):
         return unlifted(type(self).integral)(self, xa, xb, ya, yb)
+    if any(np.ndim(end) for end in (xa, xb, ya, yb)):
+        raise TypeError(
+            "integral: the ends are numbers; integrate over one rectangle after another"
+        )
     tx, ty, c = self.tck
     sides = []
     for t, k, ends in ((tx, self.degrees[0], (xa, xb)), (ty, self.degrees[1], (ya, yb))):

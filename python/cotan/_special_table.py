@@ -196,23 +196,34 @@ def _less(a: Any, b: Any) -> Any:
     return f.psi(a) - f.psi(a + b)
 
 
+def _sine(x: Any) -> tuple[Any, Any]:
+    """Give `sin(pi x) / pi` and `cos(pi x)`, exact at whole numbers."""
+    whole = np.round(x)
+    turn = math.pi * (x - whole)
+    sign = _turns(whole)
+    return sign * np.sin(turn) / math.pi, sign * np.cos(turn)
+
+
 def _reflected(x: Any, rest: Any, rate: Any) -> Any:
     """Differentiate `rest / gamma(x) / gamma(1 - x)`; `rate` is the one of the logarithm of `rest`.
 
     Where gamma has a pole the reciprocal is `sin(pi x) / pi` times what stays finite.
     """
-    whole = np.round(x)
-    turn = math.pi * (x - whole)
-    return _turns(whole) * rest * (np.cos(turn) + np.sin(turn) / math.pi * rate)
+    sine, cosine = _sine(x)
+    return rest * (cosine + sine * rate)
 
 
 def _beta_a(a: Any, b: Any) -> Any:
-    none = _is_pole(a + b) & ~_is_pole(a) & ~_is_pole(b)
+    pole = _is_pole(a + b) & ~_is_pole(b)
+    # Of two poles a quotient is left, that of the numbers on the other side.
+    both = pole & _is_pole(a)
+    none = pole & ~both
     p, q = where(none, a, 0.5), where(none, b, -0.5)
-    rest = f.gamma(p) * f.gamma(q) * f.gamma(1 - p - q)
+    rest = f.beta(q, 1 - p - q) / _sine(p)[0]
     slope = _reflected(p + q, rest, f.psi(p) - f.psi(1 - p - q))
     a, b = where(none, 1, a), where(none, 1, b)
-    return where(none, slope, f.beta(a, b) * _less(a, b))
+    rate = where(both, -_less(where(both, 1 - a - b, 1), b), _less(where(both, 1, a), b))
+    return where(none, slope, f.beta(a, b) * rate)
 
 
 def _binom_n(n: Any, k: Any) -> Any:
@@ -241,7 +252,12 @@ def _poch_z(z: Any, m: Any) -> Any:
     both = pole & _is_pole(z + m)
     none = pole & ~both
     p, q = where(none, z, 0), where(none, m, 1)
-    slope = _reflected(p, f.gamma(p + q) * f.gamma(1 - p), f.psi(p + q) - f.psi(1 - p))
+    # Two gamma functions are too large long before their quotient is.
+    whole = np.floor(q) == q
+    k, r = where(whole, p + q, 1), where(whole, 0.5, q)
+    quotient = f.poch(1 - p - r, r) / _sine(p + r)[0]
+    rest = where(whole, f.gamma(k) * f.gamma(1 - p), quotient)
+    slope = _reflected(p, rest, f.psi(p + q) - f.psi(1 - p))
     z, m = where(none, 1, z), where(none, 0, m)
     a, b = where(both, 1 - z, z), where(both, -m, m)
     return where(none, slope, f.poch(z, m) * -_less(a, b))

@@ -20,7 +20,7 @@ from cotan._numpy_core import (
     refuse,
 )
 from cotan._subclass import is_plain, ufunc_of_others
-from cotan._ufunc_fold import accumulate, reduce, reduceat
+from cotan._ufunc_fold import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._ufunc_loop import computed, fitted, loop, name_of_ufunc, needed, rule
 from cotan._ufunc_of_python import is_of_python, of_python
 
@@ -55,7 +55,9 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     else:
         result = _METHODS[method](ufunc, *inputs, **options)
     # What folds takes `out=` into account when it chooses its dtype, and writes what fits in there.
-    casting = "unsafe" if method in _FOLDS else kwargs.get("casting", "same_kind")
+    # Differences and quotients begin with what fits of the first element, which is not done here.
+    folds = method in _FOLDS and ufunc.__name__ in ASSOCIATIVE
+    casting = "unsafe" if folds else kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
 
 

@@ -19,7 +19,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "logaddexp": _core.logsumexp,
 }
 _IDEMPOTENT = {"maximum", "minimum", "fmax", "fmin"}
-_ASSOCIATIVE = {
+ASSOCIATIVE = {
     *_REDUCTIONS,
     *_IDEMPOTENT,
     *("bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "hypot", "lcm", "logaddexp2"),
@@ -76,7 +76,7 @@ def reduced(
     x, target = _elements(ufunc, "reduce", _core.asarray(a), dtype, out)
     # A single number passes for an array of one axis.
     axes = () if x.ndim == 0 and is_only_axis(axis) else axes_of(axis, x.ndim)
-    if len(axes) > 1 and name not in _ASSOCIATIVE:
+    if len(axes) > 1 and name not in ASSOCIATIVE:
         raise ValueError(
             f"reduction operation '{name}' is not reorderable, so at most one axis may be specified"
         )
@@ -104,7 +104,7 @@ def reduced(
     elif not axes:
         result = _step(ufunc, "reduce", target)(start, x) if given or sized else x.copy()
         result = result if where is True else _core.where(where, result, start)
-    elif name in _ASSOCIATIVE:
+    elif name in ASSOCIATIVE:
         if where is not True:
             filling = start if neutral is None or name in _IDEMPOTENT else neutral
             x = _core.where(where, x, fitted(filling, x.dtype))
@@ -175,7 +175,7 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -
     if ufunc.__name__ == "add":
         return fitted(_core.cumsum(x, at), target)
     step = _step(ufunc, "accumulate", target)
-    if ufunc.__name__ in _ASSOCIATIVE:
+    if ufunc.__name__ in ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.
         shift = 1
         while shift < n:

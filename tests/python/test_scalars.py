@@ -252,6 +252,21 @@ def test_truth_values_of_python_are_whole_numbers(use, x, y):
 
 
 TABLE = np.arange(6.0).reshape(2, 3)
+PAIRS = [[1, 2], [3, 4]]
+
+
+class Kept:
+    __slots__ = ("pair", "table")
+
+    def __init__(self):
+        self.table, self.pair = TABLE, (5, 6)
+
+    @property
+    def made(self):
+        return self.table * 2
+
+
+KEPT = Kept()
 
 
 @pytest.mark.parametrize(
@@ -260,7 +275,18 @@ TABLE = np.arange(6.0).reshape(2, 3)
         lambda yes: TABLE[yes].shape,
         lambda yes: TABLE[yes, 1].shape,
         lambda yes: TABLE.T[..., yes].shape,
+        lambda yes: (TABLE + TABLE)[yes].shape,
+        lambda yes: KEPT.table[yes].shape,
+        lambda yes: KEPT.made[yes].shape,
+        lambda yes: TABLE[yes][..., yes].shape,
+        lambda yes: TABLE[yes, 1:].shape,
+        lambda yes: TABLE[yes, :-1].shape,
+        lambda yes: TABLE[yes:].shape,
+        lambda yes: TABLE[0, :yes].shape,
         lambda yes: TABLE[[int(yes)]].shape,
+        lambda yes: KEPT.pair[yes],
+        lambda yes: [[1, 2], [3, 4]][yes][yes],
+        lambda yes: PAIRS[yes][yes],
         lambda yes: TABLE[[1, 0][yes]].shape,
         lambda yes: ("no", "yes")[yes],
         lambda yes: "ny"[yes],
@@ -274,6 +300,19 @@ def test_truth_values_of_python_are_masks_in_arrays_and_numbers_in_lists(read, x
 
     plain = x
     assert ct.gradient(f, x) == (2.0,)
+
+
+def test_what_a_truth_value_indexes_has_to_be_seen():
+    def pairs():
+        return PAIRS
+
+    def f(x):
+        return x * pairs()[x > 0][0]
+
+    with pytest.raises(TypeError, match=r"x\[int\(b\)\], or x\[np.asarray\(b\)\]"):
+        ct.gradient(f, 0.5)
+    with ct.lifting():
+        assert f(0.5) == 1.5
 
 
 def test_a_number_of_python_stays_one_beside_truth_values():

@@ -222,6 +222,10 @@ def test_filters_of_spectra_by_their_width(name, real):
 
     check(weighted, 1.3, second=True)
     check(weighted, np.array([0.7, 1.6]))
+    for width in (-1.3, 0.0):
+        np.testing.assert_allclose(ct.value_and_gradient(weighted, width)[0], weighted(width))
+    prepared = ct.prepare(weighted, 1.3)
+    np.testing.assert_allclose(prepared(1.7), ct.gradient(weighted, 1.7))
 
 
 def test_leading_zeros_of_a_denominator():

@@ -111,6 +111,11 @@ def test_a_skewed_distribution_at_one_number():
     check(lambda p: stats.skewnorm.ppf(p, 1.0), 0.3)
 
 
+def test_distributions_of_their_own_code_at_several_points():
+    for x in (np.array([0.4, 0.6]), np.array([[0.4], [0.6]])):
+        check(lambda x: stats.norminvgauss.sf(x, 1.5, 0.5), x)
+
+
 def test_discrete():
     k = np.array([0, 2, 5])
     check(lambda mu: stats.poisson.logpmf(k, mu), 2.3, second=True)

@@ -19,7 +19,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
 use crate::dtype::{descr, dtype_of};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, enter};
 use crate::once::OnceImported;
 
 /// How long memory of NumPy may be used.
@@ -341,7 +341,7 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
     // What has to be copied anyway is copied into NumPy's memory.
     let small = bytes < 4096 || (!own && bytes < SMALL);
     if !small && !own {
-        value = py.detach(|| sched::copied(&value)).or_raise()?;
+        value = enter(py, |_| sched::copied(&value))?;
     }
     let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
     if !small {

@@ -96,7 +96,8 @@ impl Cell {
 /// >>> y
 /// Array([ 2.,  5., 10.])
 // Most handles live for one line of a program. From the list they come back without a visit to Python's allocator, and
-// without being linked into its garbage collector, to which they show nothing anyway.
+// without being linked again into its garbage collector, for which pyo3 marks every class, and to which they show
+// nothing.
 #[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
 pub struct PyArray {
     cell: Lock<Cell>,

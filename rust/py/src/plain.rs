@@ -140,9 +140,10 @@ pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAn
         // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
         let given = py.import("cotan._given")?;
-        if given.call_method0("is_mask")?.is_truthy()? {
+        if given.call_method0("may_be_mask")?.is_truthy()? {
             return Err(PyTypeError::new_err(
-                "a truth value is not a number where an array is indexed",
+                "a truth value indexes lists as a number and arrays as a mask, and which of them this is cannot be \
+                 seen here; write x[int(b)], or x[np.asarray(b)]",
             ));
         }
         return item(py, &array.cast(DType::I64).or_raise()?);
