@@ -299,8 +299,18 @@ def _following(made: Any) -> Any:
     return result
 
 
+def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
+    if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
+        raise TypeError(
+            f"prepare: {name}() without a seed begins with other random numbers in each call, and "
+            "a replay would repeat those of the first; draw them outside, as an argument"
+        )
+
+
 @lifts("numpy.random.default_rng", always=True)
 def default_rng(*args: Any, **kwargs: Any) -> Any:
+    _expect_seed("numpy.random.default_rng", args, kwargs)
     return _following(_default_rng(*args, **kwargs))
 
 
@@ -311,4 +321,5 @@ def generator(*args: Any, **kwargs: Any) -> Any:
 
 @lifts("numpy.random.RandomState", always=True)
 def random_state(*args: Any, **kwargs: Any) -> Any:
+    _expect_seed("numpy.random.RandomState", args, kwargs)
     return _following(_random_state(*args, **kwargs))

@@ -20,7 +20,6 @@ from cotan._numpy_core import (
     implements,
     in_numpy,
     is_array,
-    is_followed,
     looked_at,
     on_values,
     plain,
@@ -355,7 +354,7 @@ _of_values(
 
 def _is_recorded(*args: Any) -> bool:
     """Say whether values are to be found by the program that is being recorded."""
-    return any(_core.is_traced(x) or (_core.is_preparing() and is_followed(x)) for x in args)
+    return any(_core.is_traced(x) or (_core.is_preparing() and any_active(x)) for x in args)
 
 
 def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

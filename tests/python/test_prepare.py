@@ -239,7 +239,46 @@ def test_a_refusal_cannot_be_caught():
         ct.prepare(f, X)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        "K[[0, 2]] = 3.0; K * x",
+        "K[[0, 2]] += x[:2]; K * x",
+        "np.put(K, [0, 2], x[:2]); K * x",
+        "K[np.array([True, False, True])] = 3.0; K * x",
+        "np.add.at(K, [0, 0, 2], 1.0); K * x",
+        "v = M[1]; v[[0, 1]] = 2.0; w = M.T[0]; w[[1, 2]] += x[0]; M @ x",
+        "M[np.ix_([0, 1], [0, 1])] += np.outer(x[:2], x[:2]); M",
+        "np.fill_diagonal(M, 2.0); M @ x",
+        "L = [K, M[0], M[1]]; [k.__setitem__([0, 2], 1.0) for k in L]; sum(k * x for k in L)",
+    ],
+)
+def test_arrays_that_the_function_makes_and_writes_are_not_watched(write):
+    *steps, result = write.split("; ")
+    lines = ["def f(x):", "K = np.zeros(3)", "M = np.zeros((3, 3))", *steps]
+    names = {"np": np}
+    exec("\n    ".join([*lines, f"return np.sum({result})"]), names)
+    f, x = names["f"], np.array([0.5, 1.5, -2.0])
+    prepared = ct.prepare(f, x)
+    for k in range(4):
+        expect_same(prepared(k * x), ct.gradient(f, k * x))
+    assert prepared.num_recordings == 1
+
+
+def test_comparisons_of_lists_are_watched():
+    def f(x):
+        return np.sum(x) if np.isclose([x[0], x[1]], [1.0, 1.0]).all() else 2.0 * np.sum(x)
+
+    prepared = ct.prepare(f, np.ones(3))
+    for x in (np.ones(3), np.arange(3.0), np.ones(3)):
+        expect_same(prepared(x), ct.gradient(f, x))
+
+
 def test_random_numbers_are_refused():
+    with pytest.raises(TypeError, match=r"default_rng\(\) without a seed"):
+        ct.prepare(lambda x: np.sum(x * np.random.default_rng().standard_normal(12)), X)
+    with pytest.raises(TypeError, match=r"RandomState\(\) without a seed"):
+        ct.prepare(lambda x: np.sum(x * np.random.RandomState().standard_normal(12)), X)
     rng = np.random.default_rng(0)
     with pytest.raises(TypeError, match="random numbers"):
         ct.prepare(lambda x: np.sum(x * np.random.standard_normal(12)), X)  # noqa: NPY002

@@ -80,7 +80,12 @@ impl Session {
         let is_view =
             |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
         (noted.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
-        noted.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        // A view keeps what it is a view of; once it has gone, that may go.
+        let mut count = usize::MAX;
+        while noted.handles.len() < count {
+            count = noted.handles.len();
+            noted.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        }
         Ok(noted)
     }
 }
