@@ -135,7 +135,7 @@ def _prepare(name: str, module: Any) -> None:
     lifted = type(plain)(plain.__name__, (plain,), {**members, **more})
     if members:
         lifted = _core.add_lifted(module, lifted)
-    _core.add_ufuncs([value for value in vars(module).values() if type(value) is np.ufunc])
+    _core.add_ufuncs([value for value in list(vars(module).values()) if type(value) is np.ufunc])
     for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
         cls = getattr(module, owner.rpartition(".")[2], None)
         if cls is not None:  # private classes, and their methods, are not in every version
@@ -264,7 +264,9 @@ def _names(module: Any) -> list[str]:
     tables = LIFTED, CREATORS, REPLACED, NUMBERS
     names = {name for table in tables for name in table.get(module.__name__, ())}
     if module.__name__.partition(".")[0] == "numpy":
-        names |= {name for name, value in vars(module).items() if _is_dispatched(value)}
+        # Another thread may be importing it.
+        members = list(vars(module).items())
+        names |= {name for name, value in members if _is_dispatched(value)}
     if module is np:
         names |= _MAKING
     return sorted(names & set(vars(module)))
