@@ -302,10 +302,9 @@ def _following(made: Any) -> Any:
 def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
     if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
-        raise TypeError(
-            f"prepare: {name}() without a seed begins with other random numbers in each call, and "
-            "a replay would repeat those of the first; draw them outside, as an argument"
-        )
+        from cotan._surroundings import drawn  # noqa: PLC0415
+
+        raise drawn(f"{name}() without a seed")
 
 
 @lifts("numpy.random.default_rng", always=True)

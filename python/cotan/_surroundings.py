@@ -194,7 +194,7 @@ class _Search:
         elif isinstance(value, weakref.ref):
             self._add(value(), names)
         elif isinstance(value, random.SystemRandom):
-            raise _drawn("random.SystemRandom")
+            raise drawn("random.SystemRandom")
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             if all(g is not value for g in self.generators):
                 self.generators.append(value)
@@ -414,11 +414,11 @@ class _Search:
         """Refuse a function that has drawn random numbers."""
         for generator, before in self._states:
             if _state(generator) != before:
-                raise _drawn(getattr(generator, "__name__", type(generator).__name__))
+                raise drawn(getattr(generator, "__name__", type(generator).__name__))
         expect_no_choice(*self.call)
 
 
-def _drawn(name: str) -> TypeError:
+def drawn(name: str) -> TypeError:
     return TypeError(
         f"prepare: the function draws random numbers ({name}), which a replay would "
         "repeat; draw them outside and pass them as an argument"
