@@ -1,19 +1,25 @@
 //! Decompositions of one dense matrix, for the four inexact dtypes, through `faer`.
 //!
 //! A crate of its own because they are large when compiled: they are built once, not with each change
-//! of the core. It knows slices in column-major order, and nothing of arrays or programs. Everything
-//! runs on the calling thread, so that results do not depend on the number of threads; batches are
-//! spread over threads by whoever calls.
+//! of the core. It knows slices in column-major order, and nothing of arrays or programs. It starts no
+//! threads: whoever calls spreads batches over them, or, by way of a [`Spread`], pieces of one decomposition.
+//! What the pieces are does not depend on the number of threads, so results do not either.
 #![deny(missing_docs)]
 
 mod balance;
 mod factor;
+mod hermitian;
 mod lu;
 mod scale;
 mod schur;
+mod secular;
 mod spectral;
+mod spread;
+mod tridiagonal;
 
 use num_complex::Complex;
+
+pub use spread::Spread;
 
 /// Why a decomposition failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +78,7 @@ pub trait Linalg: Copy + Send + Sync + 'static {
         a: &[Self],
         w: &mut [Self::Real],
         v: Option<&mut [Self]>,
+        spread: Spread,
     ) -> Result<(), Failure>;
 
     /// Eigenvalues of a matrix and its eigenvectors, of length 1 and with a real largest component.
@@ -142,8 +149,9 @@ macro_rules! linalg {
                 a: &[Self],
                 w: &mut [Self::Real],
                 v: Option<&mut [Self]>,
+                spread: Spread,
             ) -> Result<(), Failure> {
-                spectral::eigh(n, a, w, v)
+                hermitian::eigh(n, a, w, v, spread)
             }
 
             fn eig(

@@ -1,11 +1,11 @@
-//! Singular values, eigenvalues.
+//! Singular values, and eigenvalues of matrices that need not be Hermitian.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self as svd_imp, ComputeSvdVectors};
 use faer::traits::ext::ComplexFieldExt;
-use faer::traits::math_utils::{abs2, from_real, imag, is_finite, real, recip, zero};
+use faer::traits::math_utils::{abs2, from_real, is_finite, real, recip, zero};
 use faer::traits::{ComplexField, RealField};
 use faer::{Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
@@ -14,7 +14,8 @@ use crate::Failure;
 use crate::balance::balance;
 use crate::scale::{scale, times};
 
-fn check<T: ComplexField>(a: &[T]) -> Result<(), Failure> {
+/// Refuses infinities and NaN, for which iterations come to no end.
+pub fn check<T: ComplexField>(a: &[T]) -> Result<(), Failure> {
     if a.iter().all(is_finite) {
         Ok(())
     } else {
@@ -92,63 +93,6 @@ fn identity<T: ComplexField>(n: usize, a: &mut [T]) {
             *x = T::one_impl();
         }
     }
-}
-
-pub fn eigh<T: ComplexField>(
-    n: usize,
-    a: &[T],
-    w: &mut [T::Real],
-    v: Option<&mut [T]>,
-) -> Result<(), Failure> {
-    for j in 0..n {
-        check(&a[j * n + j..(j + 1) * n])?;
-    }
-    if n == 0 {
-        return Ok(());
-    }
-    let wanted = if v.is_some() {
-        ComputeEigenvectors::Yes
-    } else {
-        ComputeEigenvectors::No
-    };
-    let mut memory = MemBuffer::new(evd::self_adjoint_evd_scratch::<T>(
-        n,
-        wanted,
-        Par::Seq,
-        Spec::default(),
-    ));
-    let mut values = vec![zero::<T>(); n];
-    // What is above the diagonal is not read.
-    let factor = scale((0..n).flat_map(|j| &a[j * n + j..(j + 1) * n]));
-    let scaled = factor.as_ref().map(|factor| times(a, factor));
-    let a = scaled.as_deref().unwrap_or(a);
-    // As in LAPACK, the imaginary part of the diagonal is not read.
-    let mut kept = Vec::new();
-    let a = if (0..n).all(|i| imag(&a[i * n + i]) == zero()) {
-        a
-    } else {
-        kept.extend_from_slice(a);
-        for i in 0..n {
-            kept[i * n + i] = from_real(&real(&a[i * n + i]));
-        }
-        &kept
-    };
-    evd::self_adjoint_evd(
-        MatRef::from_column_major_slice(a, n, n),
-        DiagMut::from_slice_mut(&mut values),
-        v.map(|v| MatMut::from_column_major_slice_mut(v, n, n)),
-        Par::Seq,
-        MemStack::new(&mut memory),
-        Spec::default(),
-    )
-    .map_err(|_| Failure::NoConvergence)?;
-    for (w, value) in w.iter_mut().zip(&values) {
-        *w = real(value);
-        if let Some(factor) = &factor {
-            *w = w.clone() * recip(factor);
-        }
-    }
-    Ok(())
 }
 
 /// For a real matrix: eigenvalues come in conjugate pairs, the one with the positive imaginary part first.

@@ -324,6 +324,12 @@ fn factor_of<T: Field>(what: Factor, a: &Value, out: &Value, ctx: &Ctx) -> Resul
     let (m, n) = matrix(a);
     let k = m.min(n);
     let a = Items::columns::<T>(a, ctx)?;
+    // Either many matrices on several threads, or the work on one.
+    let single = out.shape()[..out.shape().len() - 1]
+        .iter()
+        .product::<usize>()
+        == 1;
+    let within = if single { *ctx } else { ctx.alone() };
     each::<T>(out, 1, ctx, |i, out| {
         let a = a.item::<T>(i);
         match what {
@@ -350,7 +356,12 @@ fn factor_of<T: Field>(what: Factor, a: &Value, out: &Value, ctx: &Ctx) -> Resul
                 let (values, vectors) = out.split_at_mut(n);
                 let mut w = reals::<T>(n);
                 let vectors = (what == Factor::Eigh).then_some(vectors);
-                T::eigh(n, a, &mut w, vectors).map_err(|f| failed("Eigenvalues", f))?;
+                // What is left out when a run ends early is seen here.
+                let spread =
+                    |count: usize, f: &(dyn Fn(usize) + Sync)| drop(within.for_each(count, f));
+                let done = T::eigh(n, a, &mut w, vectors, &spread);
+                ctx.check()?;
+                done.map_err(|f| failed("Eigenvalues", f))?;
                 write_reals(values, &w);
             }
             Factor::Svd | Factor::FullSvd | Factor::SvdValues => {
