@@ -19,8 +19,9 @@ use super::{Ctx, Element, Storage, Value};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 
-/// A task has about this many elements: some 50 µs of work.
-const TASK: usize = 1 << 14;
+/// A task has about this many elements, some 25 µs of work: few enough that eight lines and their results stay in the
+/// second-level cache, and that no thread has much more to do than another.
+const TASK: usize = 1 << 13;
 /// Lines side by side of which one task has all: their elements share cache lines.
 const NEIGHBOURS: usize = 4;
 /// So many lines with gaps between their elements are read at a time at most: what is read at one place is
@@ -495,7 +496,8 @@ impl<'a> Lines<'a> {
         f: impl Fn(usize, usize, *mut u8) + Sync + Send,
     ) -> Result<()> {
         let wanted = (self.count * length).div_ceil(TASK).max(1);
-        let group = self.count.div_ceil(wanted).next_multiple_of(unit).max(1);
+        // Rather one short task more than fewer, longer ones, of which some thread has one too many.
+        let group = (self.count.div_ceil(wanted) / unit * unit).max(unit);
         let tasks = self.count.div_ceil(group);
         let failed = Mutex::new(None);
         ctx.for_each(tasks, |task| match Storage::allocate(bytes.max(1)) {
