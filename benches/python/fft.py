@@ -1,7 +1,9 @@
 """Fourier transforms beside SciPy's, with the same number of threads; gradients beside peers'.
 
 The peers are PyTorch and JAX, each in a process of its own. What is timed is the transform of an
-array that lies in memory, its result included; and the gradient of the sum of its squared sizes.
+array that lies in memory, into one that does: the library's own, and, for cotan, the same with a
+copy of it as an ndarray, since its own is immutable; and the gradient of the sum of its squared
+sizes.
 
     python benches/python/fft.py [--markdown docs/benchmarks.md]
 """
@@ -53,12 +55,16 @@ def compare(shape: tuple[int, ...], kind: str) -> list[str]:
     a = ct.array(x)
     np.testing.assert_allclose(np.asarray(ours(a)), theirs(x), atol=1e-9 * x.size)
     times = time_together(
-        {"cotan": lambda: np.asarray(ours(a)), "scipy": lambda: theirs(x, workers=THREADS)}
+        {
+            "cotan": lambda: ours(a).force(),
+            "ndarray": lambda: np.asarray(ours(a)),
+            "scipy": lambda: theirs(x, workers=THREADS),
+        }
     )
-    ratio = times["scipy"].median / times["cotan"].median
+    ratios = [f"{times['scipy'].median / times[k].median:.2f}×" for k in ("cotan", "ndarray")]
     dtype = "complex128" if kind[0] != "r" else "float64"
     label = " × ".join(map(str, shape))
-    return [f"{name}, {label}, {dtype}", str(times["cotan"]), str(times["scipy"]), f"{ratio:.2f}×"]
+    return [f"{name}, {label}, {dtype}", *map(str, times.values()), *ratios]
 
 
 def gradient_of(library: str, shape: tuple[int, ...]) -> Callable[[], object]:
@@ -134,9 +140,10 @@ def main() -> None:
     rows = [compare((n,), kind) for n in LENGTHS + AWKWARD for kind in ("fft", "rfft")]
     rows += [compare(shape, kind) for shape in SHAPES for kind in ("fft", "rfft")]
     text = (
-        "Time of a transform with its result, `benches/python/fft.py`; the last column is SciPy's "
-        f"time, with as many threads, over ours. {machine()}.\n\n"
-        + table(["transform", "cotan", "SciPy", "speed / SciPy"], rows)
+        "Time of a transform, `benches/python/fft.py`: into an `Array`, that with a copy of it as "
+        "an ndarray, and SciPy's with as many threads. The last are SciPy's time over ours. "
+        f"{machine()}.\n\n"
+        + table(["transform", "cotan", "as ndarray", "SciPy", "speed", "as ndarray"], rows)
         + "\n\nGradient of the sum of the squared sizes of a transform, complex128:\n\n"
         + table(["shape", "cotan", "PyTorch", "JAX (jit)", "speed / best peer"], gradients())
     )
