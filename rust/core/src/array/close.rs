@@ -7,7 +7,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::Array;
-use super::node::Op;
+use super::node::{Op, Shared};
 use super::report::Marks;
 use crate::error::{Error, Result};
 use crate::interrupt::{Steps, room_for};
@@ -340,7 +340,7 @@ fn held_elsewhere(reached: &[Reached<'_>], outputs: &[&Array]) -> Vec<Array> {
     (reached.iter().map(|(array, _)| array))
         .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
         .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
-        .filter(|a| Arc::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
+        .filter(|a| Shared::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
         .map(|a| Array::clone(a))
         .collect()
 }

@@ -40,7 +40,7 @@ pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detecti
 pub use held::{Hold, held_by, is_followed};
 pub use methods::Over;
 pub use node::Number;
-use node::{Inputs, Node, Op};
+use node::{Inputs, Node, Op, Shared};
 use num_complex::Complex;
 pub use prepared::{Constants, Prepared};
 pub use pullback::{Pullback, gradient, trace, trace_with, value_and_gradient};
@@ -71,7 +71,7 @@ thread_local! {
 
 /// A lazily computed array. Cheap to clone; a clone is the same array.
 #[derive(Clone)]
-pub struct Array(Arc<Node>);
+pub struct Array(Shared);
 
 impl Array {
     /// A constant.
@@ -236,7 +236,7 @@ impl Array {
     /// The value, if it has been computed. When nobody else has the array, it is given up, so that its
     /// memory may be free to be taken over.
     pub fn into_value(mut self) -> Option<Value> {
-        match Arc::get_mut(&mut self.0) {
+        match Shared::get_mut(&mut self.0) {
             Some(node) => node.take_value(),
             None => self.value().cloned(),
         }
@@ -330,7 +330,7 @@ impl Array {
         if self.0.tag != 0 || self.value().is_none() {
             return Ok(false);
         }
-        if let Some(node) = Arc::get_mut(&mut self.0)
+        if let Some(node) = Shared::get_mut(&mut self.0)
             && node.write_number(at, number)?
         {
             return Ok(true);

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use num_complex::Complex;
 use smallvec::SmallVec;
+use triomphe::UniqueArc;
 
 use super::Array;
 use super::report::Marks;
-use crate::aval::{Aval, DType};
+use crate::aval::{Aval, DType, Shape};
 use crate::kernels::Value;
 use crate::ops;
 use crate::prim::{Params, Prim, Site, here};
@@ -92,6 +93,9 @@ pub(super) struct Node {
     value: OnceLock<Box<Value>>,
 }
 
+/// A node that several refer to: without weak references, which nobody has, and whose count would be one more to keep.
+pub(super) type Shared = triomphe::Arc<Node>;
+
 pub(super) type Inputs = SmallVec<[Array; 2]>;
 
 /// The inputs of a node.
@@ -125,13 +129,13 @@ impl Node {
         aval: Aval,
         inputs: Inputs,
         site: Site,
-    ) -> Arc<Node> {
+    ) -> Shared {
         let (marks, depth) = Node::after(&inputs);
         Node::make(op, params, aval, marks, depth, || inputs, site)
     }
 
     /// A primitive on two arrays, whose result is like the first or, `like_second`, the other: what loops record most.
-    pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Arc<Node> {
+    pub fn of_two(prim: Prim, x: Array, y: Array, like_second: bool) -> Shared {
         let (marks, depth) = Node::after([&x, &y]);
         let like = if like_second { &y } else { &x };
         let aval = like.0.aval.clone();
@@ -140,7 +144,7 @@ impl Node {
     }
 
     /// A primitive on one array, whose result is like it.
-    pub fn of_one(prim: Prim, x: Array) -> Arc<Node> {
+    pub fn of_one(prim: Prim, x: Array) -> Shared {
         let (marks, depth) = Node::after([&x]);
         let aval = x.0.aval.clone();
         let inputs = || SmallVec::from_iter([x]);
@@ -163,7 +167,7 @@ impl Node {
         ((tag, cut), depth + 1)
     }
 
-    /// All parts are put where they stay: what is handed on in memory is waited for.
+    /// All parts are written where they stay: what is written in pieces and then moved as a whole is waited for.
     #[inline(always)]
     fn make(
         op: Op,
@@ -173,31 +177,49 @@ impl Node {
         depth: u32,
         inputs: impl FnOnce() -> Inputs,
         site: Site,
-    ) -> Arc<Node> {
-        Arc::new(Node {
-            id: next_id(),
-            op,
-            params,
-            aval,
-            tag,
-            depth,
-            cut,
-            site,
-            edges: if tag == 0 {
-                Edges::Until(Mutex::new(inputs()))
-            } else {
-                Edges::Kept(inputs())
-            },
-            value: OnceLock::new(),
-        })
+    ) -> Shared {
+        let mut node = UniqueArc::new(const { Node::blank() });
+        node.id = next_id();
+        node.op = op;
+        node.params = params;
+        node.aval = aval;
+        node.tag = tag;
+        node.depth = depth;
+        node.cut = cut;
+        node.site = site;
+        if tag == 0 {
+            node.edges = Edges::Until(Mutex::new(inputs()));
+        } else {
+            node.edges = Edges::Kept(inputs());
+        }
+        node.shareable()
     }
 
-    pub fn known(value: Value) -> Arc<Node> {
+    /// A node before anything is known of it.
+    const fn blank() -> Node {
+        Node {
+            id: 0,
+            op: Op::Known,
+            params: None,
+            aval: Aval {
+                dtype: DType::Bool,
+                shape: Shape::new_const(),
+            },
+            tag: 0,
+            depth: 0,
+            cut: false,
+            site: Site::NONE,
+            edges: Edges::Kept(Inputs::new_const()),
+            value: OnceLock::new(),
+        }
+    }
+
+    pub fn known(value: Value) -> Shared {
         Node::known_at(value, Site::NONE)
     }
 
     /// A value that equations of this site gave.
-    pub fn known_at(value: Value, site: Site) -> Arc<Node> {
+    pub fn known_at(value: Value, site: Site) -> Shared {
         let aval = value.aval().clone();
         let node = Node::make(Op::Known, None, aval, (0, true), 0, Inputs::new, site);
         node.set_value(value);
@@ -205,7 +227,7 @@ impl Node {
     }
 
     /// A fresh leaf of a recording. It has the value of what it copies, if that is known.
-    pub fn leaf(source: &Array, tag: u64) -> Arc<Node> {
+    pub fn leaf(source: &Array, tag: u64) -> Shared {
         let aval = source.0.aval.clone();
         let node = Node::make(
             Op::Leaf,
@@ -223,7 +245,7 @@ impl Node {
     }
 
     /// A leaf that stands for a value which is not there: a cotangent while a rule is traced.
-    pub fn placeholder(aval: Aval, tag: u64) -> Arc<Node> {
+    pub fn placeholder(aval: Aval, tag: u64) -> Shared {
         Node::make(
             Op::Leaf,
             None,
@@ -236,7 +258,7 @@ impl Node {
     }
 
     /// A primitive whose result counts as inactive for recordings newer than a tag.
-    pub fn detached(prim: Prim, input: &Array, tag: u64) -> Arc<Node> {
+    pub fn detached(prim: Prim, input: &Array, tag: u64) -> Shared {
         let aval = input.0.aval.clone();
         let depth = if input.0.value.get().is_some() {
             0
@@ -262,7 +284,7 @@ impl Node {
         program: &Arc<Program>,
         inputs: &[Array],
         marks: Option<&Arc<Marks>>,
-    ) -> Vec<Arc<Node>> {
+    ) -> Vec<Shared> {
         let tag = inputs.iter().map(|a| a.0.tag).max().unwrap_or(0);
         let cut = inputs.iter().all(|a| a.0.cut);
         let pending = inputs.iter().filter(|a| a.value().is_none());
@@ -366,7 +388,7 @@ impl Drop for Node {
         let inputs = self.edges.get_mut();
         // Most inputs are held by somebody else, too, and then there is nothing to walk along.
         while let Some(Array(input)) = inputs.pop() {
-            if let Some(mut last) = Arc::into_inner(input) {
+            if let Some(mut last) = Shared::into_unique(input) {
                 let mut work = mem::take(inputs);
                 work.append(last.edges.get_mut());
                 return drop_chain(work);
@@ -380,7 +402,7 @@ impl Drop for Node {
 fn drop_chain(mut work: Inputs) {
     while let Some(Array(input)) = work.pop() {
         // Moved once only: there may be a million of them.
-        if let Some(mut last) = Arc::into_inner(input) {
+        if let Some(mut last) = Shared::into_unique(input) {
             while let Some(more) = last.edges.get_mut().pop() {
                 work.push(more);
             }

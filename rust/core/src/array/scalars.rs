@@ -1,12 +1,10 @@
 //! Numbers that somebody looks at: a short chain of operations on float64 numbers is computed where it
 //! stands. To close it into a program, to plan and to run that would take a hundred times as long.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::Array;
-use super::node::{Number, Op};
+use super::node::{Number, Op, Shared};
 use crate::aval::DType;
 use crate::error::Result;
 use crate::kernels::{self, LaneOp, Value};
@@ -64,7 +62,8 @@ pub(super) fn evaluate(array: &Array) -> Result<bool> {
     for pending in &chain {
         let id = pending.array.id();
         // What nobody else holds nobody else can ask for.
-        let is_held = Arc::strong_count(&pending.array.0) > uses.get(&id).copied().unwrap_or(0) + 1;
+        let is_held =
+            Shared::strong_count(&pending.array.0) > uses.get(&id).copied().unwrap_or(0) + 1;
         if id == array.id() || is_held {
             let value = match pending.array.dtype() {
                 DType::Bool => Value::scalar(known[&id] != 0)?,
