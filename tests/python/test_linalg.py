@@ -1,5 +1,9 @@
 """Decompositions and systems of equations: values against NumPy, derivatives to second order."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -324,3 +328,47 @@ def test_layouts():
     close(ct_value(LA.cholesky(ct.array(low))), LA.cholesky(low))
     close(ct_value(LA.cholesky(ct.array(low.T), upper=True)), LA.cholesky(low.T, upper=True))
     close(ct_value(LA.eigvalsh(ct.array(low.T), "U")), LA.eigvalsh(low.T, "U"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(49, 49), (130, 130), (200, 200), (2, 193, 193)])
+def test_eigenvectors_of_larger_matrices(shape, dtype):
+    x = hermitian(random(*shape, dtype=dtype, seed=3))
+    # Values in groups, which has to leave vectors orthogonal.
+    x[..., :20, :] = x[..., :, :20] = 0
+    x[..., range(20), range(20)] = np.arange(20) // 5
+    eps = np.finfo(dtype).eps * 100 * np.abs(LA.eigvalsh(x)).max()
+    w, v = map(np.asarray, LA.eigh(ct.array(x)))
+    assert v.dtype == x.dtype and w.dtype == x.real.dtype
+    np.testing.assert_allclose(w, LA.eigvalsh(x), atol=eps, rtol=0)
+    np.testing.assert_allclose(np.asarray(LA.eigvalsh(ct.array(x))), w, atol=eps, rtol=0)
+    np.testing.assert_allclose(x @ v, v * w[..., None, :], atol=eps, rtol=0)
+    identity = np.broadcast_to(np.eye(shape[-1]), shape)
+    np.testing.assert_allclose(adjoint(v) @ v, identity, atol=np.finfo(dtype).eps * 100, rtol=0)
+
+
+def test_eigenvalues_that_have_no_reciprocal():
+    x = np.diag(np.r_[np.ones(24), np.full(25, 1e-310)])
+    w, v = map(np.asarray, LA.eigh(ct.array(x)))
+    np.testing.assert_allclose(w, np.r_[np.zeros(25), np.ones(24)], atol=1e-300)
+    np.testing.assert_allclose(v.T @ v, np.eye(49), atol=1e-14)
+
+
+def test_threads_do_not_change_eigenvectors():
+    code = (
+        "import numpy as np, cotan as ct\n"
+        "x = np.random.default_rng(0).normal(size=(300, 300))\n"
+        "w, v = np.linalg.eigh(ct.array(x + x.T))\n"
+        "print(hash(np.asarray(w).tobytes() + np.asarray(v).tobytes()))"
+    )
+    base = os.environ | {"PYTHONHASHSEED": "0"}
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=base | {"COTAN_NUM_THREADS": str(threads)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 3)
+    }
+    assert len(seen) == 1

@@ -9,7 +9,9 @@ use faer::linalg::householder::{
 };
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{abs, from_f64, from_real, mul_real, one, real, recip, zero};
+use faer::traits::math_utils::{
+    abs, from_f64, from_real, min_positive, mul_real, one, real, recip, zero,
+};
 use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 
 use crate::Failure;
@@ -116,7 +118,7 @@ fn by_tridiagonal<T: ComplexField<Real: Into<f64>>>(
             if T::IS_REAL {
                 real(x).into()
             } else {
-                abs(x).into()
+                length(x).into()
             }
         })
         .collect();
@@ -132,7 +134,7 @@ fn by_tridiagonal<T: ComplexField<Real: Into<f64>>>(
     for i in 1..n {
         if !T::IS_REAL {
             let x = a[(i, i - 1)].clone() * phases[i - 1].clone();
-            let size = abs(&x);
+            let size = length(&x);
             phases[i] = if size == zero() {
                 one()
             } else {
@@ -159,6 +161,12 @@ fn by_tridiagonal<T: ComplexField<Real: Into<f64>>>(
         );
     });
     Ok(())
+}
+
+/// The absolute value of what is left beside the diagonal; nothing where it has no reciprocal.
+fn length<T: ComplexField>(x: &T) -> T::Real {
+    let size = abs(x);
+    if size < min_positive() { zero() } else { size }
 }
 
 fn write<R: ComplexField>(values: &[f64], w: &mut [R]) {

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Calls a function with each number below the first one, perhaps on several threads, and returns when all calls have.
-/// It may leave calls out when the result is not wanted any more.
+/// It may leave calls out, but then has to know that the result is not wanted any more: it is of no use.
 pub type Spread<'a> = &'a (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync);
 
 /// Calls `f` with each item, by way of `spread` if it is worth it.

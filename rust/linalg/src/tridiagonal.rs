@@ -11,7 +11,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use faer::diag::DiagMut;
+use faer::diag::{DiagMut, DiagRef};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::matmul::matmul;
@@ -21,17 +21,23 @@ use crate::Failure;
 use crate::secular::{self, Poles};
 use crate::spread::{Spread, each};
 
+/// How far off the result of one operation may be, relative to it.
+const ROUNDOFF: f64 = f64::EPSILON / 2.0;
+
+/// What is smaller than this beside 1 is nothing: it has a reciprocal only just, or none.
+const NOTHING: f64 = f64::MIN_POSITIVE / f64::EPSILON;
+
 /// Matrices of up to this size are not divided.
 const LEAF: usize = 32;
 
-/// From this size on it is worth to spread work over threads.
+/// From this size on it is worth spreading work over threads.
 pub const WIDE: usize = 192;
 
 /// Columns of a product that are computed together.
 pub const COLUMNS: usize = 128;
 
 /// Eigenvalues of the matrix with this diagonal and what is beside it, ascending, in place of the diagonal; and its
-/// eigenvectors, `n × n` in column-major order. What is beside the diagonal is overwritten.
+/// eigenvectors, `n × n` in column-major order, in place of zeros. What is beside the diagonal is overwritten.
 pub fn eigenvectors(
     d: &mut [f64],
     e: &mut [f64],
@@ -39,11 +45,13 @@ pub fn eigenvectors(
     spread: Spread,
 ) -> Result<(), Failure> {
     let n = d.len();
-    q.fill(0.0);
     // What is small is small beside 1.
     let scale = power_near(d.iter().chain(&*e).fold(0.0, |top, x| x.abs().max(top)));
     for x in d.iter_mut().chain(&mut *e) {
         *x /= scale;
+        if x.abs() < NOTHING {
+            *x = 0.0;
+        }
     }
     divide(
         d,
@@ -93,8 +101,7 @@ pub fn eigenvalues(d: &mut [f64], e: &mut [f64]) -> Result<(), Failure> {
 
 /// Whether a square beside the diagonal is nothing to its neighbours.
 fn is_nothing(d: &[f64], e: &[f64], i: usize) -> bool {
-    const EPS: f64 = f64::EPSILON / 2.0;
-    e[i] <= EPS * EPS * (d[i] * d[i + 1]).abs()
+    e[i] <= ROUNDOFF * ROUNDOFF * (d[i] * d[i + 1]).abs()
 }
 
 /// The iteration, from squares of what is beside the diagonal.
@@ -256,28 +263,19 @@ fn divide(
 /// By an iteration on the whole.
 fn leaf(d: &mut [f64], e: &[f64], q: &mut Block) -> Result<(), Failure> {
     let n = d.len();
-    let mut a = vec![0.0; n * n];
-    for i in 0..n {
-        a[i * n + i] = d[i];
-        if i + 1 < n {
-            a[i * n + i + 1] = e[i];
-        }
-    }
+    let (diagonal, mut beside) = (d.to_vec(), e.to_vec());
+    beside.resize(n, 0.0);
     let params: evd::SelfAdjointEvdParams = Auto::<f64>::auto();
     let wanted = ComputeEigenvectors::Yes;
     let need = evd::self_adjoint_evd_scratch::<f64>(n, wanted, Par::Seq, params.into());
-    let mut memory = MemBuffer::new(need);
-    evd::self_adjoint_evd(
-        MatRef::from_column_major_slice(&a, n, n),
+    let vectors = MatMut::from_column_major_slice_with_stride_mut(&mut q.q[q.row..], n, n, q.n);
+    evd::tridiagonal_self_adjoint_evd(
+        DiagRef::from_slice(&diagonal),
+        DiagRef::from_slice(&beside),
         DiagMut::from_slice_mut(d),
-        Some(MatMut::from_column_major_slice_with_stride_mut(
-            &mut q.q[q.row..],
-            n,
-            n,
-            q.n,
-        )),
+        Some(vectors),
         Par::Seq,
-        MemStack::new(&mut memory),
+        MemStack::new(&mut MemBuffer::new(need)),
         params.into(),
     )
     .map_err(|_| Failure::NoConvergence)
@@ -425,7 +423,7 @@ fn deflate(d: &mut [f64], z: &mut [f64], half: usize, rho: f64, q: &mut Block) -
     let mut ascending: Vec<usize> = (0..n).collect();
     ascending.sort_by(|&i, &j| d[i].total_cmp(&d[j]));
     let largest = |x: &[f64]| x.iter().fold(0.0, |top: f64, x| top.max(x.abs()));
-    let tolerance = 8.0 * f64::EPSILON / 2.0 * largest(d).max(largest(z));
+    let tolerance = 8.0 * ROUNDOFF * largest(d).max(largest(z));
     let place = |j| if j < half { Place::Top } else { Place::Bottom };
     let mut sorted = Sorted {
         joined: Vec::with_capacity(n),

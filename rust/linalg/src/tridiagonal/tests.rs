@@ -28,7 +28,7 @@ fn checked(d: &[f64], e: &[f64]) -> Vec<f64> {
         .chain(e)
         .fold(f64::MIN_POSITIVE, |top, x| x.abs().max(top));
     let close = 30.0 * f64::EPSILON * (n as f64).sqrt();
-    let (mut w, mut beside, mut q) = (d.to_vec(), e.to_vec(), vec![f64::NAN; n * n]);
+    let (mut w, mut beside, mut q) = (d.to_vec(), e.to_vec(), vec![0.0; n * n]);
     eigenvectors(&mut w, &mut beside, &mut q, &alone).expect("it converges");
     assert!(w.is_sorted(), "ascending");
     for j in 0..n {
@@ -114,6 +114,32 @@ fn values_that_are_equal_or_nearly() {
         .collect();
     for beside in [1e-3, 1e-8, 1e-15, 1e-30, 1e-200] {
         checked(&d, &vec![beside; n - 1]);
+    }
+}
+
+#[test]
+fn numbers_without_reciprocals() {
+    let with = |small: f64| [1.0; 24].into_iter().chain([small; 25]).collect::<Vec<_>>();
+    for small in [1e-290, 1e-300, 1e-310, 5e-324] {
+        checked(&with(small), &[0.0; 48]);
+        checked(&with(small), &with(small)[1..]);
+    }
+    let halves: Vec<f64> = (0..1070).map(|i| f64::powi(0.5, i)).collect();
+    checked(&halves, &vec![0.0; 1069]);
+}
+
+/// What comes out is of no use then, but something comes.
+#[test]
+fn pieces_that_are_left_out() {
+    let n = 400;
+    let mut next = numbers(3);
+    let given: Vec<f64> = (0..2 * n).map(|_| next()).collect();
+    let nothing = |_: usize, _: &(dyn Fn(usize) + Sync)| {};
+    let some = |count: usize, f: &(dyn Fn(usize) + Sync)| (0..count).step_by(2).for_each(f);
+    let halves = |count: usize, f: &(dyn Fn(usize) + Sync)| (0..count.min(2)).for_each(f);
+    for spread in [&nothing as crate::Spread, &some, &halves] {
+        let (mut d, mut e) = (given[..n].to_vec(), given[n + 1..].to_vec());
+        let _ = eigenvectors(&mut d, &mut e, &mut vec![0.0; n * n], spread);
     }
 }
 

@@ -38,6 +38,17 @@ pub fn know_caches() {
     }
 }
 
+/// Takes the room that this thread needs for products, where it does not have it: decompositions multiply with the
+/// same crate.
+#[cfg(feature = "linalg")]
+pub(super) fn ready() -> Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    if real::native() {
+        return room::take();
+    }
+    Ok(())
+}
+
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
 

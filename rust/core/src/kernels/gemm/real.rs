@@ -139,7 +139,7 @@ pub(super) unsafe fn complex<T: Dense>(
 }
 
 /// Whether this processor has instructions that `private-gemm-x86` has kernels for.
-fn native() -> bool {
+pub(super) fn native() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;

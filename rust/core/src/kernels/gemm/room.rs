@@ -10,7 +10,7 @@ use super::real::x86;
 use super::{Dims, Mat};
 use crate::error::Result;
 
-/// What is asked for as long as no thread has made a product.
+/// The least that is asked for as long as no thread has made a product.
 const GUESS: usize = 64 << 20;
 
 thread_local! {
@@ -23,7 +23,7 @@ pub(super) fn take() -> Result<()> {
     if TAKEN.get() {
         return Ok(());
     }
-    spare(*ROOM.get().unwrap_or(&GUESS))?;
+    spare(ROOM.get().copied().unwrap_or_else(expected))?;
     let before = mapped();
     first_product();
     // Other threads may map memory meanwhile, which makes this a little more or less than it should be.
@@ -31,6 +31,13 @@ pub(super) fn take() -> Result<()> {
     ROOM.get_or_init(|| room);
     TAKEN.set(true);
     Ok(())
+}
+
+/// Twice the third-level cache, and a little, where the system tells its size.
+fn expected() -> usize {
+    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
+    let kib = (size.ok()).and_then(|text| text.trim().strip_suffix('K')?.parse::<usize>().ok());
+    kib.map_or(GUESS, |kib| (2 * (kib << 10) + (1 << 20)).max(GUESS))
 }
 
 /// The process's address space in bytes; zero where the system does not tell it.

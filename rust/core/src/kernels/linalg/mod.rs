@@ -7,12 +7,12 @@
 #![allow(clippy::cast_ptr_alignment)]
 
 use std::ops::{Add, Div, Mul, Sub};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use cotan_linalg::{Failure, Linalg};
+use cotan_linalg::{Failure, Linalg, Spread};
 use num_complex::Complex;
 
-use super::{Ctx, Element, Value, copy};
+use super::{Ctx, Element, Value, copy, gemm};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 
@@ -75,6 +75,9 @@ pub struct System {
 
 /// Batches with less work than this, in multiplications, stay on one thread.
 const WIDE: usize = 1 << 15;
+
+/// What has more elements than this is decomposed by way of matrix products, which need room.
+const PLAIN: usize = 256;
 
 /// The element types.
 trait Field:
@@ -253,8 +256,9 @@ fn each<T: Element>(
     let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
     let run = |i: usize| {
         // SAFETY: each place is asked for once.
-        let item = unsafe { output.item(i) };
-        if let Err(error) = f(i, item) {
+        let part = unsafe { output.item(i) };
+        let ready = if item > PLAIN { gemm::ready() } else { Ok(()) };
+        if let Err(error) = ready.and_then(|()| f(i, part)) {
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.as_ref().is_none_or(|(first, _)| i < *first) {
                 *failed = Some((i, error));
@@ -273,6 +277,21 @@ fn each<T: Element>(
         Some((_, error)) => Err(error),
         None => Ok(()),
     }
+}
+
+/// Calls `f` with what hands its pieces of work to threads. What a piece could not do fails the whole.
+fn in_pieces<R>(ctx: &Ctx, f: impl FnOnce(Spread) -> R) -> Result<R> {
+    let failed = OnceLock::new();
+    let done = f(&|count, piece| {
+        let run = |i| match gemm::ready() {
+            Ok(()) => piece(i),
+            Err(error) => drop(failed.set(error)),
+        };
+        if let Err(error) = ctx.for_each(count, run) {
+            drop(failed.set(error));
+        }
+    });
+    failed.into_inner().map_or(Ok(done), Err)
 }
 
 /// With the last two axes exchanged: row-major memory seen as column-major, and back.
@@ -356,12 +375,8 @@ fn factor_of<T: Field>(what: Factor, a: &Value, out: &Value, ctx: &Ctx) -> Resul
                 let (values, vectors) = out.split_at_mut(n);
                 let mut w = reals::<T>(n);
                 let vectors = (what == Factor::Eigh).then_some(vectors);
-                // What is left out when a run ends early is seen here.
-                let spread =
-                    |count: usize, f: &(dyn Fn(usize) + Sync)| drop(within.for_each(count, f));
-                let done = T::eigh(n, a, &mut w, vectors, &spread);
-                ctx.check()?;
-                done.map_err(|f| failed("Eigenvalues", f))?;
+                in_pieces(&within, |spread| T::eigh(n, a, &mut w, vectors, spread))?
+                    .map_err(|f| failed("Eigenvalues", f))?;
                 write_reals(values, &w);
             }
             Factor::Svd | Factor::FullSvd | Factor::SvdValues => {
