@@ -12,6 +12,7 @@ import pytest
 
 import cotan as ct
 
+TABLE = np.array([0.0, 1.0, 4.0, 9.0])
 X = np.linspace(-1.0, 2.0, 12)
 C = np.linspace(0.5, 1.5, 12)
 
@@ -563,3 +564,20 @@ def test_conditions_of_scipy_are_asked_again():
     assert value == 0.0 and (slope is None or not np.any(slope))
     with pytest.raises(ValueError, match="infs or NaNs"):
         ct.prepare(lambda a: np.sum(linalg.solve(a, np.ones(3))), a)(a * np.nan)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: TABLE[x.astype(int)].sum() * x[0],
+        lambda x: TABLE[np.argsort(x)] @ x,
+        lambda x: TABLE[np.searchsorted(TABLE, x / 4)] @ x,
+        lambda x: TABLE[x > 2].sum() * x[1],
+        lambda x: (np.arange(8)[x.astype(int)] * x).sum(),
+    ],
+)
+def test_plain_arrays_are_indexed_by_what_was_computed(f):
+    x = np.array([1.2, 2.3, 0.1, 3.3])
+    g = ct.prepare(f, x)
+    for y in (x, x[::-1].copy(), x * 0.5, x + 0.01):
+        np.testing.assert_allclose(g(y)[0], ct.gradient(f, y)[0])

@@ -34,8 +34,10 @@ pub fn given_out<'py>(
              numpy.asarray(base) before the view is made, or call it inside ct.gradient",
         ));
     }
+    // Whole numbers and truth values decide: which elements of a plain array, how many steps.
+    let decides = session::is_only_held(&array) && !array.dtype().is_inexact(); // guarded by `force`
     // Without elements there is no gradient to drop.
-    if array.aval().size() > 0 {
+    if array.aval().size() > 0 && !decides {
         PyArray::refuse_active(
             py,
             &array,
