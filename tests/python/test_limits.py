@@ -400,3 +400,33 @@ def test_deep_structures():
     for _ in range(200):
         (gradient,) = gradient
     assert gradient == 4.0
+
+
+@LINUX
+@pytest.mark.parametrize("megabytes", [30, 100, 300, 2500])
+@pytest.mark.parametrize("expression", ["np.linalg.eigh(x)[0]", "np.linalg.cholesky(x)", "x @ x"])
+def test_room_for_products_is_asked_for(expression, megabytes):
+    """How much that is depends on the processor: either it is there, or it is a MemoryError."""
+    body = f"""
+    import resource
+
+    given = np.random.default_rng(0).normal(size=(400, 400))
+    given = given @ given.T
+    x = ct.array(given)
+    x.force()
+    expected = np.asarray({expression.replace("x", "given")})
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
+    try:
+        found = ({expression}).force()
+    except MemoryError:
+        found = None
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    again = np.asarray({expression})
+    for value in (found, again):
+        if value is not None:
+            np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-7, atol=1e-7)
+    """
+    run(body)
