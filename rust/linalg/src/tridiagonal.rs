@@ -53,13 +53,7 @@ pub fn eigenvectors(
             *x = 0.0;
         }
     }
-    divide(
-        d,
-        e,
-        &mut Block { q, n, row: 0 },
-        &mut Scratch::default(),
-        spread,
-    )?;
+    divide(d, e, &mut Block { q, n, row: 0 }, spread)?;
     for x in d {
         *x *= scale;
     }
@@ -203,31 +197,7 @@ impl Block<'_> {
     }
 }
 
-/// Memory that steps share.
-#[derive(Default)]
-struct Scratch {
-    /// Eigenvectors of the halves, side by side without gaps, and those that stay.
-    parts: Vec<f64>,
-    /// Eigenvectors in terms of those of the halves.
-    steps: Vec<f64>,
-}
-
-impl Scratch {
-    fn grow(&mut self, n: usize) {
-        if self.steps.len() < n * n {
-            self.parts = vec![0.0; n * n];
-            self.steps = vec![0.0; n * n];
-        }
-    }
-}
-
-fn divide(
-    d: &mut [f64],
-    e: &mut [f64],
-    q: &mut Block,
-    scratch: &mut Scratch,
-    spread: Spread,
-) -> Result<(), Failure> {
+fn divide(d: &mut [f64], e: &mut [f64], q: &mut Block, spread: Spread) -> Result<(), Failure> {
     let n = d.len();
     if n <= LEAF {
         return leaf(d, e, q);
@@ -240,23 +210,15 @@ fn divide(
     let (before, after) = e.split_at_mut(half);
     let [first, second] = q.halves(half);
     let halves = [(low, &mut before[..half - 1], first), (high, after, second)];
-    if n < WIDE {
-        scratch.grow(n);
-        for (d, e, mut q) in halves {
-            divide(d, e, &mut q, scratch, spread)?;
+    let wide = (n >= WIDE).then_some(spread);
+    let done = Mutex::new(Ok(()));
+    each(wide, halves.into_iter(), |(d, e, mut q)| {
+        if let Err(failure) = divide(d, e, &mut q, spread) {
+            *done.lock().unwrap_or_else(PoisonError::into_inner) = Err(failure);
         }
-        conquer(d, half, beside, q, scratch, None);
-    } else {
-        let done = Mutex::new(Ok(()));
-        each(Some(spread), halves.into_iter(), |(d, e, mut q)| {
-            if let Err(failure) = divide(d, e, &mut q, &mut Scratch::default(), spread) {
-                *done.lock().unwrap_or_else(PoisonError::into_inner) = Err(failure);
-            }
-        });
-        done.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        scratch.grow(n);
-        conquer(d, half, beside, q, scratch, Some(spread));
-    }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    conquer(d, half, beside, q, wide);
     Ok(())
 }
 
@@ -299,14 +261,7 @@ struct Sorted {
 }
 
 /// Eigenvalues and eigenvectors of the whole from those of its halves.
-fn conquer(
-    d: &mut [f64],
-    half: usize,
-    beside: f64,
-    q: &mut Block,
-    scratch: &mut Scratch,
-    spread: Option<Spread>,
-) {
+fn conquer(d: &mut [f64], half: usize, beside: f64, q: &mut Block, spread: Option<Spread>) {
     let n = d.len();
     // The last row of one half and the first of the other, as one vector of length 1.
     let mut z: Vec<f64> = (0..n)
@@ -345,13 +300,15 @@ fn conquer(
         ascending: &ascending,
         rho,
     };
-    let steps = &mut scratch.steps[..k * k];
+    // Eigenvectors in terms of those of the halves.
+    let mut steps = vec![0.0; k * k];
     let mut values = vec![0.0; k];
-    secular::solve(&poles, &mut values, steps, spread);
+    secular::solve(&poles, &mut values, &mut steps, spread);
 
-    // The products of what has elements in the rows of one half.
+    // The products of what has elements in the rows of one half, side by side without gaps; and what stays.
     let (upper, lower) = (top + both, k - top);
-    let (first, rest) = scratch.parts.split_at_mut(half * upper);
+    let mut parts = vec![0.0; half * upper + (n - half) * lower + n * sorted.kept.len()];
+    let (first, rest) = parts.split_at_mut(half * upper);
     let (second, rest) = rest.split_at_mut((n - half) * lower);
     for (part, &j) in first.chunks_exact_mut(half).zip(&order[..upper]) {
         part.copy_from_slice(q.column(0, j, half));
@@ -362,7 +319,7 @@ fn conquer(
     for (part, &(_, j)) in rest.chunks_exact_mut(n).zip(&sorted.kept) {
         part.copy_from_slice(q.column(0, j, n));
     }
-    let steps = MatRef::from_column_major_slice(&*steps, k, k);
+    let steps = MatRef::from_column_major_slice(&steps, k, k);
     let first = MatRef::from_column_major_slice(&*first, half, upper);
     let second = MatRef::from_column_major_slice(&*second, n - half, lower);
     let (rows, row) = (q.n, q.row);
