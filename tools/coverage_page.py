@@ -21,8 +21,10 @@ import scipy
 import scipy.special
 
 import cotan as ct
-from cotan import _core, _lifted, _numpy_own, _ufunc_loop
-from cotan._numpy import FUNCTIONS
+from cotan import _core
+from cotan._src.numpy.functions import FUNCTIONS
+from cotan._src.rebind import numpy_substitutes
+from cotan._src.runtime import registry, ufunc_dtypes
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests" / "python"))
@@ -111,7 +113,7 @@ def is_function(value: Any) -> bool:
 
 def computed_by(value: Any) -> str:
     """Say what kind of entry computes a function."""
-    return COMPOSITE if value in _numpy_own.OWN or value not in FUNCTIONS else RULE
+    return COMPOSITE if value in numpy_substitutes.OWN or value not in FUNCTIONS else RULE
 
 
 def functions(module: Any) -> Iterator[Line]:
@@ -182,9 +184,9 @@ def numpy_ufuncs() -> Iterator[tuple[str, Any]]:
 
 def entry(ufunc: Any) -> str:
     name = ufunc.__name__
-    if name in _ufunc_loop.COMPOSITES:
+    if name in ufunc_dtypes.COMPOSITES:
         return COMPOSITE
-    return RULE if _ufunc_loop.rule(ufunc) is not None else COMPOSITE
+    return RULE if ufunc_dtypes.rule(ufunc) is not None else COMPOSITE
 
 
 def ufunc_calls(name: str, ufunc: Any) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
@@ -215,12 +217,12 @@ def ufuncs() -> Iterator[Line]:
 
 def special() -> Iterator[Line]:
     """Give the ufuncs of SciPy; where they are called, and in what, is said by their tests."""
-    lifted = _lifted.LIFTED.get("scipy.special", {})
+    lifted = registry.LIFTED.get("scipy.special", {})
     for name in sorted(set(scipy.special.__all__)):
         ufunc = getattr(scipy.special, name)
         if not isinstance(ufunc, np.ufunc):
             continue
-        if _ufunc_loop.rule(ufunc) is None and name not in lifted:
+        if ufunc_dtypes.rule(ufunc) is None and name not in lifted:
             yield Line("scipy.special", name, NOT_YET)
             continue
         # Another name of a ufunc is one of the same function.

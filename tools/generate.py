@@ -70,7 +70,7 @@ def natural(name: str) -> list[tuple[str, int]]:
 
 
 def functions(table: list[Entry]) -> str:
-    """Give `_functions.py`: every function of the table, imported by name."""
+    """Give `api.functions`: every function of the table, imported by name."""
     all_names = {e["name"] for e in table} | {f"{e['name']}_to" for e in table}
     present = (n for n in all_names if hasattr(_core, n) and n != "dropgrad")
     names = sorted(present, key=natural)
@@ -214,7 +214,7 @@ def outputs() -> dict[Path, Callable[[list[Entry]], str]]:
     """Give what is written, and how."""
     return {
         TOP / "python" / "cotan" / "_core.pyi": stub,
-        TOP / "python" / "cotan" / "_functions.py": functions,
+        TOP / "python" / "cotan" / "_src" / "api" / "functions.py": functions,
         TOP / "docs" / "reference" / "primitives.md": reference,
         COVERAGE: covered,
     }

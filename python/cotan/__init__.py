@@ -10,18 +10,6 @@ import atexit as _atexit
 import os as _os
 
 from cotan import _core as _core
-from cotan import _lift as _lift
-from cotan._api import (
-    const,
-    grad,
-    hessian,
-    hvp,
-    nograd,
-    value_and_grad,
-)
-from cotan._array import attach as _attach_array
-from cotan._checkpoint import checkpoint, name
-from cotan._convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._core import (
     Array,
     Prepared,
@@ -44,22 +32,34 @@ from cotan._core import (
     trace,
     value_and_gradient,
 )
-from cotan._detect import NonFiniteError, detect
-from cotan._functions import *  # noqa: F403
-from cotan._functions import __all__ as _functions
-from cotan._layout import project_to, register
-from cotan._lift import lift, lift_module, lifting
-from cotan._methods import attach as _attach_methods
-from cotan._onnx import to_onnx
-from cotan._pictures import attach as _attach_pictures
-from cotan._prepare import prepare, prepared
-from cotan._programs import attach as _attach_programs
-from cotan._report import Report, explain
-from cotan._rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
-from cotan._saved import load
-from cotan._structures import Tangent
-from cotan._update import trainable_leaves, tree_map, update
-from cotan._vmap import vmap
+from cotan._src.api.checkpoint import checkpoint, name
+from cotan._src.api.convolution import avg_pool, conv, conv_transpose, max_pool
+from cotan._src.api.custom_rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
+from cotan._src.api.derivatives import (
+    const,
+    grad,
+    hessian,
+    hvp,
+    nograd,
+    value_and_grad,
+)
+from cotan._src.api.functions import *  # noqa: F403
+from cotan._src.api.functions import __all__ as _functions
+from cotan._src.api.prepare import prepare, prepared
+from cotan._src.api.vmap import vmap
+from cotan._src.array.fast_methods import attach as _attach_array
+from cotan._src.array.methods import attach as _attach_methods
+from cotan._src.inspect.nonfinite import NonFiniteError, detect
+from cotan._src.inspect.report import Report, explain
+from cotan._src.inspect.svg import attach as _attach_pictures
+from cotan._src.interpose import install as _lift
+from cotan._src.interpose.install import lift, lift_module, lifting
+from cotan._src.onnx.export import to_onnx
+from cotan._src.program.methods import attach as _attach_programs
+from cotan._src.program.serialization import load
+from cotan._src.tree.class_registry import project_to, register
+from cotan._src.tree.tangent import Tangent
+from cotan._src.tree.update import trainable_leaves, tree_map, update
 
 _attach_array(Array)
 _attach_methods(Array)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike as _ArrayLike
 from numpy.typing import DTypeLike as _DTypeLike
 from typing_extensions import disjoint_base
 
-from cotan._report import Report
+from cotan._src.inspect.report import Report
 
 _Values: TypeAlias = Array | _ArrayLike
 _File: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]

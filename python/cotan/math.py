@@ -6,6 +6,6 @@
 (1.0,)
 """
 
-from cotan._lift import namespace
+from cotan._src.interpose.install import namespace
 
 namespace(globals(), "math")

@@ -10,6 +10,6 @@
 (2.0,)
 """
 
-from cotan._lift import namespace
+from cotan._src.interpose.install import namespace
 
 namespace(globals(), "numpy")

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser, executable
 
 import cotan as ct
-from cotan._detect import recorded_lines
+from cotan._src.inspect.nonfinite import recorded_lines
 
 HOSTILE = "<img src=http://x.invalid/a.png onerror=console.error(1)>"
 

@@ -4,8 +4,8 @@ import numpy as np
 import scipy.special as sp
 from scipy.special import _ufuncs
 
-from cotan._numpy_special import SCIPY
-from cotan._special import PARTIALS, UNKNOWN, ZERO
+from cotan._src.numpy.ufunc_composites import SCIPY
+from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, ZERO
 
 WIDE, POSITIVE, UNIT = (-3.0, 3.0), (0.3, 4.0), (0.1, 0.9)
 

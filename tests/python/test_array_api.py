@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cotan as ct
-from cotan import _array_api as xp
+from cotan._src.array import array_api as xp
 
 X = np.array([0.7, -1.3, 0.4, 2.1])
 

@@ -7,7 +7,7 @@ import pytest
 from numpy_cases import arguments, assert_same_error, check, flattened, raised, wrote
 
 import cotan as ct
-from cotan import _methods
+from cotan._src.array import methods
 
 
 def walked(flat, count):
@@ -188,7 +188,7 @@ METHOD_CASES = {
 }
 # In ndarray, too, but not about numbers; tested elsewhere, or refused.
 OTHER_ATTRIBUTES = {
-    *_methods._REFUSED,
+    *methods._REFUSED,
     *("base", "ctypes", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim"),
     *("shape", "size", "strides", "itemset", "newbyteorder", "ptp", "resize", "setflags"),
     *("tobytes", "tofile", "tostring"),

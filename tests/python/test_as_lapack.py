@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cotan as ct
-from cotan import _as_lapack
+from cotan._src.kit import lapack_conventions
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
 
@@ -179,7 +179,7 @@ def test_gradients_of_what_depends_on_the_choice(name, kind, rng):
 
 def test_large_matrices_keep_our_own_choice(monkeypatch, rng):
     x = hermitian(rng, 6, "real")
-    monkeypatch.setattr(_as_lapack, "LARGEST", 5)
+    monkeypatch.setattr(lapack_conventions, "LARGEST", 5)
     w, v = seen(np.linalg.eigh, x)
     np.testing.assert_allclose(v @ np.diag(w) @ v.T, x, atol=1e-9)
 

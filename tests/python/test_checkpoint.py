@@ -268,7 +268,7 @@ def test_errors(how, error, text):
     ],
 )
 def test_budgets_in_words(text, count):
-    from cotan._checkpoint import _bytes
+    from cotan._src.api.checkpoint import _bytes
 
     assert _bytes(text) == count
 

@@ -9,9 +9,9 @@ import scipy.fft
 import scipy.fftpack
 
 import cotan as ct
-import cotan._scipy_fft  # enters its functions
+import cotan._src.scipy.fft  # enters its functions
 from cotan import _core
-from cotan._lifted import LIFTED
+from cotan._src.runtime.registry import LIFTED
 
 SHAPES = [(1,), (2,), (5,), (8,), (3, 4), (4, 3, 6)]
 TYPES = ["f8", "f4", "c16", "c8"]

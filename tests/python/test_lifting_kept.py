@@ -26,7 +26,7 @@ import scipy.linalg
 import scipy.optimize
 
 import cotan as ct
-from cotan._lifted import LIFTED
+from cotan._src.runtime.registry import LIFTED
 
 X = np.array([0.7, 1.3, 0.4])
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cotan as ct
-from cotan._lift import reach
+from cotan._src.interpose.install import reach
 
 PROGRAM = """
 from numpy import zeros
@@ -182,7 +182,7 @@ def test_what_leads_nowhere_is_not_looked_at_again(monkeypatch):
     def probe(x):
         return x * x
 
-    monkeypatch.setattr("cotan._lift.reach", counted)
+    monkeypatch.setattr("cotan._src.interpose.install.reach", counted)
     # So much is remembered; with one more all is forgotten, which shall not happen in between.
     for _ in range(100):
         ct.gradient(probe, 2.0)

@@ -5,8 +5,8 @@ import test_numpy_math
 import test_numpy_reductions
 import test_numpy_shapes
 
-from cotan._numpy import FUNCTIONS
-from cotan._numpy_core import in_numpy, name_of
+from cotan._src.numpy.functions import FUNCTIONS
+from cotan._src.runtime.values import in_numpy, name_of
 
 CASES = {
     **test_numpy_reductions.CASES,

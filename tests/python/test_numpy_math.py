@@ -5,7 +5,7 @@ import pytest
 from numpy_cases import check, flattened, wrote
 
 import cotan as ct
-from cotan._numpy_core import in_numpy
+from cotan._src.runtime.values import in_numpy
 
 ELEMENTWISE = {
     "round": [

@@ -14,7 +14,7 @@ import scipy.special
 
 import cotan as ct
 from cotan import _core
-from cotan._numpy_special import COMPOSITES
+from cotan._src.numpy.ufunc_composites import COMPOSITES
 
 X = np.array([0.7, -1.3, 0.4, 2.1, -0.6])
 VALUES = {

@@ -6,8 +6,9 @@ from onnx_checks import RTOL, applied, check, onnx, run, session
 from table_cases import TABLE, arguments, cases
 
 import cotan as ct
-from cotan import _core, _onnx_recipes
-from cotan._onnx_graph import BOOLS, MOVES, OPSET, PREDICATES
+from cotan import _core
+from cotan._src.onnx import recipes
+from cotan._src.onnx.graph import BOOLS, MOVES, OPSET, PREDICATES
 
 NAN, INF = np.nan, np.inf
 
@@ -215,10 +216,10 @@ def test_empty_arrays_and_scalars(tmp_path):
 
 def test_every_recipe_exists_and_is_used():
     named = {e["onnx_recipe"] for e in TABLE.values()} - {None}
-    assert named == set(_onnx_recipes.RECIPES)
+    assert named == set(recipes.RECIPES)
     operators = {e["onnx_operator"] for e in TABLE.values()} - {None}
-    assert set(_onnx_recipes.OPERATORS) <= operators
-    assert set(_onnx_recipes.DOUBLE) <= operators
+    assert set(recipes.OPERATORS) <= operators
+    assert set(recipes.DOUBLE) <= operators
     assert set(TABLE) >= MOVES | PREDICATES | BOOLS
 
 

@@ -11,7 +11,8 @@ import pytest
 from onnx_checks import onnx, run, same, session
 
 import cotan as ct
-from cotan import _core, _onnx_sizes
+from cotan import _core
+from cotan._src.onnx import symbolic_sizes
 
 TOP = Path(__file__).parents[2]
 
@@ -322,20 +323,20 @@ def test_what_does_not_follow_from_a_size_is_refused(tmp_path):
 
 
 def test_formulas_of_lengths_and_factors():
-    symbols = _onnx_sizes.choose(["n"], {6, 8})
+    symbols = symbolic_sizes.choose(["n"], {6, 8})
     n = np.array(symbols["n"])
     assert not {6, 8} & set(n.tolist())
-    fit = lambda values: _onnx_sizes.fit_length(tuple(values.tolist()), symbols)
+    fit = lambda values: symbolic_sizes.fit_length(tuple(values.tolist()), symbols)
     assert fit(3 * n + 2) == ({(): 2, ("n",): 3}, 1, 1, 0)
     assert fit(n * (n - 1) // 2) == ({("n",): -1, ("n", "n"): 1}, 2, 1, 0)
     assert fit((n + 1) // 2) == ({(): 1, ("n",): 1}, 2, 1, 0)
     assert fit((n + 1) // 2 * 3 + 1) == ({(): 1, ("n",): 1}, 2, 3, 1)
-    factor = lambda values: _onnx_sizes.fit_factor(tuple(values.tolist()), symbols, 2e-16)
+    factor = lambda values: symbolic_sizes.fit_factor(tuple(values.tolist()), symbols, 2e-16)
     assert factor(3 / n) == (3.0, (("n", 0, -1.0),))
     assert factor(1 / (n - 1.0)) == (1.0, (("n", -1, -1.0),))
-    with pytest.raises(_onnx_sizes.MisfitError):
+    with pytest.raises(symbolic_sizes.MisfitError):
         factor(np.sin(n * 1.0))
-    with pytest.raises(_onnx_sizes.MisfitError):
+    with pytest.raises(symbolic_sizes.MisfitError):
         fit(n**4)
 
 
@@ -413,7 +414,7 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
 
 
 def test_too_large_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("cotan._onnx_graph.LARGEST", 1000)
+    monkeypatch.setattr("cotan._src.onnx.graph.LARGEST", 1000)
     c = np.ones(200)
     with pytest.raises(ValueError, match="holds 2 GB.*as arguments"):
         ct.to_onnx(lambda x: x * c, np.ones(200), path=tmp_path / "f.onnx")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cotan as ct
-from cotan._picture_layout import layered
-from cotan._pictures import svg
+from cotan._src.inspect.diagram_layout import layered
+from cotan._src.inspect.svg import svg
 
 X = np.linspace(0.1, 1.0, 8)
 HOSTILE = [

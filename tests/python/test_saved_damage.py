@@ -128,12 +128,15 @@ def test_any_outline(key, value):
     _, (head, blobs, outline) = back.__reduce_ex__(5)
     import json
 
-    from cotan import _core, _saved
+    from cotan import _core
+    from cotan._src.program import serialization
 
-    told = json.loads(_saved.portable(outline))
+    told = json.loads(serialization.portable(outline))
     told[key] = value
     try:
-        again = _core.restore_pullback(head, blobs, _saved.outline(json.dumps(told).encode()))
+        again = _core.restore_pullback(
+            head, blobs, serialization.outline(json.dumps(told).encode())
+        )
     except (ValueError, RecursionError) as error:
         assert "not a valid pullback" in str(error)
         return
@@ -141,12 +144,12 @@ def test_any_outline(key, value):
 
 
 def test_deep_nesting_in_a_file(tmp_path):
-    from cotan import _saved
+    from cotan._src.program import serialization
 
     for depth in (900, 2000, 100_000):
         deep = b'["list",[' * depth + b"0" + b"]]" * depth
         told = b'{"results":0,"arguments":[' + deep + b"]}"
         try:
-            _saved.outline(told)
+            serialization.outline(told)
         except ValueError as error:
             assert "not a valid pullback" in str(error)

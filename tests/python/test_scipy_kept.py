@@ -20,7 +20,7 @@ import pytest
 from scipy import integrate, optimize
 
 import cotan as ct
-from cotan._left import Left
+from cotan._src.state.solver_replay import Left
 
 CALLS = 0
 NUMBERS = itertools.count()

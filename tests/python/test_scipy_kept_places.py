@@ -14,10 +14,10 @@ from scipy import integrate, optimize
 
 import cotan as ct
 from cotan._core import same_items
-from cotan._kept import Kept
-from cotan._kept_memory import Memory
-from cotan._left import Left
-from cotan._same_bits import same_bits
+from cotan._src.state.bitwise_equal import same_bits
+from cotan._src.state.buffers import Memory
+from cotan._src.state.snapshot import Kept
+from cotan._src.state.solver_replay import Left
 
 
 def bowl(p, note, method="Nelder-Mead", size=2):

@@ -9,8 +9,8 @@ from scipy_cases import check
 from test_linalg import check_gradient, close, ct_value, definite, hermitian, random, weigh
 
 import cotan as ct
-import cotan._scipy_linalg  # enters the functions into the table
-from cotan._lifted import LIFTED
+import cotan._src.scipy.linalg.solve  # enters the functions into the table
+from cotan._src.runtime.registry import LIFTED
 
 
 class Lifted:

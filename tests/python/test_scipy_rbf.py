@@ -8,7 +8,7 @@ from scipy.interpolate import RBFInterpolator
 from scipy_cases import check
 
 import cotan as ct
-from cotan._scipy_rbf import _KERNELS
+from cotan._src.scipy.interpolate.rbf import _KERNELS
 
 RNG = np.random.default_rng(0)
 Y, D, X = RNG.random((7, 2)), RNG.normal(size=(7, 3)), RNG.random((4, 2))

@@ -9,10 +9,10 @@ import scipy.special as sp
 from special_cases import COARSE, NAMES, arguments, derivative, parts, ufunc, variables
 
 import cotan as ct
-import cotan._scipy_special  # enters its functions
-from cotan._lifted import LIFTED
-from cotan._numpy_special import SCIPY
-from cotan._special import PARTIALS
+import cotan._src.special.functions  # enters its functions
+from cotan._src.numpy.ufunc_composites import SCIPY
+from cotan._src.runtime.registry import LIFTED
+from cotan._src.special.ufuncs import PARTIALS
 
 
 @pytest.mark.parametrize("name", NAMES)

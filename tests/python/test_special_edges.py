@@ -8,8 +8,8 @@ from scipy import stats
 from special_cases import ARGUMENTS, NAMES, ufunc
 
 import cotan as ct
-import cotan._scipy_special  # enters its functions
-from cotan._numpy_special import SCIPY
+import cotan._src.special.functions  # enters its functions
+from cotan._src.numpy.ufunc_composites import SCIPY
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ from numpy_cases import (
 )
 
 import cotan as ct
-from cotan import _ufunc
-from cotan._numpy_special import SCIPY
+from cotan._src.numpy import ufunc_protocol
+from cotan._src.numpy.ufunc_composites import SCIPY
 
 UFUNCS = {
     f.__name__: f
     for f in [*vars(np).values(), *(getattr(scipy.special, name, None) for name in SCIPY)]
-    if isinstance(f, np.ufunc) and _ufunc.rule(f) is not None
+    if isinstance(f, np.ufunc) and ufunc_protocol.rule(f) is not None
 }
 BINARY = {n: f for n, f in UFUNCS.items() if (f.nin, f.nout, f.signature) == (2, 1, None)}
 # Those of SciPy have a neutral element of 0 whatever they compute, and with where= they write past

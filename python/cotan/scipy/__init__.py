@@ -8,6 +8,6 @@
 (array([0.5, 0.5]),)
 """
 
-from cotan._lift import namespace
+from cotan._src.interpose.install import namespace
 
 namespace(globals(), "scipy")

@@ -298,7 +298,7 @@ impl PyArray {
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         static ELEMENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         ELEMENTS
-            .found(slf.py(), "cotan._array", "elements")?
+            .found(slf.py(), "cotan._src.array.fast_methods", "elements")?
             .call1((slf,))
     }
 

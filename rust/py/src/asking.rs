@@ -45,7 +45,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
         return Ok(*known);
     }
-    let asks = ASKS.found(py, "cotan._lift", "who_asks")?;
+    let asks = ASKS.found(py, "cotan._src.interpose.install", "who_asks")?;
     let who = match asks.call1((frame,))?.extract()? {
         "own" => Asking::Own,
         "by name" => Asking::ByName,
@@ -88,7 +88,7 @@ pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
     if !names.contains(intern!(py, "shuffle"))? {
         return Ok(());
     }
-    let shuffles = SHUFFLES.found(py, "cotan._frames", "is_shuffling")?;
+    let shuffles = SHUFFLES.found(py, "cotan._src.runtime.call_site", "is_shuffling")?;
     if shuffles.call1((frame,))?.is_truthy()? {
         return Err(PyTypeError::new_err(
             "shuffle: a generator that was made before the recording takes the rows of an array for copies, \

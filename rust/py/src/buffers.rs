@@ -28,7 +28,7 @@ pub struct Buffers {
 impl Buffers {
     /// Takes `out` apart along a structure that has numbers of results in place of the results.
     pub fn new(out: &Bound<'_, PyAny>, template: &Bound<'_, PyAny>) -> PyResult<Arc<Buffers>> {
-        let pairs = (out.py().import("cotan._prepare")?).call_method1("pairs", (template, out))?;
+        let pairs = (out.py().import("cotan._src.api.prepare")?).call_method1("pairs", (template, out))?;
         let mut all = Vec::new();
         for pair in pairs.try_iter()? {
             let (index, object, path): (usize, Bound<'_, PyAny>, String) = pair?.extract()?;

@@ -13,7 +13,7 @@ thread_local! {
 #[pyfunction]
 pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
     let asks = py
-        .import("cotan._frames")?
+        .import("cotan._src.runtime.call_site")?
         .call_method0("program_asks")?
         .is_truthy()?;
     if asks {
@@ -46,7 +46,7 @@ pub fn watched<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
                 "the program caught an error of cotan's and went on, so that its result may be another one than \
                  with plain NumPy: {message}"
             );
-            py.import("cotan._frames")?
+            py.import("cotan._src.runtime.call_site")?
                 .call_method1("warn", (message,))?;
             Ok(result)
         }

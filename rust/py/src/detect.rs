@@ -99,7 +99,7 @@ fn fields<'py>(py: Python<'py>, error: &NonFinite) -> PyResult<Bound<'py, PyDict
 /// The Python exception.
 pub fn exception(py: Python<'_>, error: &NonFinite) -> PyErr {
     let made = || -> PyResult<Bound<'_, PyAny>> {
-        let python = py.import("cotan._detect")?;
+        let python = py.import("cotan._src.inspect.nonfinite")?;
         python.call_method1("found", (fields(py, error)?,))
     };
     made().map_or_else(|e| e, PyErr::from_value)
@@ -130,7 +130,7 @@ pub fn named<T>(f: &Bound<'_, PyAny>, inputs: &Inputs, result: PyResult<T>) -> P
     for ((_, array), path) in inputs.active.iter().zip(&leaves) {
         ids.set_item(array.id(), path)?;
     }
-    py.import("cotan._detect")?
+    py.import("cotan._src.inspect.nonfinite")?
         .call_method1("name", (error.value(py), leaves, ids))?;
     Err(error)
 }

@@ -48,7 +48,7 @@ impl Fill {
                     self.keyed(&keys, &other.items, given, path, out)?;
                 }
                 Form::Registered(_) => {
-                    let tangent = py.import("cotan._structures")?.getattr("Tangent")?;
+                    let tangent = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
                     let fields = if given.is_instance(&tangent)? {
                         given.getattr("_fields")?
                     } else {
@@ -66,7 +66,7 @@ impl Fill {
             }
             Tree::Object(object, items) => {
                 let class = object.bind(py).get_type();
-                let tangent = py.import("cotan._structures")?.getattr("Tangent")?;
+                let tangent = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
                 let own = given.get_type().is(&class);
                 let dict = given.cast::<PyDict>();
                 if dict.is_err() && !own && !given.is_instance(&tangent)? {

@@ -585,11 +585,11 @@ impl PyArray {
             return Err(session::left(py, what));
         }
         if session::is_followed(array) {
-            let given = py.import("cotan._given")?;
+            let given = py.import("cotan._src.interpose.index_context")?;
             if given.call_method0("is_lost_anyway")?.is_truthy()? {
                 return Ok(());
             }
-            let hints = py.import("cotan._lift_hints")?;
+            let hints = py.import("cotan._src.interpose.error_hints")?;
             let hint: String = hints.call_method0("hint")?.extract()?;
             let message =
                 format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");

@@ -123,7 +123,7 @@ impl Host for Callback {
         attached(|py| {
             let function = match &self.pullback {
                 Some(pullback) => pullback.clone_ref(py),
-                None => (py.import("cotan._rules")?)
+                None => (py.import("cotan._src.api.custom_rules")?)
                     .call_method1("pulled", (&self.function, x.len()))?
                     .unbind(),
             };

@@ -213,7 +213,7 @@ pub fn getitem<'py>(
             return Ok(taken);
         }
         return py
-            .import("cotan._index")?
+            .import("cotan._src.array.fancy_indexing")?
             .call_method1("getitem", (slf, key));
     };
     if basic.scalar
@@ -243,7 +243,7 @@ fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'p
     if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
         return Ok(None);
     }
-    if value.is_exact_instance(MATRIX.found(py, "cotan._lift_matrix", "Matrix")?) {
+    if value.is_exact_instance(MATRIX.found(py, "cotan._src.numpy.matrix", "Matrix")?) {
         return value.getattr("A").map(Some);
     }
     if value.is_exact_instance_of::<PyUntypedArray>()
@@ -386,7 +386,7 @@ pub fn setitem<'py>(
     }
     let shape = slf.get().own_shape();
     let Some(basic) = basic(key, &shape)? else {
-        py.import("cotan._index")?
+        py.import("cotan._src.array.fancy_indexing")?
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
@@ -475,7 +475,7 @@ pub fn index_update<'py>(
         return Ok(out);
     }
     x.py()
-        .import("cotan._index")?
+        .import("cotan._src.array.fancy_indexing")?
         .call_method1("updated", (x, key, value, false))
 }
 
@@ -490,7 +490,7 @@ pub fn index_add<'py>(
         return Ok(out);
     }
     x.py()
-        .import("cotan._index")?
+        .import("cotan._src.array.fancy_indexing")?
         .call_method1("updated", (x, key, value, true))
 }
 

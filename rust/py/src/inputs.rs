@@ -55,7 +55,7 @@ impl Names {
         match self {
             Names::Known(names) => Ok(names.clone()),
             Names::Code(code) => py
-                .import("cotan._masks")?
+                .import("cotan._src.tree.selection")?
                 .call_method1("code_names", (code, count))?
                 .extract(),
         }
@@ -73,7 +73,7 @@ impl Names {
 /// Names of the arguments of a call.
 pub fn argument_names(f: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<String>> {
     f.py()
-        .import("cotan._masks")?
+        .import("cotan._src.tree.selection")?
         .call_method1("argument_names", (f, count))?
         .extract()
 }
@@ -181,7 +181,7 @@ impl Inputs {
     fn implicit(recording: &Recording, wrt: &Bound<'_, PyAny>) -> PyResult<Inputs> {
         let listed = wrt
             .py()
-            .import("cotan._masks")?
+            .import("cotan._src.tree.selection")?
             .call_method1("listed_arrays", (wrt,))?;
         let arrays: Vec<Bound<'_, PyArray>> = listed.extract()?;
         let mut leaves = Vec::with_capacity(arrays.len());
@@ -290,7 +290,7 @@ impl Inputs {
         let f = if f.is_exact_instance_of::<PyCFunction>() || is_of_scipy(f) {
             stand_in = f
                 .py()
-                .import("cotan._lift")?
+                .import("cotan._src.interpose.install")?
                 .call_method1("standing_in", (f,))?;
             &stand_in
         } else {
@@ -414,7 +414,7 @@ fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
         return cause;
     }
     // What is said is no reason to lose the error.
-    let hints = py.import("cotan._lift_hints");
+    let hints = py.import("cotan._src.interpose.error_hints");
     let _ = hints.and_then(|h| h.call_method1("explain", (error.value(py), error.traceback(py))));
     error
 }
@@ -429,7 +429,7 @@ pub fn handed_out<'py>(
         None => Ok(PyTuple::new(py, entries)?.into_any()),
         Some(arrays) => {
             let arrays: Vec<&Py<PyArray>> = arrays.iter().collect();
-            py.import("cotan._structures")?
+            py.import("cotan._src.tree.tangent")?
                 .call_method1("Gradients", (arrays, entries))
         }
     }
@@ -496,7 +496,7 @@ pub fn selected(
         }
     }
     let told = py
-        .import("cotan._masks")?
+        .import("cotan._src.tree.selection")?
         .call_method1("select", (wrt, names, owner, paths, objects, able))?;
     let (mask, structures): (Option<Vec<bool>>, Option<Vec<Bound<'_, PyAny>>>) = told.extract()?;
     if let Some(mask) = mask {

@@ -113,7 +113,7 @@ fn elements_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     let py = object.py();
     if !object
         .get_type()
-        .is(FLAT.found(py, "cotan._numpy_own", "Flat")?)
+        .is(FLAT.found(py, "cotan._src.rebind.numpy_substitutes", "Flat")?)
     {
         return Ok(None);
     }

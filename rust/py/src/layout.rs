@@ -125,7 +125,7 @@ pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Layout>>> {
     }
     let class = object.get_type();
     let layout = py
-        .import("cotan._layout")?
+        .import("cotan._src.tree.class_registry")?
         .call_method1(intern!(py, "layout"), (&class, object))?;
     let layout = Layout::read(&layout)?.map(Arc::new);
     let class = PyWeakrefReference::new(&class)?.unbind();

@@ -144,7 +144,7 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
     let own = main.map_or(0, |m| m.dict().len());
     let more = SEEN.load(Ordering::Relaxed) != count || SEEN_MAIN.load(Ordering::Relaxed) != own;
     if more || state(py).has_other_programs(modules)? {
-        let ready = py.import("cotan._lift")?.call_method0("prepare")?;
+        let ready = py.import("cotan._src.interpose.install")?.call_method0("prepare")?;
         // Only now, as it may be interrupted. What another thread still imports waits for the next time.
         let seen = if ready.is_truthy()? { count } else { 0 };
         SEEN.store(seen, Ordering::Relaxed);

@@ -244,7 +244,7 @@ pub fn apply_elementwise<'py>(
         let array = array.get().read()?;
         if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
             return py
-                .import("cotan._numpy_special")?
+                .import("cotan._src.numpy.ufunc_composites")?
                 .call_method1("sign_of_complex", (*x,));
         }
         if rank != Rank::Number && accepts(prim, &array) {

@@ -427,7 +427,7 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
     let [a, b] = operands;
     let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
     if gaps {
-        let rule = py.import("cotan._numpy_linalg")?.getattr("around_gaps")?;
+        let rule = py.import("cotan._src.numpy.products")?.getattr("around_gaps")?;
         if let Some(out) = rule.call1((x, y))?.extract()? {
             return Ok(out);
         }

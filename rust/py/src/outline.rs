@@ -220,7 +220,7 @@ impl Reader {
                 let names = names.collect::<PyResult<Vec<_>>>()?;
                 let what = part(1)?;
                 let object = if what.is_instance_of::<PyType>() {
-                    py.import("cotan._saved")?.call_method1("empty", (what,))?
+                    py.import("cotan._src.program.serialization")?.call_method1("empty", (what,))?
                 } else {
                     what
                 };

@@ -86,7 +86,7 @@ impl PyArray {
         }
         self.expect_positions()?;
         let (positions, first) = self.traced_back()?;
-        let rule = py.import("cotan._numpy_index")?.getattr("written_last")?;
+        let rule = py.import("cotan._src.numpy.indexing")?.getattr("written_last")?;
         let known = to_ndarray(py, compute(py, &positions)?)?;
         let last: Vec<i64> = rule
             .call1((known, self.own_strides().to_vec()))?

@@ -25,7 +25,7 @@ pub fn given_out<'py>(
     let array = handle.read()?;
     if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
         // An array of objects holds what is followed, element by element.
-        let rule = py.import("cotan._methods")?.getattr("as_objects")?;
+        let rule = py.import("cotan._src.array.methods")?.getattr("as_objects")?;
         return rule.call1((slf,));
     }
     if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
@@ -101,7 +101,7 @@ pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
     let array = handle.read()?;
     if array.is_active() {
         // `"%.2f" % x` asks in this way, too, and makes a text of it.
-        let frames = py.import("cotan._frames")?;
+        let frames = py.import("cotan._src.runtime.call_site")?;
         if !frames.call_method0("is_formatting")?.extract::<bool>()? {
             PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
         }
@@ -141,7 +141,7 @@ pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAn
     if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
         // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
-        let given = py.import("cotan._given")?;
+        let given = py.import("cotan._src.interpose.index_context")?;
         if given.call_method0("may_be_mask")?.is_truthy()? {
             return Err(PyTypeError::new_err(
                 "a truth value indexes lists as a number and arrays as a mask, and which of them this is cannot be \
@@ -171,7 +171,7 @@ pub fn element<'py>(
     let py = slf.py();
     let array = slf.get().read()?;
     if array.is_active() {
-        let rule = py.import("cotan._methods")?.getattr("item")?;
+        let rule = py.import("cotan._src.array.methods")?.getattr("item")?;
         return rule.call1((slf, index));
     }
     to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
@@ -183,7 +183,7 @@ pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
     let array = slf.get().read()?;
     if array.is_active() {
         return py
-            .import("cotan._methods")?
+            .import("cotan._src.array.methods")?
             .getattr("tolist")?
             .call1((slf,));
     }

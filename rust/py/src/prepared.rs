@@ -191,7 +191,7 @@ impl PyPrepared {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         // The decorator has put it where the function would be looked for.
-        let named = py.import("cotan._named")?;
+        let named = py.import("cotan._src.tree.pickle_by_name")?;
         let found = named.call_method1("by_name", (slf, this.function.bind(py)))?;
         if !found.is_none() {
             return Ok(found);
@@ -270,7 +270,7 @@ impl PyPrepared {
         if let Some(wrt) = &self.wrt
             && args.is_empty()
         {
-            let listed = (py.import("cotan._masks")?).call_method1("listed_arrays", (wrt,))?;
+            let listed = (py.import("cotan._src.tree.selection")?).call_method1("listed_arrays", (wrt,))?;
             let (mut leaves, mut arrays) = (Vec::new(), Vec::new());
             for object in listed.try_iter()? {
                 let object = object?;
@@ -333,7 +333,7 @@ impl PyPrepared {
             }
         }?;
         match out {
-            Some(out) => (py.import("cotan._prepare")?).call_method1("copied", (result, out)),
+            Some(out) => (py.import("cotan._src.api.prepare")?).call_method1("copied", (result, out)),
             None => Ok(result),
         }
     }
@@ -417,7 +417,7 @@ impl PyPrepared {
         let buffers = if let Some(known) = known {
             known
         } else {
-            let result = py.import("cotan._prepare")?.getattr("Result")?;
+            let result = py.import("cotan._src.api.prepare")?.getattr("Result")?;
             let mut numbers = Vec::with_capacity(variant.results);
             for i in 0..variant.results {
                 numbers.push(Some(result.call1((i,))?));

@@ -236,7 +236,7 @@ impl PyProgram {
     /// Raises `ValueError` for what ONNX cannot express, with the reason, and `ImportError` without the
     /// package onnx (`pip install 'cotan[onnx]'`).
     fn to_onnx(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let exporter = slf.py().import("cotan._onnx")?;
+        let exporter = slf.py().import("cotan._src.onnx.export")?;
         exporter.call_method1("export_program", (slf, path))?;
         Ok(())
     }

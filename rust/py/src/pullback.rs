@@ -162,7 +162,7 @@ impl PyPullback {
     fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let py = wrt.py();
         if let Some(arrays) = &self.arrays {
-            let masks = py.import("cotan._masks")?;
+            let masks = py.import("cotan._src.tree.selection")?;
             let listed = masks.call_method1("listed_arrays", (wrt,))?;
             let mut wanted = vec![false; arrays.len()];
             for array in listed.try_iter()? {
@@ -184,7 +184,7 @@ impl PyPullback {
         for (&slot, _) in self.slots.iter().zip(&self.kept).filter(|(_, k)| **k) {
             able[slot] = true;
         }
-        let info = py.import("cotan._masks")?.getattr("LeafInfo")?;
+        let info = py.import("cotan._src.tree.selection")?.getattr("LeafInfo")?;
         let mut objects = Vec::with_capacity(self.kinds.len());
         for (_, aval) in self.kinds.iter() {
             let shape = PyTuple::new(py, aval.shape.iter())?;
@@ -391,7 +391,7 @@ impl PyPullback {
     fn to_onnx(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
         let program = Program::clone(self.program(py)?.core());
         let program = PyProgram::new(program, self.back.residuals().to_vec());
-        let exporter = py.import("cotan._onnx")?;
+        let exporter = py.import("cotan._src.onnx.export")?;
         exporter.call_method1("export_program", (program, path))?;
         Ok(())
     }

@@ -63,7 +63,7 @@ pub fn reach(f: &Bound<'_, PyAny>) -> PyResult<()> {
     if is_near(f, &mut Walk::default())? || !runs_python(f)? {
         return Ok(());
     }
-    let is_far = f.py().import("cotan._lift")?.call_method1("reach", (f,))?;
+    let is_far = f.py().import("cotan._src.interpose.install")?.call_method1("reach", (f,))?;
     if !is_far.is_truthy()? {
         remember(f, &mut Walk::default())?;
     }

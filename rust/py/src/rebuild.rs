@@ -107,7 +107,7 @@ impl<'py> Builder<'_, 'py> {
         }
         self.open.pop();
         if layout.hidden {
-            py.import("cotan._layout")?
+            py.import("cotan._src.tree.class_registry")?
                 .call_method1("copy_hidden", (original, &new))?;
         }
         Ok(new)
@@ -189,7 +189,7 @@ fn copy_attributes<'py>(
         }
     }
     if layout.hidden {
-        py.import("cotan._layout")?
+        py.import("cotan._src.tree.class_registry")?
             .call_method1("copy_hidden", (original, new))?;
     }
     Ok(())

@@ -37,7 +37,7 @@ impl PyPrepared {
     ) -> PyResult<Variant> {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
-        let prepare = py.import("cotan._prepare")?;
+        let prepare = py.import("cotan._src.api.prepare")?;
         let found = prepare.call_method1("surroundings", (f, args))?;
         let mut around = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {

@@ -95,7 +95,7 @@ impl Facts<'_> {
         facts.set_item("forward", back.getattr("forward")?)?;
         let forward = core.forward().map(|f| lines(f, &mut places));
         facts.set_item("forward_lines", forward.unwrap_or_default())?;
-        py.import("cotan._report")?.call_method1("build", (facts,))
+        py.import("cotan._src.inspect.report")?.call_method1("build", (facts,))
     }
 
     fn held<'py>(

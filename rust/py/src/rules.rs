@@ -191,7 +191,7 @@ impl Pull {
         dy: Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Array>>> {
         let py = back.py();
-        let takes: bool = (py.import("cotan._rules")?)
+        let takes: bool = (py.import("cotan._src.api.custom_rules")?)
             .call_method1("takes_wanted", (back,))?
             .extract()?;
         let result = if takes {

@@ -356,7 +356,7 @@ pub fn save_pullback(slf: &Bound<'_, PyPullback>, path: &Bound<'_, PyAny>) -> Py
     let mut saved = saved_pullback(py, slf.get())?;
     let outline = outline_of(py, slf.get())?;
     let json = py
-        .import("cotan._saved")?
+        .import("cotan._src.program.serialization")?
         .call_method1("portable", (outline,))?;
     saved.sections.push((TREE, json.extract()?));
     save(py, &saved, path)
@@ -434,7 +434,7 @@ fn loaded(py: Python<'_>, saved: Saved) -> PyResult<Py<PyAny>> {
     }
     let back = match saved.section(&TREE) {
         Some(json) => {
-            let module = py.import("cotan._saved")?;
+            let module = py.import("cotan._src.program.serialization")?;
             let outline = module.call_method1("outline", (as_bytes(py, json)?,))?;
             pullback_of(&saved, outline.cast::<PyDict>()?)?
         }

@@ -50,7 +50,7 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
 pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     static OVER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
-    if !object.is_instance(OVER.found(py, "cotan._numpy_core", "OverArray")?)? {
+    if !object.is_instance(OVER.found(py, "cotan._src.runtime.values", "OverArray")?)? {
         return Ok(None);
     }
     object.getattr(intern!(py, "__held_array__")).map(Some)

@@ -113,7 +113,7 @@ pub fn is_on() -> bool {
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
 /// the code go on.
 pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
-    let place = (py.import("cotan._prepare"))
+    let place = (py.import("cotan._src.api.prepare"))
         .and_then(|m| m.call_method0("place"))
         .and_then(|p| p.extract::<String>())
         .unwrap_or_default();

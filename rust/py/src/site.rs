@@ -89,7 +89,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
 /// File and function of a piece of code that belongs to the user.
 fn own(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
     let file: String = code.getattr(intern!(py, "co_filename"))?.extract()?;
-    let is_library = py.import("cotan._detect")?.getattr("is_library")?;
+    let is_library = py.import("cotan._src.inspect.nonfinite")?.getattr("is_library")?;
     if is_library.call1((&file,))?.extract()? {
         return Ok(None);
     }

@@ -143,7 +143,7 @@ impl StandIn {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let original = self.original.bind(py);
-        let find = py.import("cotan._lift")?.getattr("found")?;
+        let find = py.import("cotan._src.interpose.install")?.getattr("found")?;
         let names = [
             original.getattr(intern!(py, "__module__"))?,
             original.getattr(intern!(py, "__name__"))?,
@@ -159,7 +159,7 @@ fn with_lists<'py>(args: &Bound<'py, PyTuple>, arrays: bool) -> PyResult<Bound<'
     static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = args.py();
     let deque = DEQUE.found(py, "collections", "deque")?;
-    let matrix = MATRIX.found(py, "cotan._lift_matrix", "Matrix")?;
+    let matrix = MATRIX.found(py, "cotan._src.numpy.matrix", "Matrix")?;
     let is_matrix = |a: &Bound<'py, PyAny>| arrays && a.is_exact_instance(matrix);
     if !(args.iter()).any(|a| a.is_exact_instance(deque) || is_matrix(&a)) {
         return Ok(args.clone());

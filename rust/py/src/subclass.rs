@@ -21,7 +21,7 @@ pub fn is_plain_class(class: &Bound<'_, PyAny>) -> PyResult<bool> {
     static IS_PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
     let is_plain = IS_PLAIN.made(py, || {
-        py.import("cotan._subclass")?
+        py.import("cotan._src.runtime.ndarray_subclasses")?
             .getattr("is_plain")
             .map(Bound::unbind)
     })?;
@@ -35,7 +35,7 @@ pub fn expect_plain(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     }
     let refusal = array
         .py()
-        .import("cotan._subclass")?
+        .import("cotan._src.runtime.ndarray_subclasses")?
         .call_method1("refusal", (array.get_type(),))?;
     Err(PyErr::from_value(refusal))
 }

@@ -31,7 +31,7 @@ pub fn tangent<'py>(
         return instance(object, fields, absent);
     }
     let (class, make) = CLASS.made(py, || {
-        let class = py.import("cotan._structures")?.getattr("Tangent")?;
+        let class = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
         let make = py
             .import("builtins")?
             .getattr("object")?
@@ -58,7 +58,7 @@ fn instance<'py>(
     let layout = known(original)?;
     let new = layout.empty(&original.get_type())?;
     let dict = layout.has_dict.then(|| instance_dict(&new)).transpose()?;
-    let zero = py.import("cotan._rules")?.getattr("zero")?;
+    let zero = py.import("cotan._src.api.custom_rules")?.getattr("zero")?;
     for (name, ct) in fields {
         let name = name.cast::<PyString>()?;
         let is_slot = layout

@@ -350,7 +350,7 @@ pub fn trace<'py>(
     let recording = Recording::new();
     let (mut f, mut args) = (f.clone(), args.clone());
     if let Some(kwargs) = kwargs.filter(|k| !k.is_empty()) {
-        let programs = py.import("cotan._programs")?;
+        let programs = py.import("cotan._src.program.methods")?;
         (f, args) = programs
             .call_method1("by_position", (f, args, kwargs))?
             .extract()?;

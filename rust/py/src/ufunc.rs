@@ -107,7 +107,7 @@ pub fn array_ufunc(
         }
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
-    let python = py.import("cotan._ufunc")?;
+    let python = py.import("cotan._src.numpy.ufunc_protocol")?;
     Ok(python
         .call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?
         .unbind())
@@ -130,7 +130,7 @@ pub fn array_function<'py>(
         let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
         if !known && !is_plain_class(&class)? {
             return py
-                .import("cotan._subclass")?
+                .import("cotan._src.runtime.ndarray_subclasses")?
                 .call_method1("function_of_others", (func, args, kwargs));
         }
     }
@@ -155,7 +155,7 @@ pub fn array_function<'py>(
     }
     let functions = FUNCTIONS.made(py, || {
         Ok::<_, PyErr>(
-            py.import("cotan._numpy")?
+            py.import("cotan._src.numpy.functions")?
                 .getattr("FUNCTIONS")?
                 .cast_into::<PyDict>()?
                 .unbind(),
@@ -164,7 +164,7 @@ pub fn array_function<'py>(
     match functions.bind(py).get_item(func)? {
         Some(implementation) => implementation.call(args, Some(kwargs)),
         None => py
-            .import("cotan._numpy")?
+            .import("cotan._src.numpy.functions")?
             .call_method1("array_function", (func, types, args, kwargs)),
     }
 }

@@ -1,0 +1,1 @@
+"""Public transforms and rules written in Python: derivatives, custom rules, checkpoints, `vmap`."""

@@ -1,0 +1,161 @@
+"""Constants, gradients as functions, second order: what `gradient` and `pullback` can say."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.tree.tangent import leaves_of, map_leaves
+
+
+def const(value: Any) -> Any:
+    """Hold an argument of a gradient call, or a part of one, constant.
+
+    Nothing is computed or kept for its cotangent; its place in the result is None. What the
+    function sees is the value itself.
+
+    >>> import cotan as ct
+    >>> ct.gradient(lambda x, c: x * c, 2.0, ct.const(3.0))
+    (3.0, None)
+    """
+    return _core.Const(value)
+
+
+def nograd(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function whose results are constants to every gradient.
+
+    >>> import cotan as ct
+    >>> frozen = ct.nograd(lambda x: x * x)
+    >>> ct.gradient(lambda x: frozen(x) * x, 3.0)
+    (9.0,)
+    """
+
+    @functools.wraps(function)
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        # What holds no `Array` is handed on as it is.
+        if any(isinstance(leaf, _core.Array) for leaf in leaves_of(result)):
+            return map_leaves(_constant, result)
+        return result
+
+    return constant
+
+
+def _constant(leaf: Any) -> Any:
+    return _core.dropgrad(leaf) if isinstance(leaf, _core.Array) else leaf
+
+
+def _at(function: Callable[..., Any], args: tuple[Any, ...], argnum: int, kwargs: Any) -> Any:
+    """Give `function` as one of the argument at a position, and the arguments with others held."""
+    if not -len(args) <= argnum < len(args):
+        raise ValueError(f"argnum {argnum}: the function was called with {len(args)} arguments")
+    argnum %= len(args)
+    held = [a if i == argnum else const(a) for i, a in enumerate(args)]
+    called = functools.partial(function, **kwargs) if kwargs else function
+    return called, held, argnum
+
+
+def grad(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """Make the function that gives the gradient with respect to one argument.
+
+    Parameters
+    ----------
+    function
+        Returns a real scalar.
+    argnum
+        Position of the argument; the others, and keyword arguments, are held constant.
+
+    >>> import cotan as ct
+    >>> ct.grad(ct.grad(lambda x: x**3))(2.0)
+    12.0
+    """
+
+    @functools.wraps(function)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        called, held, at = _at(function, args, argnum, kwargs)
+        return _zero_if_none(_core.gradient(called, *held)[at], args[at])
+
+    return gradient
+
+
+def value_and_grad(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """Make the function that gives the value and the gradient with respect to one argument.
+
+    >>> import cotan as ct
+    >>> ct.value_and_grad(lambda x, y: x * y)(2.0, 3.0)
+    (6.0, 3.0)
+    """
+
+    @functools.wraps(function)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        called, held, at = _at(function, args, argnum, kwargs)
+        value, gradients = _core.value_and_gradient(called, *held)
+        return value, _zero_if_none(gradients[at], args[at])
+
+    return value_and_gradient
+
+
+def _zero_if_none(gradient: Any, argument: Any) -> Any:
+    """Give zeros where an argument has no influence: a derivative as a function needs a value."""
+    if gradient is not None:
+        return gradient
+    if isinstance(argument, (int, float)):
+        return 0.0
+    if isinstance(argument, complex):
+        return 0j
+    if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind in "fc":
+        return np.zeros_like(argument)
+    if isinstance(argument, _core.Array):
+        return _core.mul(_core.dropgrad(argument), 0)
+    return None
+
+
+def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
+    """Multiply the Hessian of a scalar function of one array with a vector.
+
+    Parameters
+    ----------
+    function
+        Of one array, returns a real scalar.
+    x, v
+        The point and the vector, of one shape.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    """
+
+    def along(x: Any) -> Any:
+        (gradient,) = _core.gradient(function, x)
+        # A gradient that does not depend on x is a plain array, or nothing at all.
+        return 0.0 if gradient is None else _core.sum(_core.mul(gradient, _core.asarray(v)))
+
+    return _zero_if_none(_core.gradient(along, x)[0], x)
+
+
+def hessian(function: Callable[..., Any], x: Any) -> Any:
+    """Compute the Hessian of a scalar function of one array.
+
+    Returns an array of shape `x.shape + x.shape` and of the dtype of `x`.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.hessian(lambda x: x[0] ** 2 * x[1], np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    x = np.asarray(x)
+    rows = np.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
+
+    def gradient(x: Any) -> Any:
+        (g,) = _core.gradient(function, x)
+        return _core.mul(x, 0) if g is None else g
+
+    _, back = _core.pullback(gradient, x)
+    columns = [back(row)[0] for row in rows]
+    zero = np.zeros_like(x)
+    dense = [zero if c is None else np.asarray(c) for c in columns]
+    return np.reshape(dense, x.shape + x.shape)

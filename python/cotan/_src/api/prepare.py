@@ -1,0 +1,167 @@
+"""Prepared functions: recorded once, replayed without Python."""
+
+import functools
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.api.derivatives import hvp
+from cotan._src.state import guards
+
+# The compiled module asks for them here.
+surroundings, functions_in = guards.surroundings, guards.functions_in
+
+_SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
+_TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
+
+
+def prepare(
+    f: Callable[..., Any],
+    /,
+    *example: Any,
+    transform: str = "gradient",
+    wrt: Any = None,
+    out: Any = None,
+) -> _core.Prepared:
+    """Record a function once, and replay it without touching Python.
+
+    Parameters
+    ----------
+    f
+        The function. For the transforms that differentiate it returns a real scalar, except for
+        `"pullback"`.
+    example
+        Arguments to record with, if any are given; else the first call records. What is `ct.const`
+        among them stays constant in every call.
+    transform
+        What the prepared function gives: `"gradient"`, `"value_and_gradient"`, `"pullback"` (as
+        the functions of these names), `"value"` (what `f` returns), or `"hvp"` (as
+        `ct.hvp(f, x, v)`, called with `x, v`).
+    wrt
+        As for `gradient`.
+    out
+        Buffers that every call writes its results to: a structure like that of the result, with
+        None for what is to be a fresh array.
+
+    Returns a function of the same arguments, with the same results: numbers among the arguments
+    count as floats, also for `"value"`, divisions by zero give infinities, and the caller does not
+    see what the function writes to its arguments. Another shape, dtype, structure or way that the
+    code takes is recorded anew.
+
+    Raises `TypeError` where the function does what a replay could not repeat: it takes a value out
+    of what is recorded (`float(ct.dropgrad(x))`, `print(x)`), writes to what it closes over, draws
+    random numbers.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> x, c = np.array([0.0, 1.0]), np.array([2.0, 3.0])
+    >>> g = ct.prepare(lambda x, c: np.sum(x * x * c), x, ct.const(c))
+    >>> g(x, c)
+    (array([0., 6.]), None)
+    """
+    if transform not in _TRANSFORMS:
+        raise ValueError(
+            f"prepare: transform must be one of {', '.join(_TRANSFORMS)}, not {transform!r}"
+        )
+    if not callable(f):
+        raise TypeError(f"prepare: the first argument must be callable, not {type(f)}")
+    if transform == "hvp":
+        if wrt is not None:
+            raise TypeError("prepare: wrt does not go with transform='hvp'")
+        f, transform = functools.partial(hvp, f), "value"
+    held = [isinstance(x, _core.Const) for x in example]
+    prepared = _core.Prepared(f, transform, wrt, held, out)
+    if example:
+        prepared.record(*example)
+    return prepared
+
+
+def prepared(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    transform: str = "gradient",
+    wrt: Any = None,
+) -> Any:
+    """Prepare a function where it is defined; it is recorded at its first call.
+
+    >>> import cotan as ct
+    >>> @ct.prepared(transform="value_and_gradient")
+    ... def cube(x):
+    ...     return x**3
+    >>> cube(2.0)
+    (8.0, (12.0,))
+    """
+    if f is None:
+        return functools.partial(prepared, transform=transform, wrt=wrt)
+    return prepare(f, transform=transform, wrt=wrt)
+
+
+def place() -> str:
+    """Give the line of the user's code that is running, as the beginning of a message."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if str(name).partition(".")[0] not in ("cotan", "numpy", "scipy"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""
+
+
+# --------------------------------------------------------------------------------------------------
+# Buffers for results
+
+
+class Result:
+    """Stands for a result in a structure."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def pairs(template: Any, out: Any, path: str = "out") -> list[tuple[int, Any, str]]:
+    """Give for each buffer in `out` the number of its result, which `template` has in its place."""
+    if out is None:
+        return []
+    if isinstance(template, Result):
+        return [(template.index, out, path)]
+    if template is None or isinstance(template, _SINGLE):
+        raise ValueError(f"prepared: {path} has no array to hold ({template!r}); put None there")
+    if isinstance(template, dict):
+        if not isinstance(out, dict) or out.keys() != template.keys():
+            raise ValueError(f"prepared: {path} must be a dictionary with keys {list(template)}")
+        parts = [(f"{path}[{key!r}]", template[key], out[key]) for key in template]
+    elif isinstance(template, (tuple, list)):
+        if not isinstance(out, (tuple, list)) or len(out) != len(template):
+            raise ValueError(
+                f"prepared: {path} must be a tuple of {len(template)}, like the result"
+            )
+        parts = [(f"{path}[{i}]", t, out[i]) for i, t in enumerate(template)]
+    else:
+        names = vars(template)
+        parts = [(f"{path}.{name}", names[name], getattr(out, name, None)) for name in names]
+    return [pair for where, t, o in parts for pair in pairs(t, o, where)]
+
+
+def copied(result: Any, out: Any) -> Any:
+    """Copy a result that was computed elsewhere into buffers; give the result with these in it."""
+    if out is None:
+        return result
+    if isinstance(result, tuple):
+        return tuple(map(copied, result, out))
+    if isinstance(result, list):
+        return list(map(copied, result, out))
+    if isinstance(result, dict):
+        return {key: copied(value, out[key]) for key, value in result.items()}
+    value = np.asarray(result)
+    if not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (value.shape, value.dtype):
+        raise ValueError(
+            f"prepared: a buffer of out must be an ndarray of shape {value.shape} and dtype "
+            f"{value.dtype}, like the result"
+        )
+    np.copyto(out, value)
+    return out

@@ -1,0 +1,1 @@
+"""Methods and protocols of `Array` that are written in Python."""

@@ -1,0 +1,290 @@
+"""The namespace of the Python array API standard, 2024.12, for code that is written against it.
+
+`x.__array_namespace__()` of an `Array` gives it. Its functions are NumPy's, which follow the
+standard, with two differences: they give `Array`s whatever they get, so that what they make can
+take traced values; and the few that NumPy spells in another way are as in the standard.
+
+>>> import cotan as ct
+>>> x = ct.array([3.0, 1.0, 2.0])
+>>> xp = x.__array_namespace__()
+>>> y = xp.zeros(2)
+>>> y[0] = xp.sum(x)
+>>> y
+Array([6., 0.])
+>>> xp.sort(x, descending=True)
+Array([3., 2., 1.])
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind import numpy_substitutes as _own
+from cotan._src.runtime.values import in_numpy, is_array
+
+# Without types: NumPy's stubs know nothing of our arrays.
+_numpy: Any = np
+
+__array_api_version__ = "2024.12"
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+_DTYPES = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+_KINDS = {
+    **{kind: (kind,) for kind in _DTYPES},
+    "integral": ("signed integer", "unsigned integer"),
+    "numeric": ("signed integer", "unsigned integer", "real floating", "complex floating"),
+}
+
+_CONSTANTS = "e inf nan newaxis pi"
+_CREATION = (
+    "arange empty empty_like eye from_dlpack linspace ones ones_like tril triu zeros zeros_like"
+)
+_ELEMENTWISE = """
+    abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift
+    bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos cosh divide equal exp expm1
+    floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal
+    log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum
+    multiply negative nextafter not_equal positive pow real reciprocal remainder round sign signbit
+    sin sinh sqrt square subtract tan tanh trunc
+"""
+_REST = """
+    all any argmax argmin broadcast_to can_cast concat count_nonzero cumulative_prod
+    cumulative_sum diff expand_dims flip isdtype matmul matrix_transpose max mean min moveaxis
+    nonzero permute_dims prod repeat reshape result_type roll searchsorted squeeze stack std sum
+    take take_along_axis tensordot tile unique_all unique_counts unique_inverse
+    unique_values unstack var vecdot where
+"""
+_LINALG = """
+    cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
+    matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm
+"""
+_FFT = """
+    fft fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftn
+"""
+
+
+def _ours(result: Any) -> Any:
+    """Give results as arrays of ours, be they constants."""
+    # Older versions count in Python numbers.
+    known = isinstance(result, (np.ndarray, np.generic)) or type(result) is int
+    if known and not is_array(result):
+        return _core.array(np.asarray(result))
+    if isinstance(result, tuple):
+        items = map(_ours, result)
+        return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+    return list(map(_ours, result)) if isinstance(result, list) else result
+
+
+def _giving_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _ours(function(*args, **kwargs))
+
+    return call
+
+
+def _expect_cpu(name: str, device: Any) -> None:
+    if device not in {None, "cpu"}:
+        raise ValueError(f"{name}: arrays are on the device 'cpu', not {device!r}")
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
+    """Give an array, of numbers, of sequences of them, or of what `__dlpack__` gives."""
+    _expect_cpu("asarray", device)
+    if copy is False and not is_array(obj):
+        raise ValueError("asarray: what is not an Array has to be copied; leave out copy=False")
+    if copy is False and dtype is not None and np.dtype(dtype) != obj.dtype:
+        raise ValueError(f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} is a copy")
+    return _core.asarray(_own.array(obj, dtype, copy=copy or None))
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """Give an array with one value everywhere."""
+    _expect_cpu("full", device)
+    return _ours(_own.full(shape, fill_value, dtype))
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """Give an array of the shape and dtype of another one with one value everywhere."""
+    _expect_cpu("full_like", device)
+    return _ours(np.full_like(x, fill_value, dtype))
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Give the same numbers in another dtype."""
+    _expect_cpu("astype", device)
+    return x.astype(dtype, copy=copy)
+
+
+class FloatInfo(NamedTuple):
+    """What a floating-point dtype can hold, in Python numbers."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Say what a floating-point dtype can hold."""
+    found = np.finfo(type.dtype if is_array(type) else type)
+    return FloatInfo(
+        bits=found.bits,
+        eps=float(found.eps),
+        max=float(found.max),
+        min=float(found.min),
+        smallest_normal=float(found.smallest_normal),
+        dtype=found.dtype,
+    )
+
+
+def iinfo(type: Any, /) -> Any:
+    """Say what an integer dtype can hold."""
+    return np.iinfo(type.dtype if is_array(type) else type)
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    """Give arrays in the shape that all of them broadcast to."""
+    return list(map(_ours, _numpy.broadcast_arrays(*arrays)))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+    """Give the coordinates of all points of a grid."""
+    return list(map(_ours, _numpy.meshgrid(*arrays, indexing=indexing)))
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """Give an array with what lies outside of two bounds replaced by them."""
+    return _ours(_numpy.clip(x, min, max))
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Give the positions that sort an array; of equal elements the first comes first."""
+    if not descending:
+        return _ours(np.argsort(x, axis=axis, stable=stable))
+    # Backwards, so that what is equal keeps its order when all is turned round.
+    positions = np.argsort(np.flip(x, axis), axis=axis, stable=stable)
+    return _ours(np.flip(np.shape(x)[axis] - 1 - positions, axis))
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Give an array sorted along an axis."""
+    ascending = np.sort(x, axis=axis, stable=stable)
+    return _ours(np.flip(ascending, axis).copy() if descending else ascending)
+
+
+def _frequencies(name: str) -> Callable[..., Any]:
+    function = in_numpy(f"fft.{name}")
+
+    def frequencies(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+        _expect_cpu(name, device)
+        if dtype is not None and np.dtype(dtype).kind != "f":
+            raise TypeError(f"{name}: frequencies are floats, not of dtype {np.dtype(dtype)}")
+        return _core.array(function(n, d), dtype)
+
+    frequencies.__name__ = frequencies.__qualname__ = name
+    frequencies.__doc__ = f"Give the frequencies of numpy.fft.{name}."
+    return frequencies
+
+
+class Info:
+    """What the standard lets one ask about a namespace."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Say what is there that the standard leaves open."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Give the device of new arrays."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """Give all devices."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """Give the dtypes of new arrays."""
+        _expect_cpu("default_dtypes", device)
+        return {
+            "real floating": np.dtype(np.float64),
+            "complex floating": np.dtype(np.complex128),
+            "integral": np.dtype(np.int64),
+            "indexing": np.dtype(np.int64),
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """Give the dtypes that arrays can have, of one kind or of several."""
+        _expect_cpu("dtypes", device)
+        wanted = tuple(_DTYPES) if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        for one in wanted:
+            if one not in _KINDS:
+                raise ValueError(f"dtypes: kind must be one of {', '.join(_KINDS)}, not {one!r}")
+        found = {k for one in wanted for k in _KINDS[one]}
+        return {name: np.dtype(name) for k in _DTYPES if k in found for name in _DTYPES[k]}
+
+
+def __array_namespace_info__() -> Info:  # noqa: N807 - the standard's name
+    """Say what this namespace has."""
+    return Info()
+
+
+def _fill(target: dict[str, Any], prefix: str, names: str) -> list[str]:
+    """Enter NumPy's functions; those that this version lacks are left out."""
+    there = [name for name in names.split() if in_numpy(prefix + name) is not None]
+    target.update({name: _giving_arrays(in_numpy(prefix + name)) for name in there})
+    return there
+
+
+def _extension(name: str, names: str) -> ModuleType:
+    module = ModuleType(f"{__name__}.{name}", f"The extension {name} of the standard.")
+    setattr(module, "__all__", _fill(vars(module), f"{name}.", names))  # noqa: B010
+    return module
+
+
+_there = _fill(globals(), "", _CREATION + _ELEMENTWISE + _REST)
+_constants = {name: getattr(np, name) for name in _CONSTANTS.split()}
+_dtypes = {name: in_numpy(name) or np.bool_ for names in _DTYPES.values() for name in names}
+globals().update(_constants | _dtypes)
+linalg = _extension("linalg", _LINALG)
+fft = _extension("fft", _FFT)
+for _name in ("fftfreq", "rfftfreq"):
+    setattr(fft, _name, _frequencies(_name))
+    fft.__all__.append(_name)
+
+
+def namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """Give the namespace of the array API standard whose functions take an Array and give one.
+
+    Raises `ValueError` for a version of the standard that is not there.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0]).__array_namespace__(api_version="2024.12").__array_api_version__
+    '2024.12'
+    """
+    del self
+    if api_version is not None and api_version not in VERSIONS:
+        raise ValueError(
+            f"__array_namespace__: the versions of the standard here are {', '.join(VERSIONS)}, "
+            f"not {api_version!r}"
+        )
+    return sys.modules[__name__]
+
+
+__all__ = [  # noqa: PLE0604 - the names of three tables
+    "argsort", "asarray", "astype", "broadcast_arrays", "clip", "fft", "finfo", "full", "full_like",
+    "iinfo", "linalg", "meshgrid", "sort",
+    *_there, *_constants, *_dtypes,
+]  # fmt: skip

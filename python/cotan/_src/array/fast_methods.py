@@ -1,0 +1,283 @@
+"""The methods of `Array` that are said in terms of primitives: NumPy's signatures, nothing else."""
+
+import gc
+from collections.abc import Callable, Iterator
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.ndarray_subclasses import met
+from cotan._src.runtime.values import OverArray, is_array, laid_out, looked_at
+
+
+def _reduction(name: str, doc: str) -> Callable[..., Any]:
+    reduce, function = getattr(_core, name), getattr(np, name)
+
+    def method(
+        self: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Any:
+        if dtype is None and out is None and not options:
+            return reduce(self, axis, bool(keepdims))
+        return function(self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)
+
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
+def _extremum(name: str, doc: str) -> Callable[..., Any]:
+    reduce, function = getattr(_core, name), getattr(np, name)
+
+    def method(
+        self: Any, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
+    ) -> Any:
+        if out is None and not options:
+            return reduce(self, axis, bool(keepdims))
+        return function(self, axis=axis, out=out, keepdims=keepdims, **options)
+
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
+def cumsum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Give the sums of all elements up to each one."""
+    if dtype is None and out is None:
+        return _core.cumsum(self, axis)
+    return np.cumsum(self, axis, dtype, out)
+
+
+def _sequence(arguments: tuple[Any, ...]) -> Any:
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """Give the same elements in another shape: a view where NumPy gives one."""
+    if order not in {"C", "F", "A", "c", "f", "a"}:
+        raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
+    order = _order("reshape", self, order)
+    wanted = _sequence(shape)
+    if order == "F":
+        wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+        result = _core.reshape(_core.transpose(self), wanted[::-1])
+    else:
+        result = _core.reshape(self, wanted)
+    if copy is False and self._rank == "array" and result.base is None:
+        raise ValueError("reshape: unable to avoid creating a copy while reshaping; leave out copy")
+    if copy:
+        result = result.copy()
+    return _core.transpose(result) if order == "F" else result
+
+
+def _order(name: str, x: Any, order: Any) -> str:
+    """Give the order of elements that is meant by one: 'C' or 'F'."""
+    given = order.upper() if isinstance(order, str) else ""
+    if given not in {"C", "F", "A", "K"}:
+        raise ValueError(f"{name}: order must be one of 'C', 'F', 'A' or 'K', not {order!r}")
+    if given in {"C", "F"}:
+        return given
+    if not x._contiguous:
+        raise TypeError(
+            f"{name}: order={order!r} asks for the order in memory, which an Array has not got; "
+            "choose order='C' or 'F'"
+        )
+    return "C"
+
+
+def transpose(self: Any, *axes: Any) -> Any:
+    """Give a view with the axes in another order, reversed by default."""
+    return _core.transpose(self, _sequence(axes) if axes else None)
+
+
+def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
+    """Give a view with two axes exchanged."""
+    order = list(range(self.ndim))
+    axis1, axis2 = (np.lib.array_utils.normalize_axis_index(a, self.ndim) for a in (axis1, axis2))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return _core.transpose(self, order)
+
+
+def ravel(self: Any, order: str = "C") -> Any:
+    """Give all elements along one axis: a view of an array without gaps, a copy of others."""
+    order = _order("ravel", self, order)
+    # A reshape could be a view of some arrays with gaps, too; this never is.
+    direct = self._contiguous if order == "C" else _core.transpose(self)._contiguous
+    result = reshape(self, -1, order=order)
+    return result if direct else result.copy()
+
+
+def flatten(self: Any, order: str = "C") -> Any:
+    """Give all elements along one axis, as a new array."""
+    return reshape(self, -1, order=_order("flatten", self, order)).copy()
+
+
+def squeeze(self: Any, axis: Any = None) -> Any:
+    """Give a view without axes of length 1; the array itself when there are none."""
+    if axis is None:
+        drop = {i for i, n in enumerate(self.shape) if n == 1}
+    else:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        drop = set(np.lib.array_utils.normalize_axis_tuple(axes, self.ndim))
+        for i in drop:
+            if self.shape[i] != 1:
+                raise ValueError(
+                    "squeeze: cannot select an axis to squeeze out which has size not equal to "
+                    f"one: axis {i} of shape {self.shape}"
+                )
+    if not drop:
+        return self
+    return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
+
+
+DTYPES = {
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16"),
+    *("float32", "float64", "complex64", "complex128"),
+}
+
+
+def astype(
+    self: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    """Give the same numbers in another dtype."""
+    del subok
+    target = np.dtype(dtype)
+    if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"astype: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
+        )
+    if target == self.dtype:
+        return self.copy() if copy else laid_out(self, order)
+    if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
+        # There are no arrays of ours of such a dtype, and values of it carry no gradient.
+        return _core.value(self).astype(target)
+    if target.kind not in "fc" and self.dtype.kind in "fc":
+        # Whole numbers have no derivative.
+        return _core.cast(_core.dropgrad(self), target)
+    return _core.cast(self, target)
+
+
+def conjugate(self: Any, out: Any = None) -> Any:
+    """Give the complex conjugate."""
+    if out is not None:
+        return np.conjugate(self, out)
+    return _core.apply("conj", self) if self.dtype.kind == "c" else self
+
+
+def dot(self: Any, b: Any, out: Any = None) -> Any:
+    """Give the product of this array with another, as `numpy.dot`."""
+    return np.dot(self, b, out)
+
+
+def elements(self: Any) -> Iterator[Any]:
+    """Give the elements along the first axis, one after the other."""
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d array")
+    return (self[i] for i in range(len(self)))
+
+
+class _NoArrayError(AttributeError, TypeError):
+    """What `len` raises for a scalar, and what `hasattr` looks for."""
+
+
+class _OfArrays:
+    """A method that arrays have and scalars have not: `hasattr(x, "__len__")`."""
+
+    def __init__(self, method: Callable[[Any], Any], message: str) -> None:
+        self._method, self._message = method, message
+
+    def __get__(self, array: Any, owner: type | None = None) -> Any:
+        if array is None:
+            return self._method
+        if array._rank != "array":
+            raise _NoArrayError(self._message.format(array.__class__.__name__))
+        return MethodType(self._method, array)
+
+
+def _contains(self: Any, item: Any) -> bool:
+    return bool(np.any(looked_at(self) == looked_at(item)))
+
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
+
+
+def _beneath(x: Any) -> Any:
+    """Give the array beneath a mask, or of a subclass: what it is written into has neither."""
+    x = met(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
+    return x.__held_array__ if isinstance(x, OverArray) else x
+
+
+def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    sign = _SYMBOLS[name]
+
+    def method(self: Any, other: Any) -> Any:
+        if self._rank == "array" and not is_array(other):
+            other = _beneath(other)
+        result = operator(self, other)
+        if self._rank == "array" and isinstance(other, np.matrix):
+            # Its products are its own in `x * m`, and those of an array in `x *= m`.
+            result = operator(self, other.A)
+        if self._rank != "array" or result is NotImplemented:
+            # What NumPy hands out as a scalar is immutable, so the name is bound anew.
+            return result
+        if result.shape != self.shape:
+            raise ValueError(
+                f"{name}: the array of shape {self.shape} is written in place, and the result "
+                f"of shape {result.shape} does not fit into it; write x = x {sign} y"
+            )
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(
+                f"{name}: cannot write the result of dtype {result.dtype} into the array of "
+                f"dtype {self.dtype} in place; write x = x {sign} y"
+            )
+        self._assign(result, True)
+        return self
+
+    method.__name__ = f"__i{name}__"
+    return method
+
+
+def attach(cls: type) -> None:
+    """Give the class its methods."""
+    for name, doc in [
+        ("sum", "Give the sum over axes."),
+        ("prod", "Give the product over axes."),
+        ("mean", "Give the mean over axes."),
+    ]:
+        setattr(cls, name, _reduction(name, doc))
+    for name, doc in [
+        ("max", "Give the largest element over axes."),
+        ("min", "Give the smallest element over axes."),
+        ("argmax", "Give the index of the first largest element."),
+        ("argmin", "Give the index of the first smallest element."),
+    ]:
+        setattr(cls, name, _extremum(name, doc))
+    for method in (cumsum, reshape, transpose, swapaxes, ravel, flatten, squeeze, astype, dot):
+        setattr(cls, method.__name__, method)
+    setattr(cls, "conj", conjugate)  # noqa: B010
+    setattr(cls, "conjugate", conjugate)  # noqa: B010
+    # What iterates goes by the class's slot, which would take the error that is meant for `hasattr`
+    # as the lack of the method; so only the name is changed. What is set next lets Python know.
+    (names,) = (d for d in gc.get_referents(vars(cls)) if isinstance(d, dict))
+    names["__iter__"] = _OfArrays(names["__iter__"], "{!r} object has no attribute '__iter__'")
+    length = _OfArrays(names["__len__"], "object of type {!r} has no len()")
+    setattr(cls, "__len__", length)  # noqa: B010
+    setattr(cls, "__contains__", _contains)  # noqa: B010
+    for name in _SYMBOLS:
+        operator = getattr(cls, f"__{name}__")
+        setattr(cls, f"__i{name}__", _in_place(name, operator))

@@ -1,0 +1,348 @@
+"""The methods of ndarray that `Array` has not got in Rust: NumPy functions by another name."""
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.array import array_api
+from cotan._src.numpy.functions import FUNCTIONS
+from cotan._src.numpy.user_subclasses import view_as
+from cotan._src.rebind.numpy_substitutes import Flat
+from cotan._src.runtime.values import OverArray, is_followed
+
+# Methods whose NumPy function takes the array first and then the same arguments.
+_FUNCTIONS = (
+    "all", "any", "argpartition", "argsort", "cumprod", "diagonal", "nonzero", "ptp",
+    "put", "repeat", "round", "searchsorted", "std", "take", "trace", "var",
+)  # fmt: skip
+
+_REFUSED = {
+    "byteswap": "an Array is always in the byte order of the machine",
+    "dump": "convert it first: np.asarray(x).dump(...)",
+    "dumps": "convert it first: np.asarray(x).dumps()",
+    "getfield": "an Array has no memory to see as another dtype; use astype",
+    "setfield": "an Array has no memory to see as another dtype; use astype",
+}
+
+
+def _delegate(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[function](self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Do what `numpy.{name}` does, with this array first."
+    return method
+
+
+def _refuse(name: str, instead: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{name}: {instead}")
+
+    method.__name__ = name
+    method.__doc__ = f"Refuse: {instead}."
+    return method
+
+
+def item(self: Any, index: tuple[Any, ...]) -> Any:
+    """Give an element that a gradient follows as what stands for a Python number."""
+    if len(index) == 1 and isinstance(index[0], tuple):
+        index = index[0]
+    if not index and self.size != 1:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+    if not index:
+        return _core.number(self, None)
+    if len(index) == 1:
+        return _core.number(_core.reshape(self, -1)[index[0]], None)
+    if len(index) != self.ndim:
+        raise ValueError(f"item: {len(index)} indices for an array of {self.ndim} axes")
+    return _core.number(self[index], None)
+
+
+def tolist(self: Any) -> Any:
+    """Give nested lists of what stands for Python numbers, where a gradient follows them."""
+    if self.ndim == 0:
+        return _core.number(self, None)
+    return [tolist(row) for row in self]
+
+
+def as_objects(self: Any) -> Any:
+    """Give a NumPy array of objects, one for each element."""
+    objects = np.empty(self.shape, object)
+    for place in np.ndindex(self.shape):
+        objects[place] = self[place]
+    return objects
+
+
+def _memory(name: str) -> Callable[..., Any]:
+    """Let a method read the values; there is nothing that could follow them into memory."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_followed(self):
+            raise TypeError(
+                f"x.{name} would drop the gradient; compute with x itself, or use "
+                f"ct.dropgrad(x).{name} to drop it on purpose"
+            )
+        return getattr(_core.value(self), name)(*args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Do what `ndarray.{name}` does, for an array that no gradient follows."
+    return method
+
+
+def choose(self: Any, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Give elements of several arrays, which are one argument or several."""
+    given = choices[0] if len(choices) == 1 else choices
+    return FUNCTIONS[np.choose](self, given, out, mode)
+
+
+def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Give the array with what lies outside of two bounds replaced by them."""
+    return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
+
+
+def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Give the slices along an axis where a condition holds."""
+    return FUNCTIONS[np.compress](condition, self, axis, out)
+
+
+def fill(self: Any, value: Any) -> None:
+    """Write one value everywhere."""
+    self[...] = value
+
+
+def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Partition in place along an axis."""
+    self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order))
+
+
+def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
+    """Give the array another shape in place, of as many elements; others are refused."""
+    del refcheck
+    if not new_shape or new_shape == (None,):
+        return
+    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
+    wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+    if any(n < 0 for n in wanted):
+        raise ValueError("negative dimensions not allowed")
+    if np.prod(wanted) != self.size:
+        raise TypeError(
+            f"resize: an Array does not change its size, from {self.shape} to {wanted}; use "
+            "np.resize or np.concatenate"
+        )
+    self.shape = wanted
+
+
+def setflags(self: Any, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    """Leave the array as it is: what does not write to it need not be kept from it."""
+    del align
+    if uic:
+        raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
+    if write and not self._writeable:
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
+
+
+def sort(
+    self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> None:
+    """Sort in place along an axis."""
+    self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
+
+
+def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
+    """Give the array itself: all arrays are on the CPU."""
+    if device != "cpu":
+        raise ValueError(f"to_device: arrays are on the device 'cpu', not {device!r}")
+    if stream is not None:
+        raise ValueError("to_device: the CPU has no streams")
+    return self
+
+
+def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+    """Give a view of the whole array; as another dtype or class there is none."""
+    for wanted in (dtype, type):
+        if isinstance(wanted, builtins.type) and issubclass(wanted, (np.ndarray, OverArray)):
+            if wanted is not np.ndarray and self._rank == "array":
+                held = view_as(self, wanted)
+                if held is not None:
+                    return held
+                raise TypeError(
+                    f"view: an Array cannot become a {wanted.__module__}.{wanted.__qualname__}; "
+                    "use ndarrays, with @ for products of matrices and np.where for masks"
+                )
+        elif wanted is not None and np.dtype(wanted) != self.dtype:
+            return _memory_as(self, np.dtype(wanted))
+    return self[...] if self._rank == "array" else self
+
+
+def _memory_as(self: Any, dtype: Any) -> Any:
+    """Give the memory of an array as another dtype, to read only.
+
+    Of one that a gradient follows there are complex numbers as their parts, and parts as such.
+    """
+    if is_followed(self):
+        parts = {self.dtype.char, dtype.char}
+        if parts in ({"D", "d"}, {"F", "f"}):
+            return _parts_as(self, dtype)
+        raise TypeError(
+            f"view: an Array that a gradient follows has no memory to see as dtype {dtype}; use "
+            "astype, or x.real and x.imag for the parts of complex numbers"
+        )
+    seen = _core.value(self).view(dtype)
+    seen.flags.writeable = False
+    return seen
+
+
+def _parts_as(self: Any, dtype: Any) -> Any:
+    if self.ndim == 0:
+        raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is "
+                         "unchanged")  # fmt: skip
+    if self.shape[-1] > 1 and self._strides[-1] != 1:
+        raise ValueError("To change to a dtype of a different size, the last axis must be "
+                         "contiguous")  # fmt: skip
+    if dtype.kind == "f":
+        pairs: Any = np.stack([self.real, self.imag], axis=-1)
+        seen = _core.reshape(pairs, (*self.shape[:-1], 2 * self.shape[-1]))
+    else:
+        if self.shape[-1] % 2:
+            raise ValueError("When changing to a larger dtype, its size must be a divisor of the "
+                             "total size in bytes of the last axis of the array.")  # fmt: skip
+        pairs = _core.reshape(self, (*self.shape[:-1], self.shape[-1] // 2, 2))
+        seen = _core.apply("complex", pairs[..., 0], pairs[..., 1])
+    return np.broadcast_to(seen, seen.shape)
+
+
+def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Say whether the last axis runs fastest and nothing lies between the elements."""
+    step = 1
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and s != step:
+            return 0 in shape
+        step *= n
+    return True
+
+
+_SHORT = {
+    "C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "A": "aligned", "O": "owndata",
+    "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray",
+}  # fmt: skip
+
+
+class Flags:
+    """What `x.flags` says of an array: that of an ndarray that was made in the same way."""
+
+    def __init__(self, array: Any) -> None:
+        self.c_contiguous = self.contiguous = bool(array._contiguous)
+        self.f_contiguous = self.fortran = _without_gaps(array.shape[::-1], array._strides[::-1])
+        self.fnc = self.f_contiguous and not self.c_contiguous
+        self.forc = self.c_contiguous or self.f_contiguous
+        self.farray = self.f_contiguous
+        self.carray = self.behaved = self.aligned = True
+        self.writeable = bool(array._writeable)
+        self.owndata = array.base is None
+        self.writebackifcopy = False
+
+    def __getitem__(self, name: str) -> bool:
+        name = _SHORT.get(name, name.lower())
+        if name not in vars(self):
+            raise KeyError("Unknown flag")
+        return bool(vars(self)[name])
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return all(value == getattr(other, name) for name, value in vars(self).items())
+        except AttributeError:
+            return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
+        return "\n".join(f"  {name.upper()} : {self[name]}" for name in names)
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    return tuple(int(x.itemsize) * s for s in x._strides)
+
+
+def _set_flat(self: Any, values: Any) -> None:
+    Flat(self)[:] = values
+
+
+def _no_memory(self: Any) -> Any:
+    raise AttributeError("an Array has no memory to point to: x.__array__() of a constant has")
+
+
+def _unwritable(name: str, instead: str) -> Callable[[Any, Any], None]:
+    def refuse(self: Any, value: Any) -> None:
+        raise AttributeError(f"{name}: an Array has no memory to see in another way; {instead}")
+
+    return refuse
+
+
+# What ndarray lets one set that is about memory, and what to do instead.
+_UNWRITABLE = {
+    "data": "write its values with x[...] = values",
+    "strides": "use x.reshape, x.transpose or x[::step]",
+}
+
+
+_PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "device": (lambda _: "cpu", "Where the values are."),
+    "flags": (Flags, "What NumPy says of an array's memory."),
+    "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
+    "strides": (_strides, "Bytes between neighbours along each axis, as NumPy would have them."),
+}
+
+
+def _of_scalars(name: str, drops: bool) -> property:
+    """Give what Python's and NumPy's scalars have, and arrays have not."""
+
+    def get(self: Any) -> Any:
+        value = self if self._rank == "array" else _core.value(self).item()
+        if self._rank == "array" or not hasattr(value, name):
+            raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
+        if drops and is_followed(self):
+            raise TypeError(
+                f"x.{name} would drop the gradient; compute with x itself, or use "
+                f"ct.dropgrad(x).{name} to drop it on purpose"
+            )
+        return getattr(value, name)
+
+    return property(get, doc=f"What `{name}` is of a scalar; an array has none.")
+
+
+# Most are piecewise constant, or texts. A ratio would give the number itself to other code.
+_SCALARS = {
+    "is_integer": False, "hex": False, "bit_count": False, "fromhex": False, "from_bytes": False,
+    "as_integer_ratio": True, "numerator": False, "denominator": False, "to_bytes": False,
+}  # fmt: skip
+
+
+def attach(cls: Any) -> None:
+    """Give the class its methods."""
+    for name, drops in _SCALARS.items():
+        setattr(cls, name, _of_scalars(name, drops))
+    for name in _FUNCTIONS:
+        setattr(cls, name, _delegate(name))
+    for name, instead in _REFUSED.items():
+        setattr(cls, name, _refuse(name, instead))
+    for name in ("tobytes", "tofile"):
+        setattr(cls, name, _memory(name))
+    own = choose, clip, compress, fill, partition, resize, setflags, sort, to_device, view
+    for method in own:
+        setattr(cls, method.__name__, method)
+    for name, (get, doc) in _PROPERTIES.items():
+        setattr(cls, name, property(get, doc=doc))
+    cls.__array_namespace__ = array_api.namespace
+    cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
+    for name in ("ctypes", "data"):
+        setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))
+    for name, instead in _UNWRITABLE.items():
+        found = getattr(cls, name)
+        refused = _unwritable(name, instead)
+        setattr(cls, name, property(found.__get__, refused, doc=found.__doc__))

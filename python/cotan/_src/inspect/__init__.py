@@ -1,0 +1,1 @@
+"""Looking into programs and pullbacks: reports, pictures, and the origin of a NaN."""

@@ -1,0 +1,1 @@
+"""Overriding functions that NumPy does not dispatch while something is recorded."""

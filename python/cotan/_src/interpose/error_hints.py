@@ -1,0 +1,326 @@
+"""What an error says besides, where the reason is that code does not see a traced value."""
+
+import dis
+import math
+import struct
+import sys
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.interpose.install import home, is_original
+from cotan._src.interpose.number_classes import EXTENDED
+from cotan._src.runtime.call_site import FOREIGN, called, package_of
+from cotan._src.runtime.registry import NUMBERS
+
+# Methods of generators that take the parameters of a distribution.
+_DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
+
+# What libraries raise where an array is not what they expect.
+_COMPLAINTS = {
+    *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
+    struct.error,
+}
+
+_METHOD: Any = type(np.ones(1).dot)
+
+_WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad(x).tolist()"
+# Libraries whose objects hold numbers.
+_KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
+
+# Libraries that compute in other processes, and what to write instead.
+_PROCESSES = {"multiprocessing", "concurrent", "joblib"}
+_ELSEWHERE = (
+    "another process is not followed: call the function in this one, in a loop or in a pool of "
+    "threads"
+)
+
+_MASKED = (
+    "this function does not know masks: hand it m.filled(value), m.compressed() or m.data, or use "
+    "methods of the masked array (m.std())"
+)
+
+# What runs code that masks are handed to.
+_OF_MASKS = {"cotan._src.numpy.masked_array", "cotan._src.numpy.masked_functions"}
+
+# What compiled code and libraries say of our arrays, and what helps.
+_REMEDIES = {
+    "MaskedConstant": _MASKED,
+    **dict.fromkeys(
+        ("expected numpy.ndarray, got cotan.Array", "Invalid call to pythranized function"),
+        "compiled code takes memory, which an Array has not got: np.asarray(x) of a constant, or "
+        "of ct.dropgrad(x), has",
+    ),
+    **dict.fromkeys(
+        ("name 'Array' is not defined", "has no attribute 'Array'"),
+        "if text that repr(x) or str([x]) made of a traced value is evaluated: that would drop "
+        "the gradient; hand the value itself to what computes, or make the text of ct.dropgrad(x)",
+    ),
+    "not JSON serializable": _WRITTEN,
+    "cotan.Array to Decimal is not supported": _WRITTEN,
+    "component: cotan.Array": _WRITTEN,
+    "required argument is not a float": _WRITTEN,
+    "descriptor 'view' for 'numpy.ndarray' objects": (
+        "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
+        "ndarrays, and np.where for masks"
+    ),
+    "for 'numpy.ndarray' objects doesn't apply to a 'cotan.Array'": (
+        "methods that are taken from the class know ndarrays only: ask the array, x.sum() in place "
+        "of np.ndarray.sum(x), or use the function np.sum"
+    ),
+    **dict.fromkeys(
+        ("for 'numpy.ndarray' objects doesn't apply to a", "requires a 'numpy.ndarray' object"),
+        "ndarray's own methods take no object that holds traced values: write super() in place of "
+        "np.ndarray, or call them on self.view(np.ndarray), as in self.view(np.ndarray)[key]",
+    ),
+    "of type cotan.Array which has no callable": (
+        "NumPy asks each element of an array of objects for a method; leave out dtype=object"
+    ),
+    "bytes-like object is required, not 'cotan.Array'": (
+        "an Array has no memory to share: x.__array__() of a constant, or of ct.dropgrad(x), has; "
+        "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
+    ),
+}
+
+
+_COMPILED = (
+    "compiled code takes memory, which an Array has not got; if a function of a library was kept "
+    "before the recording began (an attribute, a default argument), ask its module for it inside "
+    "of the function"
+)
+
+
+# What asks for a plain number where no list and no array of NumPy's does.
+_PACKING = {"append", "array", "extend", "fromlist", "insert"}
+_PACKED = "an array.array cannot hold traced values: keep them in a list, or in np.zeros(n)"
+
+
+_FIELDS = "which hold no traced values, keep one array for each field, in a dict, say"
+
+
+_RECORDS = {"fromarrays", "fromrecords", "rec_append_fields", "recarray"}
+
+
+# What of SciPy has a rule, by where what has none is.
+_INSTEAD = {
+    "scipy.differentiate": "use ct.grad",
+    "scipy.integrate._ivp": (
+        "use scipy.integrate.solve_ivp, whose result holds all steps, or the class ode"
+    ),
+    "scipy.integrate._tanhsinh": "use scipy.integrate.quad, or np.sum of the terms",
+    "scipy.interpolate": (
+        "use CubicSpline, make_interp_spline, RegularGridInterpolator or RBFInterpolator"
+    ),
+}
+
+
+def _in_scipy(frame: Any) -> str:
+    """Say what a program has called that has no rule, and what to use."""
+    module = str(frame.f_globals.get("__name__"))
+    ways = [way for prefix, way in _INSTEAD.items() if module.startswith(prefix)]
+    instead = f"; {ways[0]}" if ways else ""
+    name = frame.f_code.co_qualname
+    return f"; in {module}.{name}, where cotan has no rule for this call{instead}"
+
+
+def hint() -> str:
+    """Say, for an error, why the running code does not see a traced value, if that can be told."""
+    if not _core.is_lifting():
+        return ""
+    frame: Any = sys._getframe()
+    passed, inner = "", None
+    while frame is not None:
+        package = package_of(frame)
+        if package not in FOREIGN:
+            said = _imported(frame) or _kept(frame)
+            return said or _entered_before(inner) or passed or _written(frame)
+        if package == "scipy":
+            passed = _in_scipy(frame)
+        elif frame.f_globals.get("__name__") in _OF_MASKS and not passed:
+            passed = f"; {_MASKED}"
+        inner, frame = frame, frame.f_back
+    return ""
+
+
+def _imported(frame: Any) -> str:
+    """Name what a program's module has imported by name before, and its function uses."""
+    names = frame.f_globals
+    found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
+    if not found:
+        return ""
+    return f"; {_by_name(found, names)}"
+
+
+def _by_name(found: list[str], names: dict[str, Any]) -> str:
+    """Say what to do about names that were imported into a module, or a namespace of no module."""
+    said = f"{', '.join(found)}: imported by name, so cotan does not see the call: "
+    if names.get("__name__") is not None:
+        return f"{said}ct.lift_module({names['__name__']}) mends that"
+    module, own = home(names[found[0]])
+    return (
+        f"{said}executed text has no module, so enter into its namespace what asks for the "
+        f"function when it is called, namespace[{found[0]!r}] = lambda *x: {module}.{own}(*x)"
+    )
+
+
+def _kept(frame: Any) -> str:
+    """Name what a program has kept from before."""
+    kept = _taken(frame) or _bound(frame)
+    return "" if kept is None else f"; {kept}"
+
+
+def _entered_before(frame: Any) -> str:
+    """Name what a program has called by no name of its own, from an attribute or a table."""
+    entered = None if frame is None else _entered(frame)
+    return "" if entered is None else f"; {entered}"
+
+
+def _written(frame: Any) -> str:
+    """Say what helps where a program itself makes a number, or writes into memory."""
+    names = frame.f_globals
+    made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
+    if made in EXTENDED:
+        return f"; {made}(x): extended precision has no derivatives here, use np.float64"
+    if made is not None and names.get("__name__") is not None:
+        return (
+            f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
+            "itself in that module"
+        )
+    if (kept := _kept_class(frame)) is not None:
+        return (
+            f"; {kept}(x) is a class of NumPy's numbers under another name, whose calls cotan does "
+            "not see: write np.asarray(x, dtype)[()] in place of dtype(x)"
+        )
+    if (drawn := called(frame, _DRAWN)) is not None:
+        return (
+            f"; if {drawn} is a method of a generator that was made before: make that in "
+            "the function, or write loc + scale * rng.standard_normal(size) and the like"
+        )
+    if called(frame, set(vars(math))) is not None:
+        return "; functions of math take numbers: x[()] is one, where x is a masked array, say"
+    if called(frame, _RECORDS) is not None:
+        return f"; a record array has fields, {_FIELDS}"
+    if called(frame, _PACKING) is not None:
+        return f"; {_PACKED}"
+    writes = frame.f_code.co_code[frame.f_lasti]
+    if writes == dis.opmap["STORE_SUBSCR"]:
+        return (
+            "; what it is stored in is a plain ndarray: make that by np.array(c) or "
+            "np.copy(c) in the function (not c.copy()), or by np.zeros and the like, of "
+            "float64 and not of np.longdouble; if it "
+            f"has fields, {_FIELDS}; {_PACKED}"
+        )
+    if writes == dis.opmap["STORE_ATTR"]:
+        return f"; if it is a record array that it is stored in, {_FIELDS}"
+    return ""
+
+
+def _kept_class(frame: Any) -> str | None:
+    """Give the name by which a program calls a class of numbers: its own, or `x.dtype.type`."""
+    names: dict[str, Any] = {n: frame.f_globals.get(n) for n in frame.f_code.co_names}
+    names |= frame.f_locals
+    classes = {n for n, v in names.items() if isinstance(v, type) and issubclass(v, np.number)}
+    return called(frame, {*classes, "type"})
+
+
+def _of_packages(message: str, packages: list[str]) -> str | None:
+    """Say what helps where a library that was called keeps values, or has other processes."""
+    if message.startswith("pickling x") and not _PROCESSES.isdisjoint(packages):
+        return _ELSEWHERE
+    keepers = [package for package in packages if package in _KEEPERS]
+    if not keepers or "would drop the gradient" not in message:
+        return None
+    said = f"{keepers[-1]} keeps values in memory of its own, which cannot hold traced ones"
+    return f"{said}: compute with arrays, and hand it ct.dropgrad(x)"
+
+
+def explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Add to what a library complains of that its function was imported by name, if it was."""
+    own: TracebackType | None = None
+    inner: Any = None
+    packages = []
+    while trace is not None:
+        package = package_of(trace.tb_frame)
+        packages.append(package)
+        own, last = own if package in FOREIGN else trace, own
+        inner = None if own is not last else inner or trace.tb_frame
+        trace = trace.tb_next
+    if own is None or type(error) not in _COMPLAINTS or not error.args:
+        return
+    message, *rest = error.args
+    for said, remedy in _REMEDIES.items():
+        if isinstance(message, str) and said in message:
+            if remedy in message:
+                return  # by a gradient inside
+            error.args = (f"{message}; {remedy}", *rest)
+            return
+    if isinstance(message, str) and (more := _of_packages(message, packages)) is not None:
+        error.args = (message if more in message else f"{message}; {more}", *rest)
+        return
+    names = own.tb_frame.f_globals
+    found = {n for n in own.tb_frame.f_code.co_names if is_original(names.get(n))}
+    name = called(own.tb_frame, found, own.tb_lasti)
+    if not isinstance(message, str) or "so cotan does not see the call" in message:
+        return
+    if name is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
+        error.args = (f"{message}; {taken}", *rest)
+    elif name is not None and "lift_module" not in message:
+        error.args = (f"{message}; {_by_name([name], names)}", *rest)
+    elif name is None and inner is not None and (taken := _entered(inner)) is not None:
+        error.args = (f"{message}; {taken}", *rest)
+    elif name is None and "must be numpy.ndarray, not cotan.Array" in message:
+        error.args = (f"{message}; {_COMPILED}", *rest)
+
+
+def _bound(frame: Any) -> str | None:
+    """Say what to write for a method that is lifted, and was taken from its object before."""
+    names: dict[str, Any] = {n: frame.f_globals.get(n) for n in frame.f_code.co_names}
+    names |= frame.f_locals
+    methods = {n: v for n, v in names.items() if type(v) is _METHOD}
+    of_ufuncs = {n for n, v in methods.items() if isinstance(v.__self__, np.ufunc)}
+    products = {
+        n for n, v in methods.items() if isinstance(v.__self__, np.ndarray) and v.__name__ == "dot"
+    }
+    name = called(frame, of_ufuncs | products)
+    if name is None:
+        return None
+    own = methods[name].__name__
+    owner = f"np.{methods[name].__self__.__name__}" if name in of_ufuncs else "table"
+    return (
+        f"{name} is a method that was taken from its object before the recording began, so cotan "
+        f"does not see the call: write {owner}.{own}(...) inside of the function"
+    )
+
+
+def _taken(frame: Any, at: int | None = None) -> str | None:
+    """Say what to write for a function that is handed on as a value and was taken before."""
+    found = {n: v for n, v in frame.f_locals.items() if is_original(v)}
+    name = called(frame, set(found), at)
+    if name is None:
+        return None
+    return _before(name, found[name])
+
+
+def _entered(frame: Any) -> str | None:
+    """Say what to write for a function that was taken before, by the frame of its call."""
+    if package_of(frame) != "scipy":
+        return None  # ours, of a call that was seen
+    # A decorator's wrapper is one code for all that it wraps, which is among its free variables.
+    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
+    places = [(getattr(f, "__module__", None), getattr(f, "__name__", None)) for f in wrapped]
+    for module, name in [(frame.f_globals.get("__name__"), frame.f_code.co_name), *places]:
+        function = vars(sys.modules[module]).get(name) if module in sys.modules else None
+        if is_original(function):
+            return _before("what was called", function)
+    return None
+
+
+def _before(name: str, function: Any) -> str:
+    module, own = home(function)
+    return (
+        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
+        "does not see the call: ask the module for it inside of the function, "
+        f"{module}.{own}(...)"
+    )

@@ -1,0 +1,78 @@
+"""What a program does with a value that it asks for: if a gradient is lost, or if it is a mask."""
+
+import ast
+import dis
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.call_site import NOT_MEANT, is_of_program, meant, outside, subscript
+from cotan._src.runtime.plotting_context import is_drawing
+
+_STORE = dis.opmap["STORE_SUBSCR"]
+# Newer interpreters have one instruction for all operators.
+_SUBSCRIPTS = {
+    dis.opmap[name]
+    for name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR")
+    if name in dis.opmap
+}
+_LITERALS = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
+
+
+def is_lost_anyway() -> bool:
+    """Say whether values are drawn, or are written into whole numbers, which cuts them off."""
+    return is_drawing() or _is_cut_off()
+
+
+def _is_cut_off() -> bool:
+    if _core.is_preparing() or _core.is_tracing():
+        return False  # The values would be those of this call forever.
+    frame = outside()
+    if frame is None or not is_of_program(frame):
+        return False
+    if frame.f_code.co_code[frame.f_lasti] != _STORE:
+        return False
+    node = subscript(frame)
+    try:
+        target = None if node is None else meant(node.value, frame)
+    except NOT_MEANT:
+        return False
+    return type(target) is np.ndarray and target.dtype.kind in "biu"
+
+
+def may_be_mask() -> bool:
+    """Say whether a plain ndarray, or what cannot be seen, is indexed by a truth value of Python's.
+
+    That is a mask there, and a number in lists, texts and as the end of a slice.
+    """
+    frame = outside()
+    if frame is None:
+        return False
+    node = subscript(frame)
+    if node is None:
+        return frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if any(_may_end(item, frame) for item in items):
+        return False
+    if isinstance(node.value, _LITERALS):
+        return False
+    try:
+        return isinstance(meant(node.value, frame), np.ndarray)
+    except NOT_MEANT:
+        return True
+
+
+def _may_end(item: ast.expr, frame: Any) -> bool:
+    """Say whether a part of a key is a slice that may end at what was computed."""
+    if not isinstance(item, ast.Slice):
+        return False
+    for end in (item.lower, item.upper, item.step):
+        if end is None:
+            continue
+        try:
+            if isinstance(meant(end, frame), _core.Array):
+                return True
+        except NOT_MEANT:
+            return True
+    return False

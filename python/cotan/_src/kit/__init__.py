@@ -1,0 +1,1 @@
+"""Building blocks of rules: host calls, implicit differentiation, decompositions, Fourier."""

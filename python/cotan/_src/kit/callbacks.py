@@ -1,0 +1,37 @@
+"""Functions of SciPy that are handed a function of the program's, in which an array may hide.
+
+Where all else is constant SciPy's own code runs first. What is followed comes to light in what the
+function gives; then the rule runs, and calls it with what it depends on.
+"""
+
+import inspect
+from typing import Any
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import Watched
+from cotan._src.rebind.engine import found
+from cotan._src.runtime.registry import LIFTED, lifts
+from cotan._src.state.snapshot import Kept
+
+
+def watches(name: str, parameter: str) -> None:
+    """Let the rule of a function be called for what one of its parameters closes over, too."""
+    module, _, attribute = name.rpartition(".")
+    rule = LIFTED[module][attribute]
+
+    @lifts(name, always=True)
+    def entry(*args: Any, **kwargs: Any) -> Any:
+        if _core.involves(args, kwargs):
+            return rule(*args, **kwargs)
+        original = found(name)
+        given = inspect.signature(original).bind(*args, **kwargs)
+        function = given.arguments.get(parameter)
+        if not callable(function):
+            return original(*args, **kwargs)
+        watched, kept = Watched(function), Kept(function)
+        given.arguments[parameter] = watched
+        result = original(*given.args, **given.kwargs)
+        if not watched.seen:
+            return result
+        kept.restore()
+        return rule(*args, **kwargs)

@@ -1,0 +1,91 @@
+"""Compiled functions of other libraries on `Array`s: computed on values, with a pullback of ours.
+
+What such a function gives is computed when it is called. Its pullback is said in terms of
+functions that are differentiated again, often the function itself, so that there is a derivative
+of any order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.values import is_followed, plain
+
+Plain = Callable[..., Any]
+Pullback = Callable[..., Sequence[Any]]
+
+
+def hosted(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
+    """Compute `forward(*args)` on plain values, and know its derivative.
+
+    Parameters
+    ----------
+    forward
+        From plain arrays to one array.
+    pullback
+        From the cotangent, the arguments (arrays of ours or plain ones) and a tuple that says which
+        of them are wanted to a sequence of cotangents, None for those that are not wanted.
+    """
+    wanted = tuple(map(is_followed, args))
+    held = [a if w else plain(a) for a, w in zip(args, wanted, strict=True)]
+    if not any(wanted):
+        return _core.asarray(np.asarray(forward(*held)))
+    followed = [a for a, w in zip(args, wanted, strict=True) if w]
+
+    def filled(values: Sequence[Any]) -> list[Any]:
+        rest = iter(values)
+        return [next(rest) if w else a for a, w in zip(held, wanted, strict=True)]
+
+    def function(*values: Any) -> tuple[Any]:
+        return (np.asarray(forward(*map(plain, filled(values)))),)
+
+    def back(*values: Any) -> tuple[Any, ...]:
+        *values_of_args, ct = values
+        cts = pullback(ct, *filled(values_of_args), wanted)
+        given = [c for c, w in zip(cts, wanted, strict=True) if w]
+        return tuple(map(_in_the_space_of, given, followed))
+
+    return _core.call_back(function, back, name, followed)
+
+
+def _in_the_space_of(ct: Any, x: Any) -> Any:
+    ct = _core.asarray(ct)
+    if ct.dtype.kind == "c" and x.dtype.kind != "c":
+        ct = ct.real
+    return ct
+
+
+def linear(name: str, forward: Plain, adjoint: Plain) -> Callable[[Any], Any]:
+    """Make a linear function out of itself and its adjoint (its conjugate transpose)."""
+
+    def apply(x: Any) -> Any:
+        return hosted(name, forward, lambda ct, _x, _wanted: (back(ct),), x)
+
+    def back(ct: Any) -> Any:
+        return hosted(name, adjoint, lambda g, _ct, _wanted: (apply(g),), ct)
+
+    return apply
+
+
+def fitted(ct: Any, shape: tuple[int, ...]) -> Any:
+    """Sum a cotangent over the axes along which its argument was repeated."""
+    axes = tuple(i for i, (n, m) in enumerate(zip(ct.shape, shape, strict=True)) if n != m)
+    return _core.sum(ct, axes, True) if axes else ct
+
+
+def conj(x: Any) -> Any:
+    """Give the complex conjugate, of a real array the array itself."""
+    return x.conj() if x.dtype.kind == "c" else x
+
+
+def inverse(matrix: Any) -> Any:
+    """Invert a matrix."""
+
+    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+        del wanted
+        turned = conj(inverse(a)).T
+        return (-(turned @ ct @ turned),)
+
+    return hosted("numpy.linalg.inv", np.linalg.inv, pullback, matrix)

@@ -1,0 +1,117 @@
+"""Minima under constraints, by the conditions of Karush, Kuhn and Tucker.
+
+Where the solver stopped, the gradient of the function is a combination of those of the constraints
+that hold with equality there. The point and the factors of that combination, the multipliers, solve
+a system of equations, and so they have its derivatives (`kit.implicit_diff`).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import jacobian, plain_items, solution, stacked
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.values import plain
+
+# Nearer to its bound than this, a constraint holds with equality.
+_NEAR = 1e-6
+
+_Function = Callable[[Any], Any]
+
+
+class _Rows:
+    """What a constraint says: which elements of a function are zero, or are positive or zero."""
+
+    def __init__(self, function: _Function, equal: Any, sign: Any = 1.0) -> None:
+        self.function, self.equal, self.sign = function, equal, sign
+
+    def near(self, x: Any) -> Any:
+        """Say which elements hold with equality."""
+        values = self.at(x)
+        return np.broadcast_to(self.equal, values.shape) | (np.abs(values) <= _NEAR)
+
+    def at(self, x: Any) -> Any:
+        return np.reshape(plain_items(stacked(self.function(x))), -1)
+
+
+def _rows(constraints: Any) -> Iterator[_Rows]:
+    """Read the forms that SciPy takes."""
+    several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    for one in several:
+        if isinstance(one, dict):
+            args = one.get("args", ())
+            args = args if isinstance(args, tuple) else (args,)
+            function = lambda x, f=one["fun"], args=args: f(x, *args)  # noqa: E731
+            yield _Rows(function, one["type"].lower() == "eq")
+            continue
+        if hasattr(one, "fun"):
+            inner = one.fun
+        else:
+            matrix = one.A.toarray() if hasattr(one.A, "toarray") else asarray(one.A)
+            inner = lambda x, a=matrix: np.atleast_2d(a) @ x  # noqa: E731
+        equal = np.asarray(plain(one.lb)) == plain(one.ub)
+        below = lambda x, f=inner, b=one.lb: stacked(f(x)) - b  # noqa: E731
+        above = lambda x, f=inner, b=one.ub: stacked(f(x)) - b  # noqa: E731
+        yield _Rows(below, equal)
+        if not np.all(equal | np.isinf(plain(one.ub))):
+            yield _Rows(above, False, -1.0)
+
+
+def constrained(name: str, function: _Function, x: Any, free: Any, constraints: Any) -> Any:
+    """Give where a function is smallest under constraints, as a function of what these depend on.
+
+    Variables that are not `free` stay at their bounds.
+    """
+    x = np.asarray(x, np.float64)
+    index = np.flatnonzero(free)
+    if not index.size:
+        return _core.asarray(x)
+    rows = list(_rows(constraints))
+    chosen = [np.flatnonzero(r.near(x)) for r in rows]
+
+    def put(v: Any) -> Any:
+        return v if index.size == x.size else _core.index_update(x, index, v)
+
+    def held(v: Any) -> Any:
+        """Give the constraints that hold with equality."""
+        at = put(v)
+        parts = [stacked(r.function(at)).reshape(-1)[i] for r, i in zip(rows, chosen, strict=True)]
+        return np.concatenate([asarray(p) for p in parts])
+
+    def slope(v: Any, factors: Any) -> Any:
+        def lagrangian(v: Any) -> Any:
+            y = asarray(function(put(v))).reshape(())
+            return y - np.sum(factors * held(v)) if factors.shape[0] else y
+
+        (g,) = _core.gradient(lagrangian, v)
+        return np.zeros(v.shape) if g is None else g
+
+    while True:
+        count = sum(i.size for i in chosen)
+        gradient = plain_items(slope(x[index], np.zeros(0)))
+        matrix = jacobian(held, x[index]) if count else np.zeros((0, index.size))
+        factors = np.linalg.lstsq(matrix.T, gradient, rcond=None)[0]
+        signs = np.concatenate([np.full(i.size, r.sign) for r, i in zip(rows, chosen, strict=True)])
+        fixed = np.concatenate([
+            np.broadcast_to(r.equal, r.at(x).shape)[i] for r, i in zip(rows, chosen, strict=True)
+        ])  # fmt: skip
+        idle = ~fixed & (factors * signs <= 1e-9 * np.max(np.abs(factors), initial=1e-9))
+        if not np.any(idle):
+            break
+        # What does not push is not in the way.
+        worst = int(np.flatnonzero(idle)[np.argmin((factors * signs)[idle])])
+        for place, i in enumerate(chosen):
+            if worst < i.size:
+                chosen[place] = np.delete(i, worst)
+                break
+            worst -= i.size
+    size = index.size
+
+    def equation(z: Any) -> Any:
+        v, factors = z[:size], z[size:]
+        return np.concatenate([asarray(slope(v, factors)), asarray(held(v))])
+
+    z = solution(f"scipy.optimize.{name}", equation, np.concatenate([x[index], factors]))
+    return put(z[:size])

@@ -1,0 +1,327 @@
+"""What NumPy does not dispatch: making arrays of numbers and shapes, and converting to them."""
+
+import contextlib
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.numpy.matrix import has_matrices, joined_matrices
+from cotan._src.rebind.engine import SUBSTITUTES, adopts, asking, bound, found
+from cotan._src.rebind.numpy_substitutes import array as _array
+from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
+from cotan._src.rebind.numpy_substitutes import asarray as _asarray
+from cotan._src.runtime.call_site import FOREIGN
+from cotan._src.runtime.registry import creates, lifts, lifts_method, replaces
+from cotan._src.runtime.values import FUNCTIONS, OverArray, any_active, is_array, plain, unwidened
+
+creates(
+    "numpy",
+    """
+    append arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray
+    bartlett blackman block clip column_stack concatenate concat copy cumprod cumsum delete diag
+    diagflat diff dstack empty empty_like eye fromfunction fromiter full full_like geomspace hamming
+    hanning hstack identity insert kaiser kron linspace loadtxt logspace meshgrid ones ones_like
+    outer pad piecewise repeat require resize roll select sort stack tile tri tril triu vander
+    vstack where zeros zeros_like
+    """,
+)
+
+lifts("numpy.array")(_array)
+adopts("numpy.poly1d")
+
+
+def _for_polynomials(name: str) -> Callable[[Any], Any]:
+    """Enter a function that takes polynomials too, for programs and for NumPy's class of them."""
+
+    def enter(function: Any) -> Any:
+        SUBSTITUTES[id(vars(np)[name])] = function
+        return lifts(f"numpy.{name}", always=True)(function)
+
+    return enter
+
+
+def _of_polynomials(name: str) -> None:
+    """Let a function of coefficients take and give polynomials, whose coefficients may be ours."""
+    function = vars(np)[name]
+
+    @_for_polynomials(name)
+    @functools.wraps(function)
+    def of_polynomials(*args: Any, **kwargs: Any) -> Any:
+        polynomials = any(isinstance(a, np.poly1d) for a in (*args, *kwargs.values()))
+        args = tuple(map(_coefficients, args))
+        kwargs = {k: _coefficients(v) for k, v in kwargs.items()}
+        known = FUNCTIONS[function] if _core.involves(args, kwargs) else function
+        result = known(*args, **kwargs)
+        if not polynomials:
+            return result
+        return tuple(map(np.poly1d, result)) if type(result) is tuple else np.poly1d(result)
+
+
+def _coefficients(x: Any) -> Any:
+    return x.coeffs if isinstance(x, np.poly1d) else x
+
+
+for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint"):
+    _of_polynomials(_name)
+
+
+_polyval_of_arrays = asking(np.polyval)
+
+
+@_for_polynomials("polyval")
+@functools.wraps(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    p = _coefficients(p)
+    if not isinstance(x, np.poly1d):
+        return _polyval_of_arrays(p, x)
+    y: Any = 0
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
+
+
+@lifts("numpy.asarray_chkfinite")
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    x = _asarray(a, dtype, order)
+    # Where values are not looked at, what is not finite shows in the results.
+    if not (_core.is_tracing() or _core.is_preparing()):
+        np.asarray_chkfinite(plain(x))
+    return x
+
+
+@lifts("numpy.asanyarray")
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    options.pop("like", None)
+    return _asanyarray(a, dtype, order, **options)
+
+
+@lifts("numpy.asarray")
+def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    options.pop("like", None)
+    return _asarray(a, dtype, order, **options)
+
+
+@lifts("numpy.ascontiguousarray")
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    del like
+    x = _asarray(a, dtype, "C")
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+@lifts("numpy.asfortranarray")
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    del like
+    x = _asarray(a, dtype, "F")
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+@lifts("numpy.require")
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    del like
+    wanted = {str(r).upper() for r in requirements or ()}
+    order = None
+    if wanted & {"C", "C_CONTIGUOUS", "CONTIGUOUS"}:
+        order = "C"
+    elif wanted & {"F", "F_CONTIGUOUS", "FORTRAN"}:
+        order = "F"
+    x = _asarray(a, dtype, order)
+    return x.copy() if wanted & {"O", "OWNDATA"} and not x.flags.owndata else x
+
+
+@lifts("numpy.full")
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
+    del order, options
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    value = _asarray(fill_value, dtype)
+    return _core.broadcast_to(value, shape).copy()
+
+
+_STEPS = ("start", "stop", "step", "dtype")
+
+
+@lifts("numpy.arange")
+def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
+    """Count steps on values: the number of elements is constant where it does not jump."""
+    given = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
+    start, stop, step, dtype = map({**options, "dtype": dtype, **given}.get, _STEPS)
+    if stop is None:
+        start, stop = 0, start
+    start, step = 0 if start is None else start, 1 if step is None else step
+    count = len(np.arange(plain(start), plain(stop), plain(step)))
+    given_as: tuple[Any, ...] = start, stop, step
+    floats = any(is_array(a) and a.dtype.kind in "fc" for a in given_as)
+    # As NumPy does it: by what is between the first two elements, in the last digits, too.
+    result = start + (start + step - start) * _core.array(
+        np.arange(count, dtype=float if floats else None)
+    )
+    return result if dtype is None else result.astype(dtype)
+
+
+@lifts("numpy.ndenumerate")
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    x = _asarray(arr)
+    return ((index, x[index]) for index in np.ndindex(*x.shape))
+
+
+@replaces("numpy.fromiter")
+def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callable[..., Any]:
+    """Look at what an iterator gives, which cannot be seen from outside."""
+
+    @functools.wraps(original)
+    def stand_in(iter: Iterable[Any], dtype: Any, count: int = -1, **options: Any) -> Any:
+        if not is_on():
+            return original(iter, dtype, count, **options)
+        items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+        if len(items) < count:
+            raise ValueError(
+                f"iterator too short: Expected {count} but iterator had only {len(items)} items."
+            )
+        if _core.involves((items,), {}):
+            return _array(items, dtype)
+        return _core.buffer(original(items, dtype, **options), ())
+
+    return stand_in
+
+
+class _Joined:
+    """`np.r_` and `np.c_` for arrays of ours: NumPy's own code, on our names."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+        self._method = bound(type(original).__getitem__)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self._is_on():
+            return self._original[key]
+        items = key if isinstance(key, tuple) else (key,)
+        involves = _core.involves(items, {})
+        if has_matrices(items, of_numpy=involves):
+            return joined_matrices(lambda key: self._method(self._original, key), key)
+        if not involves:
+            return _core.buffer(self._original[key], ())
+        return unwidened(self._method(self._original, key), items)
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.r_", "numpy.c_")(_Joined)
+# In code of SciPy's that runs on our arrays, too.
+SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
+
+
+class _Grid:
+    """`np.mgrid` and `np.ogrid` over slices whose ends are followed."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+
+    def __getitem__(self, key: Any) -> Any:
+        slices = key if isinstance(key, tuple) else (key,)
+        ends = tuple((s.start, s.stop, s.step) for s in slices if isinstance(s, slice))
+        if not self._is_on() or not _core.involves(ends, {}):
+            return self._original[key]
+        axes = [self._along(*three) for three in ends]
+        if not isinstance(key, tuple):
+            return axes[0]
+        open_axes = np.meshgrid(*axes, indexing="ij", sparse=True)
+        if self._original.sparse:
+            return tuple(open_axes)
+        return np.stack(np.broadcast_arrays(*open_axes))
+
+    @staticmethod
+    def _along(start: Any, stop: Any, step: Any) -> Any:
+        start, step = 0 if start is None else start, 1 if step is None else step
+        if isinstance(step, complex):
+            return np.linspace(start, stop, int(abs(step)))
+        return start + np.arange(math.ceil(plain((stop - start) / step)), dtype=float) * step
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
+
+
+def _elements(value: Any) -> Any:
+    """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
+    followed = _core.involves((value,), {})
+    return _asarray(value) if followed else np.asarray(plain(value), object)
+
+
+def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
+    if kwargs or self.excluded:
+        raise TypeError(
+            "vectorize: a signature with keywords or excluded= is not known to cotan; give all "
+            "arguments by position, or stack the results of a loop with np.stack"
+        )
+    owner: Any = np.vectorize
+    return bound(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
+
+
+@lifts_method("numpy.vectorize", "__call__", always=True)
+def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function for every element, and put its results together.
+
+    They may be traced whatever the arguments are, by what the function closes over.
+    """
+    by_numpy = inspect.unwrap(type(self).__call__)
+    if self.pyfunc is np._NoValue:
+        return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
+    if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
+        raise TypeError(
+            "vectorize: a masked array whose elements a gradient follows would lose its mask; call "
+            "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
+        )
+    if self.signature is not None:
+        if not _core.involves(args, kwargs):
+            with contextlib.suppress(TypeError, ValueError):
+                return by_numpy(self, *args, **kwargs)
+        return _with_signature(self, args, kwargs)
+    fixed = set(self.excluded or ())
+    named: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    arrays = {key: _elements(value) for key, value in named.items() if key not in fixed}
+    shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    if 0 in shape and not self.otypes:
+        raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+    wide = {key: np.broadcast_to(a, shape) for key, a in arrays.items()}
+
+    def call(index: tuple[int, ...]) -> Any:
+        item = {k: wide[k][index] if k in wide else v for k, v in named.items()}
+        return self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
+
+    results = [call(index) for index in np.ndindex(*shape)]
+    several = bool(results) and isinstance(results[0], tuple)
+    columns = [list(c) for c in zip(*results, strict=True)] if several else [results]
+    dtypes = list(self.otypes or ()) or [None] * len(columns)
+    joined = [
+        _array(c, d).reshape(shape) if c else np.zeros(shape, d)
+        for c, d in zip(columns, dtypes, strict=True)
+    ]
+    return tuple(joined) if several else joined[0]
+
+
+@lifts("numpy.piecewise", always=True)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    # What is traced may be in the functions only.
+    original = found("numpy.piecewise")
+    array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
+    made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
+    return made if any_active(made) else plain(made)
+
+
+@lifts("numpy.apply_along_axis", always=True)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    # What is traced may be in the function only; not in one of a library, which may be compiled.
+    package = str(getattr(func1d, "__module__", "")).partition(".")[0]
+    if package in FOREIGN and not _core.involves((arr, *args), kwargs):
+        return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
+    own = FUNCTIONS[vars(np)["apply_along_axis"]]
+    x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))
+    return own(func1d, axis, x, *args, **kwargs)

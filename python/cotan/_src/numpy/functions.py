@@ -1,0 +1,438 @@
+"""NumPy's functions on `Array`s, by the `__array_function__` protocol.
+
+The table has three kinds of entries: rules of our own, said in terms of primitives (here, in
+`numpy.shape`, `numpy.indexing`, `numpy.reductions` and `numpy.products`); NumPy's own Python code,
+run
+on our arrays (`rebind.numpy_substitutes`); and functions of values, whose results have no
+derivative.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.api.convolution import conv
+from cotan._src.numpy import fft as _fft  # noqa: F401
+from cotan._src.numpy import indexing as _index  # noqa: F401
+from cotan._src.numpy import products as _linalg  # noqa: F401
+from cotan._src.numpy import reductions as _reduce  # noqa: F401
+from cotan._src.numpy import sampling_shortcuts as _sampled  # noqa: F401
+from cotan._src.numpy import shape as _shape  # noqa: F401
+from cotan._src.rebind.engine import own
+from cotan._src.rebind.numpy_substitutes import array as host_array
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.values import (
+    FUNCTIONS,
+    any_active,
+    flat,
+    implements,
+    in_numpy,
+    is_array,
+    looked_at,
+    on_values,
+    plain,
+    written,
+)
+
+__all__ = ["FUNCTIONS", "array_function"]
+
+
+def array_function(
+    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Compute `func(*args, **kwargs)` where an `Array` takes part."""
+    del types
+    implementation = FUNCTIONS.get(func)
+    if implementation is not None:
+        return implementation(*args, **kwargs)
+    return on_values(func, args, kwargs)
+
+
+# --------------------------------------------------------------------------------------------------
+# Elementwise
+
+
+@implements(np.round, np.around)
+def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    x = _core.asarray(a)
+    if x.dtype == np.bool_:
+        if decimals != 0:
+            raise TypeError(f"round: truth values have no decimals to round to {decimals}")
+        result = _core.cast(x, np.float16)
+    elif x.dtype.kind == "c":
+        parts = round(x.real, decimals), round(x.imag, decimals)
+        result = _core.apply("complex", *parts)
+    elif x.dtype.kind in "iu" and decimals < 0:
+        result = _core.asarray(np.round(plain(x), decimals))
+    elif x.dtype.kind != "f":
+        result = x.copy()
+    elif decimals == 0:
+        result = _core.round(x)
+    else:
+        # What is beyond the largest number is infinite, and the result none, as in NumPy.
+        unit = 10.0 ** abs(decimals) if abs(decimals) <= 308 else math.inf
+        up = decimals > 0
+        result = _core.round(x * unit) / unit if up else _core.round(x / unit) * unit
+    return written("round", out, result)
+
+
+@implements(np.angle)
+def angle(z: Any, deg: Any = False) -> Any:
+    z = host_asarray(z)
+    # Of real numbers it is 0 or pi, with no slope at 0 either.
+    return own(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
+
+
+@implements(np.fix)
+def fix(x: Any, out: Any = None) -> Any:
+    return written("fix", out, _core.trunc(x))
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    x = _core.asarray(x)
+    if x.dtype.kind != "f":
+        if x.dtype.kind == "c":
+            raise TypeError("i0 not supported for complex values")
+        x = _core.asarray(x, np.float64)
+    # NumPy takes the absolute value, which hides how even functions bend at 0.
+    near = _core.lt(_core.abs(x), 0.01)
+    t = _core.square(_core.where(near, x, 0)) / 4
+    series = 1 + t * (1 + t / 4 * (1 + t / 9 * (1 + t / 16)))
+    return _core.where(near, series, own(np.i0)(_core.where(near, 1, x)))
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    x = _core.asarray(x)
+    # Near 0 the derivatives of the quotient cancel.
+    near = _core.lt(_core.abs(x), 0.1)
+    y = math.pi * _core.where(near, 1, x)
+    square = _core.square(math.pi * _core.where(near, x, 0))
+    series: Any = 1
+    for k in range(16, 0, -2):
+        series = 1 - square / (k * (k + 1)) * series
+    return _core.where(near, series, _core.sin(y) / y)
+
+
+@implements(np.roots)
+def roots(p: Any) -> Any:
+    """Give the roots as NumPy does, which leaves out trailing zeros: they move roots, too."""
+    found = own(np.roots)(p)
+    p = np.atleast_1d(p)
+    places = np.nonzero(p)[0]
+    zeros = p.size - int(places[-1]) - 1 if places.size else 0
+    if not zeros or not any_active((p,)):
+        return found
+    p = p[int(places[0]) :]
+    slope = _core.cast(np.polyder(p), p.dtype)
+    simple = _core.dropgrad(found)
+    if zeros > 1:
+        simple = simple[: p.size - 1 - zeros]
+    # Steps of Newton's method that move nothing: one for each order of derivatives.
+    for _ in range(2):
+        rest = np.polyval(p, simple)
+        simple = simple - (rest - _core.dropgrad(rest)) / np.polyval(slope, simple)
+    if zeros == 1:
+        return simple
+    # Several roots at 0 part as a root of the last coefficient does, infinitely fast.
+    return np.concatenate([simple, np.repeat(p[-1:] ** (1 / zeros), zeros)])
+
+
+# --------------------------------------------------------------------------------------------------
+# Interpolation and convolution
+
+
+@implements(np.interp)
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    x, xp, fp = (host_asarray(v) for v in (x, xp, fp))
+    if xp.ndim != 1 or fp.ndim != 1:
+        raise ValueError("Data points must be 1-D sequences")
+    if xp.size != fp.size:
+        raise ValueError("fp and xp are not of the same length.")
+    if xp.size == 0:
+        raise ValueError("array of sample points is empty")
+    for name, points in (("x", x), ("xp", xp)):
+        if points.dtype.kind == "c":
+            raise TypeError(
+                f"interp: {name} must be real, not of dtype {points.dtype}; use {name}.real"
+            )
+    x, xp = _core.asarray(x, np.float64), _core.asarray(xp, np.float64)
+    fp = _core.asarray(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
+    if period is not None:
+        x, xp, fp = _periodic(x, xp, fp, abs(period))
+        left = right = None
+    last = xp.size - 1
+    at = searchsorted(xp, x, side="right") - 1
+    low = np.clip(at, 0, max(last - 1, 0))
+    high = np.minimum(low + 1, last)
+    if fp.dtype.kind == "c":
+        parts = (_between(x, xp, part, low, high) for part in (fp.real, fp.imag))
+        y = _core.apply("complex", *parts)
+    else:
+        y = _between(x, xp, fp, low, high)
+    y = _core.where(_core.eq(x, xp[last]), fp[last], y)
+    y = _core.where(_core.lt(x, xp[0]), fp[0] if left is None else left, y)
+    y = _core.where(_core.gt(x, xp[last]), fp[last] if right is None else right, y)
+    y = _core.where(_core.isnan(x), x, y)
+    if not _core.is_tracing() and np.any(xp[1:] < xp[:-1]):
+        _expect_same(y, x, xp, fp, left, right)
+    return y
+
+
+def _between(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
+    """Give the line through two points; where that is NaN, what NumPy finds at infinite heights."""
+    x0, x1, y0, y1 = xp[low], xp[high], fp[low], fp[high]
+    width = x1 - x0
+    slope = (y1 - y0) / _core.where(_core.eq(width, 0), 1, width)
+    y = y0 + (x - x0) * slope
+    from_above = y1 + (x - x1) * slope
+    level = _core.where(_core.eq(y0, y1), y0, from_above)
+    other = _core.where(_core.isnan(from_above), level, from_above)
+    return _core.where(_core.isnan(y), _core.where(_core.eq(x, x0), y0, other), y)
+
+
+def _expect_same(y: Any, *args: Any) -> None:
+    """Refuse points out of order where NumPy's result depends on how it looks for them."""
+    if _core.is_preparing() or not np.allclose(
+        plain(y), np.interp(*map(plain, args)), equal_nan=True
+    ):
+        raise ValueError(
+            "interp: xp must increase, and NumPy's result has no meaning here; sort the points, as "
+            "in order = np.argsort(xp); np.interp(x, xp[order], fp[order])"
+        )
+
+
+def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    if period == 0:
+        raise ValueError("period must be a non-zero value")
+    x, xp = _core.remainder(x, period), _core.remainder(xp, period)
+    order: Any = _core.argsort(xp)
+    order = order if _core.is_traced(order) else plain(order)
+    xp, fp = xp[order], fp[order]
+    xp = _core.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+    return x, xp, _core.concatenate([fp[-1:], fp, fp[:1]])
+
+
+@implements(np.convolve)
+def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+    x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
+    if kernel.size > x.size:
+        x, kernel = kernel, x
+    if not x.size or not kernel.size:
+        which = "a" if not x.size else "v"
+        raise ValueError(f"{which} cannot be empty")
+    return _correlated(x, _core.flip(kernel), mode)
+
+
+@implements(np.correlate)
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
+    if not x.size or not kernel.size:
+        raise ValueError("correlate: arrays cannot be empty")
+    kernel = kernel.conj()
+    if kernel.size > x.size:
+        return _core.flip(_correlated(kernel, x, mode))
+    return _correlated(x, kernel, mode)
+
+
+_MODES = {0: "valid", 1: "same", 2: "full"}
+
+
+def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
+    """Multiply all windows of the longer array with the shorter one."""
+    if x.ndim != 1 or kernel.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    mode = _MODES.get(mode, mode)
+    n, k = x.shape[0], kernel.shape[0]
+    if mode == "valid":
+        before = after = 0
+    elif mode == "same":
+        before, after = k // 2, (k - 1) - k // 2
+    elif mode == "full":
+        before = after = k - 1
+    else:
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    if np.result_type(x.dtype, kernel.dtype).kind in "fc":
+        images, kernels = x.reshape(1, 1, n), kernel.reshape(1, 1, k)
+        return _core.reshape(conv(images, kernels, padding=[(before, after)]), -1)
+    padded = _core.pad(x, [n + before + after], [before], [1])
+    rows = np.arange(n + before + after - k + 1)
+    return _core.matmul(padded[rows[:, None] + np.arange(k)], kernel)
+
+
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    factors = [np.trim_zeros(host_array(a, ndmin=1), "f") for a in (a1, a2)]
+    return convolve(*(f if f.size else np.zeros(1, f.dtype) for f in factors))
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions of values
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    index = np.asarray(plain(x))
+    counts = np.bincount(index, minlength=plain(minlength))
+    if weights is None:
+        return counts
+    values = host_asarray(weights)
+    if values.shape != index.shape:
+        raise ValueError("The weights and list don't have the same length.")
+    zeros = np.zeros(counts.size)
+    return _core.scatter_add(zeros, index.astype(np.int64), _core.cast(values, np.float64))
+
+
+def _unique(name: str, **chosen: bool) -> None:
+    function = in_numpy(name)
+
+    @implements(function)
+    def unique(ar: Any, *args: Any, **kwargs: Any) -> Any:
+        """NumPy says where the values are, and which they are; they follow from that."""
+        x = host_asarray(ar)
+        given = dict(zip(_UNIQUE, args, strict=False)) | kwargs | chosen
+        axis = given.get("axis")
+        found = np.unique(plain(x), **{**given, "return_index": True})
+        values = flat(x)[found[1]] if axis is None else _taken(x, found[1], axis)
+        rest = found[1:] if given.get("return_index") else found[2:]
+        if not chosen:
+            return (values, *rest) if rest else values
+        return type(function(np.zeros(0)))(values, *rest) if rest else values
+
+
+_UNIQUE = ("return_index", "return_inverse", "return_counts", "axis")
+
+
+def _taken(x: Any, index: Any, axis: int) -> Any:
+    return x[(slice(None),) * (axis % x.ndim) + (index,)]
+
+
+_unique("unique")
+_EACH = {"equal_nan": False}
+_unique("unique_all", return_index=True, return_inverse=True, return_counts=True, **_EACH)
+_unique("unique_counts", return_counts=True, **_EACH)
+_unique("unique_inverse", return_inverse=True, **_EACH)
+_unique("unique_values", **_EACH)
+
+
+@implements(np.einsum_path)
+def einsum_path(*operands: Any, **kwargs: Any) -> Any:
+    arrays = (_core.asarray(o) if _core.involves((o,), {}) else o for o in operands)
+    shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
+    given: list[Any] = list(shapes)
+    return np.einsum_path(*given, **kwargs)
+
+
+def _of_values(value: Any, *functions: Any) -> None:
+    """Let functions whose results are whole numbers, truth values or texts run on plain values."""
+    for function in functions:
+
+        @implements(function)
+        def constant(*args: Any, _function: Any = function, **kwargs: Any) -> Any:
+            return _function(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
+
+
+_of_values(
+    plain, np.nonzero, np.isin, np.lexsort, np.histogram_bin_edges,
+    np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"),
+    np.linalg.matrix_rank,
+)  # fmt: skip
+# One truth value, a text or a file: control flow of whoever asks.
+_of_values(
+    looked_at, np.array_repr, np.array_str,
+    np.array2string, np.min_scalar_type, np.save, np.savez, np.savez_compressed, np.savetxt,
+)  # fmt: skip
+
+
+# What follows is recorded where a program is traced or a function prepared, else computed at once.
+
+
+def _is_recorded(*args: Any) -> bool:
+    """Say whether values are to be found by the program that is being recorded."""
+    return any(_core.is_traced(x) or (_core.is_preparing() and any_active(x)) for x in args)
+
+
+def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a prepared function watch the answer of a comparison, which else is one of values."""
+
+    def enter(compare: Callable[..., Any]) -> Callable[..., Any]:
+        @implements(original)
+        def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+            if _core.is_preparing() and any_active((a, b)):
+                return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
+            options = {k: looked_at(v) for k, v in kwargs.items()}
+            return original(looked_at(a), looked_at(b), *map(looked_at, args), **options)
+
+        return decide
+
+    return enter
+
+
+@_decided(np.allclose)
+def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    return isclose(a, b, *args, **kwargs)
+
+
+@_decided(np.array_equal)
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+    if a.shape != b.shape:
+        return False
+    return np.equal(a, b) | (np.isnan(a) & np.isnan(b)) if equal_nan else np.equal(a, b)
+
+
+@_decided(np.array_equiv)
+def array_equiv(a: Any, b: Any) -> Any:
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return np.equal(a, b)
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    if not _is_recorded(a, b, rtol, atol):
+        return np.isclose(plain(a), plain(b), plain(rtol), plain(atol), equal_nan)
+    x, y = host_asarray(a), host_asarray(b)
+    near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
+    close = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
+    if equal_nan:
+        close = np.logical_or(close, np.logical_and(np.isnan(x), np.isnan(y)))
+    return close
+
+
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    if not _is_recorded(a, v, sorter):
+        return np.searchsorted(plain(a), plain(v), side, plain(sorter))
+    row, x = host_asarray(a), host_asarray(v)
+    if row.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if side not in {"left", "right"}:
+        raise ValueError(f"search side must be 'left' or 'right' (got '{side}')")
+    row = row if sorter is None else row[sorter]
+    # How many come before: NaN comes last, and of equal ones those on the other side.
+    x = np.expand_dims(x, -1)
+    before = ~(row >= x) if side == "left" else ~(row > x)
+    if row.dtype.kind in "fc":
+        last = np.isnan(row)
+        before = before & (~last | np.isnan(x)) if side == "right" else before & ~last
+    return np.sum(before, -1)
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    if not _is_recorded(x, bins):
+        return np.digitize(plain(x), plain(bins), right)
+    edges = host_asarray(bins)
+    np.digitize(0.0, looked_at(edges))  # says what is wrong with the edges
+    side = "left" if right else "right"
+    if edges.size > 1 and bool(edges[0] > edges[-1]):
+        return edges.size - searchsorted(edges[::-1], x, side)
+    return searchsorted(edges, x, side)

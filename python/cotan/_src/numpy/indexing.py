@@ -1,0 +1,445 @@
+"""NumPy's functions that take, put, pad and choose elements, on `Array`s."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from cotan import _core
+from cotan._src.numpy.shape import rearranged
+from cotan._src.rebind.engine import own
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import (
+    any_active,
+    assigned,
+    check_cast,
+    either,
+    expect_room,
+    flat,
+    flat_if_none,
+    given,
+    implements,
+    in_numpy,
+    is_array,
+    is_followed,
+    is_number,
+    kept,
+    plain,
+    written,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Taking and putting
+
+
+@implements(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    x, at = flat_if_none(a, axis)
+    # Indices that a program computes are variables of it.
+    index = indices if _core.is_traced(indices) else np.asarray(plain(indices))
+    if isinstance(indices, np.ndarray) and index.dtype.kind not in "biu":
+        raise TypeError(f"take: indices must be integers, not {index.dtype}")
+    n = x.shape[at]
+    if index.size and not n:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    if mode == "wrap" and n:
+        index = index % n
+    elif mode == "clip" and n:
+        index = np.clip(index, 0, n - 1)
+    elif mode not in {"raise", "wrap", "clip"}:
+        raise ValueError(f"take: mode must be one of 'raise', 'wrap' or 'clip', not {mode!r}")
+    taken = x[(slice(None),) * at + (index.astype(np.intp),)]
+    # A single index gives a view; what is taken is a copy.
+    return written("take", out, kept(taken))
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    condition = np.asarray(plain(condition))
+    if condition.ndim != 1:
+        raise ValueError("compress: condition must be a 1-d array")
+    if is_array(a) and a.ndim == 1 and condition.dtype == bool and condition.size == a.size:
+        return written("compress", out, a[condition])
+    return take(a, np.flatnonzero(condition), axis, out)
+
+
+@implements(np.diagonal)
+def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    x = _core.asarray(a)
+    return view_at(x, np.diagonal(positions_in(x), offset, axis1, axis2))
+
+
+def positions_in(x: Any) -> Any:
+    """Give the numbers of the elements of an array, for NumPy to say where those of a view are."""
+    return np.arange(x.size).reshape(x.shape)
+
+
+def view_at(x: Any, positions: Any, writeable: bool = False, strides: Any = None) -> Any:
+    """Give a view of the elements at positions."""
+    if strides is None:
+        strides = [s // positions.itemsize for s in positions.strides]
+    flat_positions = np.ascontiguousarray(positions, np.int64).reshape(-1)
+    return x._gathered(flat_positions, positions.shape, strides, bool(writeable))
+
+
+def written_last(positions: Any, strides: Sequence[int]) -> list[int]:
+    """Say which elements of a view stay where it is written as a whole, some places of it twice.
+
+    NumPy is asked, with a view of the same strides: the order of its writes goes by these.
+    """
+    places = _places(positions.shape, strides)
+    first = places.min(initial=0)
+    memory = np.full(places.max(initial=0) - first + 1, -1)
+    start = places.flat[0] - first if places.size else 0
+    steps = [s * memory.itemsize for s in strides]
+    numbers = np.arange(places.size).reshape(places.shape)
+    np.lib.stride_tricks.as_strided(memory[start:], places.shape, steps)[...] = numbers
+    return np.flatnonzero(memory[places - first] == numbers).tolist()
+
+
+@implements(in_numpy("linalg.diagonal"))
+def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return diagonal(x, offset, -2, -1)
+
+
+@implements(np.trace)
+def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
+          out: Any = None) -> Any:  # fmt: skip
+    on_diagonal = _core.asarray(diagonal(a, offset, axis1, axis2), dtype)
+    result = _core.sum(on_diagonal, -1)
+    if dtype is not None and result.dtype != dtype:
+        result = result.astype(dtype)
+    return written("trace", out, result)
+
+
+@implements(in_numpy("linalg.trace"))
+def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return trace(x, offset, -2, -1, dtype)
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Any:
+    x = _core.asarray(v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = x.shape[0] + abs(k)
+    rows = np.arange(x.shape[0])
+    return _core.index_update(np.zeros((n, n), x.dtype), (rows - min(k, 0), rows + max(k, 0)), x)
+
+
+@implements(np.repeat)
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    x, at = flat_if_none(a, axis)
+    repeats = plain(repeats)
+    if np.size(repeats) == 1:
+        # Each element next to itself, without a list of positions: the cotangents are a sum.
+        count = np.ravel(repeats)[0]
+        # Of numbers and lists NumPy cuts off fractions, arrays have to be whole.
+        count = operator.index(count) if isinstance(repeats, np.ndarray) else int(count)
+        if count >= 0:
+            shape = list(x.shape)
+            expect_room("repeat", [*shape, count], x.dtype)
+            apart = _core.reshape(x, [*shape[: at + 1], 1, *shape[at + 1 :]])
+            apart = _core.broadcast_to(apart, [*shape[: at + 1], count, *shape[at + 1 :]])
+            shape[at] *= count
+            return _core.reshape(apart, shape)
+    return take(x, np.repeat(np.arange(x.shape[at]), repeats), at)
+
+
+@implements(np.delete)
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    x, at = flat_if_none(arr, axis)
+    return take(x, np.delete(np.arange(x.shape[at]), plain(obj)), at)
+
+
+def _triangle(lower: bool) -> Callable[..., Any]:
+    def function(m: Any, k: int = 0) -> Any:
+        x = _core.asarray(m)
+        mask = np.tri(
+            x.shape[-2] if x.ndim > 1 else x.shape[-1], x.shape[-1], k if lower else k - 1, bool
+        )
+        return _core.where(mask if lower else ~mask, x, x.dtype.type(0))
+
+    return function
+
+
+implements(np.tril)(_triangle(True))
+implements(np.triu)(_triangle(False))
+
+
+# --------------------------------------------------------------------------------------------------
+# Windows and padding
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+                        writeable: bool = False) -> Any:  # fmt: skip
+    del subok
+    x = _core.asarray(x)
+    windows = np.lib.stride_tricks.sliding_window_view(positions_in(x), window_shape, axis)
+    along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, None, True)
+    steps = [s // x.itemsize for s in x.strides]
+    return view_at(x, windows, writeable, [*steps, *(steps[a] for a in along)])
+
+
+@lifts("numpy.lib.stride_tricks.as_strided")
+def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
+               writeable: bool = True, **options: Any) -> Any:  # fmt: skip
+    """Show the elements at places in memory, as NumPy would have laid them out."""
+    x = host_asarray(x)
+    shape = x.shape if shape is None else tuple(np.atleast_1d(plain(shape)).tolist())
+    steps = x.strides if strides is None else tuple(np.atleast_1d(plain(strides)).tolist())
+    if len(shape) != len(steps) or any(s % x.itemsize for s in steps):
+        raise ValueError(
+            f"as_strided: strides {steps} do not fit the shape {shape} and elements of "
+            f"{x.itemsize} bytes"
+        )
+    steps = [s // x.itemsize for s in steps]
+    # Memory beside a view is that of the array which it is a view of.
+    memory, own = x._beneath()
+    places = _places(shape, steps) + (own.flat[0] if own.size else 0)
+    if places.size and not (places.min() >= 0 and places.max() < memory.size):
+        raise ValueError(
+            f"as_strided: shape {shape} with strides {tuple(s * x.itemsize for s in steps)} goes "
+            f"beyond the elements of an array of shape {x.shape} with strides {x.strides}"
+        )
+    return view_at(memory, places, writeable, steps)
+
+
+def _places(shape: Any, steps: Any) -> Any:
+    """Give where the elements of an array are in memory, in elements from its first."""
+    places = np.zeros(shape, np.int64)
+    for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
+        along = np.arange(n) * step
+        places += along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return places
+
+
+_INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}
+
+
+@implements(np.pad)
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    x = host_asarray(array)
+    if kwargs.get("reflect_type") == "even":
+        del kwargs["reflect_type"]
+    if mode == "empty":
+        mode = "constant"
+    simple = mode in _INDEX_MODES and not kwargs and x.size
+    if not simple and (
+        mode != "constant" or any_active(kwargs) or set(kwargs) - {"constant_values"}
+    ):
+        return own(np.pad)(x, pad_width, mode, **kwargs)
+    if mode != "constant":
+        # NumPy pads the positions, and the elements follow them.
+        return rearranged(np.pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
+    widths = _pad_widths(pad_width, x.ndim)
+    lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]
+    padded = _core.pad(x, lengths, [low for low, _ in widths], [1] * x.ndim)
+    values = plain(kwargs.get("constant_values", 0))
+    if not np.any(values):
+        return padded
+    inside = np.pad(np.ones(x.shape, bool), widths)
+    outside = np.pad(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
+    return _core.where(inside, padded, outside)
+
+
+def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        by_axis = {normalize_axis_index(k, ndim): v for k, v in pad_width.items()}
+        pad_width = [np.broadcast_to(by_axis.get(i, 0), 2) for i in range(ndim)]
+    pairs = np.broadcast_to(np.asarray(plain(pad_width)), (ndim, 2)).tolist()
+    for low, high in pairs:
+        if low < 0 or high < 0:
+            raise ValueError("index can't contain negative values")
+    return [(operator.index(low), operator.index(high)) for low, high in pairs]
+
+
+# --------------------------------------------------------------------------------------------------
+# Writing in place
+
+
+def _writable(name: str, target: Any, *values: Any) -> bool:
+    """Say whether a target is ours to write to; a plain one takes constants only."""
+    if is_array(target):
+        return True
+    for value in values:
+        if is_followed(value):
+            assigned(name, target, value)
+    return False
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    if not _writable("copyto", dst, src):
+        np.copyto(dst, plain(src), casting, plain(where))
+        return
+    # Python's numbers yield to the dtype of the array, but not to its kind.
+    number = type(src) in {int, float, complex}
+    source = np.result_type(dst.dtype, src) if number else np.result_type(host_asarray(src))
+    check_cast("copyto", source, dst.dtype, casting)
+    if where is True:
+        dst[...] = src
+        return
+    value = _core.cast(src, dst.dtype)
+    shape = np.broadcast_shapes(value.shape, np.shape(where), dst.shape)
+    if shape != dst.shape:
+        raise ValueError(
+            f"copyto: could not broadcast input array from shape {value.shape} into shape "
+            f"{dst.shape}"
+        )
+    dst._assign(_core.where(where, value, dst))
+
+
+@implements(np.put)
+def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+    if not _writable("put", a, v):
+        np.put(a, plain(ind), plain(v), mode)
+        return
+    index = np.ravel(plain(ind))
+    n = a.size
+    if mode == "wrap" and n:
+        index = index % n
+    elif mode == "clip":
+        index = np.clip(index, 0, n - 1)
+    values = host_asarray(v)
+    if index.size and values.size:
+        a.flat[index] = values
+
+
+@implements(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    if not _writable("place", arr, vals):
+        np.place(arr, plain(mask), plain(vals))
+        return
+    index = np.flatnonzero(plain(mask))
+    if index.size and not np.size(vals):
+        raise ValueError("Cannot insert from an empty array!")
+    arr.flat[index] = vals
+
+
+@implements(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    if not _writable("put_along_axis", arr, values):
+        np.put_along_axis(arr, plain(indices), plain(values), axis)
+    elif axis is not None:
+        own(np.put_along_axis)(arr, plain(indices), values, axis)
+    elif np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    else:
+        arr.flat[plain(indices)] = values
+
+
+@implements(np.putmask)
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
+    if not _writable("putmask", a, values):
+        np.putmask(a, plain(mask), plain(values))
+        return
+    if np.size(mask) != a.size:
+        raise ValueError("putmask: mask and data must be the same size")
+    if np.size(values) == 1 and np.shape(mask) == a.shape:
+        a[host_asarray(mask).astype(bool)] = host_asarray(values).reshape(())
+        return
+    index = np.flatnonzero(plain(mask))
+    source = flat(host_asarray(values))
+    if index.size and source.size:
+        a.flat[index] = source[index % source.size]
+
+
+# --------------------------------------------------------------------------------------------------
+# Choosing
+
+
+@implements(np.where)
+def where(condition: Any, /, *branches: Any) -> Any:
+    if not branches:
+        return np.nonzero(plain(condition))
+    if len(branches) != 2:
+        raise ValueError("either both or neither of x and y should be given")
+    if isinstance(condition, np.ndarray) and not is_array(condition):
+        # Of any dtype, those that no array of ours has included.
+        condition = np.asarray(condition, bool)
+    chosen = _core.where(condition, *branches)
+    # An array in any case, as NumPy's, where an elementwise function would give a scalar.
+    return chosen if chosen.ndim else chosen[...]
+
+
+@implements(np.clip)
+def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *,
+         min: Any = np._NoValue, max: Any = np._NoValue, **kwargs: Any) -> Any:  # fmt: skip
+    if given(min) or given(max):
+        if given(a_min) or given(a_max):
+            raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are "
+                             "provided is forbidden.")  # fmt: skip
+        a_min, a_max = min, max
+    low, high = either(a_min, None), either(a_max, None)
+    x = _core.asarray(a, kwargs.pop("dtype", None))
+    low, high = _bound(x, low, -1), _bound(x, high, 1)
+    unknown = set(kwargs) - {"casting", "order", "subok", "where"}
+    if unknown:
+        raise TypeError(f"clip: got an unexpected keyword argument {next(iter(unknown))!r}")
+    result = x
+    # At a bound the value is still inside: its derivative is 1, as elsewhere inside.
+    if low is not None:
+        result = _core.where(_beyond(_core.lt, result, low), low, result)
+    if high is not None:
+        result = _core.where(_beyond(_core.gt, result, high), high, result)
+    if result is x:
+        result = x.copy()
+    mask = kwargs.get("where", True)
+    if mask is not True:
+        result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
+    if out is not None and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+        result = _core.broadcast_to(result, out.shape)
+    return written("clip", out, result, kwargs.get("casting", "same_kind"))
+
+
+def _bound(x: Any, bound: Any, side: int) -> Any:
+    """Drop a bound of Python's that no whole number of the dtype can reach."""
+    if type(bound) is not int or x.dtype.kind not in "iu":
+        return bound
+    reach = np.iinfo(x.dtype)
+    return None if (bound < reach.min if side < 0 else bound > reach.max) else bound
+
+
+def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
+    try:
+        beyond = compare(x, bound)
+    except ValueError as error:
+        operation, _, message = str(error).partition(": ")
+        if operation not in {"lt", "gt"}:
+            raise
+        raise ValueError(f"clip: {message}") from None
+    if type(bound) in {int, float} and bound == bound:
+        return beyond
+    # A bound that is not a number is no bound; the result is none either.
+    return _core.logical_or(beyond, _core.ne(bound, bound))
+
+
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    index = np.asarray(plain(a))
+    if not np.can_cast(index.dtype, np.intp):
+        raise TypeError(
+            f"choose: the first argument is made of indices, which cannot be of dtype {index.dtype}"
+        )
+    items = [host_asarray(c) for c in choices]
+    n = len(items)
+    if mode == "wrap":
+        index = index % n
+    elif mode == "clip":
+        index = np.clip(index, 0, n - 1)
+    elif np.any((index < 0) | (index >= n)):
+        raise ValueError("invalid entry in choice array")
+    shape = np.broadcast_shapes(index.shape, *(c.shape for c in items))
+    # Python's numbers yield to arrays, as elsewhere.
+    dtype = np.result_type(*(c if is_number(c) else x for c, x in zip(choices, items, strict=True)))
+    result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
+    for i, choice in enumerate(items[1:], 1):
+        result = _core.where(index == i, _core.asarray(choice, dtype), result)
+    return written("choose", out, result)

@@ -1,0 +1,318 @@
+"""The functions of `numpy.linalg` that solve and decompose, on `Array`s."""
+
+import functools
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.kit import lapack_conventions as lapack
+from cotan._src.numpy.shape import moveaxis
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.values import given, implements, in_numpy, on_values
+
+# --------------------------------------------------------------------------------------------------
+# Systems of equations, determinants
+
+
+@implements(np.linalg.solve)
+def solve(a: Any, b: Any) -> Any:
+    a, b = dec.common(a, b)
+    a = dec.matrix("solve", a, square=True)
+    vector = b.ndim == 1
+    if b.ndim == 0 or b.shape[0 if vector else -2] != a.shape[-1]:
+        raise ValueError(
+            f"solve: a matrix of shape {a.shape} and right-hand sides of shape {b.shape} do not "
+            "fit: the last axis of the first must be as long as the last but one of the second"
+        )
+    x = dec.solve(a, b[:, None] if vector else b)
+    return x[..., 0] if vector else x
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    a, b = host_asarray(a), host_asarray(b)
+    if axes is not None:
+        rest = [k for k in range(a.ndim) if k not in axes]
+        a = a.transpose(rest + list(axes))
+    shape = a.shape[-(a.ndim - b.ndim) :]
+    if a.size != math.prod(shape) ** 2:
+        raise LinAlgError(
+            "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == "
+            f"prod(a.shape[:b.ndim]), but they are {a.shape} and {b.shape}"
+        )
+    n = math.prod(shape)
+    return solve(_core.reshape(a, (n, n)), _core.reshape(b, -1)).reshape(shape)
+
+
+@implements(np.linalg.inv)
+def inv(a: Any) -> Any:
+    a = dec.matrix("inv", a, square=True)
+    return dec.solve(a, dec.eye(a.shape[-1], a))
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    a = host_asarray(a)
+    shape = a.shape[ind:] + a.shape[:ind]
+    return inv(_core.reshape(a, (math.prod(a.shape[ind:]), -1))).reshape(shape)
+
+
+@implements(np.linalg.det)
+def det(a: Any) -> Any:
+    a = dec.matrix("det", a, square=True)
+    return dec.part("det", a, dec.packed("lu", a))
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    a = dec.matrix("slogdet", a, square=True)
+    lu = dec.packed("lu", a)
+    return _named(np.linalg.slogdet, dec.part("signdet", a, lu), dec.part("logabsdet", a, lu))
+
+
+@functools.cache
+def _class_of(function: Any) -> Any:
+    return type(function(np.eye(1)))
+
+
+def _any(text: str) -> Any:
+    """Give a text where stubs know of some only."""
+    return text
+
+
+def _named(function: Any, *parts: Any) -> Any:
+    """Give several results as the function of NumPy does: a named tuple."""
+    return _class_of(function)(*parts)
+
+
+# --------------------------------------------------------------------------------------------------
+# Decompositions
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    a = dec.matrix("cholesky", a, square=True)
+    factor = dec.cholesky(a, lower=not upper)
+    return dec.adjoint(factor) if upper else factor
+
+
+@implements(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    mode = {"f": "reduced", "full": "reduced", "e": "economic"}.get(mode, mode)
+    if mode not in {"reduced", "complete", "r", "raw", "economic"}:
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    if mode in {"raw", "economic"}:
+        return on_values(np.linalg.qr, (a, mode), {})
+    a = dec.matrix("qr", a)
+    if mode == "r":
+        return lapack.qr(a, *dec.qr(a), np.linalg.qr)[1]
+    q, r = dec.complete_qr(a) if mode == "complete" else dec.qr(a)
+    return _named(np.linalg.qr, *lapack.qr(a, q, r, lambda x: np.linalg.qr(x, _any(mode))))
+
+
+@implements(np.linalg.svd)
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    a = dec.matrix("svd", a)
+    if hermitian:
+        return _hermitian_svd(a, compute_uv)
+    if not compute_uv:
+        return dec.svdvals(a)
+    chosen = lapack.asked(lambda x: np.linalg.svd(x, full_matrices)[::2], a)
+    parts = dec.full_svd(a) if full_matrices else dec.svd(a)
+    return _named(np.linalg.svd, *lapack.singular_vectors(*parts, chosen))
+
+
+def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
+    """Give a decomposition by eigenvalues, which are singular values but for their signs."""
+    w, u = eigh(a)
+    size: Any = _core.abs(w)
+    order = np.flip(np.argsort(dec.constant(size), axis=-1), -1)
+    size = np.take_along_axis(size, order, -1)
+    if not compute_uv:
+        return size
+    # A value that is zero has a vector, too.
+    signs = np.copysign(1.0, dec.constant(np.take_along_axis(w, order, -1)))
+    u = np.take_along_axis(u, order[..., None, :], -1)
+    v = u * _core.asarray(signs[..., None, :], u.dtype)
+    return _named(np.linalg.svd, u, size, dec.adjoint(v))
+
+
+@implements(in_numpy("linalg.svdvals"))
+def svdvals(x: Any, /) -> Any:
+    return dec.svdvals(dec.matrix("svdvals", x))
+
+
+def _is_lower(UPLO: str) -> bool:
+    uplo = UPLO.upper()
+    if uplo not in {"L", "U"}:
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo == "L"
+
+
+@implements(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    lower = _is_lower(UPLO)
+    a = dec.matrix("eigh", a, square=True)
+    w, v = dec.eigh(a, lower)
+    chosen = lapack.asked(lambda x: np.linalg.eigh(x, _any(UPLO))[1], a)
+    row = 0 if lower else a.shape[-1] - 1
+    return _named(np.linalg.eigh, w, lapack.eigenvectors(w, v, chosen, row))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    lower = _is_lower(UPLO)
+    return dec.eigvalsh(dec.matrix("eigvalsh", a, square=True), lower)
+
+
+@implements(np.linalg.eig)
+def eig(a: Any) -> Any:
+    a = dec.matrix("eig", a, square=True)
+    return _named(np.linalg.eig, *lapack.eig(a, *dec.eig(a), np.linalg.eig))
+
+
+@implements(np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    a = dec.matrix("eigvals", a, square=True)
+    return lapack.eigvals(a, dec.eigvals(a), np.linalg.eigvals)
+
+
+# --------------------------------------------------------------------------------------------------
+# Least squares
+
+
+def _eps(x: Any) -> float:
+    return float(np.finfo(x.dtype).eps)
+
+
+def _largest(s: Any) -> Any:
+    """Give the largest singular value of each matrix; zero when there is none."""
+    return _core.max(dec.constant(s), -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
+
+
+@implements(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+    a = dec.matrix("pinv", a)
+    if rcond is not None and given(rtol):
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    if rcond is None:
+        rcond = 1e-15 if not given(rtol) else rtol
+    if rcond is None:
+        rcond = max(a.shape[-2:]) * _eps(a)
+    if hermitian:
+        # What is computed is that of the Hermitian matrix in the lower triangle.
+        low = _core.where(np.tri(a.shape[-1], k=-1, dtype=bool), a, 0.0)
+        a = low + dec.adjoint(low) + _core.where(np.eye(a.shape[-1], dtype=bool), _real(a), 0.0)
+    if a.size == 0:
+        return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+    s = dec.svdvals(dec.constant(a))
+    return dec.pinv(a, dec.constant(rcond) * _largest(s), rcond)
+
+
+def _real(x: Any) -> Any:
+    return _core.cast(x.real, x.dtype) if x.dtype.kind == "c" else x
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    a, b = dec.common(a, b)
+    if a.ndim != 2:
+        raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
+    vector = b.ndim == 1
+    b = b[:, None] if vector else b
+    if b.ndim != 2:
+        raise LinAlgError(f"{b.ndim}-dimensional array given. Array must be two-dimensional")
+    m, n = a.shape
+    if b.shape[0] != m:
+        raise LinAlgError("Incompatible dimensions")
+    if rcond is None:
+        rcond = _eps(a) * max(n, m)
+    rcond = dec.share_of_gelsd(rcond, a.dtype)
+    s = dec.svdvals(a)
+    cutoff = dec.constant(rcond) * _largest(s)
+    rank = np.count_nonzero(dec.constant(s) > cutoff)
+    x = (
+        _core.matmul(dec.pinv(a, cutoff, rcond), b)
+        if a.size
+        else np.zeros((n, b.shape[1]), a.dtype)
+    )
+    rest: Any = np.empty(0, s.dtype)
+    if m > n and rank == n:
+        left = b - _core.matmul(a, x)
+        squares = _core.square(_core.abs(left)) if left.dtype.kind == "c" else _core.square(left)
+        rest = _core.sum(squares, 0)
+    known = _core.cast(rank, np.int32) if _core.is_tracing() else np.int32(int(rank))
+    return (x[:, 0] if vector else x), rest, known, s
+
+
+# --------------------------------------------------------------------------------------------------
+# Norms and condition numbers by singular values
+
+
+def spectral_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Give the largest, the smallest, or the sum of all singular values."""
+    s = dec.svdvals(dec.matrix("norm", moveaxis(x, axes, (-2, -1))))
+    if ord == "nuc":
+        # The derivative of the absolute value at zero is zero, as for other norms.
+        result = _core.sum(_core.abs(s), -1)
+    elif ord > 0 and not s.shape[-1]:
+        result = _core.sum(s, -1)
+    else:
+        result = (_core.max if ord > 0 else _core.min)(s, -1)
+    if not keepdims:
+        return result
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
+    return _core.reshape(result, shape)
+
+
+@implements(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    x = dec.matrix("cond", x)
+    if x.size == 0:
+        raise LinAlgError("cond is not defined on empty arrays")
+    if p is None or p in {2, -2}:
+        s = dec.svdvals(x)
+        result = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        x = dec.matrix("cond", x, square=True)
+        lu = dec.Lu(x, nonsingular=False)
+        inverse = lu.solve(dec.eye(x.shape[-1], x))
+        norm = functools.partial(np.linalg.norm, ord=p, axis=(-2, -1))
+        result = norm(x) * norm(inverse)
+    # The condition of a singular matrix is infinite, unless the matrix says nothing.
+    known = _core.logical_not(_core.isnan(x).any(axis=(-2, -1)))
+    return _core.where(_core.logical_and(_core.isnan(result), known), np.inf, result)
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: Any, n: Any) -> Any:
+    a = host_asarray(a)
+    if a.dtype.kind not in "biu" and a.dtype != np.float16:
+        a = dec.matrix("matrix_power", a, square=True)
+    elif a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise LinAlgError("Last 2 dimensions of the array must be square")
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise TypeError("exponent must be an integer") from error
+    if n == 0:
+        return _core.broadcast_to(dec.eye(a.shape[-1], a), a.shape).copy()
+    if n < 0:
+        a, n = inv(a), -n
+    result, square = None, a
+    while n:
+        n, odd = divmod(n, 2)
+        if odd:
+            result = square if result is None else _core.matmul(result, square)
+        if n:
+            square = _core.matmul(square, square)
+    return result

@@ -1,0 +1,470 @@
+"""Masked arrays of traced values: NumPy's own code of `numpy.ma`, over arrays of ours.
+
+A masked array is an array and a mask. The mask decides and carries no derivative, so it stays an
+ndarray of truth values, constant in the run; what is not masked is followed. Masks by conditions,
+domains, hard masks and fill values are NumPy's own code, of the version that is installed.
+"""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.ma as ma
+
+from cotan import _core
+from cotan._src.numpy.matrix import is_operator
+from cotan._src.numpy.user_subclasses import KINDS, Held, array_of, each, held
+from cotan._src.rebind.engine import (
+    ONLY_IN,
+    SUBSTITUTES,
+    Namespace,
+    bound,
+    holds_array,
+    ours,
+    own_class,
+    runs_class,
+    standing_class,
+)
+from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
+from cotan._src.runtime.ndarray_subclasses import MET
+from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.values import any_active, is_array, plain
+
+# The originals: names of the modules stand for what is lifted while something is recorded.
+ORIGINAL: Any = vars(ma)["MaskedArray"]
+_ma: Any = ma.core
+
+
+def _unmasked(x: Any) -> Any:
+    if isinstance(type(x), _Kind):
+        return x.__held_array__
+    return x.data if isinstance(x, ORIGINAL) else x
+
+
+def data_of(x: Any) -> Any:
+    """Give what a masked array of either kind has beneath its mask, also in lists."""
+    return each(_unmasked, x)
+
+
+def _mask_of(x: Any) -> Any:
+    """Give the mask of an array, in lists for lists of them."""
+    return list(map(_mask_of, x)) if isinstance(x, (list, tuple)) else _ma.getmaskarray(x)
+
+
+def _is_masked(items: Iterable[Any], but: Any) -> bool:
+    """Say whether a masked array is among arguments, another one than `but`."""
+    return any(
+        _is_masked(x, but) if isinstance(x, (list, tuple)) else isinstance(x, ORIGINAL)
+        for x in items
+        if x is not but
+    )
+
+
+def as_constant(x: Any) -> Any:
+    """Give a masked array of ours for one of NumPy's, and anything else as it is."""
+    if x is ma.masked or not isinstance(x, ORIGINAL) or isinstance(type(x), _Kind):
+        return x
+    _expect_no_other(type(x))
+    return Memory.view(x, Masked)
+
+
+def _expect_no_other(cls: Any) -> None:
+    """Refuse classes of a program's, whose methods would not be called."""
+    if (
+        issubclass(cls, ORIGINAL)
+        and not isinstance(cls, _Kind)
+        and cls.__module__.partition(".")[0] != "numpy"
+    ):
+        raise TypeError(
+            f"numpy.ma: {cls.__qualname__}, a class derived from MaskedArray, cannot hold traced "
+            "values; use np.ma.MaskedArray itself, and functions in the place of methods"
+        )
+
+
+def as_operand(x: Any) -> Any:
+    """Give `np.ma.masked`, too, as a masked array of ours: it masks what it is computed with."""
+    return Memory.view(x.view(ORIGINAL), Masked) if x is ma.masked else as_constant(x)
+
+
+def is_drawn(args: Iterable[Any]) -> bool:
+    """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
+    try:
+        return is_drawing()
+    except TypeError:
+        if any_active(list(map(data_of, args))):
+            raise
+        return True
+
+
+def to_draw(x: Any) -> Any:
+    """Give what is drawn of an argument: values, masked ones as NumPy's."""
+    if isinstance(type(x), _Kind):
+        values = plain(_core.dropgrad(x.__held_array__))
+        return ORIGINAL(values, x.mask, fill_value=x._fill_value, hard_mask=x._hardmask)
+    return plain(_core.dropgrad(x)) if is_array(x) else x
+
+
+# --------------------------------------------------------------------------------------------------
+# The class
+
+
+class _Kind(type):
+    """The class of what NumPy's code takes for its own class, which has the originals besides."""
+
+    _original: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(cls, subclass) or issubclass(subclass, cls._original)
+
+
+class Memory(Held, metaclass=_Kind):
+    """What stands for `ndarray` in that code: `ndarray.view(x, cls)`, `super().mean()`."""
+
+    _original = np.ndarray
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        wanted = [x for x in (dtype, type) if x is not None]
+        classes = [x for x in wanted if _is_class(x)]
+        is_masked = isinstance(self, ORIGINAL)
+        mask = _ma.getmask(self)
+        cls = classes[-1] if classes else Masked if is_masked else Memory
+        _expect_no_other(cls)
+        array = array_of(self)
+        if not is_array(array):
+            array = _core.array(np.asarray(data_of(array)))
+        shape = array.shape
+        if len(wanted) > len(classes):
+            array = array.view(wanted[0])
+        if not issubclass(cls, (Masked, ORIGINAL)):
+            return array.view(*(() if cls in {Memory, _core.Array} else (cls,)))
+        if mask is not ma.nomask and array.shape != shape:
+            raise ValueError(
+                f"view: a mask of shape {shape} does not fit what is seen as {array.dtype}, of "
+                f"shape {array.shape}; view x.data, and mask the result by np.ma.array"
+            )
+        return held(Masked, array, self) if array._rank == "array" else array
+
+
+def _is_class(x: Any) -> bool:
+    """Say whether something is a class of arrays, not a dtype."""
+    return isinstance(x, type) and issubclass(x, (np.ndarray, Held, _core.Array))
+
+
+def _by_array(name: str) -> None:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(array_of(self), name)(*data_of(args), **data_of(kwargs))
+        return self._again(result) if isinstance(type(self), _Kind) else result
+
+    setattr(Memory, name, method)
+
+
+for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "var"):
+    _by_array(_name)
+
+
+# What NumPy's class has for memory alone, and what may be followed though it is made a float.
+_LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__", "__float__"}
+_NumPys: Any = standing_class(ORIGINAL, "MaskedArray", (Memory,), _LEFT_OUT)
+
+
+class Masked(_NumPys):  # type: ignore[misc]
+    """A masked array: what is not NumPy's own code.
+
+    That is where the array and its mask are, and what may be a mask or an index.
+    """
+
+    _original = ORIGINAL
+    _of = ORIGINAL
+    _fill_value: Any
+
+    def __new__(cls, data: Any = None, mask: Any = ma.nomask, *args: Any, **kwargs: Any) -> Any:
+        """Make one as NumPy does, also of lists with masked elements and rows."""
+        if isinstance(data, (list, tuple)) and mask is ma.nomask:
+            masks = np.array(_mask_of(data))
+            data, mask = data_of(data), masks if masks.any() else mask
+        return super().__new__(cls, data, mask, *args, **kwargs)
+
+    def _again(self, x: Any) -> Any:
+        """Give an array that was made of this one as one of this class, with a mask of its own."""
+        if isinstance(x, tuple):
+            return tuple(map(self._again, x))
+        if not is_array(x) or x._rank != "array":
+            return x
+        made = held(type(self), x, self)
+        made._mask = made._mask.copy()
+        return made
+
+    @property
+    def _mask(self) -> Any:
+        return self.__dict__.get("_mask", ma.nomask)
+
+    @_mask.setter
+    def _mask(self, mask: Any) -> None:
+        self.__dict__["_mask"] = plain(data_of(mask))
+
+    @property
+    def recordmask(self) -> Any:
+        return self._mask.view()
+
+    @property
+    def data(self) -> Any:
+        return self.__held_array__
+
+    _data = data
+
+    @property
+    def _baseclass(self) -> Any:
+        return np.ndarray
+
+    @_baseclass.setter
+    def _baseclass(self, cls: type) -> None:
+        """Keep nothing: an array of ours stands for no subclass."""
+
+    @property
+    def dtype(self) -> Any:
+        return self.__held_array__.dtype
+
+    @property
+    def shape(self) -> Any:
+        return self.__held_array__.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self.__held_array__.shape = shape
+        if self._mask is not ma.nomask:
+            self._mask.shape = shape
+
+    def clip(self, *limits: Any, **options: Any) -> Any:
+        return self._again(self.data.clip(*data_of(limits), **data_of(options))).shrink_mask()
+
+    def sort(self, *args: Any, **options: Any) -> None:
+        if self._mask is not ma.nomask:  # what is masked has no influence, however it came about
+            self.data[self._mask] = _core.dropgrad(self.data)[self._mask]
+        super().sort(*args, **options)
+
+    def __array_finalize__(self, obj: Any) -> None:
+        """Take over what another array says of itself; its mask, too, as this is a view of it."""
+        self._update_from(obj)
+        mask = getattr(obj, "_mask", ma.nomask)
+        fits = mask is not ma.nomask and mask.size == self.size
+        self._mask = mask.reshape(self.shape).view() if fits else ma.nomask
+        if self._fill_value is not None:
+            self._fill_value = _ma._check_fill_value(self._fill_value, self.dtype)
+
+    def __setmask__(self, mask: Any, copy: bool = False) -> None:
+        super().__setmask__(plain(mask), copy)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(plain(data_of(key)))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        is_masked = isinstance(key, ORIGINAL) and not isinstance(value, ORIGINAL)
+        key = plain(data_of(key))
+        if is_masked and self._mask is not ma.nomask and not self._hardmask:
+            self.data[key] = value  # which leaves the mask as it is
+        else:
+            super().__setitem__(key, value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Compute with what is beneath the masks, and let the first of those wrap it."""
+        out = options.get("out") or ()
+        reflected = _REFLECTED.get(ufunc)
+        if method == "outer":
+            a, b = (x if isinstance(x, ORIGINAL) else asarray(x) for x in inputs)
+            return ufunc(a.reshape(a.shape + (1,) * b.ndim), b, **options)
+        if reflected and method == "__call__" and not options and is_operator():
+            return getattr(inputs[1], reflected)(inputs[0])  # as a subclass of ndarray is asked
+        result = getattr(ufunc, method)(*data_of(inputs), **data_of(options))
+        if method == "at":
+            return None
+        called = method == "__call__"
+        results = result if isinstance(result, tuple) else (result,)
+        targets = [*out, *[None] * (len(results) - len(out))]
+        given = map(as_operand, (*out, *inputs))
+        first = next(x for x in given if isinstance(type(x), _Kind))
+        wrapped = []
+        for i, (x, target) in enumerate(zip(results, targets, strict=True)):
+            context = (ufunc, (*inputs, *out), i) if called else None
+            if target is not None:
+                is_ours = isinstance(type(target), _Kind)
+                wrapped.append(target.__array_wrap__(target, context) if is_ours else target)
+            else:
+                wrapped.append(first.__array_wrap__(asarray(x), context))
+        return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run NumPy's own code where that keeps masks; else see the data, as it does."""
+        code = inspect.unwrap(func)
+        given = kwargs
+        if isinstance(code, FunctionType):
+            given = inspect.signature(code).bind(*args, **kwargs).arguments
+        out = given.get("out")
+        if isinstance(type(out), _Kind) and not _is_masked((*args, *kwargs.values()), out):
+            func(*data_of(args), **data_of(kwargs))
+            return out
+        if _keeps_masks(func, code, given):
+            return bound(code)(*args, **kwargs)
+        made = func(*data_of(tuple(args)), **data_of(kwargs))
+        name = func.__name__
+        if name == "empty_like" or (name == "broadcast_to" and given.get("subok")):
+            return self._again(made)
+        return Memory.view(made, Masked) if name in _OF_THE_CLASS else made
+
+    def tolist(self, fill_value: Any = None) -> Any:
+        if fill_value is not None:
+            return self.filled(fill_value).tolist()
+        return _listed(self.data, self.mask)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a constant as one of NumPy's."""
+        self.data.__reduce_ex__(protocol)  # which refuses what is followed
+        return to_draw(self).__reduce_ex__(protocol)
+
+    def _as_number(self) -> Any:
+        if self.size == 1 and self.mask.any():
+            warnings.warn("Warning: converting a masked element to nan.", stacklevel=3)
+            return np.nan
+        return super()._as_number()
+
+    def __repr__(self) -> str:
+        return repr(to_draw(self))
+
+    def __str__(self) -> str:
+        return str(to_draw(self))
+
+
+# Python code of NumPy's that makes ndarrays of its arguments and hands them to compiled code.
+_OF_DATA = {
+    "broadcast_arrays", "broadcast_to", "convolve", "correlate", "count_nonzero", "digitize",
+    "einsum", "histogram", "interp", "isin", "pad", "place",
+}  # fmt: skip
+# What is compiled and gives masked arrays, with nothing masked.
+_OF_THE_CLASS = {"concatenate", "dot", "inner"}
+
+
+def _keeps_masks(function: Any, code: Any, given: dict[str, Any]) -> bool:
+    """Say whether NumPy's own code of a function can be run with what is masked."""
+    if function.__module__ != "numpy" or not isinstance(code, FunctionType):
+        return False
+    if code.__module__ == "numpy._core.fromnumeric":
+        return isinstance(given.get("a"), ORIGINAL)  # whose method it calls
+    return function.__name__ not in _OF_DATA
+
+
+def _listed(x: Any, mask: Any) -> Any:
+    """Give lists of elements, None for those that are masked."""
+    if x.ndim == 0:
+        return None if mask else x[()]
+    return [_listed(*pair) for pair in zip(x, np.broadcast_to(mask, x.shape), strict=True)]
+
+
+# What NumPy's class answers itself, as the right operand, too.
+_REFLECTED = {
+    getattr(np, name): f"__{operator}__"
+    for name, operator in {
+        "add": "radd", "subtract": "rsub", "multiply": "rmul", "divide": "rtruediv",
+        "floor_divide": "rfloordiv", "power": "rpow", "equal": "eq", "not_equal": "ne",
+        "less": "gt", "less_equal": "ge", "greater": "lt", "greater_equal": "le",
+    }.items()
+}  # fmt: skip
+# What it inherits from ndarray: ufuncs, that is.
+_UFUNCS = {
+    "neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert",
+    "mod": "remainder", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
+}  # fmt: skip
+
+
+def _operator(name: str, ufunc: Any) -> None:
+    setattr(Masked, f"__{name}__", lambda *operands: ufunc(*operands))  # noqa: PLW0108 - a method
+    if ufunc.nin == 2:
+        setattr(Masked, f"__r{name}__", lambda self, other: ufunc(other, self))
+        setattr(Masked, f"__i{name}__", lambda self, other: ufunc(self, other, out=self))
+
+
+for _name, _ufunc in _UFUNCS.items():
+    _operator(_name, getattr(np, _ufunc))
+
+
+KINDS |= {ORIGINAL: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
+MET[ORIGINAL] = as_operand
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands for NumPy's names in that code
+
+
+def instance_of(value: Any) -> Any:
+    """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
+    copy: Any = object.__new__(own_class(type(value)))
+    for name, x in vars(value).items():
+        if name == "domain" and x is not None:
+            vars(copy)[name] = instance_of(x)
+        else:
+            is_function = callable(x) and not isinstance(x, np.ufunc)
+            vars(copy)[name] = ours(x) if is_function else x
+    return copy
+
+
+OPERATIONS = {
+    "_MaskedUnaryOperation",
+    "_MaskedBinaryOperation",
+    "_DomainedBinaryOperation",
+    "_extrema_operation",
+}
+_DOMAINS = _ma.ufunc_domain
+
+
+# What our arrays can have, but for truth values: masks are shared as NumPy's code shares them.
+DTYPES = "bBhHiIlLqQefdFD"
+
+
+def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a conversion give arrays of ours, which `a.view(MaskedArray)` makes masked."""
+
+    @functools.wraps(convert)
+    def converted(*args: Any, **kwargs: Any) -> Any:
+        x = convert(*args, **kwargs)
+        return _core.array(x) if type(x) is np.ndarray and x.dtype.char in DTYPES else x
+
+    return converted
+
+
+def _get_masked_subclass(*arrays: Any) -> Any:
+    """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
+    if not holds_array(arrays) or is_drawn(arrays):
+        return ORIGINAL
+    for x in arrays:
+        _expect_no_other(type(x))
+    return Masked
+
+
+class _Numpy(Namespace):
+    """NumPy, as that code sees it."""
+
+    array = staticmethod(_converts(array))
+    asanyarray = staticmethod(_converts(asanyarray))
+
+
+_NUMPY = _Numpy(np)
+
+SUBSTITUTES |= {
+    id(ORIGINAL): Masked,
+    **{id(x): instance_of(x) for x in vars(_ma).values() if type(x).__name__ in OPERATIONS},
+}
+for _module in ("numpy.ma.core", "numpy.ma.extras"):
+    ONLY_IN[_module] = {
+        "ndarray": Memory,
+        "get_masked_subclass": _get_masked_subclass,
+        "np": _NUMPY,
+        **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
+        "ufunc_domain": {f: d if d is None else instance_of(d) for f, d in _DOMAINS.items()},
+    }
+runs_class("numpy.ma.core.MaskedIterator")

@@ -1,0 +1,166 @@
+"""What programs ask `numpy.ma` for, given masked arrays of ours: functions, operators, methods."""
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.ma as ma
+
+from cotan._src.numpy.masked_array import (
+    DTYPES,
+    OPERATIONS,
+    ORIGINAL,
+    Masked,
+    Memory,
+    as_constant,
+    as_operand,
+    data_of,
+    instance_of,
+    is_drawn,
+    to_draw,
+)
+from cotan._src.rebind.engine import SUBSTITUTES, bound, found, holds_array, own_class
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
+from cotan._src.runtime.values import any_active
+
+_ma: Any = ma.core
+
+# What gives memory to write into.
+creates(
+    "numpy.ma", "arange array empty identity masked_all masked_all_like masked_array ones zeros"
+)
+
+
+def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Say whether a function makes memory of its own, whatever its arguments are."""
+    if name not in CREATORS["numpy.ma"]:
+        return False
+    if name in {"array", "masked_array"}:
+        data = args[0] if args else kwargs.get("data")
+        return not isinstance(data, np.ndarray) or bool(kwargs.get("copy"))
+    return True
+
+
+def _is_function(value: Any) -> bool:
+    """Say whether a name is that of a function; some are objects in older versions of NumPy."""
+    if isinstance(value, FunctionType) or value is ORIGINAL:
+        return True
+    kind = type(value)
+    # Not what the module has of `numpy`: it may have been imported while names stood for others.
+    own = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
+    return callable(value) and own and kind.__name__ not in OPERATIONS
+
+
+def _enter(name: str) -> None:
+    original = vars(ma)[name]
+
+    @functools.cache
+    def run() -> Any:
+        if isinstance(original, type):
+            return Masked
+        return bound(original) if isinstance(original, FunctionType) else instance_of(original)
+
+    @lifts(f"numpy.ma.{name}", always=True)
+    def masked(*args: Any, **kwargs: Any) -> Any:
+        if holds_array(args) or holds_array(kwargs.values()):
+            if is_drawn((*args, *kwargs.values())):
+                return original(*map(to_draw, args), **{k: to_draw(x) for k, x in kwargs.items()})
+            return run()(*args, **kwargs)
+        made = original(*args, **kwargs)
+        floats = isinstance(made, ORIGINAL) and made.dtype.char in "efdFD"
+        return as_constant(made) if floats and _is_fresh(name, args, kwargs) else made
+
+
+for _name in ma.__all__:
+    if _is_function(vars(ma)[_name]):
+        _enter(_name)
+
+
+class _Joined:
+    """`np.ma.mr_` for arrays of ours."""
+
+    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+        self._original, self._is_on = original, is_on
+
+    def __getitem__(self, key: Any) -> Any:
+        met = self._is_on() and holds_array(key if isinstance(key, tuple) else (key,))
+        return (own_class(type(self._original))() if met else self._original)[key]
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+
+replaces("numpy.ma.mr_")(_Joined)
+
+
+@lifts("numpy.ma.apply_along_axis", always=True)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Put results together as they are: NumPy's own code keeps them among objects."""
+    if np.ma.asanyarray(arr).dtype.char not in DTYPES:
+        return found("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
+    x = np.moveaxis(Masked(arr), axis, -1)
+    places = x.shape[:-1]
+    results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
+    joined = Masked(results)
+    joined = joined.reshape(places + joined.shape[1:])
+    own = range(len(places), joined.ndim)
+    where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(own)]
+    joined = np.moveaxis(joined, own, where)
+    return joined if isinstance(arr, ORIGINAL) else joined.data
+
+
+def _enter_method(owner: type, name: str) -> None:
+    @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        original = unlifted(vars(owner)[name])
+        if not (holds_array(args) or holds_array(kwargs.values())):
+            return original(self, *args, **kwargs)
+        if is_drawn((*args, *kwargs.values())):
+            args = tuple(map(to_draw, args))
+            return original(self, *args, **{k: to_draw(x) for k, x in kwargs.items()})
+        if issubclass(owner, ORIGINAL):
+            return getattr(Masked, name)(as_operand(self), *args, **kwargs)
+        operation = SUBSTITUTES.get(id(self)) or instance_of(self)
+        return getattr(operation, name)(*args, **kwargs)
+
+
+# Operators of NumPy's masked arrays, and functions such as `np.ma.log`, by what both come to.
+for _class in OPERATIONS:
+    for _name in ("__call__", "reduce", "outer", "accumulate"):
+        if _name in vars(getattr(_ma, _class)):
+            _enter_method(getattr(_ma, _class), _name)
+for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
+    _enter_method(ORIGINAL, _name)
+
+
+@lifts_method("numpy.ma.core.MaskedArray", "view", always=True)
+def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
+    """Let constants be seen as what NumPy's code takes for the class of another array."""
+    if dtype is Masked or type is Masked:
+        return Memory.view(as_constant(self), Masked)
+    return unlifted(ORIGINAL.view)(self, dtype, type, fill_value)
+
+
+def _refuse_method(name: str) -> None:
+    @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any_active(list(map(data_of, args))):
+            return unlifted(vars(ORIGINAL)[name])(self, *args, **kwargs)
+        if not is_drawing():
+            raise TypeError(
+                f"numpy.ma: {name} would write what a gradient follows into a constant masked "
+                "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
+                "write m = m * x for m *= x"
+            )
+        return unlifted(vars(ORIGINAL)[name])(self, *map(to_draw, args), **kwargs)
+
+
+for _name in (
+    "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__ipow__",
+    "put",
+):  # fmt: skip
+    _refuse_method(_name)

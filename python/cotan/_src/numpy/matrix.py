@@ -1,0 +1,396 @@
+"""`np.matrix` of traced values: an array of ours with two axes that multiplies as a matrix does.
+
+NumPy's class is an ndarray and cannot hold what is traced. While names are lifted, that name makes
+one of these when an array of ours is among the arguments. It says that it is an `np.matrix`, stays
+one in operators, slices and functions, and gives scalars and arrays where NumPy does.
+"""
+
+# ruff: noqa: N802 - NumPy's names
+
+import inspect
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.call_site import outside, running
+from cotan._src.runtime.ndarray_subclasses import MET
+from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+
+# The original: the name stands for what is below while something is recorded.
+_matrix: Any = vars(np)["matrix"]
+
+
+def _plain(x: Any) -> Any:
+    """Give an array for a matrix of either kind, also in lists."""
+    if type(x) is Matrix:
+        return x.A
+    if isinstance(x, _matrix):
+        return np.asarray(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_plain, x))
+    if isinstance(x, dict):
+        return {key: _plain(value) for key, value in x.items()}
+    return x
+
+
+def _wrapped(x: Any) -> Any:
+    """Give a matrix for an array of ours with two axes."""
+    if isinstance(x, tuple):
+        fields = map(_wrapped, x)
+        return type(x)(*fields) if hasattr(x, "_fields") else tuple(fields)
+    if isinstance(x, list):
+        return list(map(_wrapped, x))
+    return Matrix(x) if is_array(x) and x.ndim == 2 else x
+
+
+def _as_row(x: Any) -> Any:
+    """Give a matrix for an array of ours, one row for one axis."""
+    return Matrix(x[None, :]) if is_array(x) and x.ndim == 1 else _wrapped(x)
+
+
+# What gives plain arrays for matrices, since NumPy computes it with `np.asarray` of them.
+_PLAIN = {
+    "where", "tril", "triu", "outer", "diag", "diagonal", "ravel", "unique", "extract", "einsum",
+    "cross", "tensordot", "flatnonzero", "nonzero", "argwhere", "interp", "convolve", "correlate",
+    "copy", "pad", "select", "choose", "broadcast_to", "cov", "corrcoef", "sinc", "unwrap",
+}  # fmt: skip
+
+
+# What reduces the last axis of a matrix to a column, since NumPy asks methods of the matrix.
+_COLUMNS = {
+    "amax", "amin", "average", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nansum",
+    "nanstd", "nanvar", "trapezoid",
+}  # fmt: skip
+
+
+def _of_function(func: Any, result: Any, axis: Any = None) -> Any:
+    """Give what a function of NumPy has computed for matrices as NumPy would."""
+    if func.__name__ in _PLAIN or func.__module__ == "numpy.fft":
+        return result
+    is_column = func.__name__ in _COLUMNS and isinstance(axis, int) and axis in {1, -1}
+    if is_column and is_array(result) and result.ndim == 1:
+        return Matrix(result[:, None])
+    # The functions of `numpy.linalg` give arrays with one axis as they are.
+    return (_wrapped if func.__module__ == "numpy.linalg" else _as_row)(result)
+
+
+# What Python code of NumPy computes with matrices as they are, which always have two axes and
+# multiply as matrices do.
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None and type(a) is Matrix:
+        return Matrix(a.A.copy())  # along the first axis of a matrix of one row
+    return _wrapped(np.roll(_plain(a), _plain(shift), axis))
+
+
+def _polyval(p: Any, x: Any) -> Any:
+    y = x * 0.0
+    for coefficient in _plain(p):
+        y = y * x + coefficient
+    return y
+
+
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    if to_end is None and to_begin is None and type(ary) is Matrix:
+        return ary.ravel()[1:] - ary.ravel()[:-1]
+    return _wrapped(np.ediff1d(_plain(ary), _plain(to_end), _plain(to_begin)))
+
+
+def _vdot(a: Any, b: Any) -> Any:
+    # NumPy takes the first axis of a matrix of one row for the length.
+    first, second = (x.A.reshape(-1)[:1] if type(x) is Matrix else np.ravel(x) for x in (a, b))
+    if len(first) != len(second):
+        raise ValueError("vectors have different lengths")
+    return Matrix(np.vdot(first, second).reshape(1, 1))
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "roll": _roll,
+    "polyval": _polyval,
+    "ediff1d": _ediff1d,
+    "vdot": _vdot,
+}
+
+
+def is_matrix(x: Any) -> bool:
+    """Say whether this stands for a matrix of NumPy's."""
+    return type(x) is Matrix
+
+
+def _is_numpys(x: Any) -> bool:
+    return issubclass(type(x), _matrix)
+
+
+def has_matrices(items: Any, of_numpy: bool) -> bool:
+    """Say whether a matrix of ours is among arguments, or one of NumPy's if these count."""
+    return any(type(x) is Matrix or (of_numpy and _is_numpys(x)) for x in items)
+
+
+def joined_matrices(join: Callable[[Any], Any], key: Any) -> Any:
+    """Compute `np.r_` or `np.c_` where a matrix is among what is joined, which gives a matrix."""
+    return _wrapped(join(_plain(key)))
+
+
+def _two_axes(x: Any) -> Any:
+    x = asarray(_plain(x))
+    if x.ndim > 2:
+        raise ValueError("matrix must be 2-dimensional")
+    return x.reshape(1, -1) if x.ndim < 2 else x
+
+
+class Matrix:
+    """A matrix over an array of ours; writes go through to that."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 10.0
+
+    def __init__(self, array: Any) -> None:
+        self.A = array
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return _matrix
+
+    # What NumPy asks
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if is_followed(self.A):
+            raise TypeError(
+                "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
+                "one axis, or ct.dropgrad(m.A) to drop it on purpose"
+            )
+        return np.asarray(plain(self.A), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is np.multiply and method == "__call__" and not options and is_operator():
+            return _product(*inputs)
+        options = {key: _plain(value) for key, value in options.items()}
+        return _as_row(getattr(ufunc, method)(*map(_plain, inputs), **options))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
+            # NumPy asks the method of this name, which keeps two axes.
+            return getattr(args[0], func.__name__)(*args[1:], **kwargs)
+        if func.__name__ in _OWN:
+            return _OWN[func.__name__](*args, **kwargs)
+        result = func(*_plain(tuple(args)), **_plain(kwargs))
+        place, usual = (3, -1) if func.__name__ == "trapezoid" else (1, None)
+        axis = kwargs.get("axis", args[place] if args[place:] else usual)
+        return _of_function(func, result, axis)
+
+    def __getattr__(self, name: str) -> Any:
+        """Do what the array does: its attributes, and methods whose results are matrices again."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self.A, name)
+        if not callable(value):
+            return _wrapped(value)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return _as_row(value(*_plain(args), **_plain(kwargs)))
+
+        return method
+
+    # What is a matrix's own
+
+    @property
+    def A1(self) -> Any:
+        return self.A.reshape(-1)
+
+    @property
+    def I(self) -> Any:  # noqa: E743
+        square = self.shape[0] == self.shape[1]
+        return Matrix((np.linalg.inv if square else np.linalg.pinv)(self.A))
+
+    @property
+    def H(self) -> Any:
+        return Matrix(self.A.conj().T)
+
+    @property
+    def T(self) -> Any:
+        return Matrix(self.A.T)
+
+    def getA(self) -> Any:
+        return self.A
+
+    def getA1(self) -> Any:
+        return self.A1
+
+    def getH(self) -> Any:
+        return self.H
+
+    def getI(self) -> Any:
+        return self.I
+
+    def getT(self) -> Any:
+        return self.T
+
+    def ravel(self, order: str = "C") -> Any:
+        return Matrix(self.A.ravel(order).reshape(1, -1))
+
+    def flatten(self, order: str = "C") -> Any:
+        return Matrix(self.A.flatten(order).reshape(1, -1))
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        return Matrix(self.A.trace(*args, **kwargs).reshape(1, 1))
+
+    def __getitem__(self, key: Any) -> Any:
+        out = self.A[_plain(key)]
+        if not is_array(out) or out.ndim != 1:
+            return _wrapped(out)
+        column = isinstance(key, tuple) and len(key) > 1 and np.isscalar(key[1])
+        return Matrix(out[:, None] if column else out[None, :])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        value = _plain(value)
+        target = self.A[_plain(key)]
+        if np.ndim(target) == 0 and np.size(value) == 1:
+            value = asarray(value).reshape(())[()]
+        elif np.ndim(target) == 1 and np.ndim(value) == 2:
+            value = asarray(value).reshape(-1)
+        self.A[_plain(key)] = value
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.A)
+
+    def __float__(self) -> float:
+        return float(self.A.reshape(-1)[0]) if self.A.size == 1 else float(self.A)
+
+    def __repr__(self) -> str:
+        return repr(_matrix(plain(self.A)))
+
+    def __str__(self) -> str:
+        return str(_matrix(plain(self.A)))
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _product(other, self)
+
+    def __imul__(self, other: Any) -> Any:
+        self.A[...] = _plain(_product(self, other))
+        return self
+
+    def __pow__(self, n: Any) -> Any:
+        return Matrix(np.linalg.matrix_power(self.A, n))
+
+    def _reduced(self, name: str, axis: Any, options: dict[str, Any]) -> Any:
+        reduced = getattr(self.A, name)(axis=axis, **_plain(options))
+        if axis is None:
+            return reduced
+        return Matrix(reduced[None, :] if axis in {0, -2} else reduced[:, None])
+
+
+def is_operator() -> bool:
+    """Say whether NumPy was asked by an operator, and not by name."""
+    return running(outside()).opname in {"BINARY_OP", "COMPARE_OP"}
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Multiply as matrices do, numbers with whatever there is."""
+    x, y = _plain(a), _plain(b)
+    if np.ndim(x) == 0 or np.ndim(y) == 0:
+        return _wrapped(x * y)
+    return Matrix(_two_axes(x) @ _two_axes(y))
+
+
+def _meets(name: str, compute: Callable[[Any, Any], Any]) -> None:
+    """Let an operator of NumPy's matrices take ours, and our arrays."""
+
+    @lifts_method("numpy.matrix", name, always=True)
+    def operate(self: Any, other: Any) -> Any:
+        if type(other) is Matrix or is_array(other):
+            return compute(self, other)
+        return inspect.unwrap(vars(_matrix)[name])(self, other)
+
+
+_meets("__mul__", _product)
+_meets("__imul__", _product)
+_meets("__rmul__", lambda self, other: _product(other, self))
+
+
+def _operators(name: str) -> None:
+    compute = getattr(operator, name)
+
+    def forward(self: Any, other: Any) -> Any:
+        return _as_row(compute(self.A, _plain(other)))
+
+    def reflected(self: Any, other: Any) -> Any:
+        return _as_row(compute(_plain(other), self.A))
+
+    def in_place(self: Any, other: Any) -> Any:
+        self.A[...] = compute(self.A, _plain(other))
+        return self
+
+    setattr(Matrix, f"__{name}__", forward)
+    if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        setattr(Matrix, f"__r{name}__", reflected)
+        setattr(Matrix, f"__i{name}__", in_place)
+
+
+for _name in ("add", "sub", "matmul", "truediv", "mod", "eq", "ne", "lt", "le", "gt", "ge"):
+    _operators(_name)
+
+
+def _unary(name: str) -> None:
+    compute = getattr(operator, name)
+    setattr(Matrix, f"__{name}__", lambda self: Matrix(compute(self.A)))
+
+
+for _name in ("neg", "pos", "abs"):
+    _unary(_name)
+
+
+MET[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
+
+
+def _reductions(name: str) -> None:
+    def reduce(self: Any, axis: Any = None, **options: Any) -> Any:
+        return self._reduced(name, axis, options)
+
+    setattr(Matrix, name, reduce)
+
+
+_KEEP_AXES = ("sum", "mean", "prod", "max", "min", "ptp", "std", "var", "any", "all", "argmax",
+              "argmin")  # fmt: skip
+for _name in _KEEP_AXES:
+    _reductions(_name)
+
+
+def _makes(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(data: Any, dtype: Any = None, copy: bool = True) -> Any:
+        if isinstance(data, str):
+            return make(data, dtype)
+        array = _two_axes(data)
+        array = _core.asarray(array, dtype) if dtype is not None else array
+        return Matrix(array.copy() if copy else array)
+
+    return made
+
+
+lifts("numpy.matrix")(_makes(_matrix))
+
+
+@lifts("numpy.asmatrix")
+def asmatrix(data: Any, dtype: Any = None) -> Any:
+    return _makes(_matrix)(data, dtype, copy=False)
+
+
+@lifts("numpy.bmat")
+def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
+    if not any_active(_plain(obj)):
+        return np.bmat(plain(_plain(obj)), ldict, gdict)
+    return Matrix(np.block(_plain(obj)))

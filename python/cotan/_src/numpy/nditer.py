@@ -1,0 +1,220 @@
+"""`np.nditer` over our arrays: elements are views, one by one, so they are followed and written to.
+
+What NumPy's own iterator gives are elements of memory, of which our arrays give out a copy. It is
+asked where nothing is followed and nothing is written. `np.broadcast` gives scalars.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, is_array, plain
+
+_KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
+
+
+@lifts("numpy.nditer")
+def nditer(
+    op: Any, flags: Any = None, op_flags: Any = None, op_dtypes: Any = None, order: str = "K",
+    *args: Any, **kwargs: Any,
+) -> Any:  # fmt: skip
+    operands = list(op) if isinstance(op, (list, tuple)) else [op]
+    flags, asked = tuple(flags or ()), _asked(op_flags, operands)
+    written = any(_is_written(x, a) for x, a in zip(operands, asked, strict=True))
+    if not written and not any_active(operands):
+        by_numpy: Any = np.nditer
+        order = _order(order, operands)
+        read = [_in_memory(plain(x), x.strides) if is_array(x) else plain(x) for x in operands]
+        several = isinstance(op, (list, tuple))
+        op = read if several else read[0]
+        return by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
+    if unknown := sorted(set(flags) - _KNOWN):
+        raise TypeError(
+            f"nditer: {', '.join(unknown)} is about memory, which a traced array has not got; "
+            "leave it out, or loop over x.flat, np.ndenumerate(x), or np.ndindex(x.shape)"
+        )
+    if args or any(v is not None for v in kwargs.values()) or op_dtypes is not None:
+        raise TypeError(
+            "nditer: a traced array is iterated over as it is, without op_dtypes=, casting=, "
+            "op_axes= and itershape=; use astype, transpose and np.broadcast_to before"
+        )
+    return _Elements(operands, flags, asked, order, isinstance(op, (list, tuple)))
+
+
+def _asked(op_flags: Any, operands: list[Any]) -> list[set[str]]:
+    """Give what was asked for each operand: by default to read, or to write what is made here."""
+    found = list(op_flags or ())
+    if found and isinstance(found[0], str):
+        found = [found] * len(operands)
+    found += [()] * (len(operands) - len(found))
+    pairs = zip(operands, found, strict=True)
+    return [set(f) or ({"writeonly"} if x is None else set()) for x, f in pairs]
+
+
+def _is_written(x: Any, asked: set[str]) -> bool:
+    return is_array(x) and bool(asked & {"readwrite", "writeonly"})
+
+
+def _order(order: str, operands: list[Any]) -> str:
+    """Say what `"A"` means: columns first where all arrays lie in memory like that."""
+    if order not in {"A", "a"}:
+        return order
+    arrays = [x for x in operands if isinstance(x, np.ndarray) or is_array(x)]
+    return "F" if all(x.flags.f_contiguous for x in arrays) else "C"
+
+
+def _in_memory(value: Any, strides: tuple[int, ...]) -> Any:
+    """Give an array with its elements in the order in memory that these strides have.
+
+    NumPy's iterator goes by that order, so it does not go through every view row by row.
+    """
+    if all(s > 0 for s in strides) and list(strides) == sorted(strides, reverse=True):
+        return value
+    there = tuple(slice(None, None, -1) if s < 0 else slice(None) for s in strides)
+    once = tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)
+    axes = sorted(range(value.ndim), key=lambda axis: -abs(strides[axis]))
+    copied = value[once][there].transpose(axes).copy().transpose(np.argsort(axes))
+    return np.broadcast_to(copied[there], value.shape)
+
+
+class _Elements:
+    """The elements of some arrays at the same place, one place after the other."""
+
+    def __init__(
+        self, operands: list[Any], flags: tuple[str, ...], asked: list[set[str]], order: str,
+        several: bool,
+    ) -> None:  # fmt: skip
+        given = [x if x is None or is_array(x) else np.asarray(x) for x in operands]
+        known = [x for x in given if x is not None]
+        shape = np.broadcast_shapes(*(x.shape for x in known))
+        dtype = np.result_type(*(x.dtype for x in known))
+        made = _core.buffer(np.zeros(shape, dtype), ())
+        self.operands = tuple(made if x is None else x for x in given)
+        for x, a in zip(self.operands, asked, strict=True):
+            if a & {"readwrite", "writeonly"} and x.shape != shape:
+                raise ValueError(
+                    f"nditer: an array of shape {x.shape} is written to, and the others have "
+                    f"shape {shape}"
+                )
+        self.shape, self.ndim, self.nop = shape, len(shape), len(self.operands)
+        self.dtypes = tuple(x.dtype for x in self.operands)
+        self.itersize = int(np.prod(shape, dtype=np.int64))
+        if not self.itersize and "zerosize_ok" not in flags:
+            raise ValueError("Iteration of zero-sized operands is not enabled")
+        self._flags, self._asked, self._several = flags, asked, several
+        # NumPy finds the order of the places. What is at them is not read.
+        alike = [_in_memory(np.zeros(x.shape, np.bool_), x.strides) for x in known]
+        by_numpy: Any = np.nditer
+        self._places = by_numpy(alike, ["multi_index", "zerosize_ok"], order=_order(order, known))
+        self.reset()
+
+    def reset(self) -> None:
+        self.iterindex, self._begun = 0, False
+
+    @property
+    def finished(self) -> bool:
+        return self.iterindex >= self.itersize
+
+    @property
+    def _place(self) -> tuple[int, ...]:
+        if self.finished:
+            raise ValueError("Iterator is past the end")
+        self._places.iterindex = self.iterindex
+        place: tuple[int, ...] = self._places.multi_index
+        return place
+
+    @property
+    def multi_index(self) -> tuple[int, ...]:
+        self._expect("multi_index")
+        return self._place
+
+    @property
+    def index(self) -> int:
+        self._expect("c_index", "f_index")
+        order: Any = "C" if "c_index" in self._flags else "F"
+        return int(np.ravel_multi_index(self._place, self.shape, order=order))
+
+    def _expect(self, *flags: str) -> None:
+        if not set(flags) & set(self._flags):
+            raise ValueError(f"Iterator does not have {' or '.join(flags)} in its flags")
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return tuple(self[k] for k in range(*i.indices(self.nop)))
+        x = self.operands[i]
+        # One that is longer than 1 has the length of all.
+        place = self._place[self.ndim - x.ndim :]
+        at = tuple(0 if n == 1 else p for n, p in zip(x.shape, place, strict=True))
+        element = x[(*at, ...)]
+        if not is_array(x) and not self._asked[i] & {"readwrite", "writeonly"}:
+            element.flags.writeable = False
+        return element
+
+    def __setitem__(self, i: Any, value: Any) -> None:
+        if not self._asked[i] & {"readwrite", "writeonly"}:
+            raise RuntimeError(f"Iterator operand {i} is not writeable")
+        self[i][...] = value
+
+    def __len__(self) -> int:
+        return self.nop
+
+    @property
+    def value(self) -> Any:
+        return self[:] if self._several else self[0]
+
+    def iternext(self) -> bool:
+        self.iterindex += 1
+        return not self.finished
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._begun:
+            self.iternext()
+        self._begun = True
+        if self.finished:
+            raise StopIteration
+        return self.value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: what was written is in the arrays."""
+
+
+@lifts("numpy.broadcast")
+class _Broadcast:
+    """Scalars of some arrays at the same place of their common shape, one place after the other."""
+
+    def __init__(self, *args: Any) -> None:
+        self.shape = np.broadcast_shapes(*(np.shape(x) for x in args))
+        self.nd = self.ndim = len(self.shape)
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.numiter = len(args)
+        self._operands = [np.broadcast_to(x, self.shape) for x in args]
+        self.reset()
+
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        return tuple(x.flat for x in self._operands)
+
+    def reset(self) -> None:
+        self.index = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self.index >= self.size:
+            raise StopIteration
+        place = tuple(map(int, np.unravel_index(self.index, self.shape)))
+        self.index += 1
+        return tuple(x[place] for x in self._operands)

@@ -1,0 +1,114 @@
+"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes."""
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import (
+    chebyshev,
+    hermite,
+    hermite_e,
+    laguerre,
+    legendre,
+    polynomial,
+    polyutils,
+)
+
+from cotan import _core
+from cotan._src.rebind.engine import adopts, found, own, own_class, own_of, runs, stands_for
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import DISPATCHER, FUNCTIONS, implements
+
+_MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
+_CLASSES = ("Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial")
+
+
+def _functions(module: Any) -> str:
+    names = (n for n in module.__all__ if isinstance(vars(module)[n], FunctionType))
+    return " ".join(f"{module.__name__}.{n}" for n in names)
+
+
+for _module in _MODULES:
+    runs(_functions(_module))
+    for _function in vars(_module).values():
+        # Some are dispatched by NumPy.
+        if isinstance(_function, DISPATCHER) and _function not in FUNCTIONS:
+            implements(_function)(own(_function))
+
+adopts(*(f"numpy.polynomial.{name}" for name in _CLASSES))
+_AS_SERIES = "numpy.polynomial.polyutils.as_series"
+
+
+@stands_for(_AS_SERIES)
+def _as_series(*args: Any, **kwargs: Any) -> Any:
+    """Give series that can be written into: one of constants is added to by one of ours."""
+    series = own_of(_AS_SERIES)(*args, **kwargs)
+    if not any(isinstance(c, _core.Array) for c in series):
+        return series
+    return [_core.array(c) if type(c) is np.ndarray else c for c in series]
+
+
+def _adopted(series: Any) -> Any:
+    """Give the same polynomial with our names in its methods."""
+    ours: Any = own_class(type(series))
+    return ours(series.coef, series.domain, series.window, series.symbol)
+
+
+# Where the methods of all classes are.
+_BASE = "numpy.polynomial._polybase.ABCPolyBase"
+
+
+def _takes(name: str) -> None:
+    """Let a method of polynomials with constant coefficients take our arrays."""
+
+    @lifts_method(_BASE, name)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_adopted(self), name)(*args, **kwargs)
+
+
+for _sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod"):
+    _takes(f"__{_sign}__")
+    _takes(f"__r{_sign}__")
+for _name in ("convert", "integ", "linspace"):
+    _takes(_name)
+
+
+def _makes(name: str) -> None:
+    """Let a method of the classes, which makes a polynomial, take our arrays."""
+
+    @lifts_method(_BASE, name)
+    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(own_class(cls), name)(*args, **kwargs)
+
+
+for _name in ("fit", "fromroots"):
+    _makes(_name)
+
+
+def _mixing(name: str) -> None:
+    """Let polynomials of constants compute with our arrays, and with polynomials of those."""
+    cls: Any = found(f"numpy.polynomial.{name}")
+    ours: Any = own_class(cls)
+    coefficients = ours._get_coefficients
+
+    def adopted(other: Any) -> Any:
+        return _adopted(other) if type(other) is cls else other
+
+    ours._get_coefficients = lambda self, other: coefficients(self, adopted(other))
+
+    def reflect(sign: str) -> None:
+        reflected = getattr(ours, f"__r{sign}__")
+
+        def method(self: Any, other: Any) -> Any:
+            if type(other) is cls:
+                return getattr(adopted(other), f"__{sign}__")(self)
+            return reflected(self, other)
+
+        setattr(ours, f"__r{sign}__", method)
+
+    for sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod"):
+        reflect(sign)
+
+
+for _name in _CLASSES:
+    _mixing(_name)

@@ -1,0 +1,407 @@
+"""NumPy's products of vectors and matrices, sums over indices, and norms, on `Array`s."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from cotan import _core
+from cotan._src.numpy.indexing import positions_in, view_at
+from cotan._src.numpy.linalg import spectral_norm
+from cotan._src.numpy.reductions import safe_sqrt
+from cotan._src.numpy.shape import moveaxis, stack
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.values import (
+    are_objects,
+    check_cast,
+    either,
+    flat,
+    implements,
+    in_numpy,
+    is_followed,
+    of_objects,
+    plain,
+    written,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Products
+
+
+def _misfit(name: str, x: Any, y: Any) -> ValueError:
+    return ValueError(f"{name}: shapes {x.shape} and {y.shape} not aligned: they do not fit")
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    if are_objects(a, b):
+        return of_objects("dot", np.dot, a, b, out=out)
+    x, y = host_asarray(a), host_asarray(b)
+    if x.ndim == 0 or y.ndim == 0:
+        return written("dot", out, _core.mul(x, y))
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise _misfit("dot", x, y)
+    if y.ndim <= 2:
+        return written("dot", out, _core.matmul(x, y))
+    return written("dot", out, tensordot(x, y, (-1, -2)))
+
+
+def around_gaps(x: Any, y: Any) -> Any:
+    """Multiply by a table that has NaN in it, if whole rows or columns of the result come of that.
+
+    Those are NaN whatever the other operand is, so they are constant; then a program that leaves
+    them out (`np.nansum`, `np.nan_to_num`) has the derivative of the rest.
+    """
+    first = not is_followed(x)
+    table, other = (plain(x), y) if first else (plain(y), x)
+    if table.ndim < 2:
+        return None
+    axis = -1 if first else -2
+    gaps = np.expand_dims(np.isnan(table).any(axis=axis), axis)
+    known = np.where(gaps, 0, table)
+    product = _core.matmul(known, other) if first else _core.matmul(other, known)
+    if other.ndim == 1:
+        gaps = gaps.squeeze(axis)
+    is_complex = product.dtype.kind == "c"
+    missing = np.array(complex(np.nan, np.nan) if is_complex else np.nan, product.dtype)
+    return _core.where(gaps, missing, product)
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
+    if x.shape != y.shape:
+        raise _misfit("vdot", x, y)
+    return _core.matmul(x.conj(), y)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    if are_objects(a, b):
+        return of_objects("inner", np.inner, a, b)
+    x, y = host_asarray(a), host_asarray(b)
+    if x.ndim == 0 or y.ndim == 0:
+        return _core.mul(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise _misfit("inner", x, y)
+    return tensordot(x, y, (-1, -1))[()]
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    if are_objects(a, b):
+        return of_objects("outer", np.outer, a, b, out=out)
+    x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
+    return written("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
+
+
+@implements(in_numpy("linalg.outer"))
+def vector_outer(x1: Any, x2: Any, /) -> Any:
+    x, y = host_asarray(x1), host_asarray(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(
+            "Input arrays must be one-dimensional, but they are "
+            f"x1.ndim={x.ndim} and x2.ndim={y.ndim}."
+        )
+    return outer(x, y)
+
+
+@implements(in_numpy("linalg.matmul"))
+def matmul(x1: Any, x2: Any, /) -> Any:
+    return _core.matmul(x1, x2)
+
+
+@implements(in_numpy("linalg.vecdot"))
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return getattr(np, "vecdot")(x1, x2, axis=axis)  # noqa: B009 - its stub has no axis=
+
+
+@implements(np.tensordot, in_numpy("linalg.tensordot"))
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if are_objects(a, b):
+        return of_objects("tensordot", np.tensordot, a, b, axes=axes)
+    x, y = host_asarray(a), host_asarray(b)
+    if isinstance(axes, (int, np.integer)):
+        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        pair = [[i] if np.ndim(i) == 0 else list(i) for i in axes]
+        left = [normalize_axis_index(i, x.ndim) for i in pair[0]]
+        right = [normalize_axis_index(i, y.ndim) for i in pair[1]]
+    summed = [x.shape[i] for i in left] if min([0, *left]) >= 0 else None
+    if summed is None or len(right) > y.ndim or summed != [y.shape[i] for i in right]:
+        raise ValueError(
+            f"tensordot: shape-mismatch for sum: shapes {x.shape} and {y.shape} over axes {axes}"
+        )
+    rows = [i for i in range(x.ndim) if i not in left]
+    columns = [i for i in range(y.ndim) if i not in right]
+    m, n = [x.shape[i] for i in rows], [y.shape[i] for i in columns]
+    wide = _core.reshape(_core.transpose(x, rows + left), (math.prod(m), math.prod(summed)))
+    tall = _core.reshape(_core.transpose(y, right + columns), (math.prod(summed), math.prod(n)))
+    return _core.reshape(_core.matmul(wide, tall), m + n)
+
+
+@implements(np.cross)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
+          axis: Any = None) -> Any:  # fmt: skip
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = moveaxis(host_asarray(a), axisa, -1), moveaxis(host_asarray(b), axisb, -1)
+    for v in (x, y):
+        if v.shape[-1] not in {2, 3}:
+            raise ValueError(
+                "incompatible dimensions for cross product\n"
+                f"(dimension must be 2 or 3), got {x.shape} and {y.shape}"
+            )
+    if x.shape[-1] == 2 or y.shape[-1] == 2:
+        # NumPy 2.0 warns of vectors of two components, and NumPy 2.5 refuses them.
+        np.cross(np.zeros(x.shape[-1]), np.zeros(y.shape[-1]))
+    u = [x[..., i] for i in range(x.shape[-1])]
+    v = [y[..., i] for i in range(y.shape[-1])]
+    if len(u) == len(v) == 2:
+        return u[0] * v[1] - u[1] * v[0]
+    # A vector of two components has a third one that is zero.
+    u, v = [*u, *[0 * u[0]] * (3 - len(u))], [*v, *[0 * v[0]] * (3 - len(v))]
+    parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return moveaxis(stack(parts, -1), -1, axisc)
+
+
+@implements(in_numpy("linalg.cross"))
+def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    x, y = host_asarray(x1), host_asarray(x2)
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
+            f"{x.shape[axis]} and {y.shape[axis]} dimensional instead."
+        )
+    return cross(x, y, axis=axis)
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums over indices
+
+# An operand of an einsum, and the labels of its axes.
+_Term = tuple[Any, list[str]]
+
+
+@implements(np.einsum)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    text, arrays = _operands(operands)
+    dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "safe")
+    kwargs.pop("order", None)
+    if kwargs:
+        raise TypeError(f"einsum() got an unexpected keyword argument {min(kwargs)!r}")
+    if dtype is not None:
+        for x in arrays:
+            check_cast("einsum", x.dtype, dtype, casting)
+        arrays = [_core.asarray(x, dtype) for x in arrays]
+    inputs, output = _subscripts(text, arrays)
+    terms = [_single(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
+    if len(terms) == 1 and out is None and len(terms[0][1]) == len(output):
+        # Nothing is summed: NumPy gives a view that can be written to.
+        x, labels = terms[0]
+        return x.transpose([labels.index(s) for s in output]) if x.ndim else x[()]
+    for pair in _order(text, arrays, optimize):
+        chosen = [terms[i] for i in sorted(pair)]
+        terms = [t for i, t in enumerate(terms) if i not in pair]
+        needed = set(output).union(*(labels for _, labels in terms))
+        while len(chosen) > 1:
+            x, y, *rest = chosen
+            later = needed.union(*(labels for _, labels in rest))
+            chosen = [_contracted(x, y, later), *rest]
+        terms.append(chosen[0])
+    x, labels = _summed(*terms[0], set(output))
+    result = _core.transpose(x, [labels.index(s) for s in output])
+    wanted = np.result_type(*(a.dtype for a in arrays))
+    if result.dtype != wanted:
+        result = result.astype(wanted)  # sums of whole numbers are wider
+    return written("einsum", out, result if result.ndim else result[()], casting)
+
+
+def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Give the subscripts as a text, and the operands; lists of axes become letters."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), list(map(host_asarray, operands[1:]))
+    arrays, sublists = operands[:-1:2] if len(operands) % 2 else operands[::2], operands[1::2]
+
+    def letters(axes: Any) -> str:
+        return "".join(
+            "..." if i is Ellipsis else chr(ord("A") + int(i) + 6 * (i > 25)) for i in axes
+        )
+
+    text = ",".join(map(letters, sublists))
+    if len(operands) % 2:
+        text += "->" + letters(operands[-1])
+    return text, list(map(host_asarray, arrays))
+
+
+def _order(text: str, arrays: Sequence[Any], optimize: Any) -> list[tuple[int, ...]]:
+    """Give which operands are contracted, step by step, as `numpy.einsum_path` does."""
+    if len(arrays) < 3 or optimize is False:
+        return [tuple(range(len(arrays)))]
+    shapes = (np.broadcast_to(np.float64(0), x.shape) for x in arrays)
+    path, _ = np.einsum_path(text, *shapes, optimize=optimize)
+    return path[1:]
+
+
+def _subscripts(text: str, arrays: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
+    """Read the subscripts; axes under an ellipsis get labels of their own."""
+    left, arrow, right = text.partition("->")
+    parts = left.split(",")
+    if len(parts) != len(arrays):
+        raise ValueError(f"einsum: {len(parts)} subscripts for {len(arrays)} operands in {text!r}")
+    named = [part.replace("...", "") for part in parts]
+    for part in [*named, right.replace("...", "")]:
+        if part and not (part.isascii() and part.isalpha()):
+            raise ValueError(f"einsum: subscripts must be letters, '...', ',' and '->': {text!r}")
+    covered = [x.ndim - len(n) for x, n in zip(arrays, named, strict=True)]
+    hidden = max((c for c, p in zip(covered, parts, strict=True) if "..." in p), default=0)
+
+    def labels(part: str, count: int) -> list[str]:
+        head, dots, tail = part.partition("...")
+        middle = [f"...{i}" for i in range(hidden - count, hidden)] if dots else []
+        return [*head, *middle, *tail]
+
+    inputs = [labels(part, count) for part, count in zip(parts, covered, strict=True)]
+    for part, names, x in zip(parts, inputs, arrays, strict=True):
+        if len(names) != x.ndim:
+            raise ValueError(f"einsum: subscripts {part!r} for an operand of shape {x.shape}")
+    every = [s for names in inputs for s in names]
+    if arrow:
+        output = labels(right, hidden)
+    else:
+        once = sorted(s for s in set(every) if every.count(s) == 1 and not s.startswith("."))
+        output = [f"...{i}" for i in range(hidden)] + once
+    for s in output:
+        if s not in every or output.count(s) > 1:
+            raise ValueError(f"einsum: output subscript {s!r} must stand in an operand: {text!r}")
+    return inputs, output
+
+
+def _single(x: Any, labels: list[str]) -> _Term:
+    """Take diagonals of labels that stand twice at one operand."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            if x.shape[i] != x.shape[j]:
+                raise ValueError(f"einsum: axes {label!r} of shape {x.shape} differ in length")
+            x = view_at(_core.asarray(x), np.diagonal(positions_in(x), 0, i, j), True)
+            labels = [s for k, s in enumerate(labels) if k not in {i, j}] + [label]
+    return x, labels
+
+
+def _summed(x: Any, labels: list[str], needed: set[str]) -> _Term:
+    """Sum over the axes that nobody needs."""
+    alone = tuple(i for i, s in enumerate(labels) if s not in needed)
+    return (_core.sum(x, alone) if alone else x), [s for s in labels if s in needed]
+
+
+def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
+    """Contract two operands over what nobody needs any more, as one product of matrices."""
+    x, xs = _summed(*a, needed | set(b[1]))
+    y, ys = _summed(*b, needed | set(xs))
+    sizes: dict[str, int] = {}
+    for array, names in ((x, xs), (y, ys)):
+        for s, n in zip(names, array.shape, strict=True):
+            if 1 not in {sizes.setdefault(s, n), n} and sizes[s] != n:
+                raise ValueError(f"einsum: axes {s!r} of shapes {x.shape} and {y.shape} do not fit")
+            sizes[s] = n if sizes[s] == 1 else sizes[s]
+    batch = [s for s in xs if s in ys and s in needed]
+    inner = [s for s in xs if s in ys and s not in needed]
+    left, right = [s for s in xs if s not in ys], [s for s in ys if s not in xs]
+
+    def shaped(array: Any, labels: list[str], *groups: list[str]) -> Any:
+        names = [*batch, *groups[0], *groups[1]]
+        array = _core.transpose(array, [labels.index(s) for s in names])
+        array = _core.broadcast_to(array, [sizes[s] for s in names])
+        lengths = [math.prod(sizes[s] for s in group) for group in groups]
+        return _core.reshape(array, [*(sizes[s] for s in batch), *lengths])
+
+    product = _core.matmul(shaped(x, xs, left, inner), shaped(y, ys, inner, right))
+    names = batch + left + right
+    return _core.reshape(product, [sizes[s] for s in names]), names
+
+
+# --------------------------------------------------------------------------------------------------
+# Norms: where they have a kink, at 0, the derivative is 0
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    x, keepdims = host_asarray(x), bool(keepdims)
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+    if axis is not None:
+        axes = normalize_axis_tuple(axis, x.ndim)
+    else:
+        axes = tuple(range(x.ndim))
+        if ord is None:
+            return _root_of_squares(x, axes, keepdims)
+    if len(axes) == 1:
+        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdims)
+    raise ValueError("Improper number of dimensions to norm.")
+
+
+def _root_of_squares(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype.kind == "c":
+        squares = _core.square(x.real) + _core.square(x.imag)
+    else:
+        squares = _core.square(x)
+    return safe_sqrt(_core.sum(squares, axes, keepdims))
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    if ord == 2:
+        return _root_of_squares(x, axes, keepdims)
+    size = _core.abs(x)
+    if ord == math.inf:
+        return _largest(size, axes, keepdims)
+    if ord == -math.inf:
+        return _core.min(size, axes, keepdims)
+    if ord == 0:
+        return _core.sum(_core.cast(_core.ne(x, 0), size.dtype), axes, keepdims)
+    if ord == 1:
+        return _core.sum(size, axes, keepdims)
+    total = _core.sum(_core.pow(size, ord), axes, keepdims)
+    zero = _core.eq(total, 0)
+    return _core.where(zero, total, _core.pow(_core.where(zero, 1, total), 1 / ord))
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    if ord in {None, "fro", "f"}:
+        return _root_of_squares(x, axes, keepdims)
+    if ord in {2, -2, "nuc"}:
+        return spectral_norm(x, ord, axes, keepdims)
+    if ord not in {1, -1, math.inf, -math.inf}:
+        raise ValueError("Invalid norm order for matrices.")
+    summed, kept = axes if abs(ord) == 1 else axes[::-1]
+    fold = _largest if ord > 0 else _core.min
+    result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
+    return result if keepdims else result.squeeze(axes)[()]
+
+
+def _largest(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Give the largest of numbers that are not negative: 0 of none, as their sum is then."""
+    along = (axes,) if isinstance(axes, int) else axes
+    fold = _core.max if all(x.shape[i] for i in along) else _core.sum
+    return fold(x, axes, keepdims)
+
+
+@implements(in_numpy("linalg.matrix_norm"))
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+@implements(in_numpy("linalg.vector_norm"))
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    x = host_asarray(x)
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    return _vector_norm(x, either(ord, 2), axes, bool(keepdims))

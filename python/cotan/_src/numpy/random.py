@@ -1,0 +1,324 @@
+"""Random numbers whose parameters are traced, and arrays of ours that are shuffled.
+
+A draw is constant; what shifts and scales it is not: `rng.normal(mean, spread)` is a mean and a
+spread times what NumPy draws. Integers that are drawn are piecewise constant in their
+parameters. NumPy's functions are lifted by name; generators cannot be, since their classes are
+compiled, so those that are made while something is recorded are of classes derived from theirs.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import mtrand
+
+from cotan import _core
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.call_site import FOREIGN, package_of
+from cotan._src.runtime.registry import creates, lifts
+from cotan._src.runtime.values import any_active, is_array, plain, refuse
+
+# The generator behind the functions of `numpy.random`.
+_shared: Any = mtrand._rand
+
+_RULES: dict[str, Callable[..., Any]] = {}
+
+
+def _shape(size: Any, *parameters: Any) -> Any:
+    shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
+    return shape if shape != () else None
+
+
+def _nonnegative(name: str, x: Any) -> None:
+    if np.any(np.asarray(plain(x)) < 0):
+        raise ValueError(f"{name} < 0")
+
+
+def _standard(draws: Any, name: str, size: Any) -> Any:
+    """Draw without parameters: legacy generators and new ones call them differently."""
+    if name == "uniform":
+        return draws.random_sample(size) if hasattr(draws, "random_sample") else draws.random(size)
+    if name in {"normal", "exponential"}:
+        return getattr(draws, f"standard_{name}")(size)
+    return getattr(draws, name)(size=size)
+
+
+def _scaled(name: str, first: float, second: float, of: str = "") -> None:
+    """Enter a distribution that a location and a scale make of a standard one."""
+
+    def rule(
+        draws: Any, loc: Any = first, scale: Any = second, size: Any = None, **names: Any
+    ) -> Any:
+        loc, scale = names.get("mean", loc), names.get("sigma", scale)
+        _nonnegative("scale", scale)
+        result = loc + scale * _standard(draws, of or name, _shape(size, loc, scale))
+        return np.exp(result) if name == "lognormal" else result
+
+    _RULES[name] = rule
+
+
+_scaled("normal", 0.0, 1.0)
+_scaled("lognormal", 0.0, 1.0, "normal")
+for _name in ("laplace", "logistic", "gumbel"):
+    _scaled(_name, 0.0, 1.0)
+
+
+def _rule(rule: Callable[..., Any]) -> Callable[..., Any]:
+    _RULES[rule.__name__.removeprefix("_")] = rule
+    return rule
+
+
+@_rule
+def uniform(draws: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    return low + (high - low) * _standard(draws, "uniform", _shape(size, low, high))
+
+
+@_rule
+def exponential(draws: Any, scale: Any = 1.0, size: Any = None) -> Any:
+    _nonnegative("scale", scale)
+    return scale * _standard(draws, "exponential", _shape(size, scale))
+
+
+@_rule
+def rayleigh(draws: Any, scale: Any = 1.0, size: Any = None) -> Any:
+    _nonnegative("scale", scale)
+    return scale * _standard(draws, "rayleigh", _shape(size, scale))
+
+
+@_rule
+def weibull(draws: Any, a: Any, size: Any = None) -> Any:
+    _nonnegative("a", a)
+    return _standard(draws, "exponential", _shape(size, a)) ** (1.0 / a)
+
+
+@_rule
+def pareto(draws: Any, a: Any, size: Any = None) -> Any:
+    return np.expm1(_standard(draws, "exponential", _shape(size, a)) / a)
+
+
+@_rule
+def gamma(draws: Any, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+    if any_active(shape):
+        raise refuse("random.gamma with respect to its shape")
+    shape = plain(shape)
+    return scale * draws.standard_gamma(shape, _shape(size, shape, scale))
+
+
+@_rule
+def multivariate_normal(
+    draws: Any, mean: Any, cov: Any, size: Any = None, *args: Any, **options: Any
+) -> Any:
+    if any_active(cov) and (options.get("method", "svd") != "svd" or len(args) > 2):
+        raise TypeError(
+            "multivariate_normal: with a traced covariance write "
+            "mean + rng.standard_normal(size) @ np.linalg.cholesky(cov).T"
+        )
+    if not any_active(cov):
+        center = np.zeros(np.shape(mean))
+        return mean + draws.multivariate_normal(center, plain(cov), size, *args, **options)
+    shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size or ())
+    z = draws.standard_normal((*shape, len(mean)))
+    return mean + z @ _root(asarray(cov), isinstance(draws, _generator)).T
+
+
+def _root(cov: Any, first: bool) -> Any:
+    """Give the square root of a covariance that NumPy's generators take: older ones another."""
+    value = plain(cov)
+    own, s, other = np.linalg.svd(value)
+    vectors = own if first else other.T
+    if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
+        # Which of two opposite vectors is meant is NumPy's choice.
+        u, values, v = np.linalg.svd(cov)
+        followed = u if first else v.T
+        signs = np.sign(np.sum(plain(followed) * vectors, axis=0))
+        return followed * signs * np.sqrt(values)
+    # Vectors of equal variances do not turn, and what does not vary goes on not to.
+    largest = np.max(s, initial=0.0)
+    gaps, size = s - s[:, None], np.sqrt(s)
+    apart, varies = np.abs(gaps) > 1e-12 * largest, s > 1e-13 * largest
+    turn = np.where(apart, size / np.where(apart, gaps, 1.0), 0.0)
+    growth = np.diag(np.where(varies, 0.5 / np.where(varies, size, 1.0), 0.0))
+    change = vectors.T @ (cov - value) @ vectors
+    return vectors * size + vectors @ ((turn + growth) * change)
+
+
+@_rule
+def shuffle(draws: Any, x: Any, axis: int = 0) -> None:
+    if not is_array(x):
+        items = list(x)
+        draws.shuffle(items)
+        x[:] = items
+        return
+    order = np.arange(x.shape[axis])
+    draws.shuffle(order)
+    x._assign(np.take(x, order, axis))
+
+
+@_rule
+def permutation(draws: Any, x: Any, axis: int = 0) -> Any:
+    x = asarray(x)
+    return np.take(x, draws.permutation(np.arange(x.shape[axis])), axis)
+
+
+@_rule
+def choice(
+    draws: Any,
+    a: Any,
+    size: Any = None,
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    shuffle: bool | None = None,
+) -> Any:
+    a = asarray(a) if not isinstance(plain(a), (int, np.integer)) else plain(a)
+    count = np.shape(a)[axis] if np.ndim(a) else a
+    options = {} if shuffle is None else {"shuffle": shuffle}
+    picked = draws.choice(count, size, replace, plain(p), **options)
+    return np.take(a, picked, axis) if np.ndim(a) else picked
+
+
+def _of_values(name: str) -> None:
+    """Enter a distribution of integers, which are piecewise constant."""
+
+    def rule(draws: Any, *args: Any, **kwargs: Any) -> Any:
+        values = {key: plain(value) for key, value in kwargs.items()}
+        return getattr(draws, name)(*map(plain, args), **values)
+
+    _RULES[name] = rule
+
+
+for _name in (
+    *("poisson", "binomial", "geometric", "negative_binomial", "hypergeometric", "multinomial"),
+    *("integers", "randint", "zipf", "logseries"),
+):
+    _of_values(_name)
+
+
+def _filled(name: str) -> None:
+    """Enter a function that can write what it draws into an array."""
+
+    def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return getattr(draws, name)(*map(plain, args), **kwargs)
+        out[...] = getattr(draws, name)(np.shape(out), dtype=out.dtype)
+        return out
+
+    _RULES[name] = rule
+
+
+for _name in ("random", "standard_normal", "standard_exponential"):
+    _filled(_name)
+
+
+def _refused(name: str) -> None:
+    def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if any_active(args) or any_active(kwargs):
+            raise refuse(f"numpy.random.{name}")
+        values = {key: plain(value) for key, value in kwargs.items()}
+        if out is None:
+            return getattr(draws, name)(*map(plain, args), **values)
+        # Drawn into memory of NumPy's, in the order in which that is filled.
+        drawn = np.array(plain(out) if not any_active(out) else np.zeros(out.shape, out.dtype))
+        getattr(draws, name)(*map(plain, args), out=drawn, **values)
+        out[...] = drawn
+        return out
+
+    _RULES[name] = rule
+
+
+for _name in (
+    *("beta", "chisquare", "dirichlet", "f", "noncentral_chisquare", "noncentral_f", "permuted"),
+    *("power", "standard_gamma", "standard_t", "triangular", "vonmises", "wald"),
+):
+    _refused(_name)
+
+# What makes arrays that may be written to later.
+_CREATORS = (
+    *("exponential", "gamma", "lognormal", "multivariate_normal", "normal", "rand", "randn"),
+    *("random", "random_sample", "sample", "ranf", "standard_normal", "uniform", "laplace"),
+    *("logistic", "gumbel", "rayleigh", "permutation", "choice"),
+)
+creates("numpy.random", " ".join(_CREATORS))
+
+
+def _bound(name: str, rule: Callable[..., Any]) -> None:
+    def of_shared(*args: Any, **kwargs: Any) -> Any:
+        return rule(_shared, *args, **kwargs)
+
+    lifts(f"numpy.random.{name}")(of_shared)
+
+
+def _derived(base: Any) -> Any:
+    """Derive a class of generators whose methods know our arrays."""
+
+    def method(name: str) -> Any:
+        original, rule = getattr(base, name), _RULES.get(name)
+        makes = name in _CREATORS
+
+        def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if rule is not None and _core.involves(args, kwargs):
+                return rule(self._plain, *args, **kwargs)
+            result = original(self, *args, **kwargs)
+            # A library hands what it draws to compiled code.
+            own = makes and _core.is_lifting() and package_of(sys._getframe(1)) not in FOREIGN
+            return _core.buffer(result, args) if own else result
+
+        draw.__name__, draw.__doc__ = name, original.__doc__
+        return draw
+
+    names = {name for name in {*_RULES, *_CREATORS} if hasattr(base, name)}
+    members = {name: method(name) for name in names}
+    members.update(__module__=base.__module__, __doc__=base.__doc__, __slots__=("_plain",))
+    return type(base.__name__, (base,), members)
+
+
+for _name, _entry in _RULES.items():
+    if hasattr(np.random, _name):
+        _bound(_name, _entry)
+
+_Generator: Any = _derived(np.random.Generator)
+_RandomState: Any = _derived(np.random.RandomState)
+
+
+# The originals: these names stand for what is below while something is recorded.
+_default_rng, _generator, _random_state = (
+    vars(np.random)[name] for name in ("default_rng", "Generator", "RandomState")
+)
+
+
+def _following(made: Any) -> Any:
+    """Give a generator that knows our arrays and draws from the same stream of bits."""
+    if type(made) is _generator:
+        result = _Generator(made.bit_generator)
+    elif type(made) is _random_state:
+        result = _RandomState(made._bit_generator)
+    else:
+        return made
+    result._plain = made
+    return result
+
+
+def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
+    if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
+        from cotan._src.state.guards import drawn  # noqa: PLC0415
+
+        raise drawn(f"{name}() without a seed")
+
+
+@lifts("numpy.random.default_rng", always=True)
+def default_rng(*args: Any, **kwargs: Any) -> Any:
+    _expect_seed("numpy.random.default_rng", args, kwargs)
+    return _following(_default_rng(*args, **kwargs))
+
+
+@lifts("numpy.random.Generator", always=True)
+def generator(*args: Any, **kwargs: Any) -> Any:
+    return _following(_generator(*args, **kwargs))
+
+
+@lifts("numpy.random.RandomState", always=True)
+def random_state(*args: Any, **kwargs: Any) -> Any:
+    _expect_seed("numpy.random.RandomState", args, kwargs)
+    return _following(_random_state(*args, **kwargs))

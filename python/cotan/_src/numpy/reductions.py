@@ -1,0 +1,411 @@
+"""NumPy's reductions, running sums, and sorting, on `Array`s."""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from cotan import _core
+from cotan._src.numpy.ufunc_reduce import reduced, scanned
+from cotan._src.rebind.engine import own
+from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes
+from cotan._src.runtime.values import (
+    FUNCTIONS,
+    axes_of,
+    either,
+    flat,
+    flat_if_none,
+    implements,
+    in_numpy,
+    is_array,
+    plain,
+    written,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Sums, products, extrema
+
+
+@implements(np.sum)
+def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
+    plain_call = dtype is None and out is None and type(keepdims) is bool and where is True
+    if plain_call and type(initial) is int and initial == 0:
+        # The common case, without looking at what was not given.
+        return _core.sum(a, axis, keepdims)
+    return _folded("sum", np.add, a, axis, dtype, out, keepdims, initial, where)
+
+
+def _folded(name: str, ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any,
+            initial: Any, where: Any) -> Any:  # fmt: skip
+    """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
+    keepdims, where, out = either(keepdims, False), either(where, True), either(out, None)
+    result = reduced(ufunc, a, axis, dtype, keepdims, initial, where, out)
+    return written(name, out, result, "unsafe")
+
+
+@implements(np.prod)
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
+    return _folded("prod", np.multiply, a, axis, dtype, out, keepdims, initial, where)
+
+
+def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
+    fold = getattr(_core, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
+                 initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+        given = initial is not np._NoValue or where is not np._NoValue or out is not None
+        if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
+            return fold(a, axis, bool(either(keepdims, False)))
+        return _folded(name, ufunc, a, axis, None, out, keepdims, initial, where)
+
+    return function
+
+
+implements(np.max, np.amax)(_fold("max", np.maximum))
+implements(np.min, np.amin)(_fold("min", np.minimum))
+
+
+def _of_numbers(name: str, least: float) -> None:
+    """Enter an extreme of what is a number, where NumPy's code takes an ndarray for granted."""
+    function = getattr(np, name)
+    extreme = FUNCTIONS[np.max if least < 0 else np.min]
+
+    @implements(function)
+    def of_numbers(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
+                   initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+        x = _core.asarray(a)
+        if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
+            return own(function)(a, axis, out, keepdims, initial, where)
+        known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
+        return extreme(known, axis, out, keepdims, initial=initial, where=where)
+
+
+_of_numbers("nanmax", -np.inf)
+_of_numbers("nanmin", np.inf)
+
+
+def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
+                 where: Any = True) -> Any:  # fmt: skip
+        keepdims, where = either(keepdims, False), either(where, True)
+        result = reduced(ufunc, a, axis, None, keepdims, np._NoValue, where)
+        return written(name, out, result)
+
+    return function
+
+
+implements(np.all)(_logical("all", np.logical_and))
+implements(np.any)(_logical("any", np.logical_or))
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    keepdims = bool(either(keepdims, False))
+    return written("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if _core.is_traced(a):
+        return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, bool(keepdims))
+    return np.count_nonzero(plain(a), axis=plain(axis), keepdims=plain(keepdims))
+
+
+def _arg(name: str) -> Callable[..., Any]:
+    find = getattr(_core, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        return written(name, out, find(a, axis, bool(either(keepdims, False))))
+
+    return function
+
+
+implements(np.argmax)(_arg("argmax"))
+implements(np.argmin)(_arg("argmin"))
+
+
+def _nan_arg(name: str) -> Callable[..., Any]:
+    find = getattr(np, name)
+
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        return written(name, out, find(plain(a), axis, keepdims=either(keepdims, False)))
+
+    return function
+
+
+implements(np.nanargmax)(_nan_arg("nanargmax"))
+implements(np.nanargmin)(_nan_arg("nanargmin"))
+
+
+# --------------------------------------------------------------------------------------------------
+# Moments
+
+
+def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
+    """Give how many elements each entry of a reduction combines."""
+    axes = axes_of(axis, x.ndim)
+    if where is True:
+        return math.prod(x.shape[a] for a in axes)
+    mask = np.broadcast_to(plain(where), x.shape)
+    return mask.sum(axis=axes, keepdims=keepdims)
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         *, where: Any = True) -> Any:  # fmt: skip
+    if dtype is None and out is None and type(keepdims) is bool and where is True:
+        return _core.mean(a, axis, keepdims)
+    keepdims, where = bool(either(keepdims, False)), either(where, True)
+    x = _core.asarray(a, dtype)
+    if where is True:
+        result = _core.mean(x, axis, keepdims)
+    else:
+        total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
+        result = _per(total, _count(x, axis, where, keepdims))
+    return written("mean", out, _of_dtype(result, dtype))
+
+
+def _of_dtype(result: Any, wanted: Any) -> Any:
+    """Give a sum in the dtype that was asked for; small integers are summed up in wider ones."""
+    same = wanted is None or result.dtype == wanted
+    return result if same else _core.asarray(result).astype(wanted)
+
+
+def _per(total: Any, count: Any) -> Any:
+    """Divide by a number of elements without changing the dtype of floats."""
+    if isinstance(count, (int, float)) or total.dtype.kind not in "fc":
+        return _core.div(total, count)
+    return _core.div(total, np.asarray(count, total.dtype))
+
+
+@implements(np.var)
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+        keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue,
+        correction: Any = np._NoValue) -> Any:  # fmt: skip
+    if correction is not np._NoValue and ddof != 0:
+        raise ValueError("var: ddof and correction can't be provided simultaneously")
+    x = _core.asarray(a)
+    if dtype is not None and np.dtype(dtype).kind in "biu":
+        options = {"where": where, "mean": mean, "correction": correction}
+        whole = {k: plain(v) for k, v in options.items() if v is not np._NoValue}
+        counted = np.var(plain(x), axis, dtype, None, plain(ddof), keepdims, **whole)
+        return written("var", out, counted)
+    if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        raise TypeError(
+            f"var: dtype={np.dtype(dtype)} would drop the imaginary parts of {x.dtype}; use a "
+            "complex dtype, or x.real"
+        )
+    x = _core.asarray(x, dtype)
+    keepdims, where, ddof = either(keepdims, False), either(where, True), either(correction, ddof)
+    center = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
+    deviation = x - (center if mean is np._NoValue else mean)
+    if deviation.dtype.kind == "c":
+        square = _core.square(deviation.real) + _core.square(deviation.imag)
+    else:
+        square = _core.square(deviation)
+    total = reduced(np.add, square, axis, None, keepdims, np._NoValue, where)
+    count = np.maximum(np.subtract(_count(x, axis, where, keepdims), ddof), 0)
+    result = _per(total, count if np.ndim(count) else float(count))
+    # NumPy sums up in the dtype that was asked for, also where the squares are real.
+    wide = dtype is not None and np.dtype(dtype).kind == "c"
+    return written("var", out, _core.cast(result, dtype) if wide else result)
+
+
+@implements(np.std)
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+        **kwargs: Any) -> Any:  # fmt: skip
+    square = var(a, axis, dtype, None, *args, **kwargs)
+    if square.dtype.kind not in "biu":
+        return written("std", out, safe_sqrt(square))
+    # Of whole numbers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
+    root = np.sqrt(square, out=square) if square.ndim else square.dtype.type(np.sqrt(square))
+    return written("std", out, root)
+
+
+def safe_sqrt(x: Any) -> Any:
+    """Give the square root, with the derivative 0 at 0 (a kink: the documented choice)."""
+    zero = _core.eq(x, 0)
+    return _core.where(zero, x, _core.sqrt(_core.where(zero, 1, x)))
+
+
+@implements(np.nanstd)
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+           **kwargs: Any) -> Any:  # fmt: skip
+    return written("nanstd", out, safe_sqrt(own(np.nanvar)(a, axis, dtype, None, *args, **kwargs)))
+
+
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
+            **kwargs: Any) -> Any:  # fmt: skip
+    result = own(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
+    # NumPy makes a scalar by calling the dtype, which gives an array of ours.
+    return result[()] if out is None and np.ndim(result) == 0 else result
+
+
+@implements(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: Any) -> Any:
+    # Whole numbers carry no gradient, and NumPy subtracts them as unsigned ones.
+    whole = is_array(a) and a.dtype.kind in "biu"
+    if range is not None:
+        range = tuple(1.0 * edge for edge in range)
+    return own(np.histogram)(plain(a) if whole else a, bins, range, *args, **kwargs)
+
+
+@implements(np.nanmedian)
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+              keepdims: Any = False) -> Any:  # fmt: skip
+    del overwrite_input
+    x, keepdims = _core.asarray(a), either(keepdims, False)
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    return written("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
+
+
+def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Give the middle one of what is a number, or the mean of the two that are in the middle."""
+    others = [i for i in range(x.ndim) if i not in axes]
+    kept = [x.shape[i] for i in others]
+    if x.size == 0:
+        return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
+    # What is not a number comes last, and has no influence, however it came about.
+    missing = np.isnan(x if _core.is_traced(x) else plain(x))
+    x = _core.where(missing, math.nan, x)
+
+    def rows_of(y: Any) -> Any:
+        return np.reshape(np.transpose(y, [*others, *axes]), [*kept, -1])
+
+    rows = rows_of(x)
+    count = np.sum(~rows_of(missing), axis=-1, keepdims=True)
+    ranked = FUNCTIONS[np.sort](rows, -1)
+    take = FUNCTIONS[np.take_along_axis]
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)
+    middle = take(ranked, low, -1)
+    if np.any(low != high):
+        middle = _core.where(low == high, middle, (middle + take(ranked, high, -1)) / 2)
+    if keepdims:
+        return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
+    return finished(_core.reshape(middle, kept))
+
+
+# --------------------------------------------------------------------------------------------------
+# Running sums and products
+
+
+@implements(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    x = _core.asarray(a)
+    if dtype is None and out is None:
+        return _core.cumsum(x, axis)
+    wanted = fold_dtypes(np.add, x, dtype, out)[1]
+    total = _core.cumsum(fitted(x, wanted), axis)
+    return written("cumsum", out, _of_dtype(total, wanted), "unsafe")
+
+
+@implements(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    x, at = flat_if_none(a, axis)
+    return written("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
+
+
+def _cumulative(name: str, ufunc: Any) -> None:
+    function = in_numpy(name)
+
+    @implements(function)
+    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
+                   include_initial: bool = False) -> Any:  # fmt: skip
+        x = _core.asarray(x)
+        x = _core.reshape(x, 1) if x.ndim == 0 else x
+        if axis is None and x.ndim != 1:
+            raise ValueError(f"For arrays which have more than one dimension ``axis`` of {name} "
+                             "argument is required.")  # fmt: skip
+        (at,) = axes_of(0 if axis is None else axis, x.ndim)
+        result = scanned(ufunc, x, at, dtype)
+        if include_initial:
+            shape = [1 if i == at else n for i, n in enumerate(x.shape)]
+            first = np.full(shape, ufunc.identity, result.dtype)
+            result = _core.concatenate([first, result], at)
+        return written(name, out, result)
+
+
+_cumulative("cumulative_sum", np.add)
+_cumulative("cumulative_prod", np.multiply)
+
+# --------------------------------------------------------------------------------------------------
+# Sorting: positions are constants, values follow them
+
+
+def _checked(name: str, kth: Any, x: Any, at: int) -> None:
+    """Refuse positions that an axis has not got; of nothing, as NumPy, any will do."""
+    n = x.shape[at]
+    for k in np.ravel(plain(kth)):
+        if x.size and not -n <= k < n:
+            raise ValueError(f"{name}: kth(={k}) out of bounds ({n})")
+
+
+def _sortable(a: Any, axis: Any) -> tuple[Any, int]:
+    """Give what is sorted, along which axis; a single number has none."""
+    if axis is not None:
+        normalize_axis_index(operator.index(axis), np.ndim(a))
+    return flat_if_none(a, axis)
+
+
+def _expect_kind(kind: Any, stable: Any) -> None:
+    """Refuse what NumPy refuses as a way to sort; ours is stable in any case."""
+    if kind is not None or stable is not None:
+        np.sort(np.empty(0), kind=kind, stable=stable)
+
+
+def _expect_selection(kind: Any) -> None:
+    if kind not in {None, "introselect"}:
+        np.partition(np.empty(1), 0, kind=kind)
+
+
+@implements(np.argsort)
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+            stable: Any = None) -> Any:  # fmt: skip
+    del order
+    _expect_kind(kind, stable)
+    return _core.argsort(*flat_if_none(a, axis))
+
+
+@implements(np.sort)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+         stable: Any = None) -> Any:  # fmt: skip
+    del order
+    _expect_kind(kind, stable)
+    x, at = _sortable(a, axis)
+    perm = [i for i in range(x.ndim) if i != at] + [at]
+    moved = _core.transpose(x, perm)
+    n = x.shape[at]
+    if x.size == 0:
+        return x.copy()
+    rows = _core.reshape(moved, (-1, n))
+    index = _core.add(_core.argsort(rows, 1), np.arange(rows.shape[0])[:, None] * n)
+    ranked = _core.reshape(_core.gather(flat(rows), index), moved.shape)
+    return _core.transpose(ranked, list(np.argsort(perm))).copy()
+
+
+# What is sorted is partitioned around every element.
+
+
+@implements(np.partition)
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    del order
+    _expect_selection(kind)
+    x, at = _sortable(a, axis)
+    _checked("partition", kth, x, at)
+    return sort(x, at)
+
+
+@implements(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    del order
+    _expect_selection(kind)
+    x, at = flat_if_none(a, axis)
+    _checked("argpartition", kth, x, at)
+    return argsort(x, at)

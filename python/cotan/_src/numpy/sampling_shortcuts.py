@@ -1,0 +1,68 @@
+"""NumPy's functions of samples whose own code takes a shortcut that a gradient cannot take."""
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from cotan import _core
+from cotan._src.rebind.engine import own
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.values import implements, is_followed
+
+
+@implements(np.gradient)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
+    f = _core.asarray(f)
+    if not any(is_followed(v) and v.ndim == 1 for v in varargs):
+        return own(np.gradient)(f, *varargs, axis=axis, edge_order=edge_order)
+    # NumPy looks whether the distances are equal and reads only the first one then.
+    axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
+    if len(varargs) != len(axes):
+        raise TypeError("invalid number of arguments")
+    slopes = [
+        _slope(f, x, at, edge_order)
+        if is_followed(x) and x.ndim == 1
+        else own(np.gradient)(f, x, axis=at, edge_order=edge_order)
+        for x, at in zip(varargs, axes, strict=True)
+    ]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(f: Any, x: Any, axis: int, edge_order: Any) -> Any:
+    """Differentiate the parabolas through neighbours, at any distances, along one axis."""
+    if edge_order > 2:
+        raise ValueError("'edge_order' greater than 2 not supported")
+    n = f.shape[axis]
+    if len(x) != n:
+        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least "
+            "(edge_order + 1) elements are required."
+        )
+    f = _core.asarray(f, np.float64) if f.dtype.kind in "biu" else f
+    rows = np.moveaxis(f, axis, -1)
+    width = np.diff(x)
+    steps = np.diff(rows) / width
+    left, right = width[:-1], width[1:]
+    bend = (steps[..., 1:] - steps[..., :-1]) / (left + right)
+    inner = steps[..., :-1] + left * bend
+    first, last = steps[..., :1], steps[..., -1:]
+    if edge_order == 2:
+        first = first - width[:1] * bend[..., :1]
+        last = last + width[-1:] * bend[..., -1:]
+    slope = np.concatenate([first, inner, last], -1)
+    return np.moveaxis(slope, -1, axis).astype(f.dtype)
+
+
+@implements(np.cov)
+def cov(m: Any, y: Any = None, *args: Any, fweights: Any = None, aweights: Any = None,
+        **kwargs: Any) -> Any:  # fmt: skip
+    # What NumPy changes in place has to be ours to begin with.
+    m, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
+    return own(np.cov)(m, y, *args, fweights=fweights, aweights=aweights, **kwargs)
+
+
+def _own_copy(x: Any) -> Any:
+    return None if x is None else _core.array(host_asarray(x))

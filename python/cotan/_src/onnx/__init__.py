@@ -1,0 +1,1 @@
+"""Export of programs and pullbacks to ONNX."""

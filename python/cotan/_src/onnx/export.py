@@ -1,0 +1,478 @@
+"""Programs as ONNX files.
+
+`onnx.graph` writes graphs, `onnx.recipes` and `onnx.array_ops` know what primitives become in them,
+`onnx.symbolic_sizes` finds out how shapes follow from sizes that are left open.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.array import fancy_indexing
+from cotan._src.inspect.nonfinite import is_library
+from cotan._src.onnx.graph import (
+    FIRST_ONLY,
+    IR_VERSION,
+    OPSET,
+    Equation,
+    Graph,
+    equation,
+    need_onnx,
+    tensor_type,
+)
+from cotan._src.onnx.symbolic_sizes import MisfitError, Size, Symbols, choose, merge
+
+_File = str | os.PathLike[str]
+
+_TABLE: dict[str, Any] = {}
+
+
+def _table() -> dict[str, Any]:
+    if not _TABLE:
+        _TABLE.update((entry["name"], entry) for entry in _core.table())
+    return _TABLE
+
+
+def to_onnx(
+    f: Callable[..., Any],
+    /,
+    *args: Any,
+    path: _File,
+    gradient: bool = False,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> None:
+    """Write a function to an ONNX file, with its gradient if asked for.
+
+    The function is recorded on the arguments, so control flow takes the way that it takes for them.
+    Every array among the arguments becomes an input, named by its path (`x`, `net.w1`), with the
+    dtype and shape that it has here. Python floats are inputs too, float64 scalars; numbers in
+    `ct.const` are a part of the graph, and so is what the function closes over.
+
+    Parameters
+    ----------
+    f
+        What to export; it may take gradients itself.
+    args
+        Arguments like those that the graph will be given.
+    path
+        Where to write. An old file there stays whole until the new one is complete.
+    gradient
+        Whether to export the gradient too, with respect to all that `ct.gradient` would
+        differentiate with respect to: not what is in `ct.const`. Then `f` has to return a real
+        scalar. Arguments without influence have no output.
+    dynamic
+        Axes whose size is left open, with a name for the size: `{"x": {0: "batch"}}`. The function
+        is recorded several times at different sizes to find out what follows from them.
+
+    The outputs are `y` (`y[0]`, `y.loss`, ... when the function returns a structure), then `dx` for
+    each argument `x` that has a gradient. Where an argument has such a name, the output gets a `_`
+    behind it.
+
+    Raises `ValueError` for what ONNX cannot express, with the name of the operation and the reason,
+    and for a file of more than 2 GB; `ImportError` without the package onnx (`pip install
+    'cotan[onnx]'`).
+
+    >>> import cotan as ct, numpy as np, onnxruntime, os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "f.onnx")
+    >>> ct.to_onnx(lambda x: np.sum(x**2), np.ones(3), path=file, gradient=True)
+    >>> session = onnxruntime.InferenceSession(file)
+    >>> [o.name for o in session.get_outputs()]
+    ['y', 'dx']
+    >>> session.run(None, {"x": np.array([1.0, 2.0, 3.0])})
+    [array(14.), array([2., 4., 6.])]
+    """
+    need_onnx()
+    dynamic = _given(dynamic)
+    if dynamic:
+        merged, symbols, layout = _at_sizes(f, args, gradient, dynamic)
+    else:
+        recorded = _Recorded(f, args, {}, gradient)
+        merged, symbols, layout = recorded.plain, {}, recorded
+    _write(merged, path, layout.inputs, layout.outputs, symbols, dynamic)
+
+
+class _Recorded:
+    """A function recorded for export, with names of the inputs and outputs."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        replaced: dict[str, Any],
+        gradient: bool,
+    ) -> None:
+        masks = fancy_indexing.refuses_masks.set(True)
+        try:
+            program, results, able, self.leaves = _core.record(f, args, replaced)
+        finally:
+            fancy_indexing.refuses_masks.reset(masks)
+        self.inputs = [v.name for v in program.inputs][: len(able)]
+        self.outputs = [f"y{path}" for path in results]
+        if gradient:
+            _check_scalar(program, results)
+            program, slots = _core.with_gradient(program, able)
+            named = sorted(
+                (slot, name)
+                for slot, name in zip(slots, self.inputs, strict=False)
+                if slot is not None
+            )
+            self.outputs += [f"d{name}" for _, name in named]
+        self.plain = _core.plain(program)
+        _check_used(self.plain, self.inputs)
+
+
+def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
+    """Refuse a whole number or truth value that was read while recording, and only then.
+
+    The graph would take it and ignore it.
+    """
+    used = {a for e in _needed(plain) for a in e[1]} | set(plain["outputs"])
+    for i, name in enumerate(inputs):
+        dtype, shape = plain["types"][i]
+        if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
+            raise ValueError(
+                f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function "
+                "was recorded (an index without axes, an int, a branch), so the graph would "
+                "ignore what it is given; use an array of indices, or leave the argument out "
+                "(functools.partial)"
+            )
+
+
+def _check_scalar(program: Any, results: list[str]) -> None:
+    plain = _core.plain(program)
+    dtype, shape = plain["types"][plain["outputs"][0]] if len(results) == 1 else ("structure", [0])
+    if shape or not dtype.startswith("float"):
+        what = f"{len(results)} results" if len(results) != 1 else f"{dtype}{shape}"
+        raise ValueError(
+            f"to_onnx: with gradient=True the function must return a real scalar, not {what}; "
+            "reduce it (np.sum), or export ct.pullback's result (back.to_onnx)"
+        )
+
+
+def _at_sizes(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    gradient: bool,
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> tuple[dict[str, Any], Symbols, _Recorded]:
+    """Record a function at several sizes, and make one program of what they have in common."""
+    first = _Recorded(f, args, {}, gradient)
+    leaves = dict(zip(first.inputs, first.leaves, strict=True))
+    fixed = {n for leaf in leaves.values() for n in np.shape(leaf)}
+    _check_dynamic(dynamic, leaves)
+    names = list(dict.fromkeys(symbol for axes in dynamic.values() for symbol in axes.values()))
+    symbols = choose(names, fixed)
+    count = len(next(iter(symbols.values())))
+    parts = []
+    for j in range(count):
+        replaced = {}
+        for name, axes in dynamic.items():
+            array = np.asarray(leaves[name])
+            for axis, symbol in axes.items():
+                n = symbols[symbol][j]
+                array = np.take(array, np.arange(n) % array.shape[axis], axis)
+            replaced[name] = array
+        sizes = ", ".join(f"{s} = {symbols[s][j]}" for s in names)
+        try:
+            parts.append(_Recorded(f, args, replaced, gradient))
+        except Exception as error:
+            raise _failed(error, sizes, dynamic, leaves) from error
+    return _merged(parts, symbols), symbols, first
+
+
+def _given(dynamic: Any) -> Any:
+    """Give the arguments with axes that are left open."""
+    if dynamic is None:
+        return {}
+    if not isinstance(dynamic, Mapping):
+        raise TypeError(
+            f"to_onnx: dynamic={dynamic!r} is no dictionary; for each argument it gives names for "
+            "axes: dynamic={'x': {0: 'batch'}}"
+        )
+    return {name: axes for name, axes in dynamic.items() if axes != {}}
+
+
+def _check_dynamic(dynamic: Any, leaves: dict[str, Any]) -> None:
+    """Refuse what names no axes of the arguments."""
+    example = "dynamic={'x': {0: 'batch'}}: for an argument, names for its axes"
+    for name, axes in dynamic.items():
+        if name not in leaves:
+            raise ValueError(
+                f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}"
+            )
+        if not isinstance(axes, Mapping):
+            raise TypeError(f"to_onnx: dynamic: {axes!r} for {name} is no dictionary; {example}")
+        shape = np.shape(leaves[name])
+        for axis, symbol in axes.items():
+            if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+                raise TypeError(f"to_onnx: dynamic: {axis!r} is no axis of {name}; {example}")
+            if not isinstance(symbol, str) or not symbol:
+                raise TypeError(
+                    f"to_onnx: dynamic: axis {axis} of {name} needs a name for its size, not "
+                    f"{symbol!r}; {example}"
+                )
+            if not 0 <= axis < len(shape) or shape[axis] == 0:
+                raise ValueError(
+                    f"to_onnx: dynamic: {name} has shape {shape}; it has no axis {axis} with "
+                    "elements (axes are counted from 0)"
+                )
+
+
+def _failed(
+    error: Exception, sizes: str, dynamic: Mapping[str, Mapping[int, str]], leaves: dict[str, Any]
+) -> Exception:
+    """Make the error for a function that fails at other sizes than those of its arguments."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not is_library(frame.filename)]
+    # The first is that of whoever calls to_onnx only where that is the function itself.
+    where = f" at {own[-1].filename}:{own[-1].lineno} ({own[-1].line})" if own else ""
+    opened = "; ".join(
+        f"axis {axis} of {name} is {symbol}, and {np.shape(leaves[name])[axis]} in what you gave"
+        for name, axes in dynamic.items()
+        for axis, symbol in axes.items()
+    )
+    others = [
+        f"{name} {np.shape(leaf)}"
+        for name, leaf in leaves.items()
+        if name not in dynamic and np.ndim(leaf)
+    ]
+    fixed = f" Of a fixed size are {', '.join(others)}." if others else ""
+    return ValueError(
+        f"to_onnx: the function fails{where} when it is recorded at {sizes} (dynamic=): {error}. "
+        f"{opened[0].upper()}{opened[1:]}.{fixed} Whatever meets such an axis has to follow its "
+        "size: open the same axis of other arguments, and make arrays from the argument's shape"
+    )
+
+
+def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
+    first = parts[0].plain
+    names = ", ".join(symbols)
+    lists = [p.plain["equations"] for p in parts]
+    for k, equations in enumerate(zip(*lists, strict=False)):
+        if len({(e[0], tuple(e[1])) for e in equations}) > 1:
+            found = sorted({f"{e[0]} of {', '.join(f'%{a}' for a in e[1])}" for e in equations})
+            _differ(names, f"equation {k} is {' or '.join(found[:2])}")
+    if len({len(entries) for entries in lists}) > 1:
+        _differ(names, f"it has {len(lists[0])} or {len(lists[-1])} equations")
+    merged: dict[str, Any] = {
+        "names": first["names"],
+        "constants": [
+            _constant([p.plain["constants"][i] for p in parts], names)
+            for i in range(len(first["constants"]))
+        ],
+    }
+    try:
+        for key in ("outputs", "types", "equations"):
+            merged[key] = merge([p.plain[key] for p in parts], key)
+    except MisfitError as error:
+        _differ(names, f"its {error}")
+    return merged
+
+
+def _differ(names: str, what: str) -> None:
+    raise ValueError(
+        f"to_onnx: the recorded program depends on {names} in more than its shapes: {what}; "
+        "leave the size fixed, or write the function without branches, loops and products "
+        "over that axis"
+    )
+
+
+class Ramp:
+    """A constant array that differs between recordings: numbers in equal steps along each axis."""
+
+    def __init__(self, start: Any, steps: list[Any], shape: list[Any], dtype: str) -> None:
+        self.start, self.steps, self.shape, self.dtype = start, steps, shape, dtype
+
+
+def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
+    """Give a constant that is the same in all recordings, or how it follows from the sizes."""
+    first = arrays[0]
+    shapes = [list(a.shape) for a in arrays]
+    if all(s == shapes[0] for s in shapes) and all(a.tobytes() == first.tobytes() for a in arrays):
+        return first
+    dtype = first.dtype.name
+    try:
+        shape = merge(shapes, "constants")
+        starts = [a.flat[0].item() for a in arrays]
+        steps = [_steps(a) for a in arrays]
+        if all(map(_is_even, arrays, steps)):
+            start, common = merge(starts, "constants"), merge(steps, "constants")
+            return Ramp(start, common, shape, dtype)
+    except (MisfitError, IndexError):
+        pass
+    raise _unknown([tuple(s) for s in shapes], names)
+
+
+def _steps(array: np.ndarray[Any, Any]) -> list[Any]:
+    """Give the step from the first element along each axis."""
+    first = [0] * array.ndim
+    if array.dtype == bool or np.all(array == array.flat[0]):
+        return first
+    steps = []
+    for k, n in enumerate(array.shape):
+        # From the last element, which is furthest away, and exact where the first step is.
+        step, end = (
+            (array[(*first[:k], i, *first[k + 1 :])] - array.flat[0]).item() for i in (1 % n, -1)
+        )
+        steps.append(step if step * (n - 1) == end else end / (n - 1))
+    return steps
+
+
+def _is_even(array: np.ndarray[Any, Any], steps: list[Any]) -> bool:
+    """Say whether an array consists of equal steps."""
+    whole: Any = array.flat[0]
+    for k, step in enumerate(steps):
+        if step != 0:
+            along = [1] * array.ndim
+            along[k] = -1
+            whole = whole + step * np.arange(array.shape[k]).reshape(along)
+    if np.array_equal(np.broadcast_to(whole, array.shape), array):
+        return True
+    if array.dtype.kind != "f" or not np.all(np.isfinite(array)):
+        return False
+    near = 4 * float(np.finfo(array.dtype).eps) * float(np.max(np.abs(array)))
+    return bool(np.all(np.abs(whole - array) <= near))
+
+
+def _unknown(shapes: list[Any], names: str) -> ValueError:
+    first, second = shapes[:2]
+    return ValueError(
+        f"to_onnx: an array of shape {first}, {second}, ... that the function makes depends on "
+        f"{names} in a way that is not known to the exporter, which are numbers in equal steps "
+        "along each axis (zeros, arange, linspace, indices); pass it as an argument, or compute it "
+        "from one"
+    )
+
+
+def _ramp(g: Graph, c: Ramp) -> str:
+    def number(value: Any) -> str:
+        if isinstance(value, Size):
+            return g.cast(g.scalar(g.length(value)), c.dtype)
+        if isinstance(value, (int, float)):
+            return g.const(value, c.dtype)
+        return g.factor(value, c.dtype)
+
+    total = number(c.start)
+    for k, step in enumerate(c.steps):
+        if isinstance(step, (int, float)) and step == 0:
+            continue
+        count = g.scalar(g.length(c.shape[k]))
+        steps = g.op("Range", g.const(0, "int64"), count, g.const(1, "int64"))
+        part = g.op("Mul", g.cast(steps, c.dtype), number(step))
+        if not isinstance(step, (int, float)):
+            # A step may be infinite where there is none: that of linspace with one element.
+            none = g.op("Equal", steps, g.const(0, "int64"))
+            part = g.where_(none, g.const(0, c.dtype), part)
+        along: list[Any] = [1] * len(c.shape)
+        along[k] = c.shape[k]
+        total = g.op("Add", total, g.reshape(part, along))
+    return g.expand(total, c.shape)
+
+
+def export_program(program: Any, path: _File) -> None:
+    """Write a program: what `Program.to_onnx` and `Pullback.to_onnx` do."""
+    plain = _core.plain(program)
+    count = len(plain["names"]) - len(plain["constants"])
+    inputs = [name or f"x{i}" for i, name in enumerate(plain["names"][:count])]
+    results = plain["output_names"]
+    one = len(results) == 1
+    outputs = [name or ("y" if one else f"y[{i}]") for i, name in enumerate(results)]
+    _write(plain, path, inputs, outputs, {}, {})
+
+
+def _write(
+    plain: dict[str, Any],
+    path: _File,
+    inputs: list[str],
+    outputs: list[str],
+    symbols: Symbols,
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> None:
+    g = Graph(symbols)
+    model = _model(g, plain, inputs, outputs, dynamic)
+    g.onnx.checker.check_model(model, full_check=True)
+    _core.write_file(path, model.SerializeToString())
+
+
+def _model(
+    g: Graph,
+    plain: dict[str, Any],
+    inputs: list[str],
+    outputs: list[str],
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> Any:
+    types = plain["types"]
+    inputs = [g.name(name) for name in inputs]
+    # Arguments may have the name of a result; theirs stays.
+    outputs = [g.name(name) for name in outputs]
+    for name, axes in dynamic.items():
+        for axis, symbol in axes.items():
+            g.where.setdefault(symbol, (name, axis))
+    variables: dict[int, str] = dict(enumerate(inputs))
+    equations = _needed(plain)
+    used = {a for e in equations for a in e[1]} | set(plain["outputs"])
+    for i, constant in enumerate(plain["constants"]):
+        var = len(inputs) + i
+        if var not in used:
+            continue
+        if isinstance(constant, Ramp):
+            try:
+                variables[var] = _ramp(g, constant)
+            except MisfitError:
+                shapes = [tuple(constant.shape)] * 2
+                raise _unknown(shapes, ", ".join(g.symbols)) from None
+        else:
+            name = plain["names"][var] or f"residual_{i}"
+            variables[var] = g.initializer(g.name(name), np.asarray(constant))
+    for name, args, out, params in equations:
+        e = Equation(
+            name, [variables[a] for a in args], [types[a] for a in args], types[out], params
+        )
+        try:
+            variables[out] = equation(g, e, _table())
+        except MisfitError as error:
+            e.refuse(f"its {error} do not follow from {', '.join(g.symbols)}; leave the size fixed")
+    for name, var in zip(outputs, plain["outputs"], strict=True):
+        g.nodes.append(g.onnx.helper.make_node("Identity", [variables[var]], [name]))
+    graph = g.onnx.helper.make_graph(
+        g.nodes,
+        "cotan",
+        [_info(g, name, types[i]) for i, name in enumerate(inputs)],
+        [_info(g, n, types[v]) for n, v in zip(outputs, plain["outputs"], strict=True)],
+        g.initializers,
+    )
+    return g.onnx.helper.make_model(
+        graph,
+        opset_imports=[g.onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="cotan",
+        producer_version=_core.__version__,
+    )
+
+
+def _needed(plain: dict[str, Any]) -> list[Any]:
+    """Give the equations that the outputs need, without what ONNX computes in one step."""
+    needed = set(plain["outputs"])
+    kept = []
+    for name, args, out, params in reversed(plain["equations"]):
+        if out in needed:
+            used = args[:1] if name in FIRST_ONLY else args
+            needed.update(used)
+            kept.append((name, used, out, params))
+    return kept[::-1]
+
+
+def _info(g: Graph, name: str, type: Any) -> Any:
+    dtype, shape = type
+    if dtype.startswith("complex"):
+        raise ValueError(
+            f"to_onnx: {name} is of dtype {dtype}, and ONNX has no complex numbers; write real and "
+            "imaginary parts as two real arrays"
+        )
+    symbol = {sizes: name for name, sizes in g.symbols.items()}
+    dims = [symbol.get(n.values) if isinstance(n, Size) else n for n in shape]
+    return g.onnx.helper.make_tensor_value_info(name, tensor_type(g.onnx, dtype), dims)

@@ -1,0 +1,355 @@
+"""An ONNX graph while it is written: nodes, constants, sizes, and what equations become."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from cotan._src.onnx.symbolic_sizes import Factor, Size, Symbols, fit_factor, fit_length
+
+# The version of the operators, and of the file format that goes with it: old enough for runtimes of
+# the last years, new enough for every operator of the primitive table.
+OPSET = 18
+IR_VERSION = 8
+
+# ONNX has 2 GB for a file.
+LARGEST = 2**31 - 2**20
+
+
+def need_onnx() -> Any:
+    """Import the optional package."""
+    try:
+        return importlib.import_module("onnx")
+    except ImportError as error:
+        raise ImportError("to_onnx needs the package onnx: pip install 'cotan[onnx]'") from error
+
+
+class Equation:
+    """An equation with names in place of variables."""
+
+    def __init__(
+        self,
+        name: str,
+        x: list[str],
+        types: list[tuple[str, list[Any]]],
+        out: tuple[str, list[Any]],
+        params: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.x = x
+        self.types = types
+        self.dtype, self.shape = out
+        self.params = params
+
+    @property
+    def source(self) -> str:
+        """Give the dtype of the first argument; of a literal that of the result."""
+        return self.types[0][0] if self.types else self.dtype
+
+    def of(self, dtypes: dict[str, str], x: list[str]) -> "Equation":
+        """Give the same equation on other dtypes."""
+        types = [(dtypes.get(d, d), s) for d, s in self.types]
+        out = (dtypes.get(self.dtype, self.dtype), self.shape)
+        return Equation(self.name, x, types, out, self.params)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Refuse the equation by name."""
+        shapes = ", ".join(f"{d}[{','.join(map(str, s))}]" for d, s in self.types)
+        # What is called back has the name that its user gave it.
+        name = self.params.get("name", self.name)
+        raise ValueError(f"to_onnx: {name}({shapes}) has no ONNX form: {reason}")
+
+
+class Graph:
+    """Nodes and initializers, added one by one."""
+
+    def __init__(self, symbols: Symbols | None = None) -> None:
+        self.onnx = need_onnx()
+        self.symbols = symbols or {}
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self.nbytes = 0
+        self.taken: set[str] = set()
+        # Where a symbol is read: an input and its axis.
+        self.where: dict[str, tuple[str, int]] = {}
+        # Values that are known while the graph is written.
+        self.known: dict[str, np.ndarray[Any, Any]] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._sizes: dict[Any, str] = {}
+        self._count = 0
+
+    def name(self, wanted: str) -> str:
+        """Give a name that nothing else has."""
+        while wanted in self.taken:
+            wanted += "_"
+        self.taken.add(wanted)
+        return wanted
+
+    def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node; gives the name of its result, or of each of several."""
+        names = [self.name(f"_{self._count + i}") for i in range(outputs)]
+        self._count += outputs
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    # Constants
+
+    def const(self, value: Any, dtype: str | None = None) -> str:
+        """Give a known array; equal small ones are one."""
+        array = np.asarray(value) if dtype is None else _of_dtype(value, dtype)
+        small = array.nbytes <= 256
+        key = (array.dtype.name, array.shape, array.tobytes() if small else b"")
+        if small and key in self._constants:
+            return self._constants[key]
+        name = self.initializer(self.name(f"_c{len(self.initializers)}"), array)
+        if small:
+            self._constants[key] = name
+        return name
+
+    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> str:
+        """Put an array into the file under a name."""
+        self.nbytes += array.nbytes
+        if self.nbytes > LARGEST:
+            raise ValueError(
+                f"to_onnx: with {name} ({array.nbytes / 1e9:.1f} GB) the file would hold "
+                f"{self.nbytes / 1e9:.1f} GB, and an ONNX file holds 2 GB; export a function that "
+                "takes its largest arrays as arguments, or narrow the pullback (back.wrt)"
+            )
+        self.initializers.append(tensor(self.onnx, array, name))
+        self.known[name] = array
+        return name
+
+    def number(self, value: Any, dtype: str) -> str:
+        """Give a scalar of a dtype."""
+        return self.const(value, dtype)
+
+    # Sizes
+
+    def length(self, value: Any) -> str:
+        """Give a length as an int64 array of one element; it may be one already."""
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, Size):
+            return self.const(np.asarray([value], np.int64))
+        if value.values not in self._sizes:
+            self._sizes[value.values] = self._formula(value)
+        return self._sizes[value.values]
+
+    def _symbol(self, name: str) -> str:
+        if name not in self._sizes:
+            source, axis = self.where[name]
+            self._sizes[name] = self.op("Shape", source, start=axis, end=axis + 1)
+        return self._sizes[name]
+
+    def _formula(self, value: Size) -> str:
+        terms, divisor, factor, offset = fit_length(value.values, self.symbols)
+        total = ""
+        for term, coefficient in terms.items():
+            part = self.length(coefficient) if coefficient != 1 or not term else ""
+            for symbol in term:
+                part = self.op("Mul", part, self._symbol(symbol)) if part else self._symbol(symbol)
+            total = self.op("Add", total, part) if total else part
+        if divisor != 1:
+            # What is divided may be negative, and integers are divided towards zero.
+            remainder = self.op("Mod", total, self.length(divisor))
+            total = self.op("Div", self.op("Sub", total, remainder), self.length(divisor))
+        if factor != 1:
+            total = self.op("Mul", total, self.length(factor))
+        if offset != 0:
+            total = self.op("Add", total, self.length(offset))
+        return total
+
+    def lengths(self, values: Sequence[Any]) -> str:
+        """Give several lengths as one array."""
+        if not any(isinstance(v, (Size, str)) for v in values):
+            return self.const(np.asarray(values, np.int64).reshape(len(values)))
+        return str(self.op("Concat", *(self.length(v) for v in values), axis=0))
+
+    def factor(self, value: Factor, dtype: str) -> str:
+        """Give a number that follows from sizes, as a scalar."""
+        eps = float(np.finfo(dtype).eps) if dtype in {"float32", "float64"} else 1e-3
+        scale, parts = fit_factor(value.values, self.symbols, eps)
+        out = self.const(scale, "float64")
+        for symbol, shift, k in parts:
+            n = self.cast(self.scalar(self._symbol(symbol)), "float64")
+            if shift:
+                n = self.op("Add", n, self.const(float(shift), "float64"))
+            if abs(k) != 1:
+                n = self.op("Pow", n, self.const(abs(k), "float64"))
+            out = self.op("Mul" if k > 0 else "Div", out, n)
+        return self.cast(out, dtype)
+
+    def scalar(self, name: str) -> str:
+        """Take the axis away from an array of one element."""
+        return str(self.op("Squeeze", name, self.const(np.asarray([0], np.int64))))
+
+    # What recipes are made of
+
+    def cast(self, x: str, dtype: str) -> str:
+        """Convert to a dtype."""
+        known = self.known.get(x)
+        # Not of a float to an integer: what is out of range is for the runtime.
+        exact = known is not None and (known.dtype.kind in "biu" or dtype.startswith("float"))
+        if known is not None and exact and known.size <= 16 and known.dtype.kind in "biuf":
+            return self.const(known, dtype)
+        return str(self.op("Cast", x, to=tensor_type(self.onnx, dtype)))
+
+    def where_(self, cond: str, x: str, y: str) -> str:
+        """Choose element by element."""
+        return str(self.op("Where", cond, x, y))
+
+    def reshape(self, x: str, shape: Sequence[Any]) -> str:
+        """Bring into a shape."""
+        return str(self.op("Reshape", x, self.lengths(shape), allowzero=1))
+
+    def expand(self, x: str, shape: Sequence[Any]) -> str:
+        """Repeat to a shape."""
+        return str(self.op("Expand", x, self.lengths(shape)))
+
+    def slice(self, x: str, start: Sequence[Any], len: Sequence[Any], step: Sequence[Any]) -> str:
+        """Take a strided region."""
+        ends = []
+        for a, n, s in zip(start, len, step, strict=True):
+            end = a + n * s
+            # A negative end counts from the end of the axis; this one is before its beginning.
+            below = s < 0 and (min(end.values) if isinstance(end, Size) else end) < 0
+            ends.append(-(2**31) if below else end)
+        axes = self.const(np.arange(_len(start), dtype=np.int64))
+        return str(
+            self.op("Slice", x, self.lengths(start), self.lengths(ends), axes, self.lengths(step))
+        )
+
+
+_len = len
+
+
+def _of_dtype(value: Any, dtype: str) -> np.ndarray[Any, Any]:
+    if dtype == "bfloat16":
+        return np.asarray(value).astype(importlib.import_module("ml_dtypes").bfloat16)
+    return np.asarray(value).astype(dtype)
+
+
+def tensor_type(onnx: Any, dtype: str) -> int:
+    """Give ONNX's number of a dtype."""
+    names = {"float32": "FLOAT", "float64": "DOUBLE"}
+    return int(getattr(onnx.TensorProto, names.get(dtype, dtype.upper())))
+
+
+def tensor(onnx: Any, array: np.ndarray[Any, Any], name: str) -> Any:
+    """Give an array as ONNX has it, for every dtype."""
+    array = np.asarray(array, order="C")
+    data = array if array.dtype.byteorder != ">" else array.astype(array.dtype.newbyteorder("<"))
+    return onnx.helper.make_tensor(
+        name, tensor_type(onnx, array.dtype.name), array.shape, data.tobytes(), raw=True
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Equations
+
+Recipe = Callable[[Graph, Equation], str]
+
+# Primitives that only move elements, whatever they are.
+MOVES = {
+    *(
+        "reshape",
+        "transpose",
+        "broadcast",
+        "slice",
+        "pad",
+        "concatenate",
+        "stack",
+        "flip",
+        "gather",
+    ),
+    *("cast", "literal", "dropgrad", "barrier", "iota", "scatter", "update", "where"),
+}
+# Among them those that runtimes have for every dtype; the others go by a wider one.
+PLAIN_MOVES = MOVES - {"where", "scatter", "update", "pad", "broadcast"}
+# Whether something holds: of every dtype.
+PREDICATES = {
+    *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite"),
+    *("logical_not", "logical_and", "logical_or", "logical_xor"),
+}
+# These take bools as they are.
+BOOLS = {"logical_not", "logical_and", "logical_or", "logical_xor", "eq", "ne", "invert"}
+# They need no argument but the first.
+FIRST_ONLY = {"barrier", "det"}
+
+# In which dtype an equation on another one is computed. Short floats are rounded after each
+# operation, as they are here; short integers wrap around.
+WIDER = {"float16": "float32", "bfloat16": "float32", "uint8": "int32", "bool": "int32"}
+# Integers that runtimes have few kernels for. They are moved, and cast to what holds all of them.
+RARE = {"int8", "int16", "uint16", "uint32", "uint64"}
+
+
+def equation(g: Graph, e: Equation, table: dict[str, Any]) -> str:
+    """Write an equation; gives the name of its result."""
+    if any(d.startswith("complex") for d in (e.dtype, *(d for d, _ in e.types))):
+        e.refuse(
+            "ONNX has no complex numbers; export the function without them, or write real and "
+            "imaginary parts as two real arrays"
+        )
+    if e.name not in {*PLAIN_MOVES, "literal"} and RARE & {e.dtype, *(d for d, _ in e.types)}:
+        return _rare(g, e, table)
+    plain = e.name in PLAIN_MOVES or (e.name in BOOLS and e.source == "bool")
+    short = {d for d, _ in e.types} & WIDER.keys()
+    if plain or not short:
+        return _of_table(g, e, table)
+    condition = e.name == "where"
+    x = [
+        g.cast(name, WIDER[d]) if d in WIDER and not (condition and i == 0) else name
+        for i, (name, (d, _)) in enumerate(zip(e.x, e.types, strict=True))
+    ]
+    wide = e.of(WIDER, x)
+    if condition:
+        wide.types[0] = ("bool", e.types[0][1])
+    if e.name in PREDICATES:
+        wide.dtype = "bool"
+    out = _of_table(g, wide, table)
+    if e.name in PREDICATES or e.dtype not in WIDER:
+        return out
+    if e.dtype == "uint8" and e.name not in MOVES:
+        out = g.op("BitwiseAnd", out, g.const(255, "int32"))
+    return g.cast(out, e.dtype)
+
+
+def _rare(g: Graph, e: Equation, table: dict[str, Any]) -> str:
+    if e.name in {"sum", "prod", "cumsum"} and e.dtype == "uint64":
+        # The sums of short ones, which an int64 holds as well.
+        wide = e.of({"uint64": "int64"}, [g.cast(x, "int64") for x in e.x])
+        return g.cast(_of_table(g, wide, table), "uint64")
+    if e.name != "cast" or not np.can_cast(e.source, e.dtype):
+        e.refuse(
+            f"{e.dtype if e.dtype in RARE else e.source} has no arithmetic there; cast it to "
+            "int32, int64 or a float first"
+        )
+    return _of_table(g, e, table)
+
+
+def _of_table(g: Graph, e: Equation, table: dict[str, Any]) -> str:
+    """Write an equation as the entry of its primitive says."""
+    recipes = importlib.import_module("cotan._src.onnx.recipes")
+    entry = table[e.name]
+    if entry["onnx_recipe"] is not None:
+        out = recipes.RECIPES[entry["onnx_recipe"]](g, e)
+    elif entry["onnx_operator"] is not None:
+        operator = entry["onnx_operator"]
+        special = recipes.OPERATORS.get(operator)
+        wide = recipes.DOUBLE.get(operator) if e.source == "float64" else None
+        if wide is not None:
+            out = wide(g, e)
+        elif special is not None:
+            out = special(g, e)
+        else:
+            out = g.op(operator, *e.x)
+    else:
+        e.refuse(f"{entry['onnx_reason']}; {ADVICE.get(e.name, ELSEWHERE)}")
+    return str(out)
+
+
+ELSEWHERE = "compute it outside of the exported function and pass its result as an argument"
+ADVICE = {
+    "host": "export the function without hooks, opaque rules and functions that SciPy computes",
+}

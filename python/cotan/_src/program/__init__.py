@@ -1,0 +1,1 @@
+"""Methods of `Program` that are written in Python, and saved files."""

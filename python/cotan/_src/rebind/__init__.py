@@ -1,0 +1,1 @@
+"""Running library source on arrays of ours: its functions with substituted globals."""

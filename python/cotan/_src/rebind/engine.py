@@ -1,0 +1,531 @@
+"""Python code of NumPy and SciPy, run on `Array`s.
+
+Half of their functions are Python code over the other half: padding, statistics, quadrature, steps
+of solvers. That code runs on arrays of ours as it stands, except where it calls one of the few
+functions that make an ndarray of whatever they get, or compiled code that wants memory. So it is
+run with a copy of its module's names, in which those are ours. Signatures, corner cases and
+messages are the library's, of the version that is installed; what would lose a derivative on the
+way is refused by `Array` itself.
+
+`SUBSTITUTES` says what stands for an object of NumPy's, by identity, wherever it was imported into.
+What is compiled in SciPy, or written for ndarrays only, has a rule under its name (`stands_for`),
+and every entry of `LIFTED` stands for its function.
+"""
+
+import builtins
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from cotan import _core
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.ndarray_subclasses import expect_unmasked
+from cotan._src.runtime.registry import ALWAYS, LIFTED, lifts, lifts_method
+from cotan._src.runtime.values import DISPATCHER, FUNCTIONS, OverArray, any_active, assigned, plain
+
+# Objects of NumPy's by identity, and what stands for them.
+SUBSTITUTES: dict[int, Any] = {}
+# The same for names that no other module has.
+INTERNAL: dict[str, Any] = {}
+# What stands for names in code of one module alone, by that module and name.
+ONLY_IN: dict[str, dict[str, Any]] = {}
+# Objects of SciPy's by module and name.
+_RULES: dict[str, dict[str, Any]] = {}
+# Classes of SciPy's whose methods run on our arrays, by module and name.
+_CLASSES: dict[str, set[str]] = {}
+
+# Members of these, by their dotted names.
+_MEMBERS: dict[str, Any] = {}
+
+_LIBRARIES = ("numpy", "scipy")
+# Single modules that compute.
+_MODULES = ("math", "matplotlib.mlab")
+
+
+def stands_for(*names: str) -> Callable[[Any], Any]:
+    """Enter what stands for an object of SciPy's, by its dotted name, in code that is run here."""
+
+    def enter(value: Any) -> Any:
+        for name in names:
+            module, _, attribute = name.rpartition(".")
+            _RULES.setdefault(module, {})[attribute] = value
+        return value
+
+    return enter
+
+
+def stands_for_member(name: str) -> Callable[[Any], Any]:
+    """Enter what stands for a member of a class of SciPy's that is run here, by its dotted name."""
+
+    def enter(value: Any) -> Any:
+        _MEMBERS[name] = value
+        return value
+
+    return enter
+
+
+def runs_class(*names: str) -> None:
+    """Let code that is run here use a class of SciPy's with our names in its methods."""
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        _CLASSES.setdefault(module, set()).add(attribute)
+
+
+def holds_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
+    """Say whether an array of ours is among items, or in lists or tuples among them."""
+    for x in items:
+        if isinstance(x, kinds):
+            return True
+        if isinstance(x, (list, tuple)) and holds_array(x, kinds):
+            return True
+        expect_unmasked(x)
+    return False
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands for what
+
+
+class _Table:
+    """What stands for objects of SciPy's, by identity: renewed when modules have been imported."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, ...] = ()
+        self._found: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, value: Any) -> Any:
+        tables = (LIFTED, _RULES, _CLASSES)
+        loaded = {name for table in tables for name in table if name in sys.modules}
+        known = (len(loaded), *(len(table[n]) for table in tables for n in table if n in loaded))
+        if known != self._known:
+            self._renew(loaded)
+            self._known = known
+        found = self._found.get(id(value))
+        return None if found is None else found[1]
+
+    def _renew(self, loaded: set[str]) -> None:
+        found: dict[int, tuple[Any, Any]] = {}
+        for name in sorted(loaded):
+            module = vars(sys.modules[name])
+            for attribute, entry in LIFTED.get(name, {}).items():
+                value = module.get(attribute)
+                # A class is also asked what its instances are.
+                if value is not None and not isinstance(value, type):
+                    found[id(value)] = value, _dispatched(value, entry)
+            for attribute in _CLASSES.get(name, ()):
+                if attribute in module:
+                    value = module[attribute]
+                    found[id(value)] = value, None
+            for attribute, rule in _RULES.get(name, {}).items():
+                if attribute in module:
+                    value = module[attribute]
+                    found[id(value)] = value, rule
+        for value, rule in list(found.values()):
+            if rule is None:
+                found[id(value)] = value, own_class(value)
+        self._found = found
+
+
+_TABLE = _Table()
+
+
+def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
+    """Choose between a function and its entry, as dispatchers do while recording."""
+    if entry in ALWAYS:
+        return entry
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if holds_array(args) or holds_array(kwargs.values()):
+            return entry(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def ours(value: Any) -> Any:
+    """Give what stands for a value of a library's in code that runs on our arrays."""
+    found = SUBSTITUTES.get(id(value))
+    if found is not None:
+        return found
+    if isinstance(value, DISPATCHER):
+        return asking(value)
+    if isinstance(value, ModuleType):
+        return namespace(value) if _is_library(value.__name__) else value
+    if isinstance(value, (type, FunctionType)) or callable(value):
+        found = _TABLE.get(value)
+        if found is not None:
+            return found
+    if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
+        return _of_constants(value) if _designs(value) else bound(value)
+    return value
+
+
+# What SciPy computes of constants on the way to what is followed: windows, filters, nodes.
+_DESIGNS = (
+    "scipy.signal._filter_design", "scipy.signal._fir_filter_design", "scipy.signal._czt",
+    "scipy.signal._savitzky_golay", "scipy.signal.windows",
+)  # fmt: skip
+
+
+def _designs(function: FunctionType) -> bool:
+    return (function.__module__ or "").startswith(_DESIGNS) and function.__name__[0] != "_"
+
+
+def _of_constants(function: FunctionType) -> Callable[..., Any]:
+    """Let a function of constants alone be the library's: it may know functions by identity."""
+    ours_of = bound(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        followed = holds_array(args) or holds_array(kwargs.values())
+        return (ours_of if followed else function)(*args, **kwargs)
+
+    return call
+
+
+def _is_library(name: str) -> bool:
+    return name.partition(".")[0] in _LIBRARIES or name in _MODULES
+
+
+def asking(function: Any) -> Callable[..., Any]:
+    """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        lists = [a for a in args if isinstance(a, (list, tuple))]
+        # What stands over an array is asked by NumPy itself, in lists, too.
+        if holds_array(lists, _core.Array) and not holds_array(lists, OverArray):
+            return FUNCTIONS.get(function, function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _attribute(module: ModuleType, name: str) -> Any:
+    names = vars(module)  # the originals, whatever is lifted
+    return names[name] if name in names else getattr(module, name)
+
+
+class Namespace:
+    """A module of a library's, as that code sees it."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = INTERNAL.get(name) or ours(_attribute(self._module, name))
+        setattr(self, name, value)
+        return value
+
+
+_NAMESPACES: dict[str, Namespace] = {}
+
+
+def namespace(module: ModuleType) -> Namespace:
+    """Give a module as that code sees it."""
+    return _NAMESPACES.setdefault(module.__name__, Namespace(module))
+
+
+class _Globals(dict[str, Any]):
+    """The names of a library's module, as that code sees them; filled as they are used."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(__builtins__=BUILTINS, __name__=names.get("__name__", ""))
+        self._names = names
+
+    def __missing__(self, name: str) -> Any:
+        module = self["__name__"]
+        alone = ONLY_IN.get(module, {})
+        if name in alone:
+            value = alone[name]
+        else:
+            rule = _RULES.get(module, {}).get(name) or INTERNAL.get(name)
+            value = rule or ours(self._names[name])
+        self[name] = value
+        return value
+
+
+def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (),
+            level: int = 0) -> Any:  # fmt: skip
+    """Import for a function that does so when it runs."""
+    names = getattr(globals, "_names", globals)
+    module = builtins.__import__(name, names, locals, fromlist, level)
+    return namespace(module) if _is_library(module.__name__) else module
+
+
+BUILTINS = {**vars(builtins), "__import__": _import}
+
+# --------------------------------------------------------------------------------------------------
+# Functions and classes with our names in place of their own
+
+_GLOBALS: dict[int, _Globals] = {}
+_BOUND: dict[int, tuple[Any, Any]] = {}
+_OWN_CLASSES: set[type] = set()
+
+
+def bound(function: FunctionType) -> Callable[..., Any]:
+    """Give a function of a library's with our names in place of its own."""
+    function = unlifted(function)
+    if id(function) not in _BOUND:
+        names = function.__globals__
+        cells = [CellType() for _ in function.__closure__ or ()]
+        copy = FunctionType(
+            function.__code__,
+            _GLOBALS.setdefault(id(names), _Globals(names)),
+            function.__name__,
+            function.__defaults__,
+            tuple(cells) if function.__closure__ else None,
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__qualname__ = function.__qualname__
+        copy.__module__ = function.__module__
+        vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
+        _BOUND[id(function)] = function, copy
+        names_of = function.__code__.co_freevars
+        for name, cell, known in zip(names_of, cells, function.__closure__ or (), strict=True):
+            try:
+                value = known.cell_contents
+            except ValueError:
+                continue  # a name that was never bound
+            # `super()` goes on after the class that the method was written in.
+            cell.cell_contents = value if name == "__class__" else ours(value)
+    result: Callable[..., Any] = _BOUND[id(function)][1]
+    return result
+
+
+def own(function: Any) -> Callable[..., Any]:
+    """Give what a public function of NumPy's does, for our arrays."""
+    return bound(inspect.unwrap(function))
+
+
+def own_class(cls: type) -> type:
+    """Give a subclass of a class of SciPy's, with our names in all of its methods.
+
+    It comes before the class, and inherits from such subclasses of the class's bases, so that
+    `super()` in its methods finds them.
+    """
+    if cls in _OWN_CLASSES:
+        return cls
+    if id(cls) in _BOUND:
+        return _BOUND[id(cls)][1]  # type: ignore[no-any-return]
+    bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
+    members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
+    for name, value in vars(cls).items():
+        instead = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+        member = instead or _member(unlifted(value))
+        if member is not None:
+            members[name] = member
+    copy: type = type(cls)(cls.__name__, (cls, *bases), members)
+    copy.__qualname__ = cls.__qualname__
+    copy.__doc__ = cls.__doc__
+    _OWN_CLASSES.add(copy)
+    _BOUND[id(cls)] = cls, copy
+    return copy
+
+
+def standing_class(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
+    """Give a class that has what a class of NumPy's has, over other bases, with our names in it.
+
+    It does not derive from the class, whose objects are memory. `super()` in its methods goes on to
+    the other bases.
+    """
+    members = {n: x for n, x in vars(cls).items() if n not in left_out}
+    members |= {n: copy for n, x in members.items() if (copy := _member(x)) is not None}
+    for name_of_own in ("__dict__", "__weakref__"):
+        members.pop(name_of_own, None)
+    copy = type(bases[0])(name, bases, members)
+    for function in _functions(members.values()):
+        for variable, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            if variable == "__class__":
+                cell.cell_contents = copy
+    return copy
+
+
+def _functions(members: Iterable[Any]) -> Iterator[FunctionType]:
+    for x in members:
+        if isinstance(x, FunctionType):
+            yield x
+        elif isinstance(x, property):
+            yield from _functions((x.fget, x.fset, x.fdel))
+        elif isinstance(x, (staticmethod, classmethod)):
+            yield from _functions((x.__func__,))
+
+
+def _is_python_class(cls: type) -> bool:
+    return cls is not object and _is_library(cls.__module__) and not issubclass(cls, BaseException)
+
+
+def _member(value: Any) -> Any:
+    """Give a member of a class with our names; None for one that can be inherited."""
+    if isinstance(value, FunctionType):
+        return bound(value)
+    if isinstance(value, (staticmethod, classmethod)):
+        inner = _member(value.__func__)
+        return None if inner is None else type(value)(inner)
+    if isinstance(value, property):
+        accessors: list[Any] = [value.fget, value.fset, value.fdel]
+        get, put, delete = (f and (_member(f) or f) for f in accessors)
+        return property(get, put, delete, value.__doc__)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------
+# Finding things
+
+
+def found(name: str) -> Any:
+    """Give the object of a dotted name, importing its module; the original while it is lifted."""
+    module, _, attribute = name.rpartition(".")
+    return _attribute(importlib.import_module(module), attribute)
+
+
+def own_of(name: str) -> Callable[..., Any]:
+    """Give what a function of a library's does for our arrays, by its dotted name."""
+    return bound(found(name))
+
+
+class Adopted:
+    """An instance of a library's class whose methods run with our names, those it calls too.
+
+    `instead` has methods, with the instance first, that take the place of its own.
+    """
+
+    def __init__(self, instance: Any, **instead: Callable[..., Any]) -> None:
+        self.__dict__["_instance"] = instance
+        self.__dict__["_instead"] = instead
+
+    def __getattr__(self, name: str) -> Any:
+        instance = self._instance
+        if name in self._instead:
+            return MethodType(self._instead[name], self)
+        for cls in type(instance).__mro__:
+            if name in vars(cls):
+                member = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+                if isinstance(member, FunctionType):
+                    return MethodType(member, self)
+                method = unlifted(vars(cls)[name])
+                if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
+                    return MethodType(bound(method), self)
+                break
+        value = getattr(instance, name)
+        if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
+            return bound(unlifted(value))
+        # Some keep the namespace of their arrays.
+        return ours(value) if isinstance(value, ModuleType) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not holds_array((value,)):
+            # What it remembers of constants.
+            setattr(self._instance, name, value)
+            return
+        raise TypeError(
+            f"{type(self._instance).__name__}: {name} is set by code that is being differentiated"
+        )
+
+
+def adopts(*names: str) -> None:
+    """Let instances of classes hold our arrays: made of one they become our kind of the class."""
+    for name in names:
+
+        @lifts_method(name, "__init__")
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            self.__class__ = own_class(type(self))
+            owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
+            bound(unlifted(vars(owner)["__init__"]))(self, *args, **kwargs)
+
+        runs_class(name)
+
+
+def runs_methods(cls: str, *names: str) -> None:
+    """Let methods of instances that hold no array of ours take some as arguments."""
+    for name in names:
+
+        @lifts_method(cls, name)
+        def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
+            if isinstance(self, Adopted):
+                # A method of a derived class goes on to that of its base.
+                return bound(unlifted(vars(found(cls))[_name]))(self, *args, **kwargs)
+            return getattr(Adopted(self), _name)(*args, **kwargs)
+
+
+def refuses(instead: str, *names: str) -> None:
+    """Refuse functions by name while a gradient follows their arguments, and say what to write."""
+    for name in names:
+
+        @lifts(name)
+        def refused(*args: Any, _name: str = name, **kwargs: Any) -> Any:
+            if any_active(args) or any_active(kwargs):
+                raise TypeError(
+                    f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
+                    "constant with ct.dropgrad"
+                )
+            return of_values(_name, args, kwargs)
+
+
+# What SciPy's functions call the arrays that they write to.
+_TARGETS = ("output", "out", "distances", "indices")
+
+
+def of_values(name: str, args: Any, kwargs: Any) -> Any:
+    """Run a function on values. What it writes to an array of ours gets there afterwards."""
+    function = found(name)
+    given = inspect.signature(function).bind(*args, **kwargs)
+    names = given.arguments
+    targets = {n: names[n] for n in _TARGETS if isinstance(names.get(n), _core.Array)}
+    written = {n: _core.value(x).copy() for n, x in targets.items()}
+    given.arguments.update(written)
+    values = {key: value(v) for key, v in given.kwargs.items()}
+    result = function(*map(value, given.args), **values)
+    for n, x in targets.items():
+        assigned(name, x, written[n])
+
+    def handed(x: Any) -> Any:
+        return next((targets[n] for n in targets if x is written[n]), x)
+
+    return tuple(map(handed, result)) if type(result) is tuple else handed(result)
+
+
+def value(x: Any) -> Any:
+    """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
+    if isinstance(x, (list, tuple)) and holds_array(x):
+        return type(x)(map(value, x))
+    return plain(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
+
+
+def piecewise_constant(*names: str) -> None:
+    """Let functions whose results have no derivative run on values."""
+    for name in names:
+
+        @lifts(name)
+        def constant(*args: Any, _name: str = name, **kwargs: Any) -> Any:
+            return of_values(_name, args, kwargs)
+
+
+def runs(names: str, always: bool = False) -> None:
+    """Enter functions into the table of those that are lifted: SciPy's own code, run on our arrays.
+
+    A name that begins with an exclamation mark is that of a function whose decorators are left out,
+    as they look at NaN and axes by means of ndarrays.
+    """
+    for name in names.split():
+        _enter(name.removeprefix("!"), name.startswith("!"), always)
+
+
+def _enter(name: str, bare: bool, always: bool) -> None:
+    @functools.cache
+    def entry() -> Callable[..., Any]:
+        function = found(name)
+        if isinstance(function, functools.partial):
+            inner: Any = function.func
+            return functools.partial(bound(inner), *function.args, **function.keywords)
+        return bound(inspect.unwrap(function) if bare else function)
+
+    @lifts(name, always=always)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return entry()(*args, **kwargs)

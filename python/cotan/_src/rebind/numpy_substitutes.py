@@ -1,0 +1,472 @@
+"""Substitutes for NumPy's names in NumPy's own Python code, so that it runs on `Array`s.
+
+Padding, statistics, differences, polynomials, set operations: Python code over a few functions that
+make an ndarray of whatever they get (`asarray`, `empty`, ...), for which there are ours.
+"""
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, bound, holds_array, own
+from cotan._src.runtime.values import (
+    FUNCTIONS,
+    OverArray,
+    implements,
+    in_numpy,
+    is_array,
+    kept,
+    laid_out,
+    of_elements,
+    plain,
+    unwidened,
+)
+
+
+class Flat:
+    """All elements of an array along one axis, in row-major order: reads and writes go through."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, array: Any) -> None:
+        self.base = array
+        # Of the element that comes next, when it is used as an iterator.
+        self.index = 0
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """The place in the array of the element that comes next; behind the last one, too."""
+        place, left = [], self.index
+        for n in self.base.shape[:0:-1]:
+            left, at = divmod(left, n)
+            place.append(at)
+        return (left, *place[::-1]) if self.base.shape else ()
+
+    def _positions(self, key: Any) -> Any:
+        return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
+
+    def __getitem__(self, key: Any) -> Any:
+        return kept(self.base.reshape(-1)[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        values = _core.asarray(value)
+        if values.size == 0:
+            return  # as in NumPy, before the key is looked at
+        positions = self._positions(key)
+        count = np.size(positions)
+        if count == 0:
+            return
+        if values.size != count:
+            # Values that are too few are repeated, those that are too many left over.
+            values = _core.reshape(values, -1)[np.arange(count) % values.size]
+        if self.base.ndim == 0:
+            # One element, written as often as it is named: the last value stays.
+            self.base[()] = _core.reshape(values, -1)[-1]
+            return
+        where = np.unravel_index(positions, self.base.shape)
+        self.base[where] = _core.reshape(values, np.shape(positions))
+
+    def __len__(self) -> int:
+        return int(self.base.size)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if self.index >= self.base.size:
+            raise StopIteration
+        self.index += 1
+        return self[self.index - 1]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Let elements be computed with, as an array of their own."""
+        return getattr(ufunc, method)(*map(_not_flat, inputs), **options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Let elements be computed with, as an array of their own."""
+        del types
+        return func(*map(_not_flat, args), **kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.copy(), dtype)
+
+    def copy(self) -> Any:
+        """Give the elements as an array of their own."""
+        return self.base.flatten()
+
+
+def _not_flat(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_not_flat, x))
+    return x.copy() if isinstance(x, Flat) else x
+
+
+def _operator(name: str) -> None:
+    """Let an operator, with all elements on either side, work on an array of them."""
+    compute = getattr(operator, name)
+
+    def on_the_left(self: Any, other: Any) -> Any:
+        return compute(self.copy(), _not_flat(other))
+
+    def on_the_right(self: Any, other: Any) -> Any:
+        return compute(other, self.copy())
+
+    setattr(Flat, f"__{name}__", on_the_left)
+    if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        setattr(Flat, f"__r{name}__", on_the_right)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "pow", "matmul"):
+    _operator(_name)
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
+    if isinstance(a, Flat):
+        a = a.copy()
+    if isinstance(a, OverArray):
+        a = a.__held_array__
+    if is_array(a):
+        if dtype is not None and np.dtype(dtype) == object and _core.is_active(a):
+            return of_elements(a)
+        a = a if a._rank == "array" else a[...]
+        copy = options.get("copy")
+        result = a if dtype is None else a.astype(dtype, copy=False)
+        if order is not None:
+            result = laid_out(result, order)
+        if copy is False and result is not a:
+            raise ValueError("asarray: unable to avoid a copy; leave out copy=")
+        return result.copy() if copy and result is a else result
+    if isinstance(a, (list, tuple)) and holds_array(a):
+        return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
+    return np.asarray(a, dtype, order, **options)
+
+
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """Give an array, or an object of a subclass, as it is, and anything else as an array."""
+    options.setdefault("copy", None)
+    return array(a, dtype, order="K" if order is None else order, subok=True, **options)
+
+
+def _objects(items: Any) -> Any:
+    """Give an ndarray of objects, where arrays of ours are numbers like others.
+
+    How deep NumPy looks into it goes by the shapes: of arrays that do not fit together it keeps
+    each as one element.
+    """
+
+    def known(x: Any) -> Any:
+        if is_array(x):
+            return plain(x)
+        return type(x)(map(known, x)) if type(x) in {list, tuple} else x
+
+    result = np.array(known(items), object)
+    for index in np.ndindex(result.shape):
+        x = items
+        for i in index:
+            x = x[i]
+        if holds_array((x,)):
+            result[index] = x
+    return result
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: Any = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Any = None,
+) -> Any:
+    """Give an array of its own, as `numpy.array`."""
+    del like
+    if subok and isinstance(object, OverArray):
+        inside = object.__held_array__
+        made = array(inside, dtype, copy=copy, order=order, ndmin=ndmin)
+        return object if made is inside else object._again(made)
+    if subok and type(object) is not np.ndarray and issubclass(type(object), np.ndarray):
+        return np.array(object, dtype, copy=copy, order=order, subok=True, ndmin=ndmin)
+    result = asarray(object, dtype, None if order == "K" else order)
+    if copy in {False, np._CopyMode.NEVER} and result is not object:
+        raise ValueError("array: unable to avoid a copy; leave out copy=")
+    if copy in {True, np._CopyMode.ALWAYS} and result is object:
+        result = result.copy()
+    if result.ndim < ndmin:
+        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
+    return result
+
+
+def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that makes arrays make ours, to put traced values into; but for indices."""
+
+    def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        result = make(*args, **kwargs)
+        return _core.array(result) if result.dtype.kind in "bfc" else result
+
+    return made
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
+    """Give an array with one value everywhere, or with one that broadcasts."""
+    del options
+    if not is_array(fill_value):
+        return _makes_array(np.full)(shape, fill_value, dtype, order)
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    value = fill_value if dtype is None else fill_value.astype(dtype)
+    return _core.broadcast_to(value, shape).copy()
+
+
+class Converter:
+    """What NumPy's code uses to turn arguments into arrays and to find their common dtype."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._given = arguments
+        self._arrays = tuple(asanyarray(a) for a in arguments)
+        self.scalar_input = tuple(
+            np.ndim(a) == 0 and not isinstance(a, np.ndarray) for a in arguments
+        )
+
+    def __getitem__(self, at: int) -> Any:
+        return self._arrays[at]
+
+    def as_arrays(
+        self, /, subok: bool = True, pyscalars: str = "convert_if_no_array"
+    ) -> tuple[Any, ...]:
+        del subok
+        keep = pyscalars == "preserve" or (
+            pyscalars == "convert_if_no_array" and not all(map(self._is_number, self._given))
+        )
+        pairs = zip(self._given, self._arrays, strict=True)
+        return tuple(g if keep and self._is_number(g) else a for g, a in pairs)
+
+    @staticmethod
+    def _is_number(x: Any) -> bool:
+        return type(x) in {int, float, complex} or (is_array(x) and x._rank == "number")
+
+    def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
+        parts: list[Any] = [
+            g if self._is_number(g) else a for g, a in zip(self._given, self._arrays, strict=True)
+        ]
+        if extra_dtype is not None:
+            parts.append(extra_dtype)
+        if ensure_inexact:
+            parts.append(0.0)
+        return np.result_type(*parts)
+
+    def wrap(self, value: Any, /, to_scalar: bool | None = None) -> Any:
+        scalar = all(self.scalar_input) if to_scalar is None else to_scalar
+        return value[()] if scalar else value
+
+
+def _scalar_type(known: type) -> Any:
+    """Give a scalar type of NumPy's that leaves arrays of ours what they are when it is called."""
+
+    class Same(type):
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, known)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, known)
+
+    def new(cls: type, *args: Any) -> Any:
+        return asarray(args[0], known)[()] if args and is_array(args[0]) else known(*args)
+
+    return Same(known.__name__, (known,), {"__new__": new})
+
+
+def _names(text: str) -> list[Any]:
+    return [found for found in map(in_numpy, text.split()) if found is not None]
+
+
+def _sign(x: Any) -> Any:
+    """Give the sign, of complex numbers as a quotient, which has a derivative."""
+    x = asarray(x)
+    if x.dtype.kind != "c":
+        return _core.sign(x)
+    return x / _core.where(_core.eq(x, 0), 1, _core.abs(x))
+
+
+def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
+    """Give windows that can be written to: copies, as ours that overlap cannot."""
+    del options
+    return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis).copy()
+
+
+SUBSTITUTES |= {
+    id(np.lib.stride_tricks.sliding_window_view): _windows,
+    **{id(f): asarray for f in _names("asarray ascontiguousarray asfortranarray")},
+    id(np.asanyarray): asanyarray,
+    **{id(f): _makes_array(f) for f in _names("zeros ones empty arange")},
+    id(np.array): array,
+    id(np.full): full,
+    id(np.sign): _sign,
+    **{id(t): _scalar_type(t) for t in (np.float64, np.complex128)},
+    # NumPy calls some of its functions past the protocol.
+    **{
+        id(f.__wrapped__): f
+        for f in vars(np).values()
+        if inspect.isbuiltin(getattr(f, "__wrapped__", None))
+    },
+}
+
+
+def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
+    """Interpolate from the nearer end, so that both ends are met exactly."""
+    width = b - a
+    result = _core.where(_core.ge(t, 0.5), b - width * (1 - t), a + width * t)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
+    """Give means of what is a number, too, as an array or scalar of ours."""
+    result = _core.cast(_core.div(a, b if is_array(b) else plain(b)), a.dtype)
+    if out is None and (not is_array(a) or a._rank != "array"):
+        return result
+    # NumPy divides in place, also what was handed to it as `out=`.
+    target = a if out is None else out
+    target[...] = result
+    return target
+
+
+def _unsigned_subtract(a: Any, b: Any) -> Any:
+    """Give the width of a range; whole numbers, which may be far apart, as a float."""
+    if is_array(a) or is_array(b):
+        return a - b
+    width = inspect.unwrap(np.histogram).__globals__["_unsigned_subtract"](a, b)
+    return np.float64(width) if np.ndim(width) == 0 and width.dtype.kind == "u" else width
+
+
+def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
+    """Give NaN as the median of what holds NaN, which sorting has put last."""
+    if data.size == 0:
+        return result
+    last = np.take(data, -1, axis=axis)
+    missing = np.isnan(last)
+    if not _core.is_tracing() and not missing.any():
+        return result
+    found = _core.where(missing, last, result)
+    if not is_array(result) or result._rank != "array":
+        return found
+    result[...] = found  # it may be what was handed over as `out=`
+    return result
+
+
+def _get_indexes(arr: Any, virtual_indexes: Any, valid_values_count: int) -> tuple[Any, Any]:
+    """Give the neighbours of places between elements, or of one place; the ends beyond them."""
+    places = asarray(virtual_indexes)
+    low = np.floor(places)
+    last = (places >= valid_values_count - 1) | np.isnan(places)
+    below = places < 0
+
+    def chosen(index: Any) -> Any:
+        found = _core.where(last, -1.0, _core.where(below, 0.0, index))
+        return asarray(found).astype(np.intp)
+
+    del arr
+    return chosen(low), chosen(low + 1)
+
+
+def _unique_hash(*args: Any, **options: Any) -> Any:
+    """Leave it to sorting."""
+    del args, options
+    return NotImplemented
+
+
+def _unless_over(own: Any, module: str) -> Any:
+    """Let objects over an array of ours, of a subclass, meet NumPy's own code of a function."""
+
+    @functools.wraps(own)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, OverArray) for x in args):
+            return bound(in_numpy(f"{module}.{own.__name__}"))(*args, **kwargs)
+        return own(*args, **kwargs)
+
+    return call
+
+
+# What is written in C, asks for values that a traced program does not have, or takes for granted
+# that a result is an ndarray.
+INTERNAL |= {
+    "_array_converter": Converter,
+    "_divide_by_count": _unless_over(_divide_by_count, "lib._nanfunctions_impl"),
+    "_get_indexes": _get_indexes,
+    "_unique_hash": _unique_hash,
+    "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
+    "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
+    "_unsigned_subtract": _unsigned_subtract,
+}
+
+
+# The functions that are run like this. Where a rule of our own gives fewer equations, or is right
+# at a kink, it is in another file.
+_FUNCTIONS = """
+    append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
+    atleast_3d average block column_stack corrcoef diag_indices_from diagflat diff dsplit
+    dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
+    fliplr flipud geomspace histogram2d histogramdd hsplit hstack imag insert
+    intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
+    lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
+    lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
+    linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
+    nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
+    polysub polyval quantile real real_if_close rollaxis rot90
+    setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
+    trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
+"""
+
+
+# How many of the first arguments these make arrays of, to write what the others say into.
+_WRITTEN = {"polyfit": 2, "unwrap": 1}
+
+# The functions themselves, those of other versions of NumPy left out.
+OWN = _names(_FUNCTIONS)
+
+
+def _enter(function: Any) -> None:
+    def first(*args: Any, **kwargs: Any) -> Any:
+        run, count = own(function), _WRITTEN.get(function.__name__, 0)
+
+        def on_ours(*args: Any, **kwargs: Any) -> Any:
+            return run(*(_core.asarray(asarray(a)) for a in args[:count]), *args[count:], **kwargs)
+
+        FUNCTIONS[function] = on_ours if count else run
+        return FUNCTIONS[function](*args, **kwargs)
+
+    implements(function)(first)
+
+
+for _function in OWN:
+    _enter(_function)
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = own(np.select)(condlist, choicelist, default)
+    return unwidened(result, [*choicelist, default])
+
+
+def _of_number(function: Any) -> None:
+    """Let a quantile that is a plain number not widen the result, which NumPy knows by its type."""
+
+    @implements(function)
+    def quantile(
+        a: Any, q: Any, axis: Any = None, out: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        result = own(function)(a, q, axis, out, *args, **kwargs)
+        a = _core.asarray(a)
+        narrow = is_array(q) and q._rank == "number" and a.dtype.kind == "f" and out is None
+        return result.astype(a.dtype) if narrow else result
+
+
+for _function in _names("quantile percentile nanquantile nanpercentile"):
+    _of_number(_function)

@@ -1,0 +1,125 @@
+"""SciPy's functions of constants: where no gradient can follow, SciPy's own code is right.
+
+Rules are written for what a gradient follows. Of whole numbers, and of constants that a rule
+refuses, the library computes the values itself.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.array.fast_methods import DTYPES
+from cotan._src.runtime.values import is_array, is_followed
+
+_Entry = Callable[..., Any]
+_DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
+
+
+def of_constants(name: str, rule: _Entry) -> _Entry:
+    """Make of a rule one that leaves constants to the library where it cannot do better.
+
+    That is where all arrays are of whole numbers, and where the rule raises an exception and SciPy
+    does not, or where the rule has refused what SciPy has something else against.
+    """
+    module, _, function = name.rpartition(".")
+
+    def original() -> Any:
+        return vars(sys.modules[module])[function] if module in sys.modules else None
+
+    @functools.wraps(rule)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if module == "scipy.stats":
+            _expect_unmasked(name, (*args, *kwargs.values()))
+        kinds = kinds_of((args, kwargs))
+        if kinds is not None and "output" in kwargs:
+            # What is written to says nothing of what is computed.
+            kinds = kinds_of((args, {**kwargs, "output": None}))
+        if kinds is not None and not kinds & set("fcV"):
+            own = original()
+            if own is not None and not isinstance(own, type):
+                return computed(own, args, kwargs)
+        try:
+            return rule(*args, **kwargs)
+        except Exception as refused:
+            own = original() if kinds is not None else None
+            if own is None:
+                raise
+            try:
+                result = computed(own, args, kwargs)
+            except Exception:
+                if not isinstance(refused, TypeError):
+                    raise refused from None
+                raise
+            _core.granted(str(refused))
+            return result
+
+    return call
+
+
+def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
+    """Refuse what is masked: SciPy's statistics leave it out, and rules would count it."""
+    for x in items:
+        if type(x) in {list, tuple}:
+            _expect_unmasked(name, x)
+        elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            raise TypeError(
+                f"{name}: an array of shape {x.shape} would lose its mask, and what is masked "
+                "would count; use x.compressed(), or write it with methods of x: x.mean(), x.std()"
+            )
+
+
+def kinds_of(tree: Any) -> set[str] | None:
+    """Give the kinds of dtypes in nested arguments; None if they are not all constants."""
+    kinds: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        x = waiting.pop()
+        if is_array(x):
+            if is_followed(x) or _core.is_traced(x):
+                return None
+            kinds.add(x.dtype.kind)
+        elif isinstance(x, np.ndarray):
+            kinds.add(x.dtype.kind)
+        elif isinstance(x, dict):
+            waiting += x.values()
+        elif type(x) in {list, tuple}:
+            waiting += x
+        elif not isinstance(x, (*_DATA, type)):
+            return None
+    return kinds
+
+
+def computed(original: _Entry, args: Any, kwargs: Any) -> Any:
+    """Call a function with plain values; what it writes to is written to."""
+    met: list[tuple[Any, Any, Any]] = []
+
+    def plainly(x: Any) -> Any:
+        if is_array(x):
+            value = np.array(_core.value(x))
+            if x._rank != "array":
+                return value.item() if x._rank == "number" else value[()]
+            met.append((x, value, value.copy()))
+            return value
+        if isinstance(x, dict):
+            return {key: plainly(item) for key, item in x.items()}
+        return type(x)(map(plainly, x)) if type(x) in {list, tuple} else x
+
+    result = original(*plainly(args), **plainly(kwargs))
+    for array, value, before in met:
+        if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
+            array[...] = value
+        if result is value:
+            return array
+    return _handed_out(result)
+
+
+def _handed_out(result: Any) -> Any:
+    if type(result) is tuple:
+        return tuple(map(_handed_out, result))
+    # What a program writes traced values into later.
+    known = type(result) is np.ndarray and result.dtype.name in DTYPES
+    return _core.asarray(result) if known else result

@@ -1,0 +1,54 @@
+"""Values that matplotlib draws: nothing is computed from them, so that no gradient is dropped."""
+
+import sys
+from typing import Any
+
+from cotan import _core
+from cotan._src.runtime.call_site import leaves, package_of
+
+# What matplotlib computes numbers by that it gives back.
+_COUNTING = frozenset(
+    {
+        *("acorr", "boxplot", "boxplot_stats", "ecdf", "hexbin", "hist", "hist2d", "xcorr"),
+    }
+)
+# What of it draws and gives back what functions of `matplotlib.mlab` compute, which are lifted.
+_SPECTRA = frozenset(
+    {
+        *("angle_spectrum", "cohere", "csd", "magnitude_spectrum", "phase_spectrum", "psd"),
+        "specgram",
+    }
+)
+# Modules of matplotlib's whose functions compute for a program that calls them itself.
+_COMPUTING = frozenset({"matplotlib.cbook", "matplotlib.mlab", "matplotlib.tri._triinterpolate"})
+
+
+def is_drawing() -> bool:
+    """Say whether a value is read to be drawn: that is looking at it, as printing is.
+
+    Raises `TypeError` where it is read for numbers that the caller gets, and does not leave alone.
+    """
+    frame: Any = sys._getframe(1)
+    drawn = False
+    counts = called = None
+    while frame is not None:
+        package = package_of(frame)
+        if package in {"matplotlib", "mpl_toolkits"}:
+            # Code that is run on our arrays draws nothing.
+            if type(frame.f_globals) is dict:
+                drawn, called = True, frame
+                name = frame.f_code.co_name
+                if name in _COUNTING or (name in _SPECTRA and not _core.is_lifting()):
+                    counts = frame.f_code.co_name
+        elif drawn or package not in {"cotan", "numpy"}:
+            break
+        frame = frame.f_back
+    if called is not None and str(called.f_globals.get("__name__")) in _COMPUTING:
+        counts = called.f_code.co_name
+    if counts is not None and not (frame is not None and leaves(frame)):
+        raise TypeError(
+            f"matplotlib's {counts} gives numbers that it computes of what a gradient "
+            f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
+            "compute the numbers with NumPy (np.histogram, np.fft) and draw those"
+        )
+    return drawn

@@ -1,0 +1,179 @@
+"""What computes a ufunc on `Array`s, in the dtypes of the loop that NumPy would choose."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.array.fast_methods import DTYPES
+from cotan._src.numpy.ufunc_composites import COMPOSITES
+from cotan._src.runtime.values import refuse
+from cotan._src.special import partials as _table  # noqa: F401
+from cotan._src.special import partials_bessel as _families  # noqa: F401
+from cotan._src.special import partials_inverse_cdf as _inverses  # noqa: F401
+from cotan._src.special import partials_waves as _waves  # noqa: F401
+from cotan._src.special.ufuncs import PARTIALS, call
+
+_PRIMITIVES: dict[str, Callable[..., Any]] = {
+    ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
+}
+# and bfloat16, where it is given
+_SUPPORTED = {np.dtype(name) for name in DTYPES - {"bfloat16"}}
+
+
+def rule(ufunc: Any) -> Callable[..., Any] | None:
+    """Give what computes a ufunc on arrays, if anything does."""
+    name = ufunc.__name__
+    found = COMPOSITES.get(name) or _PRIMITIVES.get(name)
+    return functools.partial(call, name) if found is None and name in PARTIALS else found
+
+
+def needed(ufunc: Any) -> Callable[..., Any]:
+    """Give what computes a ufunc on arrays, or refuse it by name."""
+    compute = rule(ufunc)
+    if compute is None:
+        raise refuse(name_of_ufunc(ufunc))
+    return compute
+
+
+def name_of_ufunc(ufunc: Any) -> str:
+    """Give the name by which a ufunc is known to who calls it."""
+    name = str(ufunc.__name__)
+    return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
+
+
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+_NUMBERS = {"i": int, "u": int, "f": float, "c": complex}
+
+
+def _kind_of_number(ufunc: Any, x: Any) -> Any:
+    """Give what NumPy takes an operand for: a dtype, or the type of a Python number."""
+    if isinstance(x, _core.Array):
+        if x._rank != "number" or x.dtype.kind == "b":
+            return x.dtype  # a truth value is no number to NumPy, which makes an array of it
+        # Whole numbers are compared as they are, whatever stands beside them.
+        return x.dtype if x.dtype.kind in "iu" and ufunc in _COMPARISONS else _NUMBERS[x.dtype.kind]
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype
+    if isinstance(x, bool):
+        return np.dtype(np.bool_)
+    for kind in (int, float, complex):
+        if isinstance(x, kind):
+            return kind
+    if isinstance(x, (list, tuple)):
+        return _core.asarray(x).dtype
+    if isinstance(x, np.flatiter):
+        return x.base.dtype
+    is_text = isinstance(x, (str, bytes))
+    hint = "; text has no arithmetic: float(s) is the number that it spells" if is_text else ""
+    raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{hint}")
+
+
+def _is_foreign(dtype: Any) -> bool:
+    """Say whether a dtype is bfloat16, of which NumPy's own loops know nothing."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "V"
+
+
+def loop(
+    ufunc: Any,
+    inputs: Sequence[Any],
+    dtype: Any = None,
+    signature: Any = None,
+    casting: str = "same_kind",
+) -> tuple[Any, ...] | None:
+    """Give the dtypes that NumPy computes a ufunc in, of inputs and outputs.
+
+    None where the primitives decide. Raises TypeError where NumPy does, and for a dtype that no
+    `Array` has.
+    """
+    given = [_kind_of_number(ufunc, x) for x in inputs]
+    if dtype is None and signature is None and any(map(_is_foreign, given)):
+        return None
+    options: dict[str, Any] = {}
+    if signature is not None:
+        options["signature"] = signature
+    elif dtype is not None:
+        wanted = dtype if isinstance(dtype, type(np.dtype)) else np.dtype(dtype)
+        options["signature"] = (None,) * ufunc.nin + (wanted,) * ufunc.nout
+    # NumPy's own answer for a Python number under a strict rule may be a crash of the interpreter.
+    strict = casting in {"no", "equiv"} and any(isinstance(kind, type) for kind in given)
+    rule = "unsafe" if strict else casting
+    dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), casting=rule, **options)
+    if strict:
+        _expect_castable(ufunc, given, dtypes, casting)
+    _expect_supported(ufunc, dtypes)
+    return tuple(dtypes)
+
+
+def _expect_castable(ufunc: Any, given: Sequence[Any], dtypes: Sequence[Any], casting: Any) -> None:
+    for i, (kind, dtype) in enumerate(zip(given, dtypes, strict=False)):
+        if isinstance(kind, type):
+            # A Python number has a dtype for "equiv" only, by which it would stand alone.
+            own = np.dtype(kind)
+            if own != dtype if casting == "equiv" else not np.can_cast(own, dtype, "same_kind"):
+                raise TypeError(
+                    f"{ufunc.__name__}: cannot cast Python {kind.__name__} to {dtype} "
+                    f"under the casting rule {casting!r}"
+                )
+        elif not np.can_cast(kind, dtype, casting):
+            raise TypeError(
+                f"{ufunc.__name__}: cannot cast input {i} from {kind} to {dtype} "
+                f"under the casting rule {casting!r}"
+            )
+
+
+def _expect_supported(ufunc: Any, dtypes: Sequence[Any]) -> None:
+    for dtype in dtypes:
+        if dtype not in _SUPPORTED and not _is_foreign(dtype):
+            raise TypeError(
+                f"{ufunc.__name__}: NumPy computes this in dtype {dtype}, which is not supported; "
+                "cast the arguments with astype first"
+            )
+
+
+def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
+    """Give the dtypes of the elements and of the result, when a binary ufunc folds an array."""
+    if _is_foreign(x.dtype):
+        return (x.dtype, x.dtype) if dtype is None else (np.dtype(dtype), np.dtype(dtype))
+    if dtype is None and out is None and ufunc in {np.add, np.multiply} and x.dtype.kind in "biu":
+        dtype = np.uint64 if x.dtype.kind == "u" else np.int64
+    options = {} if dtype is None else {"signature": (np.dtype(dtype), None, None)}
+    given = (None if out is None else out.dtype, x.dtype, None)
+    dtypes = ufunc.resolve_dtypes(given, casting="unsafe", reduction=True, **options)
+    _expect_supported(ufunc, dtypes)
+    return dtypes[1], dtypes[2]
+
+
+def fitted(x: Any, dtype: Any) -> Any:
+    """Give an operand in a dtype."""
+    return x if isinstance(x, _core.Array) and x.dtype == dtype else _core.cast(x, dtype)
+
+
+def finished(result: Any, dtype: Any = None) -> Any:
+    """Give a result in its dtype, and as a scalar where NumPy hands out one."""
+    result = result if dtype is None else fitted(result, dtype)
+    return result[()] if result.ndim == 0 and result._rank == "array" else result
+
+
+def computed(
+    ufunc: Any, compute: Callable[..., Any], inputs: Sequence[Any], dtypes: Sequence[Any] | None
+) -> Any:
+    """Compute a ufunc in the dtypes of a loop."""
+    if dtypes is None:
+        dtypes = (None,) * (ufunc.nin + ufunc.nout)
+        result = compute(*inputs)
+    else:
+        try:
+            cast = [fitted(x, d) for x, d in zip(inputs, dtypes, strict=False)]
+        except OverflowError:
+            if dtypes[-1] != np.bool_:
+                raise
+            # Comparisons are the ones that know what to do with an integer beyond the dtype.
+            cast = list(inputs)
+        result = compute(*cast)
+    wanted = dtypes[ufunc.nin :]
+    if isinstance(result, tuple):
+        return tuple(finished(r, d) for r, d in zip(result, wanted, strict=True))
+    return finished(result, wanted[0])

@@ -1,0 +1,299 @@
+"""The table of NumPy functions on `Array`s, and what its entries share.
+
+An entry computes one NumPy function, with that function's signature, whenever one of our arrays is
+among the arguments. What has no entry runs on plain values as long as no gradient follows them, and
+is refused by name otherwise.
+"""
+
+import functools
+import math
+import operator
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from cotan import _core
+from cotan._src.runtime.ndarray_subclasses import expect_unmasked
+from cotan._src.runtime.plotting_context import is_drawing
+
+# What a function is that NumPy dispatches.
+DISPATCHER = type(np.sum)
+
+# NumPy's functions, and what computes them.
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter an implementation into the table; None stands for what this NumPy does not have."""
+
+    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            if function is not None:
+                FUNCTIONS[function] = implementation
+        return implementation
+
+    return enter
+
+
+def in_numpy(name: str) -> Any:
+    """Give a function of NumPy by its dotted name, None when this version lacks it."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def name_of(function: Any) -> str:
+    """Give the name by which a function is known to who calls it."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}"
+
+
+class OverArray:
+    """What stands in for an object of a subclass of ndarray: it has an array of ours, by this name.
+
+    `_again` gives another array as an object of the same class, and `_as_number` what a number is
+    made of.
+    """
+
+    __held_array__: Any
+    _again: Callable[[Any], Any]
+    _as_number: Callable[[], Any]
+
+
+def as_number(x: Any) -> Any:
+    """Give the array that an object of a subclass is, to make a number of it."""
+    return x._as_number() if isinstance(x, OverArray) else x
+
+
+def is_array(x: Any) -> bool:
+    """Say whether something is one of our arrays (which may say that it is an ndarray)."""
+    return isinstance(x, _core.Array)
+
+
+def are_objects(*items: Any) -> bool:
+    """Say whether one of them is an array of Python objects."""
+    return any(isinstance(x, np.ndarray) and x.dtype == object for x in items)
+
+
+def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
+    """Call a function of NumPy's on arrays of objects, where each element answers for itself."""
+    out = options.get("out")
+    if any(map(is_array, out if isinstance(out, tuple) else (out,))):
+        raise TypeError(
+            f"{name}: arrays of dtype object give one of dtype object, which out= cannot hold; "
+            "make an array of numbers with astype(float), or leave out out="
+        )
+    try:
+        return compute(*map(_objects, items), **options)
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+        raise TypeError(
+            f"{name}: an element of an array of dtype object has no arithmetic with an "
+            f"array: {error}; if they are numbers, make an array of them with astype(float)"
+        ) from error
+
+
+def _objects(x: Any) -> Any:
+    """Give an array of ours, or a list with one, as an ndarray of its elements."""
+    if isinstance(x, (list, tuple)) and _core.involves((x,), {}):
+        x = _core.array(x)
+    return of_elements(x) if is_array(x) else x
+
+
+def of_elements(x: Any) -> Any:
+    """Give an array of ours as an ndarray of its elements, each of which is followed by itself."""
+    objects = np.empty(x.shape, object)
+    for index in np.ndindex(*x.shape):
+        objects[index] = x[index]
+    return objects
+
+
+def plain(x: Any) -> Any:
+    """Give the value of an array, anything else as it is. For what has no derivative anyway."""
+    if is_array(x):
+        value = _core.value(x)
+        return value if x._rank == "array" else value.item() if x._rank == "number" else value[()]
+    expect_unmasked(x)
+    if isinstance(x, (list, tuple)) and any(
+        is_array(item) or type(item) in (list, tuple) for item in x
+    ):
+        return type(x)(map(plain, x))
+    return x
+
+
+def is_number(x: Any) -> bool:
+    """Say whether this is a number of Python's, or one of ours that stands for such."""
+    return x._rank == "number" if is_array(x) else type(x) in {int, float, complex}
+
+
+def unwidened(result: Any, parts: Sequence[Any]) -> Any:
+    """Let Python's numbers among what was put together not widen the dtype, as NumPy does."""
+    if not any(is_array(x) and is_number(x) for x in parts):
+        return result
+    arrays = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in parts]
+    if not all(is_number(x) or hasattr(x, "dtype") for x in arrays):
+        return result
+    weak = {"c": 0j, "f": 0.0}
+    numbers = (weak.get(x.dtype.kind, 0) if is_array(x) else x for x in arrays if is_number(x))
+    kinds = (x.dtype for x in arrays if not is_number(x))
+    return result.astype(np.result_type(*numbers, *kinds), copy=False)
+
+
+def looked_at(x: Any) -> Any:
+    """Give the value of an array for a decision or a text, with which a program does not go on."""
+    if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
+        value = _core.peek(x)
+        return value if x._rank == "array" else value[()]
+    return plain(x)
+
+
+def laid_out(x: Any, order: Any) -> Any:
+    """Give an array as it is where its elements lie in this order, else a copy, as NumPy does.
+
+    Writes to the copy leave the array as it is.
+    """
+    if order in {"C", "c"}:
+        return x if x.flags.c_contiguous else x.copy()
+    if order in {"F", "f"}:
+        return x if x.flags.f_contiguous else x.T.copy().T
+    return x
+
+
+def kept(taken: Any) -> Any:
+    """Give what was taken from an array as an array of its own; a scalar is one already."""
+    # An element that is constant is a scalar of NumPy's.
+    return taken.copy() if is_array(taken) and taken._rank == "array" else taken
+
+
+def given(value: Any) -> bool:
+    """Say whether an argument was given, where None means something of its own."""
+    return value is not np._NoValue
+
+
+def either(value: Any, default: Any) -> Any:
+    """Give an argument, or its default."""
+    return default if value is np._NoValue else value
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Give the axes that are meant: none for all of them."""
+    return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+
+
+def is_only_axis(axis: Any) -> bool:
+    """Say whether an axis is the one that NumPy lets a zero-dimensional array have."""
+    return not isinstance(axis, tuple) and axis is not None and operator.index(axis) in {0, -1}
+
+
+def flat(x: Any) -> Any:
+    """Give all elements along one axis."""
+    return _core.reshape(x, -1)
+
+
+def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
+    """Give what a function without an axis works on: everything along one."""
+    x = _core.asarray(x)
+    if axis is None or (x.ndim == 0 and is_only_axis(axis)):
+        return flat(x), 0
+    return x, normalize_axis_index(operator.index(axis), x.ndim)
+
+
+def written(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any:
+    """Write a result into `out` when it was given; of the same shape, and a dtype that holds it."""
+    if out is None or out is np._NoValue:
+        return result
+    value = _core.asarray(result)
+    if out.shape != value.shape:
+        raise ValueError(f"{name}: out= has shape {out.shape}, the result has {value.shape}")
+    check_cast(name, value.dtype, out.dtype, casting)
+    return assigned(name, out, value)
+
+
+def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") -> None:
+    """Refuse to write numbers where they do not fit."""
+    if not np.can_cast(source, target, casting):
+        raise TypeError(
+            f"{name}: cannot cast the result from {source} to {target}, the dtype of out=, by the "
+            f"rule {casting!r}"
+        )
+
+
+def assigned(name: str, target: Any, value: Any) -> Any:
+    """Write a value into an array in place, and give that back."""
+    if not is_array(target):
+        if is_followed(value) and not is_drawing():
+            raise _noted(
+                f"{name}: writing into a plain ndarray would drop the gradient, and there are "
+                "other references to this one; make it by np.array(c) or np.copy(c) in the "
+                "function (not c.copy()), or by np.zeros and the like, or use the result that is "
+                "returned; ct.dropgrad drops it on purpose"
+            )
+        target[...] = _core.value(value)
+    elif target._rank != "array":
+        raise TypeError(f"{name}: out= must be an array; a scalar cannot be written to")
+    else:
+        target._assign(value)
+    return target
+
+
+def refuse(what: str) -> TypeError:
+    """Make the error for what has no derivative rule."""
+    return _noted(
+        f"{what} has no derivative rule in cotan yet; hold its arguments constant with "
+        "ct.dropgrad, or write it in terms of functions that have one"
+    )
+
+
+def _noted(message: str) -> TypeError:
+    """Make an error that a program which catches it is warned of."""
+    _core.refused(message)
+    return TypeError(message)
+
+
+def is_followed(x: Any) -> bool:
+    """Say whether a gradient follows something; whole numbers and truth values carry none."""
+    return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
+
+
+def any_active(tree: Any) -> bool:
+    """Say whether a gradient follows something in nested arguments."""
+    if is_array(tree):
+        return is_followed(tree)
+    if isinstance(tree, dict):
+        return any(map(any_active, tree.values()))
+    return isinstance(tree, (list, tuple)) and any(map(any_active, tree))
+
+
+def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a function on plain values, while no gradient follows its arguments."""
+    if any_active(args) or any_active(kwargs):
+        raise refuse(name_of(func))
+    return func(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+
+
+@functools.cache
+def _memory() -> int:
+    """Give how many bytes of memory the machine has, where it says so."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
+    """Refuse a result that no memory holds, as NumPy does.
+
+    What repeats its argument needs no memory here, and would be computed with for hours.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > _memory():
+        raise MemoryError(
+            f"{name}: an array of shape {tuple(shape)} and dtype {dtype} takes {size / 2**30:.3g} "
+            "GiB, and this machine has less"
+        )

@@ -1,0 +1,1 @@
+"""Rules for SciPy, one package or module for each of its own."""

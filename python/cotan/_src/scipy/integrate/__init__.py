@@ -1,0 +1,1 @@
+"""Rules for `scipy.integrate`: quadrature and initial value problems."""

@@ -1,0 +1,555 @@
+"""Solvers of ordinary differential equations on `Array`s.
+
+SciPy's solver finds the steps, on values. The steps that it accepted are taken once more with what
+is being differentiated, their lengths held constant: the derivative is that of the numbers it
+gives. Of solvers that are compiled, or choose orders as they go, the value is SciPy's, and the
+derivative that of an integrator of the same tolerances.
+"""
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import (
+    Watched,
+    jacobian,
+    plain_items,
+    solution,
+    stacked,
+    valued,
+    was_seen,
+)
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.state.snapshot import Kept
+
+_EXPLICIT = ("RK45", "RK23", "DOP853")
+_STIFF = ("Radau", "BDF", "LSODA")
+_KEEPS = (
+    "the right side gives something else when it is called again, by what it keeps between its "
+    "calls (a mode, a control that is held) or draws. RK45 and RK23 of solve_ivp follow variables, "
+    "attributes, lists and arrays, and so does DOP853 without t_eval, events and dense_output: use "
+    "these, and nothing that is kept outside of the program, or solve up to each change"
+)
+
+
+class _Log(list[Any]):
+    """The steps that a solver took: begin, end, stages, and the ends of those it tried before."""
+
+    def __init__(self, calls: list[tuple[Any, Any]]) -> None:
+        self.calls = calls
+        self.guess: Any = None
+        # The state at the end.
+        self.end: Any = None
+
+
+class _History(list[Any]):
+    """What a solver has called, when, with which state, and after how many `steps`."""
+
+    def __init__(self) -> None:
+        self.steps: Any = ()
+
+
+class Called(Watched):
+    """A right side that remembers when it was called, and with which state."""
+
+    def __init__(self, function: Callable[..., Any], state_at: int = 1,
+                 history: _History | None = None) -> None:  # fmt: skip
+        super().__init__(function)
+        self.calls: list[tuple[Any, Any]] = []
+        # What was called, with others that may keep something: events, derivatives.
+        self.history = _History() if history is None else history
+        self._is_first = history is None
+        self._state_at = state_at
+        self._gave: list[Any] = []
+        self._more: tuple[Any, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append((args[1 - self._state_at], np.array(args[self._state_at])))
+        self.history.append((self, *self.calls[-1], len(self.history.steps)))
+        y = super().__call__(*args, **kwargs)
+        if self._is_first:
+            self._gave.append(np.array(y))
+        self._more = args[2:]
+        return y
+
+    def again(self, t: Any, y: Any, more: Any) -> Any:
+        """Call the program's function."""
+        first = (y, t) if self._state_at == 0 else (t, y)
+        return self._function(*first, *more)
+
+    def expect_again(self, name: str) -> None:
+        """Refuse a right side that gives something else now than it gave."""
+        step = max(1, len(self._gave) // 16)
+        for (t, y), gave in zip(self.calls[::step], self._gave[::step], strict=True):
+            try:
+                again = plain_items(self.again(t, y.copy(), self._more))
+            except Exception as error:  # a buffer that is full, for one
+                raise TypeError(f"{name}: {_KEEPS}") from error
+            if not np.allclose(again, gave, 1e-9, 0, equal_nan=True):
+                raise TypeError(f"{name}: {_KEEPS}")
+
+
+@functools.cache
+def _logging(cls: type) -> type:
+    """Give a solver that remembers its steps."""
+
+    class Logging(cls):  # type: ignore[misc]
+        def __init__(self, *args: Any, log: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.log = log
+            # Where the function was called a second time, to find the length of the first step.
+            log.guess = log.calls[1][0] if len(log.calls) > 1 else None
+
+        def step(self) -> Any:
+            begun = len(self.log.calls)
+            message = super().step()
+            if self.status != "failed":
+                n = getattr(self, "n_stages", 0)
+                tried = [t for t, _ in self.log.calls[begun:][n - 1 :: n]] if n else []
+                z = np.copy(getattr(self, "Z", 0))
+                self.log.end = np.copy(self.y)
+                self.log.append((self.t_old, self.t, z, tried[:-1]))
+            return message
+
+    Logging.__name__ = cls.__name__
+    return Logging
+
+
+# --------------------------------------------------------------------------------------------------
+# Steps
+
+
+class _Step:
+    """A step that was taken: where it ends, and the solution in between."""
+
+    def __init__(self, t_old: Any, t: Any, y_old: Any, y: Any, terms: Any) -> None:
+        self.t_old, self.t, self.y_old, self.y, self._terms = t_old, t, y_old, y, terms
+        # What SciPy's own interpolants know of themselves.
+        self.t_min, self.t_max = min(plain(t_old), plain(t)), max(plain(t_old), plain(t))
+
+    def __call__(self, t: Any) -> Any:
+        t = asarray(t)
+        x = (t - self.t_old) / (self.t - self.t_old)
+        if t.ndim == 0:
+            return self._terms(x, self.y_old)
+        columns = self._terms(x[None, :], self.y_old[:, None])
+        return np.broadcast_to(columns, (self.y_old.shape[0], t.shape[0]))
+
+
+def _combined(k: list[Any], weights: Any) -> Any:
+    terms = [float(w) * v for w, v in zip(weights, k, strict=False) if w != 0]
+    total = terms[0] if terms else 0.0
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _explicit(cls: Any, fun: Any, t_old: Any, t: Any, y: Any, f: Any) -> tuple[_Step, Any]:
+    """Take a step of a Runge-Kutta method; gives the derivative at its end, too."""
+    h = t - t_old
+    k = [f]
+    for a, c in zip(cls.A[1 : cls.n_stages], cls.C[1 : cls.n_stages], strict=True):
+        k.append(fun(t_old + c * h, y + _combined(k, a) * h))
+    y_new = y + _combined(k, cls.B) * h
+    f_new = fun(t, y_new)
+    k.append(f_new)
+    if hasattr(cls, "A_EXTRA"):
+        terms = _eighth_order(cls, fun, t_old, h, y, y_new, k)
+    else:
+        terms = _polynomial(cls, k, h)
+    return _Step(t_old, t, y, y_new, terms), f_new
+
+
+def _polynomial(cls: Any, k: list[Any], h: Any) -> Callable[[Any, Any], Any]:
+    @functools.cache
+    def coefficients() -> list[Any]:
+        return [h * _combined(k, column) for column in cls.P.T]
+
+    def terms(x: Any, y_old: Any) -> Any:
+        total: Any = 0.0
+        for q in reversed(coefficients()):
+            total = (total + _beside(q, y_old)) * x
+        return y_old + total
+
+    return terms
+
+
+def _beside(q: Any, y: Any) -> Any:
+    return _core.reshape(_core.asarray(q), y.shape)
+
+
+def _eighth_order(cls: Any, fun: Any, t_old: Any, h: Any, y: Any, y_new: Any,
+                  k: list[Any]) -> Callable[[Any, Any], Any]:  # fmt: skip
+    @functools.cache
+    def coefficients() -> list[Any]:
+        more = list(k)
+        for a, c in zip(cls.A_EXTRA, cls.C_EXTRA, strict=True):
+            more.append(fun(t_old + c * h, y + _combined(more, a) * h))
+        change = y_new - y
+        first = [change, h * k[0] - change, 2 * change - h * (k[-1] + k[0])]
+        return first + [h * _combined(more, d) for d in cls.D]
+
+    def terms(x: Any, y_old: Any) -> Any:
+        total: Any = 0.0
+        for i, f in enumerate(reversed(coefficients())):
+            total = (total + _beside(f, y_old)) * (x if i % 2 == 0 else 1 - x)
+        return y_old + total
+
+    return terms
+
+
+_ROOT = 6**0.5
+# The implicit Runge-Kutta method of Radau with three stages, of order 5.
+_RADAU_C = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
+_RADAU_A = (
+    ((88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225),
+    ((296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225),
+    ((16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9),
+)
+
+
+def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
+    """Take a step of Radau's method, whose stages solve an equation."""
+    n, h = y.shape[0], t - t_old
+
+    def equation(z: Any) -> Any:
+        z = _core.reshape(z, (3, n))
+        f = [fun(t_old + c * h, y + z[i]) for i, c in enumerate(_RADAU_C)]
+        rows = [z[i] - h * _combined(f, row) for i, row in enumerate(_RADAU_A)]
+        return _core.concatenate(rows)
+
+    length, start, z = plain(h), plain(t_old), plain(stages)
+    values = plain(y)
+    slopes = [
+        jacobian(functools.partial(fun, start + c * length), values + z[i])
+        for i, c in enumerate(_RADAU_C)
+    ]
+    matrix = np.eye(3 * n, dtype=np.result_type(*slopes, values))
+    for i in range(3):
+        for j in range(3):
+            block = matrix[i * n : (i + 1) * n, j * n : (j + 1) * n]
+            block -= length * _RADAU_A[i][j] * slopes[j]
+    z_new = _core.reshape(
+        solution("solve_ivp", equation, z.reshape(-1), matrix, check=False), (3, n)
+    )
+
+    def terms(x: Any, y_old: Any) -> Any:
+        # The polynomial through the stages, which is 0 at the beginning.
+        total: Any = 0.0
+        for i, c in enumerate(_RADAU_C):
+            others = [d for j, d in enumerate(_RADAU_C) if j != i]
+            weight = x / c
+            for d in others:
+                weight = weight * (x - d) / (c - d)
+            total = total + weight * _beside(z_new[i], y_old)
+        return y_old + total
+
+    return _Step(t_old, t, y, y + z_new[2], terms)
+
+
+def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = None,
+           ) -> list[_Step]:  # fmt: skip
+    """Take steps once more, with what is differentiated; `ends` are the first and last time.
+
+    With `called` the right side is called as often as the solver did, for what it keeps; `called`
+    itself is with how many steps were accepted, and the last of them.
+    """
+    t_first, t_last = ends
+    y = y0
+    steps: list[_Step] = []
+    f = None
+    for i, (t_old, t_new, stages, tried) in enumerate(log):
+        a = t_first if i == 0 else t_old
+        b = t_last if i == len(log) - 1 and plain(t_last) == t_new else t_new
+        if method == "Radau":
+            step = _implicit(fun, a, b, y, stages)
+        else:
+            cls = found(f"scipy.integrate.{method}")
+            if f is None:
+                f = fun(a, y)
+                if called is not None:
+                    if log.guess is not None:
+                        fun(log.guess, y + (log.guess - a) * f)
+                    called(0, lambda _, y=y: y)
+            for end in tried if called is not None else ():
+                _explicit(cls, fun, a, end, y, f)
+            step, f = _explicit(cls, fun, a, b, y, f)
+        steps.append(step)
+        y = step.y
+        if called is not None:
+            called(i + 1, step)
+    return steps
+
+
+def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> None:
+    """Call functions as a solver did, for what they keep, with states that are followed."""
+    # Some interpolants call the right side for what they need, once.
+    states = [_within(steps, t)(t) for _, t, _, _ in history]
+    kept.restore()
+    for (which, t, y, _), state in zip(history, states, strict=True):
+        columns = np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state
+        which.again(t, valued(y, columns), more)
+
+
+# --------------------------------------------------------------------------------------------------
+# solve_ivp
+
+
+@lifts("scipy.integrate.solve_ivp", always=True)
+def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
+              dense_output: bool = False, events: Any = None, vectorized: bool = False,
+              args: Any = None, **options: Any) -> Any:  # fmt: skip
+    solve = found("scipy.integrate.solve_ivp")
+    function = Called(fun)
+    some = [events] if callable(events) else events
+    kept = Kept(fun, args, some, options)
+    history = function.history
+    watching = None if some is None else [Called(e, history=history) for e in some]
+    options = {
+        k: Called(v, history=history) if callable(v) else plain_items(v) for k, v in options.items()
+    }
+    kind = method if isinstance(method, str) else getattr(method, "__name__", None)
+    known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
+    log = history.steps = _Log(function.calls)
+    solver = _logging(found(f"scipy.integrate.{method}")) if known else method
+    result = solve(
+        function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
+        watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
+    )  # fmt: skip
+    given = (t_span, y0, t_eval, args)
+    if not was_seen(function, *(watching or ())) and not any_active(given):
+        return result
+    if kind not in (*_EXPLICIT, *_STIFF):
+        raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
+                        f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
+    # The interpolant of order 8 calls the right side, too.
+    asks_more = dense_output or t_eval is not None or events is not None
+    is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
+    if not (is_same and kept.has_changed()):
+        function.expect_again("solve_ivp")
+    has_left = kept.restore()
+    if vectorized:
+        scalar = fun
+
+        def fun(t: Any, y: Any, *more: Any) -> Any:
+            return stacked(scalar(t, y[:, None], *more))[:, 0]
+
+    slope = _slope(fun, args, result.y.dtype)
+    if not known:
+        if events is not None:
+            raise TypeError(f"solve_ivp: events of the method {kind} have no derivative rule in "
+                            f"cotan; use one of {', '.join(_EXPLICIT)} or Radau")  # fmt: skip
+        log = _log_of("Radau", fun, t_span, y0, args, options)
+        kind = "Radau"
+    start = _core.cast(asarray(y0), result.y.dtype)
+    events_of = None if some is None else [_event(e, args) for e in some]
+    more = () if args is None else tuple(args)
+    ends = t_span[0], t_span[1]
+    notice = _noticing(function, more) if has_left and is_same else None
+    steps = _steps(str(kind), slope, log, ends, start, notice)
+    if has_left and not is_same:
+        call_again(kept, history, more, steps)
+    left = kept.held()
+    if has_left and is_same:
+        _expect_end(function, log, steps)
+    filled = _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
+    kept.put_back(left)
+    return filled
+
+
+def _noticing(function: Called, more: Any) -> Callable[[int, Any], None]:
+    """Give what calls events as a solver did after each step."""
+    calls = defaultdict(list)
+    for which, t, _, accepted in function.history:
+        if which is not function:
+            calls[accepted].append((which, t))
+
+    def notice(count: int, state: Any) -> None:
+        for which, t in calls[count]:
+            which.again(t, state(t), more)
+
+    return notice
+
+
+def _expect_end(function: Called, log: _Log, steps: list[_Step]) -> None:
+    """Look if steps lead where they led; if not, it is chaos, or something else is kept."""
+    if steps and not np.allclose(plain(steps[-1].y), log.end, 1e-6, 1e-9):
+        function.expect_again("solve_ivp")
+
+
+def _plain_args(args: Any) -> Any:
+    return None if args is None else plain_items(tuple(args))
+
+
+def _slope(fun: Any, args: Any, dtype: Any) -> Callable[[Any, Any], Any]:
+    more = () if args is None else tuple(args)
+    return lambda t, y: _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
+
+
+def _event(event: Any, args: Any) -> Callable[[Any, Any], Any]:
+    more = () if args is None else tuple(args)
+    return lambda t, y: asarray(event(t, y, *more)).reshape(())
+
+
+def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options: Any) -> Any:
+    """Let another method find steps of the same tolerances."""
+    called = Called(function)
+    log = _Log(called.calls)
+    chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
+    cls = _logging(found(f"scipy.integrate.{method}"))
+    found("scipy.integrate.solve_ivp")(
+        called, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
+        **chosen,
+    )  # fmt: skip
+    return log
+
+
+def _places(steps: list[_Step], times: Any) -> Any:
+    """Give the numbers of the steps that times lie in: of two that meet there the earlier one."""
+    ends = np.array([plain(step.t) for step in steps])
+    sign = 1 if plain(steps[0].t_old) <= ends[-1] else -1
+    return np.minimum(np.searchsorted(sign * ends, sign * times), len(steps) - 1)
+
+
+def _within(steps: list[_Step], t: Any) -> _Step:
+    return steps[int(_places(steps, t))]
+
+
+def _states(steps: list[_Step], times: Any) -> Any:
+    """Give the states at times as columns, those within a step together."""
+    places = _places(steps, plain(times))
+    ends = [*(np.flatnonzero(np.diff(places)) + 1), len(places)]
+    begins = [0, *ends[:-1]]
+    parts = [steps[places[i]](times[i:j]) for i, j in zip(begins, ends, strict=True) if i < j]
+    return _core.concatenate(parts, 1)
+
+
+def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, events: Any,
+            exact: bool) -> Any:  # fmt: skip
+    """Put what is differentiated into a result of SciPy's."""
+    if not steps:
+        result.y = np.stack([y0] * result.t.shape[0], axis=1)
+        return result
+    end, state = steps[-1].t, steps[-1].y
+    if events is not None:
+        result.t_events, result.y_events = _times_of_events(result, steps, events)
+        if result.status == 1:
+            # The end is where the last event is.
+            pairs = zip(result.t_events, result.y_events, strict=True)
+            all_of = [(t, y) for ts, ys in pairs for t, y in zip(ts, ys, strict=True)]
+            sign = 1 if plain(steps[0].t) >= plain(steps[0].t_old) else -1
+            end, state = max(all_of, key=lambda pair: sign * float(plain(pair[0])))
+    if t_eval is None and exact:
+        times = [t_span[0], *(s.t for s in steps[:-1]), end]
+        result.t = _core.array(times) if any_active(times) else result.t
+        y: Any = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
+    else:
+        times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
+        y = _states(steps, times) if len(times) else None
+        result.t = times if is_array(times) else result.t
+    if y is not None:
+        result.y = y if exact else valued(result.y, y)
+    if result.sol is not None:
+        inner = [plain(s.t) for s in steps[:-1]]
+        ts = [plain(t_span[0]), *inner, plain(end)]
+        result.sol = found("scipy.integrate.OdeSolution")(ts, steps)
+    return result
+
+
+def _sign(event: Any, step: _Step, t: Any) -> Any:
+    return event(t[0], step(t[0])).reshape(1)
+
+
+def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any, Any]:
+    """Give when events happen as a function of everything, and the states at these times."""
+    all_times, all_states = [], []
+    for event, found_times in zip(events, result.t_events, strict=True):
+        times, states = [], []
+        for t in found_times:
+            step = _within(steps, t)
+            at = solution(
+                "solve_ivp, the time of an event",
+                functools.partial(_sign, event, step),
+                np.array([t]),
+            )[0]
+            times.append(at)
+            states.append(step(at))
+        all_times.append(np.stack(times) if times else np.array([]))
+        all_states.append(np.stack(states) if states else np.array([]))
+    return all_times, all_states
+
+
+# --------------------------------------------------------------------------------------------------
+# odeint
+
+
+@lifts("scipy.integrate.odeint", always=True)
+def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
+           col_deriv: int = 0, full_output: int = 0, ml: Any = None, mu: Any = None,
+           rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0,
+           hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
+           mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
+           tfirst: bool = False) -> Any:  # fmt: skip
+    function = Called(func, state_at=int(tfirst))
+    kept = Kept(func, args, Dfun)
+    more = args if isinstance(args, tuple) else (args,)
+    slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
+    y, info = found("scipy.integrate.odeint")(
+        function, plain_items(y0), plain_items(t), plain_items(more), slopes,
+        col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
+        mxordn, mxords, printmessg, tfirst,
+    )  # fmt: skip
+    if function.seen or any_active((y0, t, more)):
+
+        def ordered(t: Any, y: Any, *more: Any) -> Any:
+            return func(t, y, *more) if tfirst else func(y, t, *more)
+
+        # What is stiff was integrated by formulas for that, and so it is here.
+        stiff = np.any(np.asarray(info["mused"]) == 2)
+        method = "Radau" if stiff else "DOP853"
+        usual = 1.49012e-8
+        options = {
+            "rtol": usual if rtol is None else float(np.min(plain(rtol))),
+            "atol": usual if atol is None else plain(atol),
+        }
+        times = asarray(t)
+        start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
+        slope = _slope(ordered, more, np.dtype(np.float64))
+        span = (times[0], times[-1])
+        function.expect_again("odeint")
+        has_left = kept.restore()
+        if plain(times[0]) == plain(times[-1]):  # no time passes
+            rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
+        else:
+            log = _log_of(method, ordered, span, plain(start), more, options)
+            if has_left:
+                kept.restore()
+            steps = _steps(method, slope, log, span, start)
+            rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
+            if has_left:
+                call_again(kept, function.history, more, steps)
+        y = valued(y, rows)
+    return (y, info) if full_output else y
+
+
+@lifts("scipy.integrate.solve_bvp", always=True)
+def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
+    """Solve between two ends, on values; a program that follows it is told what it can do."""
+    function, ends = Watched(fun), Watched(bc)
+    result = found("scipy.integrate.solve_bvp")(
+        function, ends, *map(plain_items, (x, y, p, *rest)), **options
+    )
+    if was_seen(function, ends) or any_active((x, rest)):
+        raise TypeError(
+            "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
+            "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "
+            "hold constant with ct.dropgrad what it depends on"
+        )
+    return result

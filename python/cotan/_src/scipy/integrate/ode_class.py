@@ -1,0 +1,182 @@
+"""`scipy.integrate.ode`, the older class, whose solvers go on from one time to the next.
+
+SciPy's compiled solver finds the values. `dopri5` and `dop853` tell of the steps that they accept,
+which are taken once more with what is being differentiated. For the others the derivative is that
+of an integrator of the same tolerances, as it is for `odeint`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import Watched, plain_items, valued
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
+from cotan._src.state.snapshot import Kept
+
+_ODE = "scipy.integrate.ode"
+_COMPLEX = "scipy.integrate.complex_ode"
+# What takes the same steps.
+_TELLING = {"dopri5": "RK45", "dop853": "DOP853"}
+
+
+class _Uncounted(Watched):
+    """A function for compiled solvers of SciPy before 1.16: they count the arguments of its code.
+
+    What has none is called with all that there are.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__code__":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
+class _RightSide(_Uncounted, Called):
+    """The right side for such solvers."""
+
+
+@lifts_method(_ODE, "integrate", always=True)
+def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any:
+    if not hasattr(self, "_integrator"):
+        self.set_integrator("")
+    given = _Given(self)
+    own, jac, arguments = given.own, self.jac, getattr(given.own, "call_args", ())
+    # Compiled solvers change the array in place, and some give it back.
+    memory = np.array(plain(given.y)) if is_array(given.y) else given.y
+    try:
+        setattr(self, given.name, given.function)
+        self.jac = given.watched_slopes(jac, self.jac_params)
+        self._y, self.t = memory, plain(given.t)
+        self.f_params = plain_items(tuple(given.params))
+        if given.method is not None:
+            own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
+        unlifted(found(_ODE).integrate)(self, plain(t), step, relax)
+    finally:
+        setattr(self, given.name, given.right_side)
+        self.jac, self.f_params = jac, given.params
+        if given.method is not None:
+            own.call_args = arguments
+    if given.is_followed() or any_active(t):
+        state, end = _followed(self, given, t)
+        self.t = end if any_active(end) else plain(end)
+        if self._y is memory and is_array(given.y):
+            given.y[...] = state
+            state = given.y
+        self._y = state
+    return self._y
+
+
+class _Given:
+    """What a solver goes on from, and what it meets."""
+
+    def __init__(self, solver: Any) -> None:
+        self.own = solver._integrator
+        # The class for complex numbers calls the program's function by one of its own, and keeps
+        # real and imaginary parts beside each other.
+        self.is_complex = isinstance(solver, found(_COMPLEX))
+        self.name = "cf" if self.is_complex else "f"
+        self.right_side = getattr(solver, self.name)
+        self.function = _RightSide(self.right_side)
+        called = self.right_side, solver.jac, getattr(solver, "cjac", None)
+        self.kept = Kept(*called, apart=(solver, self.own))
+        self.y, self.t, self.params = solver._y, solver.t, solver.f_params
+        self.start = _core.array(self.y)
+        kind = type(self.own).__name__
+        self.method = _TELLING.get(kind) if hasattr(self.own, "call_args") else None
+        self.is_stiff = kind == "lsoda" or getattr(self.own, "meth", 1) == 2
+        self.told: Any = getattr(self.own, "solout", None)
+        self.times: list[Any] = []
+        self.known = 0
+
+    def watched_slopes(self, jac: Any, params: Any) -> Any:
+        """Give a function of derivatives that is watched; it has parameters of its own."""
+        if not callable(jac):
+            return jac
+        if self.is_complex:
+            return _Uncounted(jac)
+        return _RightSide(lambda t, y, *_: jac(t, y, *params), history=self.function.history)
+
+    def is_followed(self) -> bool:
+        return self.function.seen or any_active((self.y, self.t, self.params))
+
+    def listener(self) -> Any:
+        """Give what the compiled solver tells of its steps, with the arguments that it counts."""
+        is_old = self.own._solout.__code__.co_argcount > len(("self", "t", "y"))
+        return self._on_fortrans_step if is_old else self._on_step
+
+    def _on_step(self, t: Any, y: Any, *params: Any) -> Any:
+        return self._heard(t, (t, y, *params))
+
+    def _on_fortrans_step(
+        self, nr: Any, xold: Any, x: Any, y: Any, nd: Any, icomp: Any, con: Any
+    ) -> Any:
+        return self._heard(x, (nr, xold, x, y, nd, icomp, con))
+
+    def _heard(self, t: Any, told: tuple[Any, ...]) -> Any:
+        """Remember a step; the program hears of it later if a gradient follows the state."""
+        self.times.append(float(t))
+        if self.told is None or self.is_followed():
+            return 0
+        self.known = len(self.times)
+        return self.own._solout(*told)
+
+
+def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
+    """Give what a solver has found with its derivatives, and the time at which that is."""
+    y0, value = given.start, np.array(solver._y)
+    if given.is_complex:
+        y0, value = y0[::2] + 1j * y0[1::2], value[::2] + 1j * value[1::2]
+    # A single step ends where the solver likes.
+    end = asarray(t if plain(solver.t) == plain(t) else solver.t)
+    begin = asarray(given.t)
+    slope = _slope(given.right_side, given.params, value.dtype)
+    y0 = _core.cast(y0, value.dtype)
+    given.function.expect_again("ode.integrate")
+    has_left = given.kept.restore()
+    if plain(begin) == plain(end):
+        y = y0 + slope(begin, y0) * (end - begin)
+    else:
+        steps = _steps_of(given, slope, (begin, end), y0)
+        y = steps[-1].y
+        if has_left:
+            call_again(given.kept, given.function.history, given.params, steps)
+        stopped = None if given.told is None else _tell(given, steps, y0)
+        if stopped is not None:
+            y, end, given.own.istate = stopped.y, stopped.t, 2
+            value = plain(y)
+    y = valued(value, y)
+    return np.stack([y.real, y.imag], axis=1).reshape(-1) if given.is_complex else y, end
+
+
+def _steps_of(given: _Given, slope: Any, ends: Any, y0: Any) -> list[Any]:
+    if given.method is not None:
+        log = [(a, b, 0, ()) for a, b in zip(given.times, given.times[1:], strict=False)]
+        return _steps(given.method, slope, log, ends, y0)
+    method = "Radau" if given.is_stiff else "DOP853"
+    options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}
+    log = _log_of(method, slope, plain_items(ends), plain(y0), (), options)
+    return _steps(method, slope, log, ends, y0)
+
+
+def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
+    """Tell the program of the steps; gives the one at which it wants to stop."""
+    if given.known == 0 and given.told(plain(steps[0].t_old), y0) == -1:
+        return steps[0]
+    for step in steps[max(0, given.known - 1) :]:
+        if given.told(plain(step.t), step.y) == -1:
+            return step
+    return None
+
+
+@lifts_method(_COMPLEX, "set_initial_value")
+def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
+    y = _core.cast(asarray(y).reshape(-1), np.complex128)
+    unlifted(found(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
+    self._y, self.t = np.stack([y.real, y.imag], axis=1).reshape(-1), t
+    return self

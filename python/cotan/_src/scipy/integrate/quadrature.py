@@ -1,0 +1,205 @@
+"""Functions of `scipy.integrate` on `Array`s: sums of samples, and integrals of functions.
+
+An adaptive rule finds, on values, the pieces into which it divides the interval. The integral is
+then the sum over the nodes of these pieces, as a function of all that the integrand depends on.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import Watched, plain_items, valued
+from cotan._src.rebind.engine import found, runs, runs_class
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.state.snapshot import Kept
+
+runs("""
+    scipy.integrate.cumulative_simpson scipy.integrate.cumulative_trapezoid scipy.integrate.romb
+    scipy.integrate.simpson scipy.integrate.trapezoid
+""")
+runs("scipy.integrate.fixed_quad", always=True)
+runs_class("scipy.integrate._quadpack_py._NQuad", "scipy.integrate._quadpack_py._RangeFunc")
+runs("scipy.integrate.dblquad scipy.integrate.nquad scipy.integrate.tplquad", always=True)
+
+
+@functools.cache
+def _rule() -> tuple[Any, Any]:
+    """Give nodes and weights of Gauss and Legendre for -1 to 1: as exact as those of QUADPACK."""
+    return np.polynomial.legendre.leggauss(16)
+
+
+def _nodes(pieces: Iterable[tuple[float, float]]) -> tuple[Any, Any]:
+    x, w = _rule()
+    at = [(p + q) / 2 + (q - p) / 2 * x for p, q in pieces]
+    weights = [(q - p) / 2 * w for p, q in pieces]
+    return np.concatenate(at), np.concatenate(weights)
+
+
+def _summed(f: Callable[[Any], Any], at: Any, weights: Any) -> Any:
+    total: Any = 0.0
+    for x, w in zip(at, weights, strict=True):
+        total = total + float(w) * f(x)
+    return total
+
+
+def _on_interval(f: Callable[[Any], Any], a: Any, b: Any, pieces: Any, both: Any) -> Any:
+    """Sum over pieces of an interval whose ends may be followed, too."""
+    low, high = float(plain(a)), float(plain(b))
+    sign = 1.0 if high > low else -1.0
+    if np.isfinite(low) and np.isfinite(high):
+        width = high - low
+        if width == 0:
+            return (b - a) * f(a)
+        u, w = _nodes(sorted(tuple(sorted(((p - low) / width, (q - low) / width)))
+                             for p, q in pieces))  # fmt: skip
+        ends = is_array(a) or is_array(b)
+        along = (a + (b - a) * float(v) if ends else low + width * v for v in u)
+        return (b - a) * _summed(f, along, w)
+    t, w = _nodes(pieces)
+    if np.isinf(low) and np.isinf(high):
+        return both(f, t, w) * sign
+    x, w = (1 - t) / t, w / t**2
+    start, way = (a, 1.0 if high > 0 else -1.0) if np.isinf(high) else (b, 1.0 if low > 0 else -1.0)
+    return _summed(lambda v: f(start + way * v), x, w) * sign
+
+
+def _halves(f: Callable[[Any], Any], t: Any, w: Any) -> Any:
+    """Integrate over the whole line as QUADPACK: x = (1 - t) / t, to both sides."""
+    return _summed(lambda v: f(v) + f(-v), (1 - t) / t, w / t**2)
+
+
+def _whole(f: Callable[[Any], Any], t: Any, w: Any) -> Any:
+    """Integrate over the whole line as `quad_vec`: x = (1 - |t|) / t."""
+    return _summed(f, (1 - np.abs(t)) / t, w / t**2)
+
+
+def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
+    """Give the value with the derivative of a sum that agrees with it."""
+    off = float(np.max(np.abs(plain(total) - value)))
+    if not off <= tolerance:
+        raise ValueError(
+            f"{name}: the sum over the nodes differs from the integral by {off:.1e}, as the "
+            "integrand is singular or discontinuous; divide the interval there (points=...), or "
+            "substitute the variable so that the integrand is smooth"
+        )
+    return valued(value, total)
+
+
+def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
+    """Call an integrand where SciPy did so, for what it keeps; nodes move with the ends."""
+    low, high = float(plain(a)), float(plain(b))
+    for x in calls:
+        if not is_array(a) and not is_array(b):
+            at: Any = x
+        elif np.isfinite(low) and np.isfinite(high):
+            share = (x - low) / (high - low) if high != low else 0.0
+            at = valued(x, a + (b - a) * share)
+        else:
+            at = valued(x, (a if np.isfinite(low) else b) + 0.0)
+        f(at)
+
+
+class _Listed(Watched):
+    """An integrand that remembers where it was called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.calls: list[float] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append(args[0])
+        return super().__call__(*args, **kwargs)
+
+
+@lifts("scipy.integrate.quad", always=True)
+def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: Any = 1.49e-8,
+         epsrel: Any = 1.49e-8, limit: int = 50, points: Any = None, weight: Any = None,
+         wvar: Any = None, wopts: Any = None, maxp1: int = 50, limlst: int = 50,
+         complex_func: bool = False) -> Any:  # fmt: skip
+    more = args if isinstance(args, tuple) else (args,)
+    compute = found("scipy.integrate.quad")
+    function = _Listed(func) if callable(func) else func
+    limits = float(plain(a)), float(plain(b))
+    options = (plain(epsabs), plain(epsrel), limit, plain_items(points), weight, plain_items(wvar),
+               wopts, maxp1, limlst)  # fmt: skip
+    values = plain_items(more)
+    if not isinstance(function, Watched):
+        return compute(func, *limits, values, full_output, *options, complex_func)
+    # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
+    is_known = any_active((a, b, more)) or complex_func
+    kept = Kept(func, more) if is_known else None
+    if complex_func:
+        result = compute(function, *limits, values, full_output, *options, True)
+        if not function.seen and not any_active((a, b, more, wvar)):
+            return result
+        if kept is not None:
+            kept.restore()
+        parts = [
+            quad(lambda x, *m, part=part: part(func(x, *m)), a, b, args, 0, *options)[0]
+            for part in (np.real, np.imag)
+        ]
+        return (_core.apply("complex", *parts), *result[1:])
+    result = compute(function, *limits, values, 1, *options)
+    if not function.seen and not any_active((a, b, more, wvar)):
+        return result if full_output or len(result) == 2 else _told(result)
+    if weight is not None:
+        raise TypeError(
+            f"quad: weight={weight!r} has no derivative rule in cotan; put the weight into the "
+            "integrand"
+        )
+    has_left = kept is not None and kept.has_changed()
+    kept = kept or Kept(func, more)
+    value, error, info = result[:3]
+    f = (lambda x: func(x, *more)) if more else func
+    count = info.get("last", 1)
+    pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
+    total = _on_interval(f, a, b, pieces, _halves)
+    kept.restore()
+    if has_left:
+        _again(f, function.calls, a, b)
+    scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
+    allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
+    y = _checked("quad", value, total, allowed)
+    y = y[()] if is_array(y) else y
+    return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
+
+
+def _told(result: Any) -> Any:
+    """Give value and error only, and warn as SciPy does when something was wrong."""
+    if len(result) > 3:
+        warnings.warn(result[3], found("scipy.integrate.IntegrationWarning"), stacklevel=4)
+    return result[:2]
+
+
+@lifts("scipy.integrate.quad_vec", always=True)
+def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    compute = found("scipy.integrate.quad_vec")
+    function = _Listed(f)
+    names = ("epsabs", "epsrel", "norm", "cache_size", "limit", "workers", "points", "quadrature",
+             "full_output")  # fmt: skip
+    given = dict(zip(names, args, strict=False)) | kwargs
+    more = given.pop("args", ())
+    more = more if isinstance(more, tuple) else (more,)
+    full = given.pop("full_output", False)
+    given = {k: plain_items(v) for k, v in given.items()}
+    limits = float(plain(a)), float(plain(b))
+    call = (lambda x: function(x, *plain_items(more))) if more else function
+    kept = Kept(f, more) if any_active((a, b, more)) else None
+    value, error, info = compute(call, *limits, full_output=True, **given)
+    if function.seen or kept is not None:
+        has_left = kept is not None and kept.has_changed()
+        kept = kept or Kept(f, more)
+        g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
+        total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
+        kept.restore()
+        if has_left:
+            _again(g, function.calls, a, b)
+        allowed = 100 * max(error, given.get("epsabs", 1e-200), 1e-8 * float(np.max(np.abs(value))))
+        value = _checked("quad_vec", value, total, allowed)
+        value = value[()] if is_array(value) and np.ndim(value) == 0 else value
+    return (value, error, info) if full else (value, error)

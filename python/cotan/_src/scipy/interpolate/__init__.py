@@ -1,0 +1,1 @@
+"""Rules for `scipy.interpolate`: splines, grids and radial basis functions."""

@@ -1,0 +1,577 @@
+"""Classes and functions of `scipy.interpolate` on `Array`s.
+
+SciPy's own Python code makes splines and looks up pieces; here are the kernels under it: piecewise
+polynomials, B-splines, banded systems and cells of grids. With respect to the points at which one
+asks, and with respect to the data.
+"""
+
+import inspect
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from cotan import _core
+from cotan._src.kit.host_call import conj, hosted
+from cotan._src.kit.implicit_diff import newton_moved, valued
+from cotan._src.rebind.engine import (
+    adopts,
+    bound,
+    found,
+    own_class,
+    refuses,
+    runs,
+    runs_class,
+    runs_methods,
+    stands_for,
+    stands_for_member,
+)
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import METHODS, lifts, lifts_method
+from cotan._src.runtime.values import any_active, plain
+from cotan._src.scipy.linalg.banded import solve_banded
+
+_HERE = "scipy.interpolate"
+_PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
+              "Akima1DInterpolator")  # fmt: skip
+_CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
+            "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
+
+adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
+_adopt_interp1d = METHODS[f"{_HERE}.interp1d"]["__init__"]
+
+
+@lifts_method(f"{_HERE}.interp1d", "__init__")
+def _interp1d(self: Any, x: Any, y: Any, *args: Any, **options: Any) -> None:
+    # A fill_value is written into what is made of the values.
+    _adopt_interp1d(self, x, _core.asarray(asarray(y)), *args, **options)
+
+
+runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
+runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate", "solve")
+runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")
+runs_methods(f"{_HERE}._polyint._Interpolator1D", "__call__")
+runs_methods(f"{_HERE}._polyint._Interpolator1DWithDerivatives", "derivative", "derivatives")
+runs_methods(f"{_HERE}.BarycentricInterpolator", "derivative")
+runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
+runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
+runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
+runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
+runs(f"{_HERE}.interpn {_HERE}.pade {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
+     f"{_HERE}.krogh_interpolate")  # fmt: skip
+
+
+def _monotone(x: Any, y: Any, **options: Any) -> Any:
+    """Give the slopes of a monotone curve; none is divided by one that is zero."""
+    shape = y.shape
+    if y.ndim == 1:
+        x, y = x[:, None], y[:, None]
+    h = x[1:] - x[:-1]
+    m = (y[1:] - y[:-1]) / h
+    if m.shape[0] == 1:
+        return np.concatenate([m, m]).reshape(shape)
+    sign = np.sign(plain(m))
+    flat = (sign[1:] != sign[:-1]) | (sign[1:] == 0) | (sign[:-1] == 0)
+    before, after = (np.where(flat, 1.0, part) for part in (m[:-1], m[1:]))
+    w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    inner = np.where(flat, 0.0, 1.0 / ((w1 / before + w2 / after) / (w1 + w2)))
+    end = bound(vars(found(f"{_HERE}.PchipInterpolator"))["_edge_case"].__func__)
+    first = end(h[0], h[1], m[0], m[1], **options)
+    last = end(h[-1], h[-2], m[-1], m[-2], **options)
+    return np.concatenate([first[None], inner, last[None]]).reshape(shape)
+
+
+stands_for_member(f"{_HERE}._cubic.PchipInterpolator._find_derivatives")(staticmethod(_monotone))
+
+
+@stands_for_member(f"{_HERE}._interpolate.interp1d._call_spline")
+def _call_spline(self: Any, x_new: Any) -> Any:
+    return self._spline(x_new).copy()  # is written to, and complex numbers are seen as their parts
+
+
+# Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
+_PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")
+
+runs_class(*(f"{_HERE}.{name}" for name in _PASSED_ON))
+
+
+def _choice(name: str) -> None:
+    @stands_for(f"{_HERE}.{name}")
+    def choose(xp: Any) -> Any:
+        # It is cached, and would be SciPy's own.
+        return bound(inspect.unwrap(found(f"{_HERE}.{name}")))(xp)
+
+
+for _name in (
+    "_interpolate._get_xp_ppoly_cls",
+    "_interpolate._get_xp_bpoly_cls",
+    "_bsplines._get_xp_bspline_cls",
+):
+    _choice(_name)
+
+# --------------------------------------------------------------------------------------------------
+# Piecewise polynomials
+
+
+def _piece(x: Any, breaks: Any) -> Any:
+    """Give the piece that each point lies in; beyond the ends the first or the last one."""
+    values = plain(breaks)
+    at = np.searchsorted(values, plain(x), side="right") - 1
+    if values[-1] < values[0]:
+        at = np.searchsorted(-values, -plain(x), side="right") - 1
+    return np.clip(at, 0, len(values) - 2)
+
+
+def _outside(x: Any, breaks: Any) -> Any:
+    values, ends = plain(x), plain(breaks)[[0, -1]]
+    # What is not a number is neither.
+    return ~((values >= ends.min()) & (values <= ends.max()))
+
+
+def _powers(c: Any, s: Any, nu: int) -> Any:
+    """Sum the powers of a polynomial, or of its derivative; `c` begins with the highest."""
+    k = c.shape[0]
+    total: Any = np.zeros(c.shape[1:], c.dtype)
+    for i in range(k - nu):
+        power = k - 1 - i
+        factor = float(np.prod(np.arange(power, power - nu, -1.0)))
+        total = total * s + (c[i] if nu == 0 else c[i] * factor)
+    return total
+
+
+@stands_for(f"{_HERE}._ppoly.evaluate")
+def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
+    at = _piece(xp, x)
+    xp = _core.asarray(xp)
+    s = (xp - asarray(x)[at])[:, None]
+    y = _powers(_core.asarray(asarray(c))[:, at], s, dx)
+    y = _core.broadcast_to(y, out.shape)
+    missing = _outside(xp, x) if not extrapolate else np.isnan(plain(xp))
+    out[...] = _core.where(missing[:, None], np.nan, y)
+
+
+@stands_for(f"{_HERE}._ppoly.integrate")
+def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
+    x = asarray(x)
+    low, high = float(plain(a)), float(plain(b))
+    if high < low:
+        _integrate(c, x, b, a, extrapolate, out)
+        out[...] = -out
+        return
+    if not extrapolate and np.any(_outside(np.array([low, high]), x)):
+        out[...] = np.nan
+        return
+    # Where the breaks descend, the pieces are passed from the other end.
+    descends = bool(plain(x)[-1] < plain(x)[0])
+    a, b, low, high = (b, a, high, low) if descends else (a, b, low, high)
+    first, last = _piece(np.array([low, high]), x)
+    total: Any = 0.0
+    k = c.shape[0]
+    for i in range(first, last + 1):
+        start = (a if i == first else x[i]) - x[i]
+        stop = (b if i == last else x[i + 1]) - x[i]
+        for j in range(k):
+            n = k - j
+            total = total + c[j, i] * ((stop**n - start**n) / n)
+    out[...] = -total if descends else total
+
+
+@stands_for(f"{_HERE}._ppoly.real_roots")
+def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool) -> list[Any]:
+    """Give where pieces have a value; where they jump past it, the break moves."""
+    c, x = _core.asarray(asarray(c)), asarray(x)
+    compute = found(f"{_HERE}._ppoly.real_roots")
+    results = []
+    all_found = compute(plain(c), plain(x), float(plain(y)), report_discont, extrapolate)
+    for i, values in enumerate(all_found):
+        known = ~np.isnan(values)
+        start = np.where(known, values, 0.0)
+        at = _piece(start, x)
+        pieces = c[:, at, i]
+        rest = plain(_powers(pieces, start - x[at], 0) - y)
+        size = np.max(np.abs(plain(pieces)), axis=0, initial=0.0)
+        jumps = known & (values == plain(x)[at]) & (np.abs(rest) > 1e-8 * size)
+        slope = np.where(known & ~jumps, plain(_powers(pieces, start - x[at], 1)), np.inf)
+
+        def missed(r: Any, pieces: Any = pieces, x: Any = x[at]) -> Any:
+            return _powers(pieces, r - x, 0) - y
+
+        roots = newton_moved(start, missed, slope)
+        results.append(valued(values, _core.where(jumps, x[at], roots)))
+    return results
+
+
+@stands_for(f"{_HERE}._ppoly.fix_continuity")
+def _fix_continuity(c: Any, x: Any, order: int) -> None:
+    k = c.shape[0]
+    for piece in range(1, c.shape[1]):
+        step = x[piece] - x[piece - 1]
+        for nu in range(order, -1, -1):
+            value = _powers(_core.asarray(c)[:, piece - 1], step, nu)
+            c[k - 1 - nu, piece] = value / float(np.prod(np.arange(1.0, nu + 1)))
+
+
+@lifts_method(f"{_HERE}.BarycentricInterpolator", "_evaluate")
+@stands_for_member(f"{_HERE}._polyint.BarycentricInterpolator._evaluate")
+def _barycentric(self: Any, x: Any) -> Any:
+    """Give a quotient, taken times the distance to the node that a point lies on."""
+    if x.size == 0:
+        return np.zeros((0, self.r), dtype=self.dtype)
+    distance = asarray(x)[..., None] - self.xi
+    at = np.equal(distance, 0)
+    hit = np.any(at, axis=-1, keepdims=True)
+    weights = self.wi / _core.where(hit, np.sum(_core.where(at, self.wi, 0), -1)[..., None], 1)
+    nearby = _core.where(hit, np.sum(_core.where(at, distance, 0), -1)[..., None], 1)
+    others = nearby * _core.where(at, 0, weights / _core.where(at, 1, distance))
+    rows = others + _core.where(at, weights, 0)
+    return np.dot(rows, self.yi) / np.sum(rows, axis=-1)[..., None]
+
+
+def _banded(widths: Any, ab: Any, b: Any) -> Any:
+    """Solve a banded system; the matrix by its diagonals."""
+    lower, upper = widths
+
+    def forward(ab: Any, b: Any) -> Any:
+        return found("scipy.linalg.solve_banded")(widths, ab, b)
+
+    def pullback(ct: Any, ab: Any, b: Any, wanted: Any) -> Any:
+        ab = _core.asarray(ab)
+        n = ab.shape[1]
+        rows, columns = np.arange(lower + upper + 1)[:, None], np.arange(n)
+        # The row of the matrix in which an element of a diagonal stands, and of its mirror image.
+        row = rows - upper + columns
+        inside = (row >= 0) & (row < n)
+        turned = (lower + upper - rows, np.clip(columns + rows - lower, 0, n - 1))
+        mirrored = inside_of(rows - lower + columns, n)
+        transposed = _core.where(mirrored, conj(ab)[turned], 0)
+        back = _banded((upper, lower), transposed, ct)
+        if not wanted[0]:
+            return None, back
+        x = _banded(widths, ab, b)
+        by_row = back[np.clip(row, 0, n - 1)]
+        products = by_row * conj(x)[None]
+        if products.ndim > 2:
+            products = _core.sum(products, tuple(range(2, products.ndim)))
+        return _core.where(inside, -products, 0), back
+
+    return hosted("scipy.linalg.solve_banded", forward, pullback, ab, b)
+
+
+def inside_of(index: Any, n: int) -> Any:
+    """Say which indices an axis has."""
+    return (index >= 0) & (index < n)
+
+
+@stands_for(f"{_HERE}._cubic.solve_banded")
+def _solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
+                  overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+    del overwrite_ab, overwrite_b, check_finite
+    return _banded(l_and_u, _core.asarray(ab), _core.asarray(b))
+
+
+@stands_for(f"{_HERE}._cubic.solve")
+def _solve(a: Any, b: Any, **options: Any) -> Any:
+    """Solve three equations, as a banded system with all diagonals."""
+    del options
+    n = a.shape[0]
+    rows, columns = np.arange(2 * n - 1)[:, None], np.arange(n)
+    row = rows - (n - 1) + columns
+    ab = _core.where(inside_of(row, n), _core.asarray(a)[np.clip(row, 0, n - 1), columns], 0)
+    return _banded((n - 1, n - 1), ab, _core.asarray(b))
+
+
+# --------------------------------------------------------------------------------------------------
+# B-splines
+
+
+def _divided(value: Any, width: Any) -> Any:
+    """Divide by the distance of knots; where they coincide there is nothing."""
+    is_empty = _core.eq(width, 0)
+    return _core.where(is_empty, 0, value / _core.where(is_empty, 1, width))
+
+
+def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
+    """Give the splines of degree `k` that are not zero at points, by the recursion of de Boor."""
+    values: list[Any] = [1.0]
+    for d in range(1, k + 1):
+        new: list[Any] = [0.0] * (d + 1)
+        for j in range(d):
+            left, right = t[at + j + 1 - d], t[at + j + 1]
+            term = _divided(values[j], right - left)
+            new[j] = new[j] + (right - x) * term
+            new[j + 1] = new[j + 1] + (x - left) * term
+        values = new
+    return values
+
+
+def weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
+    """Give the same for derivatives."""
+    if nu > k:
+        return [0.0] * (k + 1)
+    values = _basis(t, k - nu, at, x)
+    for d in range(k - nu + 1, k + 1):
+        widths = (t[at + j + 1] - t[at + j + 1 - d] for j in range(d))
+        scaled = [_divided(v * d, width) for v, width in zip(values, widths, strict=True)]
+        values = [a - b for a, b in zip([0.0, *scaled], [*scaled, 0.0], strict=True)]
+    return values
+
+
+def place(knots: Any, k: int, values: Any) -> Any:
+    """Give the knot after which each point comes."""
+    n = knots.size - k - 1
+    return np.clip(np.searchsorted(knots[: n + 1], values, side="right") - 1, k, n - 1)
+
+
+def _beyond(knots: Any, k: int, values: Any, extrapolate: bool) -> Any:
+    missing = np.isnan(values)
+    if extrapolate:
+        return missing
+    return missing | ~((values >= knots[k]) & (values <= knots[knots.size - k - 1]))
+
+
+def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
+    """Evaluate splines, one for each column of `c`, or their derivatives."""
+    t, c, x = asarray(t), _core.asarray(asarray(c)), _core.asarray(x)
+    at = place(plain(t), k, plain(x))
+    total: Any = np.zeros((x.shape[0], c.shape[1]), c.dtype)
+    for j, w in enumerate(weights(t, k, at, x, nu)):
+        total = total + (w[:, None] if np.ndim(w) else w) * c[at - k + j]
+    return _core.where(_beyond(plain(t), k, plain(x), extrapolate)[:, None], np.nan, total)
+
+
+class _Tensor:
+    """A tensor product of splines, as `NdBSpline`."""
+
+    def __init__(self, t: Any, c: Any, k: Any, extrapolate: bool = True) -> None:
+        self.t, self.c, self.k, self.extrapolate = t, c, k, extrapolate
+
+    def __call__(self, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+        count = len(self.t)
+        xi = asarray(xi, np.float64)
+        if xi.shape[-1] != count:
+            raise ValueError(f"Shapes: xi.shape={xi.shape} and ndim={count}")
+        columns = _core.reshape(xi, (-1, count))
+        reach = self.extrapolate if extrapolate is None else extrapolate
+        c = _core.asarray(self.c)
+        trailing = (1,) * (c.ndim - count)
+        places, factors, missing = [], [], np.zeros(columns.shape[0], bool)
+        for i, (t, degree) in enumerate(zip(self.t, self.k, strict=True)):
+            x, k = columns[:, i], int(degree)
+            places.append(place(plain(t), k, plain(x)) - k)
+            factors.append(weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
+            missing |= _beyond(plain(t), k, plain(x), bool(reach))
+        total: Any = 0.0
+        for near in itertools.product(*(range(len(w)) for w in factors)):
+            weight: Any = np.ones(columns.shape[0])
+            for i, j in enumerate(near):
+                weight = weight * factors[i][j]
+            value = c[tuple(p + j for p, j in zip(places, near, strict=True))]
+            total = total + value * weight.reshape((-1, *trailing))
+        total = _core.where(missing.reshape((-1, *trailing)), np.nan, total)
+        return _core.reshape(total, (*xi.shape[:-1], *c.shape[count:]))
+
+
+@stands_for(f"{_HERE}._rgi.make_ndbspl")
+def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tensor:
+    """Interpolate along one axis after the other."""
+    del options
+    degrees = [k] * len(points) if np.ndim(k) == 0 else list(k)
+    knots = []
+    for axis, (x, degree) in enumerate(zip(points, degrees, strict=True)):
+        spline = make_interp_spline(x, values, degree, axis=axis)
+        # A spline keeps its coefficients with the axis in front.
+        values = np.moveaxis(asarray(spline.c), 0, axis)
+        knots.append(spline.t)
+    return _Tensor(knots, values, degrees)
+
+
+@lifts_method(f"{_HERE}.NdBSpline", "__call__")
+def _evaluate_tensor(self: Any, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+    return _Tensor(self.t, self.c, self.k, self.extrapolate)(xi, nu=nu, extrapolate=extrapolate)
+
+
+@stands_for(f"{_HERE}._dierckx.evaluate_spline")
+def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
+                     out: Any = None) -> Any:  # fmt: skip
+    values = _splines(t, c, k, x, nu, extrapolate)
+    if out is not None:  # as SciPy before 1.16 asks for them
+        out[...] = values
+    return values
+
+
+@lifts(f"{_HERE}.make_interp_spline")
+def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
+                       axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
+    free = t is None and bc_type in (None, "not-a-knot")
+    if any_active((t, bc_type)) or (any_active(x) and not free):
+        raise TypeError("make_interp_spline: only y can be differentiated, and x without t and "
+                        "bc_type; use CubicSpline, which knows them, or hold them constant with "
+                        "ct.dropgrad")  # fmt: skip
+    if any_active(x):
+        return _through_points(asarray(x), asarray(y), k, axis)
+    x, t = plain(x), plain(t)
+    make = found(f"{_HERE}.make_interp_spline")
+    y = asarray(y)
+    axis = normalize_axis_index(axis, y.ndim)
+    y = asarray(y, y.dtype if y.dtype.kind == "c" else np.float64)
+    y = np.moveaxis(y, axis, 0)
+    flat = _core.reshape(y, (y.shape[0], -1))
+    if check_finite and not np.all(np.isfinite(plain(flat))):
+        raise ValueError("array must not contain infs or NaNs")
+    if bc_type == "periodic" and not np.allclose(plain(y)[0], plain(y)[-1], atol=1e-15):
+        raise ValueError("First and last points does not match while periodic case expected")
+    made = own_class(found(f"{_HERE}.BSpline"))
+    if bc_type is None or (t is None and bc_type == "not-a-knot"):
+        spline = make(x, np.zeros(y.shape[0]), k, t)
+        own: Any = _core.reshape(_collocated(x, spline.t, k, flat), y.shape)
+        return made(spline.t, np.moveaxis(own, 0, axis), k, spline.extrapolate, axis)
+    # The coefficients are linear in the samples.
+    numbers = not isinstance(bc_type, str) and bc_type is not None
+    unit = np.eye(y.shape[0])
+    if bc_type == "periodic":
+        # The last sample is the first one.
+        unit = unit[:, :-1]
+        unit[-1, 0] = 1
+    bare = _without_values(bc_type, unit.shape[1]) if numbers else bc_type
+    spline = make(x, unit, k, t, bare)
+    c = _core.matmul(spline.c, flat[: unit.shape[1]])
+    c = _core.reshape(c, (c.shape[0], *y.shape[1:]))
+    if numbers:
+        c = c + make(x, np.zeros(y.shape), k, t, bc_type).c
+    whole: Any = c
+    moved = np.moveaxis(whole, 0, axis)
+    return made(spline.t, moved, spline.k, spline.extrapolate, axis)
+
+
+def _collocated(x: Any, t: Any, k: int, y: Any) -> Any:
+    """Give the coefficients of the spline through samples, by a matrix of few diagonals."""
+    if k < 2:
+        return y
+    matrix = found(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
+    bands = np.zeros((2 * k + 1, y.shape[0]))
+    bands[k + matrix.row - matrix.col, matrix.col] = matrix.data
+    return solve_banded((k, k), bands, y)
+
+
+def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
+    """Give the spline through points whose places are followed, and its knots with them."""
+    if k % 2:
+        inner, edge = x, (k + 1) // 2
+    else:
+        inner, edge = (x[1:] + x[:-1]) / 2, k // 2
+    ends = [x[:1]] * (k + 1), [x[-1:]] * (k + 1)
+    t = np.concatenate([x, x[-1:]] if k == 0 else [*ends[0], inner[edge:-edge], *ends[1]])
+    axis = normalize_axis_index(axis, y.ndim)
+    y = np.moveaxis(y, axis, 0)
+    # Checks what SciPy checks.
+    found(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
+    at = place(plain(t), k, plain(x))
+    rows = np.arange(x.size)
+    matrix: Any = np.zeros((x.size, x.size))
+    for j, w in enumerate(weights(t, k, at, x, 0)):
+        whole = np.broadcast_to(asarray(w, np.float64), (x.size,))
+        matrix = _core.index_add(matrix, (rows, at - k + j), whole)
+    flat: Any = _core.reshape(y, (y.shape[0], -1))
+    c: Any = _core.reshape(np.linalg.solve(matrix, flat), y.shape)
+    return own_class(found(f"{_HERE}.BSpline"))(t, np.moveaxis(c, 0, axis), k, True, axis)
+
+
+def _without_values(bc_type: Any, columns: int) -> Any:
+    def bare(one: Any) -> Any:
+        if one is None or isinstance(one, str):
+            return one
+        return [(nu, np.zeros(columns)) for nu, _ in one]
+
+    return tuple(map(bare, bc_type))
+
+
+@lifts(f"{_HERE}.splev")
+@stands_for(f"{_HERE}._fitpack_impl.splev")
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    if not isinstance(tck, (list, tuple)):
+        if tck.c.ndim > 1:
+            raise ValueError("Calling splev() with BSpline objects with c.ndim > 1 is not "
+                             "allowed. Use BSpline.__call__(x) instead.")  # fmt: skip
+        extrapolate = {0: True}.get(ext, tck.extrapolate)
+        return asarray(tck(x, nu=der, extrapolate=extrapolate))
+    t, c, k = tck
+    if isinstance(c, (list, tuple)) and np.ndim(plain(c[0])) > 0:
+        return [splev(x, (t, one, k), der, ext) for one in c]
+    if not 0 <= der <= k:
+        raise ValueError(f"0<=der={der}<=k={k} must hold")
+    if ext not in {0, 1, 2, 3}:
+        raise ValueError(f"ext = {ext} not in (0, 1, 2, 3) ")
+    x, t = asarray(x), asarray(t)
+    flat = _core.asarray(_core.reshape(x, -1), np.float64)
+    first, last = t[k], t[-k - 1]
+    beyond = _outside(flat, plain(t)[[k, -k - 1]])
+    if ext == 2 and np.any(beyond):
+        raise ValueError("splev: some points lie outside of the interval of the spline, and ext=2")
+    # FITPACK holds the value that the spline has at its ends, and goes on with derivatives.
+    at = np.clip(flat, first, last) if ext == 3 and der == 0 else flat
+    # FITPACK leaves more coefficients behind than there are.
+    coefficients = asarray(c)[: t.shape[0] - k - 1]
+    y = _splines(t, coefficients[:, None], k, at, der, True)[:, 0]
+    if ext == 1:
+        y = _core.where(beyond, 0.0, y)
+    return _core.reshape(y, x.shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Grids
+
+
+@stands_for(f"{_HERE}._rgi.find_indices")
+def _find_indices(grid: Any, xi: Any) -> Any:
+    indices, distances = [], []
+    for known, x in zip(grid, xi, strict=True):
+        points = asarray(known)
+        if points.shape[0] == 1:
+            indices.append(np.full(x.shape, -1))
+            distances.append(0.0 * x)
+            continue
+        at = _piece(x, points)
+        low, high = points[at], points[at + 1]
+        indices.append(at)
+        distances.append((x - low) / (high - low))
+    return np.stack(indices), np.stack(distances)
+
+
+@stands_for(f"{_HERE}._rgi.evaluate_linear_2d")
+def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, out: Any) -> Any:
+    del grid
+    i, j = indices
+    u, v = distances
+    values = asarray(values)
+    below = values[i, j] * (1 - v) + values[i, j + 1] * v
+    above = values[i + 1, j] * (1 - v) + values[i + 1, j + 1] * v
+    out[...] = below * (1 - u) + above * u
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# What is not there
+
+refuses(
+    "use CubicSpline, make_interp_spline, or PPoly of the coefficients",
+    f"{_HERE}.BPoly",
+    f"{_HERE}.make_splrep",
+    f"{_HERE}.make_splprep",
+    f"{_HERE}.generate_knots",
+)
+refuses(
+    "use RegularGridInterpolator, or RectBivariateSpline with s=0",
+    f"{_HERE}.NdBSpline",
+    f"{_HERE}.NdPPoly",
+)
+refuses("use FloaterHormannInterpolator or BarycentricInterpolator", f"{_HERE}.AAA")
+refuses("use interp1d, CubicSpline or make_interp_spline",
+        f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
+        f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde",
+        f"{_HERE}.sproot")  # fmt: skip
+refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
+        f"{_HERE}.LinearNDInterpolator", f"{_HERE}.NearestNDInterpolator",
+        f"{_HERE}.CloughTocher2DInterpolator",
+        f"{_HERE}.SmoothBivariateSpline", f"{_HERE}.LSQBivariateSpline",
+        f"{_HERE}.bisplrep")  # fmt: skip

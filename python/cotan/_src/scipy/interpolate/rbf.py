@@ -1,0 +1,111 @@
+"""`scipy.interpolate.RBFInterpolator` with respect to places, values, smoothing, scale and points.
+
+SciPy makes the interpolator on values, checks the arguments and chooses the polynomials. What
+belongs to it here are the coefficients, of a system of equations over the same kernels.
+"""
+
+# ruff: noqa: N802 - the name is SciPy's
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind.engine import adopts, found, runs_methods
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.values import any_active, is_array, plain
+
+_NAME = "scipy.interpolate.RBFInterpolator"
+
+# The older class is Python code.
+adopts("scipy.interpolate.Rbf")
+runs_methods("scipy.interpolate.Rbf", "__call__")
+
+# Kernels as functions of the square of the distance; where it is 0, those that have no derivatives
+# there have this value.
+_KERNELS: dict[str, tuple[Callable[[Any], Any], float | None]] = {
+    "linear": (lambda q: -np.sqrt(q), 0.0),
+    "thin_plate_spline": (lambda q: 0.5 * q * np.log(q), 0.0),
+    "cubic": (lambda q: q * np.sqrt(q), 0.0),
+    "quintic": (lambda q: -q * q * np.sqrt(q), 0.0),
+    "multiquadric": (lambda q: -np.sqrt(q + 1), None),
+    "inverse_multiquadric": (lambda q: 1 / np.sqrt(q + 1), None),
+    "inverse_quadratic": (lambda q: 1 / (q + 1), None),
+    "gaussian": (lambda q: np.exp(-q), None),
+}
+
+
+def _basis(self: Any, x: Any, y: Any, epsilon: Any) -> Any:
+    """Give the kernels at some points, beside the polynomials there."""
+    squares = np.sum(np.square((x[:, None, :] - y[None, :, :]) * epsilon), axis=-1)
+    kernel, at_zero = _KERNELS[self.kernel]
+    if at_zero is None:
+        values = kernel(squares)
+    else:
+        there = squares > 0
+        values = np.where(there, kernel(np.where(there, squares, 1.0)), at_zero)
+    # Where the polynomials are centred makes no difference to what is spanned.
+    scaled = (x - self._shift) / self._scale
+    powers = [np.prod(scaled**power, axis=1) for power in np.asarray(self.powers)]
+    return np.concatenate([values, *(column[:, None] for column in powers)], axis=1)
+
+
+@lifts(_NAME)
+def RBFInterpolator(
+    y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0,
+    kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
+) -> Any:  # fmt: skip
+    made = found(_NAME)(
+        plain(y), plain(d), neighbors, plain(smoothing), kernel, plain(epsilon), degree
+    )
+    if not any_active((y, d, smoothing, epsilon)):
+        return made
+    if neighbors is not None:
+        raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
+    y, d = asarray(y), asarray(d)
+    y = y.astype(np.float64)
+    d = d.astype(made.d_dtype).reshape(d.shape[0], -1)
+    epsilon = made.epsilon if epsilon is None else epsilon
+    n, more = y.shape[0], made.powers.shape[0]
+    basis = _basis(made, y, y, epsilon)
+    upper = basis + np.eye(n, n + more) * np.broadcast_to(smoothing, (n,))[:, None]
+    lower = np.concatenate([basis[:, n:].T, np.zeros((more, more))], axis=1)
+    right = np.concatenate([d, np.zeros((more, d.shape[1]))])
+    made._followed = y, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
+    return made
+
+
+@lifts_method(_NAME, "__getstate__", always=True)
+def state(self: Any) -> tuple[Any, ...]:
+    # Copies follow what it follows.
+    return *unlifted(found(_NAME).__getstate__)(self), getattr(self, "_followed", None)
+
+
+@lifts_method(_NAME, "__setstate__", always=True)
+def restore(self: Any, state: tuple[Any, ...]) -> None:
+    unlifted(found(_NAME).__setstate__)(self, state[:2])
+    if len(state) > 2 and state[2] is not None:
+        self._followed = state[2]
+
+
+@lifts_method(_NAME, "__call__", always=True)
+def call(self: Any, x: Any) -> Any:
+    followed = getattr(self, "_followed", None)
+    if followed is None and not is_array(x):
+        return unlifted(found(_NAME).__call__)(self, x)
+    if self.neighbors is not None:
+        raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
+    x = asarray(x).astype(np.float64)
+    if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
+        raise ValueError(
+            f"RBFInterpolator: takes points of shape (any number, {self.y.shape[1]}), not {x.shape}"
+        )
+    y, epsilon, coefficients = followed or (self.y, self.epsilon, self._coeffs)
+    out = _basis(self, x, y, epsilon) @ _core.asarray(coefficients)
+    if out.dtype != self.d_dtype:
+        # SciPy keeps real and imaginary parts beside each other.
+        out = out[:, 0::2] + 1j * out[:, 1::2]
+    return out.reshape(x.shape[0], *self.d_shape)

@@ -1,0 +1,105 @@
+"""BLAS and LAPACK themselves: `scipy.linalg.blas.daxpy(x, y)`, `scipy.linalg.lapack.dgesv(a, b)`.
+
+They are compiled, take memory, and some write their results into an argument: `daxpy` always into
+`y` where it fits, most others where `overwrite_a=1` allows it. What our arrays give out is a copy,
+so what was written there has to get back to them.
+"""
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.interpose.install import StandIn
+from cotan._src.rebind.engine import found
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, assigned, is_array
+from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
+
+_MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
+
+
+def _is_routine(value: Any) -> bool:
+    return type(value).__name__ == "fortran"
+
+
+def _laid_out_alike(x: Any) -> Any:
+    """Give a copy in memory of the same order: a routine writes where it need not convert."""
+    value = _core.value(x)
+    flags = x.flags
+    if not flags.c_contiguous and not flags.f_contiguous:
+        copy = np.empty((*value.shape, 2), value.dtype)[..., 0]
+    else:
+        copy = np.empty(value.shape, value.dtype, "C" if flags.c_contiguous else "F")
+    copy[...] = value
+    return copy
+
+
+def _bytes(x: Any) -> Any:
+    return np.ascontiguousarray(x).tobytes()
+
+
+def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a routine on copies, and write back what it changed."""
+    called = routine.__name__.removeprefix("function ")
+    name = f"scipy.linalg {called}"
+    if any_active(args) or any_active(kwargs):
+        if called[1:] in ROUTINES:
+            return ROUTINES[called[1:]](routine, *args, **kwargs)
+        raise TypeError(
+            f"{name} has no derivative rule in cotan; write it with @, np.dot, np.linalg or the "
+            "functions of scipy.linalg, or hold its arguments constant with ct.dropgrad"
+        )
+    targets: list[tuple[Any, Any]] = []
+
+    def memory(x: Any) -> Any:
+        if not is_array(x):
+            return x
+        known = next((copy for own, copy in targets if own is x), None)
+        if known is None:
+            known = _laid_out_alike(x)
+            targets.append((x, known))
+        return known
+
+    given = [memory(x) for x in args]
+    named = {key: memory(x) for key, x in kwargs.items()}
+    before = [_bytes(copy) for _, copy in targets]
+    results = routine(*given, **named)
+    for (own, copy), old in zip(targets, before, strict=True):
+        if own._rank == "array" and _bytes(copy) != old:
+            assigned(name, own, copy)
+
+    def handed(x: Any) -> Any:
+        return next((own for own, copy in targets if x is copy), x)
+
+    return tuple(map(handed, results)) if type(results) is tuple else handed(results)
+
+
+@functools.cache
+def _rule(routine: Any) -> Any:
+    return functools.partial(_on_memory, routine)
+
+
+for _module in _MODULES:
+    for _name, _value in list(vars(importlib.import_module(_module)).items()):
+        if _is_routine(_value):
+            lifts(f"{_module}.{_name}")(_rule(_value))
+
+
+@functools.cache
+def _stand_in(routine: Any) -> Any:
+    return StandIn(routine, _rule(routine), False, False, "lifted")
+
+
+def _looked_up(name: str) -> None:
+    @lifts(f"scipy.linalg.{name}", *(f"{m}.{name}" for m in _MODULES), always=True)
+    def looked_up(*args: Any, **kwargs: Any) -> Any:
+        """Look routines up by what they do and by the dtypes of arrays."""
+        routines = found(f"scipy.linalg.{name}")(*args, **kwargs)
+        return list(map(_stand_in, routines)) if type(routines) is list else _stand_in(routines)
+
+
+for _name in ("get_blas_funcs", "get_lapack_funcs"):
+    _looked_up(_name)

@@ -1,0 +1,185 @@
+"""Functions of `scipy.linalg` that follow from others: of matrices, polar forms, tridiagonals."""
+
+# ruff: noqa: N803 - the names and signatures are SciPy's
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.kit import lapack_conventions as lapack
+from cotan._src.rebind.engine import refuses, runs
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain
+from cotan._src.scipy.linalg.matrix_functions import expm, logm
+from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
+from cotan._src.scipy.linalg.structured_matrices import toeplitz
+
+# --------------------------------------------------------------------------------------------------
+# Functions of a matrix
+
+
+def _waves(A: Any) -> tuple[Any, Any]:
+    """Give the cosine and the sine of a matrix."""
+    a = matrix("cosm", A)
+    if a.dtype.kind != "c":
+        both = expm(1j * a)
+        return both.real, both.imag
+    forward, back = expm(1j * a), expm(-1j * a)
+    return 0.5 * (forward + back), -0.5j * (forward - back)
+
+
+def _hyperbolic(A: Any) -> tuple[Any, Any]:
+    a = matrix("coshm", A)
+    forward, back = expm(a), expm(-a)
+    return 0.5 * (forward + back), 0.5 * (forward - back)
+
+
+@lifts("scipy.linalg.cosm")
+def cosm(A: Any) -> Any:
+    return _waves(A)[0]
+
+
+@lifts("scipy.linalg.sinm")
+def sinm(A: Any) -> Any:
+    return _waves(A)[1]
+
+
+@lifts("scipy.linalg.tanm")
+def tanm(A: Any) -> Any:
+    return dec.solve(*_waves(A))
+
+
+@lifts("scipy.linalg.coshm")
+def coshm(A: Any) -> Any:
+    return _hyperbolic(A)[0]
+
+
+@lifts("scipy.linalg.sinhm")
+def sinhm(A: Any) -> Any:
+    return _hyperbolic(A)[1]
+
+
+@lifts("scipy.linalg.tanhm")
+def tanhm(A: Any) -> Any:
+    return dec.solve(*_hyperbolic(A))
+
+
+@lifts("scipy.linalg.fractional_matrix_power")
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    a = matrix("fractional_matrix_power", A)
+    if not any_active(t) and float(plain(t)).is_integer():
+        return np.linalg.matrix_power(a, int(plain(t)))
+    dtype = scipy_linalg().fractional_matrix_power(_value(a), plain(t)).dtype
+    if dtype.char in "dD" and a.dtype.char in "fF":
+        a = _core.asarray(a, np.float64 if a.dtype.kind == "f" else np.complex128)
+    power = expm(t * logm(a))
+    is_real = dtype.kind != "c" and power.dtype.kind == "c"
+    return _core.asarray(power.real if is_real else power, dtype)
+
+
+def _value(x: Any) -> Any:
+    return plain(dec.constant(x))
+
+
+@lifts("scipy.linalg.solve_toeplitz")
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    a, b, vector = system("solve_toeplitz", toeplitz(c, r), b, check_finite)
+    # SciPy computes in double precision only.
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return result(np.linalg.solve(_core.asarray(a, wide), _core.asarray(b, wide)), vector)
+
+
+runs("scipy.linalg.companion scipy.linalg.fiedler_companion scipy.linalg.convolution_matrix")
+runs("!scipy.linalg.leslie scipy.linalg.solve_circulant scipy.spatial.procrustes")
+
+# --------------------------------------------------------------------------------------------------
+# Polar forms, whose derivatives have no need of gaps between singular values
+
+
+def _unitary(a: Any) -> Any:
+    """Give the unitary factor of a matrix with no more columns than rows."""
+    if 0 in a.shape[-2:]:
+        return a
+    _, s, vh = (_value(part) for part in dec.svd(dec.constant(a)))
+    if np.any(s[..., -1] <= 1e-10 * s[..., 0]):
+        # It is not the only one: the one that SciPy's vectors give.
+        u, _, vh = np.linalg.svd(a, full_matrices=False)
+        return _core.matmul(u, vh)
+    # Exact to rounding, though differentiated as the root of what is squared.
+    root = np.swapaxes(vh, -1, -2).conj() @ (s[..., None] * vh)
+    square = _core.matmul(dec.adjoint(a), a)
+    return dec.adjoint(
+        dec.solve(_core.apply("matrix_sqrt", square, _core.asarray(root)), dec.adjoint(a))
+    )
+
+
+@lifts("scipy.linalg.polar")
+def polar(a: Any, side: str = "right") -> Any:
+    if side not in {"right", "left"}:
+        raise ValueError("`side` must be either 'right' or 'left'")
+    a = matrix("polar", a, square=False)
+    wide = a.shape[-2] < a.shape[-1]
+    u = dec.adjoint(_unitary(dec.adjoint(a))) if wide else _unitary(a)
+    p = _core.matmul(dec.adjoint(u), a) if side == "right" else _core.matmul(a, dec.adjoint(u))
+    return u, (p + dec.adjoint(p)) / 2
+
+
+@lifts("scipy.linalg.orthogonal_procrustes")
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
+    a, b = dec.common(checked(A, check_finite), checked(B, check_finite))
+    if a.ndim != 2:
+        raise ValueError(f"expected ndim to be 2, but observed {a.ndim}")
+    if a.shape != b.shape:
+        raise ValueError(f"the shapes of A and B differ ({a.shape} vs {b.shape})")
+    product = _core.matmul(dec.adjoint(a), b)
+    return _unitary(product), _core.sum(dec.svdvals(product))
+
+
+# --------------------------------------------------------------------------------------------------
+# Tridiagonal matrices
+
+
+@lifts("scipy.linalg.eigh_tridiagonal")
+def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: str = "a",
+                     select_range: Any = None, check_finite: bool = True, tol: float = 0.0,
+                     lapack_driver: str = "auto") -> Any:  # fmt: skip
+    d, e = (checked(x, check_finite) for x in (d, e))
+    w, v = dec.eigh(np.diag(d) + np.diag(e, -1))
+    options = {"select": select, "select_range": plain(select_range), "check_finite": False}
+    options |= {"tol": tol, "lapack_driver": lapack_driver}
+    original = scipy_linalg().eigh_tridiagonal
+    some = _chosen(w, select, select_range)
+    if eigvals_only:
+        return w[some]
+    found = lapack.asked(lambda _: original(_value(d), _value(e), **options), d[None])
+    return w[some], lapack.eigenvectors(w[some], v[:, some], None if found is None else found[1])
+
+
+def _chosen(w: Any, select: Any, limits: Any) -> slice:
+    """Give which eigenvalues are asked for."""
+    if select in {"a", "all", 0}:
+        return slice(None)
+    if select in {"i", "index", 2}:
+        return slice(int(plain(limits[0])), int(plain(limits[1])) + 1)
+    own = _value(w)
+    low, high = (float(plain(x)) for x in limits)
+    first = int(np.sum(own <= low))
+    return slice(first, first + int(np.sum((own > low) & (own <= high))))
+
+
+@lifts("scipy.linalg.eigvalsh_tridiagonal")
+def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None,
+                         check_finite: bool = True, tol: float = 0.0,
+                         lapack_driver: str = "auto") -> Any:  # fmt: skip
+    return eigh_tridiagonal(d, e, True, select, select_range, check_finite, tol, lapack_driver)
+
+
+refuses("use np.linalg.eig or eigh, or functions of matrices such as expm", "scipy.linalg.schur",
+        "scipy.linalg.rsf2csf", "scipy.linalg.hessenberg", "scipy.linalg.funm",
+        "scipy.linalg.signm", "scipy.linalg.qz", "scipy.linalg.ordqz")  # fmt: skip
+refuses("use np.linalg.cholesky or scipy.linalg.lu", "scipy.linalg.ldl")
+refuses("make the full matrix, and use np.linalg.eigh", "scipy.linalg.eig_banded",
+        "scipy.linalg.eigvals_banded")  # fmt: skip

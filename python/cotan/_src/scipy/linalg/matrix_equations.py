@@ -1,0 +1,117 @@
+"""Equations for matrices, of Sylvester, Lyapunov and Riccati, as `scipy.linalg` has them."""
+
+# ruff: noqa: ARG001 - the signatures are SciPy's
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import is_followed, plain
+from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
+
+
+@lifts("scipy.linalg.solve_sylvester")
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    a, b, q = dec.common(*(matrix("solve_sylvester", x, False, False) for x in (a, b, q)))
+    return _core.apply("sylvester", *dec.over_batch((a, 2), (b, 2), (q, 2)))
+
+
+@lifts("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    a, q = dec.common(matrix("solve_continuous_lyapunov", a), matrix("q", q))
+    return solve_sylvester(a, dec.adjoint(a), q)
+
+
+@lifts("scipy.linalg.solve_discrete_lyapunov")
+def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+    a, q = dec.common(matrix("solve_discrete_lyapunov", a), matrix("q", q))
+    method = method if method is not None else ("direct" if a.shape[-1] < 10 else "bilinear")
+    if method not in {"direct", "bilinear"}:
+        raise ValueError(f"Unknown solver {method}")
+    one = dec.eye(a.shape[-1], a)
+    if method == "direct" and a.ndim == 2 and q.ndim == 2:
+        n = a.shape[-1]
+        other = a.conj() if a.dtype.kind == "c" else a
+        both = a[:, None, :, None] * other[None, :, None, :]
+        system = np.eye(n * n, dtype=a.dtype) - _core.reshape(both, (n * n, n * n))
+        return dec.solve(system, _core.reshape(q, (n * n, 1))).reshape(n, n)
+    # The bilinear transformation makes a continuous equation of it.
+    inverse = dec.solve(dec.adjoint(a) + one, one)
+    left = _core.matmul(dec.adjoint(a) - one, inverse)
+    right = 2 * _core.matmul(dec.solve(a + one, q), inverse)
+    return solve_continuous_lyapunov(dec.adjoint(left), -right)
+
+
+def _known(x: Any) -> Any:
+    return plain(dec.constant(x))
+
+
+def _stabilizing(name: str, a: Any, b: Any, q: Any, r: Any) -> Any:
+    """Give SciPy's solution of a Riccati equation, as a value."""
+    return getattr(scipy_linalg(), name)(*map(_known, (a, b, q, r)))
+
+
+def _are(name: str, a: Any, b: Any, q: Any, r: Any, gain: Any, solve: Any) -> Any:
+    """Solve a Riccati equation by SciPy, and take two steps of Newton's method from there.
+
+    A step solves Lyapunov's equation of the closed loop. It is stationary in the gain, so the first
+    one is right to first order, and the second one, from the gain that the first gives, to third.
+    """
+    a, b, q, r = (matrix(name, x, True, False) for x in (a, b, q, r))
+    a, b, q, r = dec.common(a, b, q, r)
+    x = _stabilizing(name, a, b, q, r)
+    for _ in range(2):
+        k = gain(a, b, r, x)
+        closed = a - b @ k
+        cost = q + dec.adjoint(k) @ r @ k
+        x = solve(dec.adjoint(closed), cost)
+        x = (x + dec.adjoint(x)) / 2
+    return x
+
+
+def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
+    """Give `a` and `q` of the equation without `e` and `s` that has the same solution."""
+    given = {"a": a, "b": b, "q": q, "r": r, "e": e, "s": s}
+    given = {name: matrix(name, x, True, False) for name, x in given.items() if x is not None}
+    given = dict(zip(given, dec.common(*given.values()), strict=True))
+    a, b, q, r, e, s = map(given.get, ("a", "b", "q", "r", "e", "s"))
+    if e is not None:
+        # What stands on both sides of the solution is divided out.
+        e = dec.adjoint(e)
+        a = dec.adjoint(dec.solve(e, dec.adjoint(a)))
+        q = dec.solve(e, dec.adjoint(dec.solve(e, q)))
+        s = None if s is None else dec.solve(e, s)
+    # A product of states and controls is part of a square, whose weight may be 0 without it.
+    if s is not None and (is_followed(s) or np.any(_known(s))):
+        shift = dec.solve(r, dec.adjoint(s))
+        a, q = a - b @ shift, q - s @ shift
+    return a, q
+
+
+@lifts("scipy.linalg.solve_continuous_are")
+def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
+                         balanced: bool = True) -> Any:  # fmt: skip
+    if e is not None or s is not None:
+        a, q = _without(a, b, q, r, e, s)
+
+    def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
+        return dec.solve(r, dec.adjoint(b) @ x)
+
+    return _are("solve_continuous_are", a, b, q, r, gain,
+                lambda c, cost: solve_continuous_lyapunov(c, -cost))  # fmt: skip
+
+
+@lifts("scipy.linalg.solve_discrete_are")
+def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
+                       balanced: bool = True) -> Any:  # fmt: skip
+    if e is not None or s is not None:
+        a, q = _without(a, b, q, r, e, s)
+
+    def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
+        xb = x @ b
+        return dec.solve(r + dec.adjoint(b) @ xb, dec.adjoint(xb) @ a)
+
+    return _are("solve_discrete_are", a, b, q, r, gain, solve_discrete_lyapunov)

@@ -1,0 +1,321 @@
+"""The functions of `scipy.linalg` that solve systems of equations, on `Array`s.
+
+Each stands for the function of SciPy of its name, with that function's signature; `overwrite_...`
+and the names of LAPACK's drivers are taken and change nothing. Where SciPy works over batches, so
+do these. What the modules beside this one share is here, too: `scipy.linalg.banded`,
+`scipy.linalg.decompositions`, `scipy.linalg.matrix_equations`, `scipy.linalg.structured_matrices`,
+`scipy.linalg.matrix_functions`.
+"""
+
+# ruff: noqa: ARG001 - the signatures are SciPy's
+
+import importlib
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import plain
+
+
+def scipy_linalg() -> Any:
+    """Give SciPy's module, where it is needed for a value."""
+    return importlib.import_module("scipy.linalg")
+
+
+def checked(x: Any, check_finite: bool = True) -> Any:
+    """Give an argument as an array of floats; infinities and NaN are refused as SciPy does."""
+    x = host_asarray(x)
+    if x.dtype == np.float16:
+        x = _core.asarray(x, np.float32)
+    # What is said of values a program that is traced does not say.
+    looks = check_finite and not _core.is_tracing()
+    if looks and not is_finite(x):
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+def is_finite(x: Any) -> bool:
+    """Say whether all elements are finite; a prepared function asks again when it is called."""
+    if _core.is_preparing():
+        return bool(np.all(np.isfinite(x)))
+    return bool(np.all(np.isfinite(plain(dec.constant(x)))))
+
+
+def matrix(name: str, a: Any, check_finite: bool = True, square: bool = True) -> Any:
+    a = checked(a, check_finite)
+    if a.ndim < 2:
+        raise ValueError(f"{name}: The input array must be at least two-dimensional.")
+    if square and a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"{name}: Expected square matrix, got shape {a.shape}")
+    return dec.matrix(name, a)
+
+
+def system(name: str, a: Any, b: Any, check_finite: bool = True) -> tuple[Any, Any, bool]:
+    """Give a square matrix, right-hand sides as a matrix, and whether they were a vector."""
+    a, b = dec.common(checked(a, check_finite), checked(b, check_finite))
+    a = matrix(name, np.atleast_2d(a), False)
+    b = np.atleast_1d(b)
+    vector = b.ndim == 1
+    b = b[:, None] if vector else b
+    if b.shape[-2] != a.shape[-1]:
+        raise ValueError(f"{name}: incompatible shapes {a.shape} and {b.shape}")
+    return a, b, vector
+
+
+def result(x: Any, vector: bool) -> Any:
+    return x[..., 0] if vector else x
+
+
+def triangle(a: Any, lower: bool, strict: bool = False) -> Any:
+    """Give the elements of a triangle, zeros elsewhere."""
+    m, n = a.shape[-2:]
+    mask = np.tri(m, n, -int(strict), dtype=bool)
+    if not lower:
+        mask = ~np.tri(m, n, -1 + int(strict), dtype=bool)
+    return _core.where(mask, a, 0.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Systems of equations
+
+_TRIANGLES = {"upper triangular": False, "lower triangular": True}
+_GENERAL = {None, "general", "gen", "banded"}
+
+
+@lifts("scipy.linalg.solve")
+def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
+          overwrite_b: bool = False, check_finite: bool = True, assume_a: Any = None,
+          transposed: bool = False) -> Any:  # fmt: skip
+    a, b, vector = system("solve", a, b, check_finite)
+    if transposed and a.dtype.kind == "c":  # as SciPy refuses it
+        raise NotImplementedError(
+            "scipy.linalg.solve can currently not solve a^T x = b or a^H x = b for complex "
+            "matrices."
+        )
+    if assume_a in _TRIANGLES:
+        _expect_nonsingular(a)
+        x = dec.solve_triangular(a, b, _TRIANGLES[assume_a], transposed)
+    elif assume_a in {"pos", "positive definite"}:
+        x = solve_cholesky(dec.cholesky(a, lower), b)
+    else:
+        decomposed = dec.Lu(as_assumed(a, assume_a, lower))
+        _warn_of_condition(decomposed)
+        x = decomposed.solve(b, transposed)
+    return result(x, vector)
+
+
+def _warn_of_condition(decomposed: Any) -> None:
+    """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
+    if _core.is_tracing() or _core.is_preparing() or not decomposed.a.size:
+        return
+    n, a = decomposed.a.shape[-1], plain(dec.constant(decomposed.a))
+    # The factors are packed column by column.
+    factors = np.swapaxes(plain(decomposed.packed)[..., : n * n].reshape(-1, n, n), -1, -2)
+    (gecon,) = scipy_linalg().get_lapack_funcs(("gecon",), (a,))
+    bad = []
+    for i, (matrix_, factor) in enumerate(zip(a.reshape(-1, n, n), factors, strict=True)):
+        rcond, _ = gecon(factor, np.max(np.sum(np.abs(matrix_), axis=0), initial=0.0))
+        if not rcond >= np.finfo(a.dtype).eps:
+            bad.append(f"slice {i} has rcond = {rcond}")
+    if bad:
+        kind = scipy_linalg().LinAlgWarning
+        warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=5)
+
+
+def _expect_nonsingular(a: Any) -> None:
+    if _core.is_tracing():
+        return
+    pivots = np.diagonal(plain(dec.constant(a)), axis1=-2, axis2=-1)
+    if np.any(pivots == 0):
+        raise LinAlgError("A singular matrix detected: an element of the diagonal is zero.")
+
+
+def as_assumed(a: Any, assume_a: Any, lower: bool) -> Any:
+    """Give the matrix that is meant, of which some elements may not be read."""
+    if assume_a in _GENERAL:
+        return a
+    if assume_a == "diagonal":
+        return _core.where(np.eye(a.shape[-1], dtype=bool), a, 0.0)
+    if assume_a == "tridiagonal":
+        n = a.shape[-1]
+        return _core.where(np.tri(n, k=1, dtype=bool) & np.tri(n, k=1, dtype=bool).T, a, 0.0)
+    if assume_a in {"sym", "symmetric", "her", "hermitian"}:
+        half = triangle(a, lower, True)
+        hermitian = assume_a.startswith("her")
+        other = dec.adjoint(half) if hermitian else dec.swap(half)
+        # What is imaginary in the diagonal of a Hermitian matrix is not read.
+        middle = _core.asarray(a.real, a.dtype) if hermitian and a.dtype.kind == "c" else a
+        return half + other + _core.where(np.eye(a.shape[-1], dtype=bool), middle, 0.0)
+    raise ValueError(f"{assume_a} is not a recognized matrix structure")
+
+
+@lifts("scipy.linalg.inv")
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Any = None,
+        lower: bool = False) -> Any:  # fmt: skip
+    a = matrix("inv", a, check_finite)
+    return solve(a, dec.eye(a.shape[-1], a), lower, assume_a=assume_a, check_finite=False)
+
+
+@lifts("scipy.linalg.det")
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    a = matrix("det", a, check_finite)
+    # SciPy goes on in double precision.
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return _core.asarray(dec.part("det", a, dec.packed("lu", a)), wide)
+
+
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+@lifts("scipy.linalg.solve_triangular")
+def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
+                     unit_diagonal: bool = False, overwrite_b: bool = False,
+                     check_finite: bool = True) -> Any:  # fmt: skip
+    a, b, vector = system("solve_triangular", a, b, check_finite)
+    if not unit_diagonal and not _core.is_tracing():
+        pivots = np.diagonal(a, axis1=-2, axis2=-1)
+        # A prepared function asks that again when it is called.
+        well = _core.is_preparing() and np.all(pivots != 0)
+        pivots = np.ones(1) if well else plain(dec.constant(pivots))
+        zeros = np.flatnonzero(np.any(pivots == 0, axis=tuple(range(pivots.ndim - 1))))
+        if zeros.size:
+            raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0]) + 1}")
+    how = _TRANS[trans]
+    if how == 2:
+        x = dec.solve_adjoint_triangular(a, b, lower, unit_diagonal)
+    else:
+        x = dec.solve_triangular(a, b, lower, how == 1, unit_diagonal)
+    return result(x, vector)
+
+
+# --------------------------------------------------------------------------------------------------
+# LU
+
+
+def _lu(a: Any) -> tuple[Any, Any, Any]:
+    """Give the order of rows, and the factors, of which the smaller one is in a square."""
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    square = a[..., :m] if m < n else a
+    lu = dec.packed("lu", square)
+    values = plain(dec.constant(lu))
+    perm = np.real(values[..., m * k : m * k + m]).astype(np.int64)
+    compact = values[..., : m * k].reshape(*a.shape[:-2], k, m).swapaxes(-1, -2)
+    rows = np.take_along_axis(a, perm[..., None], -2)
+    top = _core.apply("lu_factors", rows[..., :k, :k], np.ascontiguousarray(compact[..., :k, :]))
+    lower = _core.where(np.eye(k, dtype=bool), 1.0, triangle(top, True, True))
+    lower, upper = _core.asarray(lower, a.dtype), triangle(top, False)
+    if m < n:
+        rest = dec.solve_triangular(top, rows[..., k:], True, False, True)
+        upper = _core.concatenate([upper, rest], -1)
+    elif m > n:
+        rest = dec.solve_triangular(top, dec.swap(rows[..., k:, :]), False, True)
+        lower = _core.concatenate([lower, dec.swap(rest)], -2)
+    return perm, lower, upper
+
+
+@lifts("scipy.linalg.lu")
+def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
+       p_indices: bool = False) -> Any:  # fmt: skip
+    a = matrix("lu", a, check_finite, square=False)
+    perm, lower, upper = _lu(a)
+    back = np.argsort(perm, axis=-1)
+    if permute_l:
+        return np.take_along_axis(lower, back[..., None], -2), upper
+    if p_indices:
+        return back.astype(np.int32), lower, upper
+    real = np.float32 if a.dtype.char in "fF" else np.float64
+    return np.eye(a.shape[-2], dtype=real)[back], lower, upper
+
+
+def _interchanges(perm: Any) -> Any:
+    """Give a permutation as LAPACK does: row i is exchanged with row piv[i], in turn."""
+    piv = np.zeros(perm.shape, np.int32)
+    for at in np.ndindex(perm.shape[:-1]):
+        order = list(range(perm.shape[-1]))
+        for i, row in enumerate(perm[at]):
+            j = order.index(row, i)
+            order[i], order[j] = order[j], order[i]
+            piv[(*at, i)] = j
+    return piv
+
+
+def _order(piv: Any, n: int) -> Any:
+    """Give the order of rows that interchanges lead to."""
+    perm = np.zeros((*piv.shape[:-1], n), np.int64)
+    for at in np.ndindex(piv.shape[:-1]):
+        order = list(range(n))
+        for i, j in enumerate(piv[at]):
+            order[i], order[j] = order[j], order[i]
+        perm[at] = order
+    return perm
+
+
+@lifts("scipy.linalg.lu_factor")
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+    a = matrix("lu_factor", a, check_finite, square=False)
+    perm, lower, upper = _lu(a)
+    m, n = a.shape[-2:]
+    low = triangle(lower, True, True)
+    if m < n:
+        low = _core.concatenate([low, np.zeros((*a.shape[:-2], m, n - m), a.dtype)], -1)
+    elif m > n:
+        upper = _core.concatenate([upper, np.zeros((*a.shape[:-2], m - n, n), a.dtype)], -2)
+    return low + upper, _interchanges(perm)[..., : min(m, n)]
+
+
+@lifts("scipy.linalg.lu_solve")
+def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
+             check_finite: bool = True) -> Any:  # fmt: skip
+    factors, piv = lu_and_piv
+    a, b, vector = system("lu_solve", factors, b, check_finite)
+    a, b = dec.over_batch((a, 2), (b, 2))
+    perm = _order(np.asarray(plain(piv)), a.shape[-1])
+    perm = np.broadcast_to(perm, a.shape[:-1])[..., None]
+    if trans == 0:
+        x = dec.solve_triangular(a, np.take_along_axis(b, perm, -2), True, False, True)
+        return result(dec.solve_triangular(a, x, False), vector)
+    if trans not in {1, 2}:
+        raise ValueError("trans must be 0, 1 or 2")
+    b = b.conj() if trans == 2 and b.dtype.kind == "c" else b
+    x = dec.solve_triangular(a, dec.solve_triangular(a, b, False, True), True, True, True)
+    x = x.conj() if trans == 2 and x.dtype.kind == "c" else x
+    return result(np.take_along_axis(x, np.argsort(perm, -2), -2), vector)
+
+
+# --------------------------------------------------------------------------------------------------
+# Cholesky
+
+
+@lifts("scipy.linalg.cholesky")
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False,
+             check_finite: bool = True) -> Any:  # fmt: skip
+    factor = dec.cholesky(matrix("cholesky", a, check_finite), lower)
+    return factor if lower else dec.adjoint(factor)
+
+
+@lifts("scipy.linalg.cho_factor")
+def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False,
+               check_finite: bool = True) -> tuple[Any, bool]:  # fmt: skip
+    return cholesky(a, lower, check_finite=check_finite), lower
+
+
+def solve_cholesky(factor: Any, b: Any) -> Any:
+    """Solve with a lower Cholesky factor."""
+    factor, b = dec.over_batch((factor, 2), (b, 2))
+    return dec.solve_adjoint_triangular(factor, dec.solve_triangular(factor, b, True), True)
+
+
+@lifts("scipy.linalg.cho_solve")
+def cho_solve(
+    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    c, lower = c_and_lower
+    a, b, vector = system("cho_solve", c, b, check_finite)
+    return result(solve_cholesky(a if lower else dec.adjoint(a), b), vector)

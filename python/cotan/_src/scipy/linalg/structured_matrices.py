@@ -1,0 +1,122 @@
+"""Matrices of a given form, as `scipy.linalg` has them."""
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain, refuse
+
+
+def _vector(x: Any) -> Any:
+    x = host_asarray(x)
+    return _core.reshape(_core.asarray(x), -1)
+
+
+def _row(x: Any) -> Any:
+    """Give a vector, or a batch of them; older versions took that for one vector."""
+    x = _core.asarray(np.atleast_1d(host_asarray(x)))
+    return x if x.ndim == 1 or _batches() else _core.reshape(x, -1)
+
+
+@functools.cache
+def _batches() -> bool:
+    version = importlib.import_module("scipy").__version__
+    return tuple(map(int, version.split(".")[:2])) >= (1, 17)
+
+
+def _joined(c: Any, r: Any) -> Any:
+    """Give vectors, one after the other, but for the first element of the second."""
+    batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    dtype = np.result_type(c.dtype, r.dtype)
+    parts = [np.broadcast_to(x, batch + x.shape[-1:]) for x in (c, r[..., 1:])]
+    return _core.concatenate([_core.asarray(x, dtype) for x in parts], -1)
+
+
+@lifts("scipy.linalg.toeplitz")
+def toeplitz(c: Any, r: Any = None) -> Any:
+    c = _row(c)
+    r = (c.conj() if c.dtype.kind == "c" else c) if r is None else _row(r)
+    m, n = c.shape[-1], r.shape[-1]
+    values = _joined(_core.flip(c, -1), r)
+    return values[..., (m - 1) - np.arange(m)[:, None] + np.arange(n)]
+
+
+@lifts("scipy.linalg.hankel")
+def hankel(c: Any, r: Any = None) -> Any:
+    c = _vector(c)
+    r = np.zeros(c.shape, c.dtype) if r is None else _vector(r)
+    values = _joined(c, r)
+    return values[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+
+
+@lifts("scipy.linalg.circulant")
+def circulant(c: Any) -> Any:
+    c = np.atleast_1d(host_asarray(c))
+    n = c.shape[-1]
+    return _core.asarray(c)[..., (np.arange(n)[:, None] - np.arange(n)) % n]
+
+
+@lifts("scipy.linalg.block_diag")
+def block_diag(*arrs: Any) -> Any:
+    blocks = [np.atleast_2d(host_asarray(a)) for a in (arrs or ([],))]
+    batch = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
+    dtype = np.result_type(*(b.dtype for b in blocks))
+    width, start, rows = sum(b.shape[-1] for b in blocks), 0, []
+    for block in blocks:
+        m, n = block.shape[-2:]
+        before, after = (np.zeros((*batch, m, k), dtype) for k in (start, width - start - n))
+        own = _core.asarray(np.broadcast_to(block, (*batch, m, n)), dtype)
+        rows.append(_core.concatenate([before, own, after], -1))
+        start += n
+    return _core.concatenate(rows, -2)
+
+
+def _of_values(name: str) -> None:
+    """Let a function run on values; a derivative does not exist."""
+
+    @lifts(f"scipy.linalg.{name}")
+    def basis(*args: Any, **kwargs: Any) -> Any:
+        if any_active(args) or any_active(kwargs):
+            raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
+        own = {key: plain(value) for key, value in kwargs.items()}
+        return found(f"scipy.linalg.{name}")(*map(plain, args), **own)
+
+
+_of_values("orth")
+_of_values("null_space")
+
+
+def _asks(name: str) -> None:
+    """Let a function that says what form a matrix has look at the values."""
+
+    @lifts(f"scipy.linalg.{name}")
+    def form(a: Any, *args: Any, **kwargs: Any) -> Any:
+        value = np.asarray(plain(dec.constant(host_asarray(a))))
+        return found(f"scipy.linalg.{name}")(value, *args, **kwargs)
+
+
+_asks("bandwidth")
+_asks("issymmetric")
+_asks("ishermitian")
+
+
+@lifts("scipy.linalg.matrix_balance")
+def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
+                   separate: Any = False, overwrite_a: Any = False) -> Any:  # fmt: skip
+    """Scale and permute by what SciPy says, which is constant where it does not jump."""
+    del overwrite_a
+    a = host_asarray(A)
+    original = found("scipy.linalg.matrix_balance")
+    _, transform = original(plain(a), permute, scale, False)
+    _, (scaling, order) = original(plain(a), permute, scale, True)
+    # Powers of 2, so that this is exact, in the precision of the matrix.
+    factors = scaling.astype(np.finfo(a.dtype).dtype) if a.dtype.kind in "fc" else scaling
+    balanced = a[np.ix_(order, order)] / factors[:, None] * factors
+    return balanced, ((scaling, order) if separate else transform)

@@ -1,0 +1,528 @@
+"""Functions of `scipy.ndimage` on `Array`s: SciPy's own Python code over rules for its kernels.
+
+A filter is a correlation of the array, continued outside, with a kernel. A transformation takes
+splines through the array at coordinates: a recursive filter gives their coefficients, and every
+point is a sum over the splines near it.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.callbacks import watches
+from cotan._src.kit.host_call import hosted, linear
+from cotan._src.numpy.reductions import safe_sqrt
+from cotan._src.rebind.engine import (
+    found,
+    own_of,
+    piecewise_constant,
+    refuses,
+    runs,
+    stands_for,
+    value,
+)
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, assigned, axes_of, is_array, plain, refuse
+from cotan._src.scipy.signal.filtering import overlaps
+
+_NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
+
+# --------------------------------------------------------------------------------------------------
+# Filters
+
+
+def _index(at: Any, n: int, mode: int) -> Any:
+    """Give which element stands at positions, of which some lie outside."""
+    if mode == _NEAREST or n == 1:
+        return np.clip(at, 0, n - 1)
+    if mode in {_WRAP, _GRID_WRAP}:
+        return at % n
+    period = 2 * n if mode == _REFLECT else 2 * n - 2
+    at = at % period
+    last = 2 * n - 1 if mode == _REFLECT else 2 * n - 2
+    return np.where(at < n, at, last - at)
+
+
+def _continued(x: Any, axis: int, before: int, after: int, mode: int, cval: Any) -> Any:
+    """Go on with an array outside of itself along an axis."""
+    n = x.shape[axis]
+    if mode in {_CONSTANT, _GRID_CONSTANT} or n == 0:
+        shape, start = list(x.shape), [0] * x.ndim
+        shape[axis], start[axis] = n + before + after, before
+        wide = _core.pad(x, shape, start, [1] * x.ndim)
+        if not is_array(cval) and cval == 0:
+            return wide
+        inside = np.zeros(shape, bool)
+        inside[(slice(None),) * axis + (slice(before, before + n),)] = True
+        return _core.where(inside, wide, _core.cast(_core.asarray(cval), x.dtype))
+    return np.take(x, _index(np.arange(-before, n + after), n, mode), axis)
+
+
+def _slid(w: Any, x: Any) -> Any:
+    """Correlate along the last axis, where the kernel lies inside."""
+    count = w.shape[0]
+
+    def forward(w: Any, x: Any) -> Any:
+        y = found("scipy.ndimage.correlate1d")(x, w, mode="constant", origin=-(count // 2))
+        return y[..., : x.shape[-1] - count + 1]
+
+    def pullback(ct: Any, w: Any, x: Any, wanted: Any) -> Any:
+        return (
+            _core.cast(_sums(ct, x, count), w.dtype) if wanted[0] else None,
+            _slid(_core.flip(_core.asarray(w)), _edged(ct, count - 1)) if wanted[1] else None,
+        )
+
+    return hosted("scipy.ndimage.correlate1d", forward, pullback, w, x)
+
+
+def _edged(x: Any, width: int) -> Any:
+    """Put zeros before and after the last axis."""
+    x = _core.asarray(x)
+    shape = (*x.shape[:-1], x.shape[-1] + 2 * width)
+    return _core.pad(x, shape, [0] * (x.ndim - 1) + [width], [1] * x.ndim)
+
+
+def _sums(ct: Any, x: Any, count: int) -> Any:
+    """Give for each place in the kernel what it adds to the sum of `ct` times the result."""
+
+    def forward(ct: Any, x: Any) -> Any:
+        n = ct.shape[-1]
+        return np.array([np.sum(ct * x[..., k : k + n], dtype=np.float64) for k in range(count)])
+
+    def pullback(g: Any, ct: Any, x: Any, wanted: Any) -> Any:
+        g = _core.asarray(g)
+        return (
+            _slid(g, x) if wanted[0] else None,
+            _slid(_core.flip(g), _edged(ct, count - 1)) if wanted[1] else None,
+        )
+
+    return hosted("scipy.ndimage.correlate1d", forward, pullback, ct, x)
+
+
+def _put(output: Any, result: Any) -> None:
+    if is_array(output) or output.dtype.kind in "fc":
+        assigned("ndimage", output, result)
+    else:
+        output[...] = plain(result)  # whole numbers carry no gradient
+
+
+def _floating(x: Any) -> Any:
+    x = asarray(x)
+    return _core.asarray(x, x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+@stands_for("scipy.ndimage._nd_image.correlate1d")
+def _correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any,
+                 origin: int) -> None:  # fmt: skip
+    x, weights = _floating(input), _core.asarray(weights, np.float64)
+    before = weights.shape[0] // 2 + origin
+    wide = _continued(x, axis, before, weights.shape[0] - 1 - before, mode, cval)
+    _put(output, np.moveaxis(_slid(weights, np.moveaxis(wide, axis, -1)), -1, axis))
+
+
+@stands_for("scipy.ndimage._nd_image.uniform_filter1d")
+def _uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
+                      origin: int) -> None:  # fmt: skip
+    _correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
+
+
+@stands_for("scipy.ndimage._nd_image.correlate")
+def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
+    x, weights = _floating(input), _core.asarray(weights, np.float64)
+    if not x.size:
+        return
+    for axis, (size, origin) in enumerate(zip(weights.shape, origins, strict=True)):
+        before = size // 2 + origin
+        x = _continued(x, axis, before, size - 1 - before, mode, cval)
+    _put(output, overlaps(_core.asarray(x, np.float64), weights, "direct", tuple(range(x.ndim))))
+
+
+@stands_for("scipy.ndimage._nd_image.min_or_max_filter1d")
+def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
+                         origin: int, minimum: int) -> None:  # fmt: skip
+    x = _floating(input)
+    before = size // 2 + origin
+    wide = _continued(x, axis, before, size - 1 - before, mode, cval)
+    rows = np.arange(x.shape[axis])[:, None] + np.arange(size)
+    windows = np.take(wide, rows, axis)
+    _put(output, (_core.min if minimum else _core.max)(windows, axis + 1))
+
+
+def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
+    """Give for each place in a footprint the array as it is seen from there."""
+    for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
+        before = size // 2 + origin
+        x = _continued(x, axis, before, size - 1 - before, mode, cval)
+    shape = [n - size + 1 for n, size in zip(x.shape, footprint.shape, strict=True)]
+    return _core.stack(
+        [
+            x[tuple(slice(k, k + n) for k, n in zip(at, shape, strict=True))]
+            for at in np.argwhere(footprint).tolist()
+        ]
+    )
+
+
+@stands_for("scipy.ndimage._nd_image.min_or_max_filter")
+def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, mode: int,
+                       cval: Any, origins: Any, minimum: int) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    if structure is not None:
+        heights = structure[footprint].reshape(-1, *[1] * (seen.ndim - 1))
+        seen = seen - heights if minimum else seen + heights
+    _put(output, (_core.min if minimum else _core.max)(seen, 0))
+
+
+@stands_for("scipy.ndimage._nd_image.rank_filter")
+def _rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any,
+                 origins: Any) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    _put(output, np.sort(seen, axis=0)[rank])
+
+
+@stands_for("scipy.ndimage._rank_filter_1d.rank_filter")
+def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any,
+                    origin: int) -> None:  # fmt: skip
+    _rank_filter(input, rank, np.ones(size, bool), output, mode, cval, [origin])
+
+
+@stands_for("scipy.ndimage._nd_image.generic_filter")
+def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any,
+                    origins: Any, extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
+    seen = _neighbours(_floating(input), footprint, mode, cval, origins)
+    rows = np.moveaxis(seen, 0, -1).reshape(-1, seen.shape[0])
+    found = [function(row, *extra_arguments, **extra_keywords) for row in rows]
+    _put(output, np.reshape(_core.stack([_core.asarray(x) for x in found]), seen.shape[1:]))
+
+
+# --------------------------------------------------------------------------------------------------
+# Measurements of regions
+
+
+def _measures(name: str, measure: Any) -> None:
+    @lifts(f"scipy.ndimage.{name}")
+    def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
+        x = asarray(input)
+        if labels is None:
+            return measure(x)
+        x, places = np.broadcast_arrays(x, value(asarray(labels)))
+        if index is None:
+            return measure(x[places > 0])
+        asked = np.asarray(value(index))
+        inside = [places == label for label in asked.ravel()]
+        found = [measure(x[own]) if own.any() else np.zeros((), x.dtype) for own in inside]
+        return np.reshape(_core.stack([_core.asarray(m) for m in found]), asked.shape)[()]
+
+
+_measures("maximum", np.max)
+_measures("minimum", np.min)
+_measures("median", np.median)
+
+
+@lifts("scipy.ndimage.standard_deviation")
+def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
+    # 0 where all elements of a region are equal, as that of np.std.
+    return safe_sqrt(own_of("scipy.ndimage.variance")(input, labels, index))
+
+
+# --------------------------------------------------------------------------------------------------
+# Transformations
+
+
+@lifts("scipy.ndimage.generic_gradient_magnitude")
+def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
+                               mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
+                               extra_keywords: Any = None, *, axes: Any = None) -> Any:  # fmt: skip
+    x = asarray(input)
+    along = range(x.ndim) if axes is None else np.atleast_1d(value(axes)).tolist()
+    modes = [mode] * len(along) if isinstance(mode, str) else mode
+    keywords = extra_keywords or {}
+    is_kind = isinstance(output, (str, type, np.dtype))
+    # In the dtype of the result from the first step on: whole numbers are cut off.
+    kind = np.dtype(output) if is_kind else x.dtype if output is None else output.dtype
+    parts = [
+        derivative(x, axis, kind, m, cval, *extra_arguments, **keywords)
+        for axis, m in zip(along, modes, strict=True)
+    ]
+    # Where nothing changes the magnitude has a kink; the derivative is 0 there.
+    result = safe_sqrt(sum(p * p for p in parts)).astype(kind) if parts else x.astype(kind)
+    if output is None or is_kind:
+        return result
+    return assigned("generic_gradient_magnitude", output, result)
+
+
+# What makes a Python number of a width that is followed.
+@stands_for("scipy.ndimage._filters.float")
+def _float(x: Any) -> Any:
+    return x if is_array(x) else float(x)
+
+
+# --------------------------------------------------------------------------------------------------
+# Coefficients of splines
+
+
+@functools.lru_cache(maxsize=32)
+def _spline_matrix(n: int, order: int, mode: str) -> Any:
+    """Give the matrix from coefficients to samples, factorised: it has a few diagonals only."""
+    filter1d = found("scipy.ndimage.spline_filter1d")
+    small = min(n, 24)
+    matrix = np.linalg.inv(filter1d(np.eye(small), order, axis=0, mode=mode))
+    matrix[np.abs(matrix) < 1e-9] = 0
+    if small < n:
+        half = small // 2
+        inner = matrix[half, half - order : half + order + 1]
+        whole = found("scipy.sparse.diags")(inner, range(-order, order + 1), (n, n)).tolil()
+        whole[:half] = 0
+        whole[-half:] = 0
+        top, bottom = matrix[:half], matrix[-half:]
+        # What reaches around the end comes from the other side.
+        whole[:half, :half], whole[:half, -half:] = _sides(top, half, order)
+        ends = _sides(bottom[::-1, ::-1], half, order)
+        whole[-half:, -half:], whole[-half:, :half] = ends[0][::-1, ::-1], ends[1][::-1, ::-1]
+        whole[half - 1, half : half + order] = inner[order + 1 : 2 * order + 1]
+        for i in range(order):
+            row = half - 1 - i
+            whole[row, half : row + order + 1] = inner[order + 1 + i :]
+            row = n - half + i
+            whole[row, row - order : n - half] = inner[: order - i]
+        matrix = whole
+    return found("scipy.sparse.linalg.splu")(found("scipy.sparse.csc_matrix")(matrix))
+
+
+def _sides(top: Any, half: int, order: int) -> tuple[Any, Any]:
+    """Split the first rows of a small matrix into what is near and what wraps around."""
+    far = np.zeros((half, half))
+    wrapped = top[:, -order:]
+    far[: half - order, -order:] = wrapped[: half - order]
+    near = top[:, :half].copy()
+    return near, far
+
+
+_SPLINE_MODES = {_NEAREST: "nearest", _WRAP: "wrap", _REFLECT: "reflect", _MIRROR: "mirror",
+                 _CONSTANT: "constant", _GRID_WRAP: "grid-wrap",
+                 _GRID_CONSTANT: "grid-constant"}  # fmt: skip
+
+
+@stands_for("scipy.ndimage._nd_image.spline_filter1d")
+def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> None:
+    named = _SPLINE_MODES[mode]
+    x = _floating(input)
+    n = x.shape[axis]
+
+    def forward(x: Any) -> Any:
+        return found("scipy.ndimage.spline_filter1d")(x, order, axis, x.dtype, named)
+
+    def adjoint(ct: Any) -> Any:
+        rows = np.moveaxis(ct, axis, 0)
+        solved = _spline_matrix(n, order, named).solve(
+            np.ascontiguousarray(rows.reshape(n, -1), np.float64), trans="T"
+        )
+        return np.moveaxis(solved.reshape(rows.shape), 0, axis).astype(ct.dtype)
+
+    _put(output, linear("scipy.ndimage.spline_filter1d", forward, adjoint)(x))
+
+
+# --------------------------------------------------------------------------------------------------
+# Splines at coordinates
+
+
+def _inside(at: Any, n: int, mode: int) -> tuple[Any, Any]:
+    """Give where in the array coordinates fall, and which way they run there; -1 for outside."""
+    way = np.ones_like(at)
+    low, high = at < 0, at > n - 1
+    if mode == _GRID_CONSTANT:
+        return at, way
+    if mode in {_CONSTANT, _NEAREST} or n <= 1:
+        ends = (-1.0, -1.0) if mode == _CONSTANT else (0.0, n - 1.0)
+        way[low | high] = 0
+        return np.where(low, ends[0], np.where(high, ends[1], at)), way
+    if mode in {_WRAP, _GRID_WRAP}:
+        period = n - 1 if mode == _WRAP else n
+        wrapped = at - period * np.floor(at / period)
+        if mode == _WRAP:
+            wrapped = np.where(low & (wrapped == 0), period, wrapped)
+        return np.where(low | high, wrapped, at), way
+    period = 2 * n - 2 if mode == _MIRROR else 2 * n
+    folded = at - period * np.floor(at / period)
+    top = n - 1 if mode == _MIRROR else n - 0.5
+    turned = folded > top
+    last = 2 * n - 2 if mode == _MIRROR else 2 * n - 1
+    folded, way[(low | high) & turned] = np.where(turned, last - folded, folded), -1
+    return np.where(low | high, folded, at), way
+
+
+def _weights(t: Any, order: int) -> list[Any]:
+    """Give the values of the splines that reach a point, from its place between two samples."""
+    w = [1.0 + 0 * t]
+    for d in range(1, order + 1):
+        left = [0, *w]
+        right = [*w, 0]
+        w = [((t + (d - j)) * left[j] + (1 + j - t) * right[j]) / d for j in range(d + 1)]
+    return w
+
+
+def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int, cval: Any,
+           npad: int) -> None:  # fmt: skip
+    """Sum the splines near each point; `at` has the coordinates along each axis."""
+    x = _floating(coefficients)
+    beyond = _MIRROR if mode in {_CONSTANT, _WRAP} else mode
+    starts, weights, outside = [], [], np.zeros((), bool)
+    for n, c in zip(x.shape, at, strict=True):
+        values = np.asarray(plain(c), np.float64) + npad
+        mapped, way = _inside(values, n, mode)
+        if mode == _CONSTANT:
+            outside = outside | (mapped <= -1)
+        start = np.floor(mapped if order % 2 else mapped + 0.5)
+        moved = _core.asarray(c) * way + (mapped - way * (values - npad))
+        t = moved - (start if order % 2 else start - 0.5)
+        starts.append(start.astype(np.int64) - order // 2)
+        weights.append(_weights(t, order))
+    strides = np.cumprod([1, *x.shape[:0:-1]])[::-1]
+    flat = _core.reshape(x, -1)
+    total: Any = 0.0
+    for near in itertools.product(range(order + 1), repeat=x.ndim):
+        index, weight, within = 0, 1.0, np.ones((), bool)
+        for i, k in enumerate(near):
+            n = x.shape[i]
+            place = starts[i] + k
+            if mode == _GRID_CONSTANT:
+                within = within & (place >= 0) & (place < n)
+                place = np.clip(place, 0, n - 1)
+            else:
+                place = _index(place, n, beyond)
+            index = index + place * strides[i]
+            weight = weight * weights[i][k]
+        value = _core.gather(flat, np.asarray(index))
+        if mode == _GRID_CONSTANT:
+            value = _core.where(within, value, cval)
+        total = total + weight * value
+    if mode == _CONSTANT:
+        total = _core.where(outside, cval, total)
+    total = _core.broadcast_to(total, output.shape)
+    if output.dtype.kind in "iu":
+        # Between the samples of whole numbers SciPy rounds, where its filters cut off.
+        values = plain(total)
+        total = np.trunc(values + np.copysign(0.5, values))
+        if output.dtype.kind == "u":
+            total = np.clip(total, 0, np.iinfo(output.dtype).max)
+    _put(output, total)
+
+
+@stands_for("scipy.ndimage._nd_image.geometric_transform")
+def _geometric_transform(filtered: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any,
+                         output: Any, order: int, mode: int, cval: Any, npad: int,
+                         extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
+    grid = [np.asarray(g, np.float64) for g in np.indices(output.shape)]
+    if mapping is not None:
+        points = np.ndindex(*output.shape)
+        found = [mapping(p, *extra_arguments, **extra_keywords) for p in points]
+        shape = (*output.shape, filtered.ndim)
+        at = list(np.moveaxis(_core.array([list(f) for f in found]).reshape(shape), -1, 0))
+    elif coordinates is not None:
+        at = [coordinates[i] for i in range(filtered.ndim)]
+    else:
+        at = [
+            sum((matrix[i, j] * g for j, g in enumerate(grid)), offset[i])
+            for i in range(filtered.ndim)
+        ]
+    _taken(filtered, at, output, order, mode, cval, npad)
+
+
+@stands_for("scipy.ndimage._nd_image.zoom_shift")
+def _zoom_shift(filtered: Any, zoom: Any, shift: Any, output: Any, order: int, mode: int,
+                cval: Any, npad: int, grid_mode: Any) -> None:  # fmt: skip
+    at = []
+    for i, n in enumerate(output.shape):
+        c: Any = np.arange(n, dtype=np.float64)
+        if shift is not None:
+            c = c + shift[i]
+        if zoom is not None:
+            c = (c + 0.5) * zoom[i] - 0.5 if grid_mode else c * zoom[i]
+        at.append(c.reshape([-1 if j == i else 1 for j in range(output.ndim)]))
+    _taken(filtered, at, output, order, mode, cval, npad)
+
+
+runs("""
+    scipy.ndimage.affine_transform scipy.ndimage.center_of_mass scipy.ndimage.convolve
+    scipy.ndimage.convolve1d scipy.ndimage.correlate scipy.ndimage.correlate1d
+    scipy.ndimage.gaussian_filter scipy.ndimage.gaussian_filter1d
+    scipy.ndimage.gaussian_gradient_magnitude scipy.ndimage.gaussian_laplace
+    scipy.ndimage.generic_laplace
+    scipy.ndimage.geometric_transform scipy.ndimage.laplace scipy.ndimage.map_coordinates
+    scipy.ndimage.maximum_filter1d scipy.ndimage.minimum_filter1d scipy.ndimage.prewitt
+    scipy.ndimage.rotate scipy.ndimage.shift scipy.ndimage.sobel scipy.ndimage.spline_filter
+    scipy.ndimage.spline_filter1d scipy.ndimage.uniform_filter scipy.ndimage.uniform_filter1d
+    scipy.ndimage.zoom
+    scipy.ndimage.maximum_filter scipy.ndimage.minimum_filter scipy.ndimage.median_filter
+    scipy.ndimage.rank_filter scipy.ndimage.percentile_filter scipy.ndimage.generic_filter
+    scipy.ndimage.grey_closing scipy.ndimage.grey_dilation scipy.ndimage.grey_erosion
+    scipy.ndimage.grey_opening scipy.ndimage.morphological_gradient
+    scipy.ndimage.morphological_laplace scipy.ndimage.white_tophat scipy.ndimage.black_tophat
+""")
+
+# Which elements differ from zero, and where the largest one is.
+piecewise_constant(
+    *(
+        f"scipy.ndimage.{name}"
+        for name in (
+            *("binary_closing", "binary_dilation", "binary_erosion", "binary_fill_holes"),
+            *("binary_hit_or_miss", "binary_opening", "binary_propagation"),
+            *("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
+            *("find_objects", "label", "maximum_position", "minimum_position", "watershed_ift"),
+        )
+    )
+)
+refuses(
+    "use scipy.ndimage.generic_filter, or a function of np.lib.stride_tricks.sliding_window_view",
+    "scipy.ndimage.generic_filter1d",
+)
+
+
+# What these multiply a spectrum by along one axis, at so many turns for each element of an image.
+_RESPONSES: dict[str, Callable[[Any, Any], Any]] = {
+    "fourier_gaussian": lambda width, turns: np.exp(-2 * (np.pi * width * turns) ** 2),
+    "fourier_shift": lambda width, turns: np.exp(-2j * np.pi * width * turns),
+    "fourier_uniform": lambda width, turns: np.where(width > 0, np.sinc(width * turns), turns == 0),
+}
+
+
+def _response(name: str, shape: Any, width: Any, n: int, axis: int) -> Any:
+    """Give what a filter multiplies a spectrum by, whose width a gradient follows."""
+    if name not in _RESPONSES:
+        raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
+    widths, (real,) = np.broadcast_to(asarray(width), len(shape)), axes_of(axis, len(shape))
+    factors = 1.0
+    for k, length in enumerate(shape):
+        turns = np.arange(length) / n if k == real and n >= 0 else np.fft.fftfreq(length)
+        turns = turns.reshape([-1 if i == k else 1 for i in range(len(shape))])
+        factors = factors * _RESPONSES[name](widths[k], turns)
+    return factors
+
+
+def _multiplies(name: str) -> None:
+    """Enter a filter that multiplies a spectrum by what it makes of ones."""
+
+    @lifts(f"scipy.ndimage.{name}")
+    def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+        function, x = found(f"scipy.ndimage.{name}"), asarray(input)
+        if any_active(width):
+            factors = _response(name, x.shape, width, n, axis)
+        else:
+            factors = function(np.ones(x.shape, np.complex128), value(width), n, axis)
+        like = np.ones(x.shape, x.dtype)
+        wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
+        result = x * (factors if wanted.kind == "c" else factors.real)
+        if is_array(output):
+            return assigned(name, output, result)
+        return _core.asarray(result, wanted)
+
+
+for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
+    _multiplies(_name)
+
+watches("scipy.ndimage.generic_filter", "function")
+watches("scipy.ndimage.geometric_transform", "mapping")

@@ -1,0 +1,1 @@
+"""Rules for `scipy.optimize`: minimizers, root finders, fits."""

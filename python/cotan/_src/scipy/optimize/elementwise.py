@@ -1,0 +1,75 @@
+"""`scipy.optimize.elementwise`: roots and minima of a function, one for each element.
+
+SciPy finds them, on values. A step of Newton's method has their derivatives, as in
+`kit.implicit_diff`;
+here the derivative of the equation is one number for each element.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import Watched, plain_items, stacked, valued
+from cotan._src.rebind.engine import found
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active
+from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
+from cotan._src.state.solver_replay import Left
+
+_HERE = "scipy.optimize.elementwise"
+
+
+def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
+    at = np.array(_core.value(x), np.float64, ndmin=1)
+    y, back = _core.pullback(lambda v: stacked(equation(v)), at)
+    (row,) = back(np.ones(y.shape))
+    slope = np.zeros(at.shape) if row is None else np.asarray(_core.value(row))
+    if not np.all(np.isfinite(at)) or not np.all(np.isfinite(slope) & (slope != 0)):
+        raise ValueError(
+            f"{name}: an element has no solution, or one where the derivative of the equation is "
+            "0, so the solution has no derivative; hold it constant with ct.dropgrad"
+        )
+    moved: Any = _core.asarray(at)
+    for _ in range(max(1, _core.nestlevel())):
+        moved = moved - stacked(equation(moved)) / slope
+    return valued(at, moved).reshape(np.shape(x))[()]
+
+
+def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
+        function, more = Left(f, args), more_of(args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
+            function, plain_items(init), args=plain_items(more), **options
+        )
+        if function.seen or any_active(more):
+            again = function.afresh(f)
+
+            def call(v: Any) -> Any:
+                return again(v, *more)
+
+            result.x = _solved(name, equation_of(call), result.x)
+            result.f_x = call(result.x)
+            function.leave(result.x, more)
+        return result
+
+
+def _lift_bracket(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def bracket(f: Any, *rest: Any, args: Any = (), **options: Any) -> Any:
+        """Where one looks for a solution has no influence on it."""
+        options = {key: plain_items(value) for key, value in options.items()}
+        more = plain_items(more_of(args))
+        return found(f"{_HERE}.{name}")(Watched(f), *plain_items(rest), args=more, **options)
+
+
+def _slope(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return slope_of("elementwise.find_minimum", lambda v: _core.sum(stacked(call(v))))
+
+
+_lift("find_root", lambda call: call)
+_lift("find_minimum", _slope)
+for _name in ("bracket_root", "bracket_minimum"):
+    _lift_bracket(_name)

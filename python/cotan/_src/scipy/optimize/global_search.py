@@ -1,0 +1,189 @@
+"""Searches of `scipy.optimize`, methods for large systems of equations, isotonic regression.
+
+Which of two values is smaller has no derivative, so that code which only compares would lose it in
+silence. Where a search ends is a minimum, and is differentiated as that.
+"""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import Watched, plain_items, stacked, valued
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain
+from cotan._src.scipy.optimize.minimize_root import (
+    constraints_afresh,
+    expect_constant_bounds,
+    inside_of,
+    minimize_scalar,
+    minimum_of,
+    more_of,
+    moving,
+    root_of,
+    watched_all,
+    with_args,
+)
+from cotan._src.state.snapshot import Kept
+from cotan._src.state.solver_replay import Left
+
+_HERE = "scipy.optimize"
+
+# --------------------------------------------------------------------------------------------------
+# Older names for the methods of `minimize_scalar`
+
+
+@lifts(f"{_HERE}.brent", always=True)
+def brent(func: Any, args: Any = (), brack: Any = None, tol: float = 1.48e-8,
+          full_output: Any = 0, maxiter: int = 500) -> Any:  # fmt: skip
+    options = {"xtol": tol, "maxiter": maxiter}
+    r = minimize_scalar(func, brack, args=args, method="brent", options=options)
+    return (r.x, r.fun, r.nit, r.nfev) if full_output else r.x
+
+
+@lifts(f"{_HERE}.golden", always=True)
+def golden(func: Any, args: Any = (), brack: Any = None,
+           tol: float = float(np.sqrt(np.finfo(float).eps)), full_output: Any = 0,
+           maxiter: int = 5000) -> Any:  # fmt: skip
+    options = {"xtol": tol, "maxiter": maxiter}
+    r = minimize_scalar(func, brack, args=args, method="golden", options=options)
+    return (r.x, r.fun, r.nfev) if full_output else r.x
+
+
+@lifts(f"{_HERE}.fminbound", always=True)
+def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, maxfun: int = 500,
+              full_output: Any = 0, disp: int = 1) -> Any:  # fmt: skip
+    options = {"xatol": xtol, "maxiter": maxfun, "disp": disp}
+    r = minimize_scalar(func, bounds=(x1, x2), args=args, method="bounded", options=options)
+    return (r.x, r.fun, r.status, r.nfev) if full_output else r.x
+
+
+# --------------------------------------------------------------------------------------------------
+# Global minima
+
+
+def _global(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
+        expect_constant_bounds(name, bounds)
+        original = found(f"{_HERE}.{name}")
+        names = list(inspect.signature(original).parameters)[2:]
+        options |= dict(zip(names, rest, strict=False))
+        args = options.pop("args", ())
+        function, more = Left(func, args, options.get("constraints")), more_of(args)
+        given = {} if name == "direct" and not more else {"args": plain_items(more)}
+        others = watched_all(options)
+        result = function.solving(original)(function, bounds, **given, **others)
+        inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
+        if moving(inner.get("constraints") or (), its.get("constraints") or ()):
+            raise TypeError(
+                f"{name}: constraints of its local searches, in minimizer_kwargs, have no "
+                "derivative rule in cotan; go on from its result with minimize under these "
+                "constraints, or hold them constant with ct.dropgrad"
+            )
+        constraints = options.get("constraints") or ()
+        moves = moving(constraints, others.get("constraints") or ())
+        if not (function.seen or moves or any_active((more, options.get("x0")))):
+            return result
+        call = with_args(function.afresh(func), more)
+        constraints = constraints_afresh(function, constraints)
+        result.x = inside_of(name, call, result.x, bounds, constraints)
+        result.fun = asarray(call(result.x)).reshape(())[()]
+        if "xl" in result:
+            # Minima in several places, of which the first is the smallest.
+            minima = [inside_of(name, call, x, bounds, constraints) for x in result.xl]
+            result.xl = np.stack(minima)
+            result.funl = np.stack([asarray(call(x)).reshape(()) for x in minima])
+        function.leave(result.x, more)
+        return result
+
+
+for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
+    _global(_name)
+
+
+@lifts(f"{_HERE}.brute", always=True)
+def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
+    expect_constant_bounds("brute", ranges)
+    result = function.solving(found(f"{_HERE}.brute"))(
+        function, plain_items(ranges), plain_items(more), *rest, **options
+    )
+    if not function.seen and not any_active(more):
+        return result
+    if isinstance(result, tuple):
+        raise TypeError(
+            "brute: full_output=True gives the values on the grid, which have no derivative rule "
+            "in cotan; call the function where they are needed"
+        )
+    finish = rest[2] if len(rest) > 2 else options.get("finish", True)
+    # Which point of the grid is the best one is constant where it does not jump.
+    y = minimum_of("brute", with_args(function.afresh(func), more), result) if finish else result
+    function.leave(y, more)
+    return y
+
+
+# --------------------------------------------------------------------------------------------------
+# Differences
+
+
+@lifts(f"{_HERE}.approx_fprime", always=True)
+def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
+    """Give the quotients of differences that SciPy gives."""
+    function, kept = Watched(f), Kept(f, args)
+    known = found(f"{_HERE}.approx_fprime")(
+        plain_items(xk), function, plain(epsilon), *plain_items(args)
+    )
+    if not function.seen and not any_active((xk, args)):
+        return known
+    kept.restore()
+    x = np.atleast_1d(asarray(xk, np.float64))
+    at = np.asarray(plain(x))
+    steps = (at + plain(epsilon)) - at
+    steps = np.where(steps == 0, 1e-8 * np.maximum(1, np.abs(at)), steps)
+    here = stacked(f(x, *args)).reshape(-1)
+    columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
+    return valued(known, (np.stack(columns, axis=1) / steps).reshape(np.shape(known)))
+
+
+# --------------------------------------------------------------------------------------------------
+# Large systems of equations
+
+
+def _nonlinear(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+        function = Left(F)
+        solver = function.solving(found(f"{_HERE}.{name}"))
+        x = solver(function, plain_items(xin), *rest, **watched_all(options))
+        if not function.seen and not any_active((xin,)):
+            return x
+        return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
+
+
+for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",
+              "newton_krylov"):  # fmt: skip
+    _nonlinear(_name)
+
+
+# --------------------------------------------------------------------------------------------------
+# Isotonic regression
+
+
+@lifts(f"{_HERE}.isotonic_regression")
+def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
+    """Each block has the mean of its elements; which blocks there are is constant."""
+    result = found(f"{_HERE}.isotonic_regression")(
+        plain_items(y), weights=plain_items(weights), increasing=increasing
+    )
+    y = np.atleast_1d(asarray(y, np.float64))
+    w = np.ones(y.shape) if weights is None else np.atleast_1d(asarray(weights, np.float64))
+    starts, sizes = plain(result.blocks)[:-1], np.diff(result.blocks)
+    sums = np.add.reduceat(w, starts)
+    means = np.add.reduceat(w * y, starts) / sums
+    result.x = valued(_core.asarray(result.x), np.repeat(means, sizes))
+    result.weights = sums
+    return result

@@ -1,0 +1,271 @@
+"""Fits: `least_squares`, `leastsq` and `curve_fit` of `scipy.optimize`.
+
+SciPy finds the parameters, on values. They are where the gradient of the cost is zero, and have the
+derivatives which that says (`kit.implicit_diff`); so has the covariance, of the Jacobian there.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.host_call import inverse
+from cotan._src.kit.implicit_diff import plain_items, stacked, valued, watched, without_rule
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain
+from cotan._src.scipy.optimize.minimize_root import (
+    estimated,
+    free_of,
+    minimum_of,
+    more_of,
+    plain_of,
+    slope_of,
+    watched_all,
+    with_args,
+)
+from cotan._src.state.solver_replay import Left, moved
+
+_HERE = "scipy.optimize"
+
+# --------------------------------------------------------------------------------------------------
+# Losses: a function of squares, with its first two derivatives
+
+
+def _huber(z: Any) -> Any:
+    near = z <= 1
+    far = _core.where(near, 1, z)
+    return (
+        _core.where(near, z, 2 * np.sqrt(far) - 1),
+        _core.where(near, 1, far**-0.5),
+        _core.where(near, 0, -0.5 * far**-1.5),
+    )
+
+
+def _soft_l1(z: Any) -> Any:
+    t = 1 + z
+    return 2 * (np.sqrt(t) - 1), t**-0.5, -0.5 * t**-1.5
+
+
+def _cauchy(z: Any) -> Any:
+    t = 1 + z
+    return np.log1p(z), 1 / t, -1 / (t * t)
+
+
+def _arctan(z: Any) -> Any:
+    t = 1 + z * z
+    return np.arctan(z), 1 / t, -2 * z / (t * t)
+
+
+_LOSSES = {"huber": _huber, "soft_l1": _soft_l1, "cauchy": _cauchy, "arctan": _arctan}
+
+
+class _Loss:
+    """What `loss=` and `f_scale=` say."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        loss = options.get("loss", "linear")
+        self._function = loss if callable(loss) else _LOSSES.get(loss)
+        self._scale = options.get("f_scale", 1.0)
+        self.is_followed = self._function is not None and any_active((self._scale,))
+
+    def cost(self, r: Any) -> Any:
+        square = _core.square(r)
+        if self._function is not None:
+            scale = self._scale**2
+            square = scale * self._function(square / scale)[0]
+        return 0.5 * _core.sum(square)
+
+    def weights(self, r: Any) -> Any:
+        """Give by how much rows of the Jacobian are multiplied in SciPy's results."""
+        if self._function is None:
+            return np.ones(r.shape)
+        square = _core.square(r) / self._scale**2
+        _, first, second = self._function(square)
+        return np.sqrt(np.maximum(first + 2 * second * square, np.finfo(float).eps))
+
+
+# --------------------------------------------------------------------------------------------------
+# Fits
+
+
+@lifts(f"{_HERE}.least_squares", always=True)
+def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
+                  *rest: Any, **options: Any) -> Any:  # fmt: skip
+    _expect_constant("least_squares", bounds)
+    solve = found(f"{_HERE}.least_squares")
+    options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
+    # SciPy takes a list for several arguments here.
+    args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
+    function, loss = Left(fun, args, kwargs, options), _Loss(options)
+    result = function.solving(solve)(
+        function, plain_items(x0), watched(jac), bounds,
+        args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
+    )  # fmt: skip
+    followed = loss.is_followed or any_active((args, kwargs, x0))
+    if not function.seen and not followed:
+        return result
+    again = function.afresh(fun)
+
+    def residuals(x: Any) -> Any:
+        return stacked(again(x, *args, **kwargs)).reshape(-1)
+
+    def cost(x: Any) -> Any:
+        return loss.cost(residuals(x))
+
+    free = result.active_mask == 0
+    result.x = minimum_of("least_squares", cost, result.x, free)
+    if not np.all(free):
+        # Elsewhere it is zero, and stays so.
+        result.grad = valued(result.grad, slope_of("least_squares", cost)(result.x))
+    result.fun = residuals(result.x)
+    result.jac = estimated("jac of least_squares", result.jac, result.x)
+    result.cost = cost(result.x)
+    function.leave(result.x, args, **kwargs)
+    return result
+
+
+def _expect_constant(name: str, bounds: Any) -> None:
+    if any_active(tuple(_pair(bounds))):
+        raise TypeError(
+            f"{name}: bounds that are being differentiated have no derivative rule in cotan; use "
+            "minimize with constraints, or hold them constant with ct.dropgrad"
+        )
+
+
+@lifts(f"{_HERE}.leastsq", always=True)
+def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
+            full_output: bool = False, **options: Any) -> Any:  # fmt: skip
+    function = Left(func, args)
+    result = function.solving(found(f"{_HERE}.leastsq"))(
+        function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
+        **plain_of(options),
+    )  # fmt: skip
+    if not function.seen and not any_active((args, x0)):
+        return result
+    call = with_args(function.afresh(func), args)
+
+    def residuals(x: Any) -> Any:
+        return stacked(call(x)).reshape(-1)
+
+    x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
+    whole = (x, *result[1:])
+    if full_output:
+        _, covariance, report, *rest = result
+        if covariance is not None:
+            covariance = _covariance(covariance, x, residuals, _Loss({}), True)
+        whole = (x, covariance, _with_residuals(report, residuals(x), x), *rest)
+    function.leave(x, more_of(args))
+    return whole
+
+
+def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
+    """Give what the solver says, with residuals that are followed, and factors that are not."""
+    factors = {
+        part: without_rule(f"{part} of leastsq", report[part], on)
+        for part in ("fjac", "qtf")
+        if isinstance(report.get(part), np.ndarray)
+    }
+    return report | factors | {"fvec": valued(report["fvec"], residuals)}
+
+
+@lifts(f"{_HERE}.curve_fit", always=True)
+def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
+              absolute_sigma: bool = False, check_finite: Any = None,
+              bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *,
+              full_output: bool = False, nan_policy: Any = None,
+              **options: Any) -> Any:  # fmt: skip
+    _expect_constant("curve_fit", bounds)
+    function, loss = Left(f, options), _Loss(options)
+    if p0 is None and hasattr(f, "__code__"):
+        # SciPy counts the parameters of the function itself.
+        count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
+        p0 = np.ones(count) if np.all(np.isinf(plain_items(_pair(bounds)[0]))) else None
+    result = function.solving(found(f"{_HERE}.curve_fit"))(
+        function if p0 is not None else _counted(function, f), plain_items(xdata),
+        plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
+        bounds, method, watched(jac), full_output=full_output, nan_policy=nan_policy,
+        **watched_all(options),
+    )  # fmt: skip
+    followed = loss.is_followed or any_active((xdata, ydata, sigma, p0))
+    if not function.seen and not followed:
+        return result
+    call = function.afresh(f)
+    places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
+    lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
+
+    def residuals(p: Any) -> Any:
+        r = stacked(call(places, *(p[i] for i in range(p.shape[0])))) - heights
+        return r / weight if lower is None else np.linalg.solve(lower, r)
+
+    popt, pcov, *report = result
+    low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
+    free = free_of(found(f"{_HERE}.Bounds")(low, high), popt)
+    y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
+    if report:
+        report[0] = _with_residuals(report[0], residuals(y), y)
+    covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
+
+    def again(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        at = moved(np.array(given[1:]), y)
+        return places, *(at[i] for i in range(len(given) - 1))
+
+    function.leave_by(places, again)
+    return (y, covariance, *report)
+
+
+def _samples(x: Any, y: Any, sigma: Any, omit: bool) -> tuple[Any, Any, Any]:
+    """Give samples and errors as `curve_fit` reads them: floats, with `omit` no NaN."""
+    y = asarray(y, np.float64)
+    if isinstance(x, (list, tuple, np.ndarray)):
+        x = asarray(x, np.float64)
+    weight = asarray(1.0 if sigma is None else sigma)
+    if weight.size == 1:
+        weight = weight.reshape(())
+    if omit:
+        no_number = np.isnan(plain(x))
+        kept = ~(no_number.any(tuple(range(no_number.ndim - 1))) | np.isnan(plain(y)))
+        x, y = x[..., kept], y[kept]
+        for axis in range(weight.ndim):
+            weight = np.compress(kept, weight, axis)
+    return x, y, weight
+
+
+def _pair(bounds: Any) -> Any:
+    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+
+
+def _counted(function: Left, f: Any) -> Any:
+    """Let SciPy count the parameters of a function that is watched."""
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    return call
+
+
+def _covariance(
+    value: Any, p: Any, residuals: Callable[[Any], Any], loss: _Loss, absolute: bool
+) -> Any:
+    """Give the covariance of fitted parameters as a function of what they depend on."""
+    if not np.all(np.isfinite(value)):
+        return value
+
+    def rows(p: Any) -> Any:
+        y, back = _core.pullback(residuals, p)
+        units = np.eye(y.shape[0])
+        zero = np.zeros(p.shape)
+        found_rows = [back(u)[0] for u in units]
+        return np.stack([zero if r is None else r for r in found_rows])
+
+    r = residuals(p)
+    matrix = rows(p) * loss.weights(r)[:, None]
+    covariance = inverse(_core.matmul(matrix.T, matrix))
+    if not absolute:
+        covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
+    return valued(value, covariance)

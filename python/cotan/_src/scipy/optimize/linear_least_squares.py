@@ -1,0 +1,65 @@
+"""Linear least squares with bounds: `scipy.optimize.nnls` and `lsq_linear`.
+
+SciPy says which variables are free. The solution is that of plain least squares in these, and the
+others stay at their bounds.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import plain_items, valued
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain
+
+_HERE = "scipy.optimize"
+
+
+def _of_free(a: Any, b: Any, x: Any, free: Any) -> Any:
+    """Give a solution with the derivatives that it has while the same variables are free."""
+    held = np.where(free, 0.0, x)
+    if not np.any(free):
+        return _core.asarray(held)
+    columns = np.flatnonzero(free)
+    moved = np.linalg.lstsq(a[:, columns], b - a @ held, rcond=None)[0]
+    return valued(x, _core.index_update(_core.asarray(held), columns, moved))
+
+
+def _dense(a: Any) -> Any:
+    """Give what SciPy takes for a matrix, a sparse one or an operator, too, as an array."""
+    if hasattr(a, "toarray"):
+        return asarray(a.toarray())
+    return asarray(a.matmat(np.eye(a.shape[1]))) if hasattr(a, "matmat") else asarray(a)
+
+
+@lifts(f"{_HERE}.nnls")
+def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    x, _ = found(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
+    a, b = asarray(A), asarray(b).reshape(-1)
+    x = _of_free(a, b, x, x > 0)
+    return x, np.linalg.norm(a @ x - b)
+
+
+@lifts(f"{_HERE}.lsq_linear", always=True)
+def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
+               **options: Any) -> Any:  # fmt: skip
+    if any_active(bounds):
+        raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
+                        "cotan; hold them constant with ct.dropgrad")  # fmt: skip
+    solve = found(f"{_HERE}.lsq_linear")
+    moves = any_active((A, getattr(A, "data", None)))
+    if not moves and not any_active((b,)):
+        return solve(plain_items(A), plain_items(b), plain_items(bounds), *args, **options)
+    a, b = _dense(A), np.atleast_1d(asarray(b))
+    result = solve(plain(a) if moves else plain_items(A), plain(b), plain_items(bounds), *args,
+                   **options)  # fmt: skip
+    result.x = _of_free(a, b, result.x, result.active_mask == 0)
+    result.fun = a @ result.x - b
+    if isinstance(result.unbounded_sol, tuple):
+        x, *rest = result.unbounded_sol
+        result.unbounded_sol = (valued(x, np.linalg.lstsq(a, b, rcond=None)[0]), *rest)
+    result.cost = 0.5 * _core.sum(_core.square(result.fun))
+    return result

@@ -1,0 +1,513 @@
+"""Solvers of `scipy.optimize` on functions that depend on what is being differentiated.
+
+SciPy finds the solution, on values. It solves an equation: the function is zero, or the gradient
+is; so the solution has the derivative that the implicit function theorem gives
+(`kit.implicit_diff`). Where
+one begins has no influence on what is a solution, and neither has a bound that is not reached; so
+where a gradient follows the beginning, it is looked whether it is one.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import (
+    Watched,
+    plain_items,
+    solution,
+    stacked,
+    valued,
+    was_seen,
+    watched,
+    without_rule,
+)
+from cotan._src.kit.kkt import constrained
+from cotan._src.rebind.engine import found, refuses
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, plain, refuse
+from cotan._src.state.solver_replay import Left
+
+_HERE = "scipy.optimize"
+
+
+def more_of(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def watched_all(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: _watched_items(v) for k, v in options.items()}
+
+
+def _watched_items(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _watched_items(v) for k, v in value.items()}
+    if _is_constraint(value):
+        value = copy.copy(value)
+        for name, part in vars(value).items():
+            setattr(value, name, watched(part) if name == "fun" else plain_items(part))
+        return value
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(v, dict) or _is_constraint(v) for v in value
+    ):
+        return type(value)(map(_watched_items, value))
+    return watched(value) if callable(value) and not isinstance(value, type) else plain_items(value)
+
+
+def _is_constraint(value: Any) -> bool:
+    """Say whether something is a `NonlinearConstraint` or a `LinearConstraint`."""
+    return hasattr(value, "keep_feasible") and (
+        callable(getattr(value, "fun", None)) or hasattr(value, "A")
+    )
+
+
+def with_args(function: Any, args: Any) -> Callable[[Any], Any]:
+    more = more_of(args)
+    return lambda x: function(x, *more)
+
+
+def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give the gradient of a real function of a vector."""
+
+    def gradient(x: Any) -> Any:
+        (g,) = _core.gradient(lambda x: asarray(function(x)).reshape(()), x)
+        if g is None:
+            raise ValueError(f"{name}: the function does not depend on the vector")
+        return g
+
+    return gradient
+
+
+# --------------------------------------------------------------------------------------------------
+# Equations in one variable
+
+
+def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
+    more = more_of(args)
+    equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
+    at = np.array([root if np.iscomplexobj(root) else float(root)])
+    y = solution(f"{_HERE}.{name}", equation, at)[0]
+    watch.leave(y, more)
+    return y
+
+
+def _bracketed(name: str) -> None:
+    @lifts(f"{_HERE}.{name}", always=True)
+    def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+        function = Left(f, args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
+            function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
+            **plain_of(options),
+        )  # fmt: skip
+        if not function.seen and not any_active((args, a, b)):
+            return result
+        f = function.afresh(f)
+        if isinstance(result, tuple):
+            root, report = result
+            report.root = _scalar(name, f, args, root, function)
+            return report.root, report
+        return _scalar(name, f, args, result, function)
+
+
+def plain_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Give options with values in place of arrays."""
+    return {k: plain_items(v) for k, v in options.items()}
+
+
+for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
+    _bracketed(_name)
+
+
+@lifts(f"{_HERE}.newton", always=True)
+def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
+           **options: Any) -> Any:  # fmt: skip
+    function = Left(func, args)
+    start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
+    result = function.solving(found(f"{_HERE}.newton"))(
+        function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
+        **watched_all(options),
+    )  # fmt: skip
+    if not function.seen and not any_active((args, x0)):
+        return result
+    func = function.afresh(func)
+    root, *report = result if isinstance(result, tuple) else (result,)
+    if np.ndim(root) == 0:
+        y = _scalar("newton", func, args, root, function)
+    else:
+        # Many equations in one variable each.
+        y = root_of("newton", func, args, root, function)
+    if report and hasattr(report[0], "root"):
+        report[0].root = y
+    return (y, *report) if report else y
+
+
+@lifts(f"{_HERE}.root_scalar", always=True)
+def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    fprime = options.get("fprime")
+    function = Left(f, args)
+    result = function.solving(found(f"{_HERE}.root_scalar"))(
+        function,
+        plain_items(more_of(args)),
+        *map(plain_items, rest),
+        **watched_all(options),
+    )
+    if function.seen or any_active((args, rest, options)):
+        # A function may give its derivatives, too.
+        f = function.afresh(f)
+        value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
+        result.root = _scalar("root_scalar", value, args, result.root, function)
+    return result
+
+
+@lifts(f"{_HERE}.fixed_point", always=True)
+def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    function, args = Left(func, args), tuple(args)  # as in newton
+    x = function.solving(found(f"{_HERE}.fixed_point"))(
+        function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
+    )
+    if not function.seen and not any_active((args, x0)):
+        return x
+    func, shape = function.afresh(func), np.shape(x)
+    if np.iscomplexobj(x):
+        raise refuse(f"{_HERE}.fixed_point of complex numbers")
+
+    def equation(v: Any) -> Any:
+        v = _core.reshape(v, shape)
+        return (v - stacked(func(v, *args))).reshape(-1)
+
+    flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
+    y = _core.reshape(flat, shape)
+    function.leave(y, args)
+    return y
+
+
+# --------------------------------------------------------------------------------------------------
+# Systems of equations
+
+
+@lifts(f"{_HERE}.root", always=True)
+def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
+         *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Left(fun, args)
+    result = function.solving(found(f"{_HERE}.root"))(
+        function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
+        **watched_all(options),
+    )  # fmt: skip
+    if function.seen or any_active((args, x0)):
+        fun = function.afresh(fun)
+        value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
+        result.x = root_of("root", value, args, result.x, function)
+        _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
+    return result
+
+
+def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
+    y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
+    watch.leave(y, more_of(args))
+    return y
+
+
+@lifts(f"{_HERE}.fsolve", always=True)
+def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
+           *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Left(func, args)
+    result = function.solving(found(f"{_HERE}.fsolve"))(
+        function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
+        **plain_of(options),
+    )  # fmt: skip
+    if not function.seen and not any_active((args, x0)):
+        return result
+    func = function.afresh(func)
+    if not full_output:
+        return root_of("fsolve", func, args, result, function)
+    y = root_of("fsolve", func, args, result[0], function)
+    _without_rules("fsolve", result[1], ("fjac", "r", "qtf"), y)
+    return (y, *result[1:])
+
+
+# --------------------------------------------------------------------------------------------------
+# Minima
+
+
+def minimum_of(
+    name: str, function: Callable[[Any], Any], x: Any, free: Any = None, nearest: bool = False
+) -> Any:
+    """Give where the gradient is zero; variables that are not free stay at their bounds."""
+    x = np.asarray(x, np.float64)
+    if free is None or np.all(free):
+        return solution(f"{_HERE}.{name}", slope_of(name, function), x, nearest=nearest)
+    index = np.flatnonzero(free)
+
+    def put(v: Any) -> Any:
+        return _core.index_update(x, index, v)
+
+    if index.size == 0:
+        return _core.asarray(x)
+    slope = slope_of(name, function)
+    return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
+
+
+def free_of(bounds: Any, x: Any) -> Any:
+    """Say which variables do not lie at a bound."""
+    if bounds is None:
+        return np.ones(np.shape(x), bool)
+    if hasattr(bounds, "lb"):
+        low, high = np.broadcast_to(bounds.lb, x.shape), np.broadcast_to(bounds.ub, x.shape)
+    else:
+        low = np.array([-np.inf if b[0] is None else b[0] for b in bounds], np.float64)
+        high = np.array([np.inf if b[1] is None else b[1] for b in bounds], np.float64)
+    near = 1e-8 * np.maximum(1, np.abs(x))
+    return (x - low > near) & (high - x > near)
+
+
+@lifts(f"{_HERE}.minimize", always=True)
+def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
+             hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
+             tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
+    expect_constant_bounds("minimize", bounds)
+    function, slope = Left(fun, args, constraints, callback), watched(jac)
+    others = _watched_items(constraints)
+    result = function.solving(found(f"{_HERE}.minimize"))(
+        function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
+        watched(hessp), bounds, others, tol, function.beside(callback), options,
+    )  # fmt: skip
+    if not (function.seen or any_active((args, x0)) or moving(constraints, others)):
+        return result
+    fun, constraints = function.afresh(fun), constraints_afresh(function, constraints)
+    value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
+    call = with_args(value, args)
+    at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
+    nearest = _goes_by_slopes(method or "bfgs", x0)
+    result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest)
+    result.fun = asarray(call(result.x)).reshape(())[()]
+    if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
+        # Elsewhere it is zero, and stays so.
+        result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
+    _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
+    function.leave(result.x, more_of(args))
+    return result
+
+
+def _without_rules(name: str, report: Any, parts: tuple[str, ...], on: Any) -> None:
+    """Let what a solver estimates say that it has no derivative, where one is asked for."""
+    for part in parts:
+        if report.get(part) is not None:
+            report[part] = estimated(f"{part} of {name}", report[part], on)
+
+
+def estimated(what: str, value: Any, on: Any) -> Any:
+    """Give a matrix that a solver estimates, in any form, so that it says it has no derivative."""
+    if isinstance(value, np.ndarray):
+        return without_rule(what, value, on)
+    held = copy.copy(value)
+    if hasattr(value, "tocoo"):
+        held.data = without_rule(what, value.data, on)
+    elif hasattr(value, "matmat"):
+
+        class Held(type(value)):  # type: ignore[misc]
+            def dot(self, x: Any) -> Any:
+                return without_rule(what, value.dot(plain(x)), on)
+
+            matvec = matmat = dot
+
+            def todense(self) -> Any:
+                return without_rule(what, value.todense(), on)
+
+        Held.__name__ = Held.__qualname__ = type(value).__name__
+        held.__class__ = Held
+    return held
+
+
+def expect_constant_bounds(name: str, bounds: Any) -> None:
+    items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
+    if any_active(tuple(items)):
+        raise TypeError(
+            f"{name}: bounds that are being differentiated have no derivative rule in cotan; make "
+            "constraints of them, or hold them constant with ct.dropgrad"
+        )
+
+
+def _goes_by_slopes(method: Any, x0: Any) -> bool:
+    """Say whether a solver moves along sums of slopes only, from a place that is constant."""
+    name = method.lower() if isinstance(method, str) else ""
+    return name in {"bfgs", "l-bfgs-b", "cg", "newton-cg"} and not any_active(x0)
+
+
+def inside_of(
+    name: str,
+    call: Callable[[Any], Any],
+    x: Any,
+    bounds: Any,
+    constraints: Any,
+    nearest: bool = False,
+) -> Any:
+    """Give a minimum under bounds and constraints, if there are any."""
+    free = free_of(bounds, x)
+    several = isinstance(constraints, (list, tuple))
+    if several and not constraints:
+        return minimum_of(name, call, x, free, nearest).reshape(np.shape(x))
+    return constrained(name, call, x, free, constraints).reshape(np.shape(x))
+
+
+@lifts(f"{_HERE}.fmin_slsqp", always=True)
+def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqcons: Any = (),
+               f_ieqcons: Any = None, bounds: Any = (), fprime: Any = None,
+               fprime_eqcons: Any = None, fprime_ieqcons: Any = None, args: Any = (),
+               *rest: Any, **options: Any) -> Any:  # fmt: skip
+    expect_constant_bounds("fmin_slsqp", bounds)
+    given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
+    given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
+    function, more = Left(func, args, given), more_of(args)
+    inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
+              watched(f_ieqcons)]  # fmt: skip
+    result = function.solving(found(f"{_HERE}.fmin_slsqp"))(
+        function, plain_items(x0), *inside, plain_items(bounds), watched(fprime),
+        watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
+    )  # fmt: skip
+    seen = was_seen(function, inside[1], inside[3], *inside[0], *inside[2])
+    if not seen and not any_active((more, x0)):
+        return result
+    x, *report = result if isinstance(result, tuple) else (result,)
+    constraints = [{"type": kind, "fun": function.afresh(f), "args": more} for kind, f in given]
+    call = with_args(function.afresh(func), more)
+    y = inside_of("fmin_slsqp", call, x, bounds or None, constraints)
+    whole = (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
+    function.leave(y, more)
+    return whole
+
+
+def _in_bounds(name: str) -> None:
+    """Older names for the methods of `minimize` with bounds."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
+             bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
+        expect_constant_bounds(name, bounds)
+        function, more = Left(func, args), more_of(args)
+        result = function.solving(found(f"{_HERE}.{name}"))(
+            function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
+            plain_items(bounds), *rest, **options,
+        )  # fmt: skip
+        if not function.seen and not any_active((more, x0)):
+            return result
+        func, both = function.afresh(func), fprime is None and not approx_grad
+        call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
+        method = "l-bfgs-b" if name == "fmin_l_bfgs_b" else None
+        y = inside_of(name, call, result[0], bounds, (), _goes_by_slopes(method, x0))
+        whole = (y, *result[1:])
+        if name != "fmin_tnc":
+            report = result[2]
+            if not np.all(free_of(bounds, result[0])):
+                report = report | {"grad": valued(report["grad"], slope_of(name, call)(y))}
+            whole = (y, asarray(call(y)).reshape(())[()], report, *result[3:])
+        function.leave(y, more)
+        return whole
+
+
+for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
+    _in_bounds(_name)
+
+
+def constraints_afresh(function: Left, constraints: Any) -> Any:
+    """Give constraints whose functions are called as the objective is: they may share memory."""
+    if isinstance(constraints, (list, tuple)):
+        return [constraints_afresh(function, c) for c in constraints]
+    if isinstance(constraints, dict):
+        return constraints | {"fun": function.afresh(constraints["fun"])}
+    if callable(getattr(constraints, "fun", None)):
+        constraints = copy.copy(constraints)
+        constraints.fun = function.afresh(constraints.fun)
+    return constraints
+
+
+def moving(constraints: Any, others: Any) -> bool:
+    """Say whether a gradient follows constraints, of which the others were watched."""
+    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
+    return was_seen(*inside) or any_active([list(vars(c).values()) for c in _each(constraints)])
+
+
+def _each(constraints: Any) -> list[Any]:
+    """Give constraints as objects with attributes."""
+    several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    return [SimpleNamespace(**c) if isinstance(c, dict) else c for c in several]
+
+
+@lifts(f"{_HERE}.minimize_scalar", always=True)
+def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
+                    *rest: Any, **options: Any) -> Any:  # fmt: skip
+    function = Left(fun, args)
+    result = function.solving(found(f"{_HERE}.minimize_scalar"))(
+        function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
+        **plain_of(options),
+    )  # fmt: skip
+    if function.seen or any_active((args, bounds, bracket)):
+        fun, more = function.afresh(fun), more_of(args)
+        x = np.reshape(result.x, 1).astype(float)
+
+        def scalar(v: Any) -> Any:
+            # Some functions give arrays of one element.
+            return np.reshape(fun(v[0], *more), ())
+
+        # The search ends a little before the bound; the minimum moves with that.
+        ends = list(map(asarray, bounds)) if bounds else []
+        tolerance = 1e-4 * abs(plain(ends[1]) - plain(ends[0])) if bounds else 0.0
+        near = [end for end in ends if abs(x[0] - plain(end)) <= tolerance]
+        if near:
+            found_x = valued(x, np.reshape(near[0], 1))
+        else:
+            found_x = minimum_of("minimize_scalar", scalar, x)
+        shape = np.shape(result.x)
+        result.x = np.reshape(found_x, shape) if shape else found_x[0]
+        value, shape = fun(found_x[0], *more), np.shape(result.fun)
+        result.fun = np.reshape(value, shape) if shape else value
+        function.leave(result.x, more)
+    return result
+
+
+def _fmin(name: str) -> None:
+    """Older names for the methods of `minimize`, which return the minimum only."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def fmin(*args: Any, **options: Any) -> Any:
+        # The function is `f` for some of them, and `func` for others.
+        parameters = inspect.signature(found(f"{_HERE}.{name}")).bind(*args, **options)
+        f, x0, *_ = parameters.args
+        given = dict(list(parameters.arguments.items())[2:])
+        more = given.get("args", ())
+        function = Left(f, more)
+        rest = watched_all({k: v for k, v in given.items() if k != "args"})
+        result = function.solving(found(f"{_HERE}.{name}"))(
+            function, plain_items(x0), args=plain_items(more_of(more)), **rest
+        )
+        if not function.seen and not any_active((more, x0)):
+            return result
+        x, *report = result if isinstance(result, tuple) else (result,)
+        call = with_args(function.afresh(f), more)
+        method = {"fmin_bfgs": "bfgs", "fmin_cg": "cg", "fmin_ncg": "newton-cg"}.get(name)
+        nearest = _goes_by_slopes(method, x0)
+        y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))
+        if given.get("full_output"):
+            report[0] = valued(report[0], asarray(call(y)).reshape(()))[()]
+            if name == "fmin_bfgs":
+                report[2] = without_rule("the inverse Hessian of fmin_bfgs", report[2], y)
+        function.leave(y, more_of(more))
+        return (y, *report) if report else y
+
+
+for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
+    _fmin(_name)
+
+
+@lifts(f"{_HERE}.linear_sum_assignment")
+def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
+    """Who belongs to whom is constant where it does not jump."""
+    return found(f"{_HERE}.linear_sum_assignment")(plain(cost_matrix), maximize)
+
+
+refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
+        f"{_HERE}.fmin_cobyla")  # fmt: skip

@@ -1,0 +1,439 @@
+"""Functions of `scipy.signal` on `Array`s.
+
+Filters and convolutions are linear in the signal and in their coefficients, with each other as
+derivatives, so that compiled code computes all of them. The rest is SciPy's own Python code.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from cotan import _core
+from cotan._src.kit.host_call import conj, fitted, hosted, linear
+from cotan._src.rebind.engine import (
+    adopts,
+    found,
+    own_of,
+    runs,
+    runs_class,
+    runs_methods,
+    stands_for,
+)
+from cotan._src.rebind.numpy_substitutes import array, asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import is_array, is_followed, plain
+from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
+
+# --------------------------------------------------------------------------------------------------
+# Convolution
+
+
+def _reversed(x: Any, axes: tuple[int, ...]) -> Any:
+    """Give a kernel back to front and conjugated: convolution with it is correlation."""
+    return np.flip(np.conj(x), axes)
+
+
+def _convolved(a: Any, v: Any, mode: str, method: str, axes: tuple[int, ...]) -> Any:
+    """Convolve along axes; other axes broadcast."""
+
+    def forward(a: Any, v: Any) -> Any:
+        if method == "oa":
+            return found("scipy.signal.oaconvolve")(a, v, mode, axes=axes)
+        if len(axes) < a.ndim or method == "fft":
+            return found("scipy.signal.fftconvolve")(a, v, mode, axes=axes)
+        return found("scipy.signal.convolve")(a, v, mode, method)
+
+    def pullback(ct: Any, a: Any, v: Any, wanted: Any) -> Any:
+        whole = _widened(ct, a.shape, v.shape, mode, axes)
+        pairs = ((a, v), (v, a))
+        return tuple(
+            fitted(overlaps(whole, other, method, axes), x.shape) if w else None
+            for (x, other), w in zip(pairs, wanted, strict=True)
+        )
+
+    return hosted("scipy.signal.convolve", forward, pullback, a, v)
+
+
+def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
+    """Correlate where all of `v` lies inside of `c`."""
+
+    def forward(c: Any, v: Any) -> Any:
+        if len(axes) < c.ndim or method in {"fft", "oa"}:
+            return found("scipy.signal.fftconvolve")(c, _reversed(v, axes), "valid", axes=axes)
+        return found("scipy.signal.correlate")(c, v, "valid", method)
+
+    def pullback(ct: Any, c: Any, v: Any, wanted: Any) -> Any:
+        return (
+            fitted(_convolved(ct, v, "full", method, axes), c.shape) if wanted[0] else None,
+            fitted(overlaps(c, ct, method, axes), v.shape) if wanted[1] else None,
+        )
+
+    return hosted("scipy.signal.correlate", forward, pullback, c, v)
+
+
+def _widened(ct: Any, a: Any, v: Any, mode: str, axes: tuple[int, ...]) -> Any:
+    """Put the cotangent of a part of the convolution into that of all of it."""
+    if mode == "full":
+        return ct
+    shape, start = list(ct.shape), [0] * ct.ndim
+    for i in axes:
+        shape[i] = a[i] + v[i] - 1
+        start[i] = (shape[i] - ct.shape[i]) // 2
+        if mode == "valid":
+            start[i] = min(a[i], v[i]) - 1
+    return _core.pad(_core.asarray(ct), shape, start, [1] * ct.ndim)
+
+
+def _operands(name: str, in1: Any, in2: Any) -> tuple[Any, Any]:
+    a, v = asarray(in1), asarray(in2)
+    if a.ndim != v.ndim:
+        raise ValueError(f"{name}: in1 and in2 should have the same dimensionality, "
+                         f"not shapes {a.shape} and {v.shape}")  # fmt: skip
+    kind = np.result_type(a.dtype, v.dtype)
+    kind = kind if kind.kind in "fc" else np.dtype(np.float64)
+    return _core.asarray(a, kind), _core.asarray(v, kind)
+
+
+@lifts("scipy.signal.convolve")
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    a, v = _operands("convolve", in1, in2)
+    _expect("convolve", "mode", mode, ("full", "same", "valid"))
+    _expect("convolve", "method", method, ("auto", "direct", "fft"))
+    if a.ndim == 0:
+        return a * v
+    return _convolved(a, v, mode, method, tuple(range(a.ndim)))
+
+
+def _expect(name: str, what: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: {what} must be one of {', '.join(known)}, not {value!r}")
+
+
+@lifts("scipy.signal.correlate")
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    a, v = _operands("correlate", in1, in2)
+    if a.ndim == 0:
+        return a * conj(v)
+    axes = tuple(range(a.ndim))
+    _expect("correlate", "mode", mode, ("full", "same", "valid"))
+    smaller = any(n < m for n, m in zip(a.shape, v.shape, strict=True))
+    if mode == "valid" and smaller:
+        # The larger one slides, and the result is turned back.
+        return conj(_core.flip(convolve(v, _core.flip(conj(a), axes), mode, method), axes))
+    return convolve(a, _core.flip(conj(v), axes), mode, method)
+
+
+@lifts("scipy.signal.convolve2d")
+def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
+               fillvalue: Any = 0) -> Any:  # fmt: skip
+    a, v = _operands("convolve2d", in1, in2)
+    if a.ndim != 2:
+        raise ValueError(f"convolve2d: inputs must both be 2-D arrays, not of shape {a.shape}")
+    _expect("convolve2d", "mode", mode, ("full", "same", "valid"))
+    _expect("convolve2d", "boundary", boundary, ("fill", "pad", "wrap", "circular", "symm",
+                                                 "symmetric"))  # fmt: skip
+    inside = all(n >= m for n, m in zip(a.shape, v.shape, strict=True))
+    if mode == "valid":
+        if not inside and any(n > m for n, m in zip(a.shape, v.shape, strict=True)):
+            raise ValueError("For 'valid' mode, one must be at least as large as the other in "
+                             "every dimension")  # fmt: skip
+        return convolve(a, v, mode, "direct")
+    if boundary in {"fill", "pad"} and not (is_array(fillvalue) or fillvalue != 0):
+        return convolve(a, v, mode, "direct")
+    # The input goes on outside, so that the whole result lies inside.
+    before = [m - 1 for m in v.shape]
+    widths = [(b, b) for b in before]
+    if boundary in {"fill", "pad"}:
+        wide = np.pad(a, widths, constant_values=fillvalue)
+    else:
+        wide = np.pad(a, widths, mode="wrap" if boundary in {"wrap", "circular"} else "symmetric")
+    full = convolve(wide, v, "valid", "direct")
+    if mode == "full":
+        return full
+    starts = [(m - 1) // 2 for m in v.shape]
+    return full[tuple(slice(s, s + n) for s, n in zip(starts, a.shape, strict=True))]
+
+
+@lifts("scipy.signal.correlate2d")
+def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
+                fillvalue: Any = 0) -> Any:  # fmt: skip
+    a, v = _operands("correlate2d", in1, in2)
+    if mode == "valid" and any(n < m for n, m in zip(a.shape, v.shape, strict=True)):
+        # SciPy exchanges the two and turns the result; it does not conjugate it.
+        return _core.flip(convolve2d(v, _core.flip(conj(a)), mode, boundary, fillvalue))
+    if mode == "same":
+        # Here the middle of the kernel lies one further on.
+        full = convolve2d(a, _core.flip(conj(v)), "full", boundary, fillvalue)
+        starts = [m // 2 for m in v.shape]
+        return full[tuple(slice(s, s + n) for s, n in zip(starts, a.shape, strict=True))]
+    return convolve2d(a, _core.flip(conj(v)), mode, boundary, fillvalue)
+
+
+def _by_fft(name: str, method: str) -> None:
+    @lifts(f"scipy.signal.{name}")
+    def convolved(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+        a, v = _operands(name, in1, in2)
+        _expect(name, "mode", mode, ("full", "same", "valid"))
+        if a.ndim == 0:
+            return a * v
+        along = range(a.ndim) if axes is None else normalize_axis_tuple(axes, a.ndim)
+        return _convolved(a, v, mode, method, tuple(sorted(along)))
+
+
+_by_fft("fftconvolve", "fft")
+_by_fft("oaconvolve", "oa")
+
+
+@lifts("scipy.signal.upfirdn")
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
+            cval: float = 0) -> Any:  # fmt: skip
+    if mode != "constant" or is_array(cval) or cval != 0:
+        raise TypeError(f"upfirdn: mode {mode!r} with cval {cval} has no derivative rule in cotan; "
+                        "extend the signal with np.pad and leave out mode")  # fmt: skip
+    h, x = asarray(h), asarray(x)
+    if h.ndim != 1:
+        raise ValueError(f"upfirdn: h should be 1-D, not of shape {h.shape}")
+    kind = np.result_type(h.dtype, x.dtype, np.float32)
+    axis = normalize_axis_index(axis, x.ndim)
+    kernel = _core.reshape(_core.asarray(h, kind), [-1 if i == axis else 1 for i in range(x.ndim)])
+    shape, step = list(x.shape), [1] * x.ndim
+    shape[axis], step[axis] = (x.shape[axis] - 1) * up + 1, up
+    spread = _core.pad(x, shape, [0] * x.ndim, step) if up > 1 else x
+    full = _convolved(_core.asarray(spread, kind), kernel, "full", "fft", (axis,))
+    return full[(slice(None),) * axis + (slice(None, None, down),)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Recursive filters, along the last axis: sum_k a[k] y[t - k] = sum_k b[k] x[t - k]
+
+
+def _filtered(b: Any, a: Any, x: Any) -> Any:
+    def forward(b: Any, a: Any, x: Any) -> Any:
+        return found("scipy.signal.lfilter")(b, a, x)
+
+    def pullback(ct: Any, b: Any, a: Any, x: Any, wanted: Any) -> Any:
+        b, a, x = (_core.asarray(v) for v in (b, a, x))
+        source = None
+        if wanted[0] or wanted[1]:
+            source = _backwards(np.ones(1, a.dtype), conj(a), ct)
+        return (
+            _taps(conj(x), source, b.shape[0]) if wanted[0] else None,
+            -_taps(conj(_filtered(b, a, x)), source, a.shape[0]) if wanted[1] else None,
+            _backwards(conj(b), conj(a), ct) if wanted[2] else None,
+        )
+
+    return hosted("scipy.signal.lfilter", forward, pullback, b, a, x)
+
+
+def _backwards(b: Any, a: Any, x: Any) -> Any:
+    return _core.flip(_filtered(b, a, _core.flip(x, -1)), -1)
+
+
+def _taps(x: Any, w: Any, count: int) -> Any:
+    """Give, for each delay, the sum of products of a delayed signal with another one."""
+
+    def forward(x: Any, w: Any) -> Any:
+        n = x.shape[-1]
+        sums = [np.sum(x[..., : max(n - k, 0)] * w[..., k:]) for k in range(count)]
+        return np.array(sums, np.result_type(x, w))
+
+    def pullback(ct: Any, x: Any, w: Any, wanted: Any) -> Any:
+        one = np.ones(1, ct.dtype)
+        return (
+            _backwards(ct, one, conj(_core.asarray(w))) if wanted[0] else None,
+            _filtered(ct, one, conj(_core.asarray(x))) if wanted[1] else None,
+        )
+
+    return hosted("scipy.signal.lfilter", forward, pullback, x, w)
+
+
+@lifts("scipy.signal.lfilter")
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    b, a, x = (array(v, ndmin=1, copy=None) for v in (b, a, x))
+    given = (b, a, x) if zi is None else (b, a, x, asarray(zi))
+    kind = np.result_type(*(v.dtype for v in given))
+    kind = kind if kind.kind in "fc" else np.dtype(np.float64)
+    if b.ndim != 1 or a.ndim != 1:
+        raise ValueError(f"lfilter: b and a must be 1-D, not of shapes {b.shape} and {a.shape}")
+    if not plain(a)[0]:
+        raise ValueError("lfilter: the first coefficient of a is zero")
+    b, a, x = (_core.asarray(v, kind) for v in (b, a, x))
+    axis = normalize_axis_index(axis, x.ndim)
+    moved = np.moveaxis(x, axis, -1)
+    y = _filtered(b, a, moved)
+    if zi is None:
+        return np.moveaxis(y, -1, axis)
+    order = max(a.shape[0], b.shape[0]) - 1
+    zi = np.moveaxis(asarray(zi, kind), axis, -1)
+    if zi.shape[-1] != order or zi.ndim != x.ndim:
+        raise ValueError(f"lfilter: zi has shape {asarray(zi).shape}; for a signal of shape "
+                         f"{x.shape} it needs {order} along axis {axis}")  # fmt: skip
+    zi = _core.broadcast_to(zi, (*moved.shape[:-1], order))
+    # An initial state is what the filter would have got before it divides.
+    n = moved.shape[-1]
+    whole = _lengthened(zi, n)
+    y = y + _filtered(np.ones(1, kind), a / a[0], whole)
+    state = zi[..., n:] if n < order else zi[..., :0]
+    last = _delayed(moved, b / a[0], order) - _delayed(y, a / a[0], order)
+    state = last + _lengthened(state, order)
+    return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)
+
+
+def _lengthened(x: Any, n: int) -> Any:
+    """Cut the last axis, or fill it with zeros."""
+    x = x[..., :n]
+    return _core.pad(x, [*x.shape[:-1], n], [0] * x.ndim, [1] * x.ndim)
+
+
+def _delayed(x: Any, taps: Any, order: int) -> Any:
+    """Give what the last inputs will still add to the outputs that follow."""
+    recent = _lengthened(_core.flip(x, -1), order)
+    later = np.arange(order)[:, None] + np.arange(order) + 1
+    return _core.matmul(recent, _lengthened(taps, 2 * order + 1)[later])
+
+
+@lifts("scipy.signal.sosfilt")
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    sos, x = asarray(sos), asarray(x)
+    if sos.ndim != 2 or sos.shape[1] != 6:
+        raise ValueError(f"sosfilt: sos must have shape (n_sections, 6), not {sos.shape}")
+    if not np.all(plain(sos)[:, 3] == 1):
+        raise ValueError("sosfilt: sos[:, 3] should be all ones")
+    axis = normalize_axis_index(axis, x.ndim)
+    if zi is None and not is_followed(sos):
+        return _sections(plain(sos), x, axis)
+    states = []
+    for s in range(sos.shape[0]):
+        state = None if zi is None else zi[s]
+        x = lfilter(sos[s, :3], sos[s, 3:], x, axis, state)
+        if state is not None:
+            x, state = x
+            states.append(state)
+    return x if zi is None else (x, np.stack(states))
+
+
+def _sections(sos: Any, x: Any, axis: int) -> Any:
+    def forward(x: Any) -> Any:
+        return found("scipy.signal.sosfilt")(sos, x, axis)
+
+    def adjoint(ct: Any) -> Any:
+        filtered = found("scipy.signal.sosfilt")(np.conj(sos), np.flip(ct, axis), axis)
+        return np.flip(filtered, axis)
+
+    return linear("scipy.signal.sosfilt", forward, adjoint)(x)
+
+
+@lifts("scipy.signal.detrend")
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
+            overwrite_data: bool = False) -> Any:  # fmt: skip
+    del overwrite_data
+    data = asarray(data)
+    kind = data.dtype if data.dtype.char in "dfDF" else np.dtype(np.float64)
+
+    def forward(x: Any) -> Any:
+        # It takes away what lies in a subspace, so it is its own adjoint.
+        return found("scipy.signal.detrend")(x, axis, type, plain(bp))
+
+    return linear("scipy.signal.detrend", forward, forward)(_core.asarray(data, kind))
+
+
+@lifts("scipy.signal.savgol_filter")
+def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0,
+                  axis: int = -1, mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
+    if is_followed(delta):
+        unit = savgol_filter(x, window_length, polyorder, deriv, 1.0, axis, mode, cval)
+        return unit / delta**deriv
+    x = asarray(x)
+    options = (window_length, polyorder, deriv, delta)
+    if mode != "interp" or window_length % 2 == 0:
+        return own_of("scipy.signal.savgol_filter")(x, *options, axis, mode, cval)
+    kind = x.dtype if x.dtype in {np.dtype(np.float32), np.dtype(np.float64)} else np.float64
+    x = np.moveaxis(asarray(x, kind), axis, -1)
+    if window_length > x.shape[-1]:
+        raise ValueError("If mode is 'interp', window_length must be less than or equal to "
+                         f"the size of x: {window_length} > {x.shape[-1]}")  # fmt: skip
+    # What the filter makes of one window: the fit at either end, and the weights in between.
+    matrix = found("scipy.signal.savgol_filter")(
+        np.eye(window_length, dtype=kind), *options, axis=0
+    )
+    half = window_length // 2
+    ends = (
+        x[..., :window_length] @ matrix[:half].T,
+        x[..., -window_length:] @ matrix[half + 1 :].T,
+    )
+    kernel = matrix[half].reshape((1,) * (x.ndim - 1) + (-1,))
+    middle = overlaps(x, kernel, "direct", (x.ndim - 1,))
+    return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
+
+
+runs_class("scipy.signal._short_time_fft.ShortTimeFFT")
+adopts("scipy.signal.CZT", "scipy.signal.ZoomFFT")
+runs_methods("scipy.signal.CZT", "__call__")
+runs_methods("scipy.signal.ShortTimeFFT", "stft", "stft_detrend", "istft", "spectrogram")
+runs("""
+    scipy.signal.bilinear scipy.signal.csd scipy.signal.coherence scipy.signal.decimate
+    scipy.signal.envelope scipy.signal.filtfilt
+    scipy.signal.freqs scipy.signal.freqz scipy.signal.freqz_sos scipy.signal.group_delay
+    scipy.signal.hilbert scipy.signal.hilbert2 scipy.signal.istft
+    scipy.signal.periodogram scipy.signal.resample scipy.signal.resample_poly
+    scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
+    scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
+    scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
+    scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse
+    scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
+    scipy.signal.sweep_poly scipy.signal.minimum_phase scipy.signal.cspline1d
+    scipy.signal.qspline1d scipy.signal.firls scipy.signal.firwin
+    scipy.signal.firwin2 scipy.signal.gammatone scipy.signal.iircomb scipy.signal.sos2zpk
+    scipy.signal.lp2bp scipy.signal.lp2bs scipy.signal.lp2hp scipy.signal.lp2lp
+""")
+
+
+@lifts("scipy.signal.lfiltic")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """Give the state after given outputs, whatever `a[0]` is: SciPy looks whether it is 1."""
+    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if b.ndim == 1 and a.ndim == 1 and a.size and plain(a[0]):
+        b, a = b / a[0], a / a[0]
+    return own_of("scipy.signal.lfiltic")(b, a, y, x)
+
+
+@lifts("scipy.signal.lfilter_zi")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """Solve for the state of the steady response to a step."""
+    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if b.ndim != 1 or a.ndim != 1:
+        raise ValueError("Numerator b and denominator a must be 1-D.")
+    leading = np.flatnonzero(plain(a))
+    if not leading.size:
+        raise ValueError("There must be at least one nonzero `a` coefficient.")
+    a = a[leading[0] :]
+    b, a = b / a[0], a / a[0]
+    n = max(len(a), len(b))
+    b, a = (np.concatenate([c, np.zeros(n - len(c), c.dtype)]) for c in (b, a))
+    one = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
+    shift, first = np.eye(n - 1, k=1, dtype=one.dtype), one[0]
+    return np.linalg.solve(one + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
+
+
+@lifts("scipy.signal.medfilt2d")
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    return own_of("scipy.signal.medfilt")(input, kernel_size)
+
+
+# What makes a Python number of a frequency that is followed.
+@stands_for("scipy.signal._waveforms.float")
+def _float(x: Any) -> Any:
+    return x if is_array(x) else float(x)
+
+
+@stands_for("scipy.signal._whittaker._solveh_banded")
+def _solve_penalised(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
+    """Solve as `whittaker_henderson` does, which asks for the determinant, too."""
+    try:
+        x = solveh_banded(ab, b, lower=True)
+    except np.linalg.LinAlgError:
+        return b, 0.0, 1
+    if not calc_logdet:
+        return x, 0.0, 0
+    return x, 2 * np.sum(np.log(cholesky_banded(ab, lower=True)[0])), 0

@@ -1,0 +1,90 @@
+"""Peaks of signals: where they are is constant, how high, prominent and wide they are is not."""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import plain_items
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import plain
+
+_HERE = "scipy.signal"
+
+
+def _prominences(x: Any, peaks: Any, left: Any, right: Any) -> Any:
+    return x[peaks] - np.maximum(x[left], x[right])
+
+
+def _crossings(x: Any, height: Any, known: Any, step: int) -> Any:
+    """Give where a line between elements crosses a height, next to where it is known to."""
+    values, level = plain(x), plain(height)
+    inner = np.floor(known).astype(np.int64) if step > 0 else np.ceil(known).astype(np.int64)
+    # Those that end at the bounds of a peak do not cross.
+    crossed = values[inner] < level
+    at = inner[crossed]
+    part = (height[crossed] - x[at]) / (x[at + step] - x[at])
+    return _core.index_update(inner.astype(np.float64), np.flatnonzero(crossed), at + step * part)
+
+
+def _widths(x: Any, peaks: Any, prominences: Any, rel_height: Any, known: Any) -> dict[str, Any]:
+    heights = x[peaks] - prominences * rel_height
+    left = _crossings(x, heights, known["left_ips"], 1)
+    right = _crossings(x, heights, known["right_ips"], -1)
+    names = {"widths": right - left, "width_heights": heights}
+    return names | {"left_ips": left, "right_ips": right}
+
+
+@lifts(f"{_HERE}.find_peaks")
+def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any = None,
+               prominence: Any = None, width: Any = None, wlen: Any = None, rel_height: Any = 0.5,
+               plateau_size: Any = None) -> Any:  # fmt: skip
+    x = asarray(x)
+    given = plain_items((height, threshold, distance, prominence, width, wlen))
+    peaks, known = found(f"{_HERE}.find_peaks")(plain(x), *given, plain(rel_height), plateau_size)
+    names = {
+        "peak_heights": x[peaks],
+        "left_thresholds": x[peaks] - x[peaks - 1],
+        "right_thresholds": x[peaks] - x[peaks + 1],
+    }
+    if "prominences" in known:
+        bases = known["left_bases"], known["right_bases"]
+        names["prominences"] = _prominences(x, peaks, *bases)
+        if "widths" in known:
+            names |= _widths(x, peaks, names["prominences"], rel_height, known)
+    return peaks, {name: names.get(name, value) for name, value in known.items()}
+
+
+@lifts(f"{_HERE}.peak_prominences")
+def peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
+    x, peaks = asarray(x), np.asarray(plain(peaks))
+    _, left, right = found(f"{_HERE}.peak_prominences")(plain(x), peaks, plain(wlen))
+    return _prominences(x, peaks, left, right), left, right
+
+
+@lifts(f"{_HERE}.peak_widths")
+def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any = None,
+                wlen: Any = None) -> Any:  # fmt: skip
+    x, peaks = asarray(x), np.asarray(plain(peaks))
+    data = prominence_data if prominence_data is not None else peak_prominences(x, peaks, wlen)
+    values = found(f"{_HERE}.peak_widths")(
+        plain(x), peaks, plain(rel_height), plain_items(tuple(data)), plain(wlen)
+    )
+    known = dict(zip(("widths", "width_heights", "left_ips", "right_ips"), values, strict=True))
+    names = _widths(x, peaks, asarray(data[0]), rel_height, known)
+    return tuple(names[name] for name in known)
+
+
+def _places(name: str) -> None:
+    """Where something is in a signal is constant where it does not jump."""
+
+    @lifts(f"{_HERE}.{name}")
+    def find(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = plain_items(args), {k: plain_items(v) for k, v in kwargs.items()}
+        return found(f"{_HERE}.{name}")(*args, **kwargs)
+
+
+for _name in ("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt"):
+    _places(_name)

@@ -1,0 +1,1 @@
+"""Rules for `scipy.sparse`: products, solves, spectra, and matrices with traced entries."""

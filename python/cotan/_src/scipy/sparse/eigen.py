@@ -1,0 +1,167 @@
+"""A few eigenvalues or singular values of large matrices: `eigsh`, `eigs`, `svds`; exponentials.
+
+Which ones are meant, their order and the signs of the vectors is what SciPy says for the values at
+hand; values and derivatives come from the dense decomposition, whose rule knows all the others.
+"""
+
+# ruff: noqa: N803 - SciPy's names
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.kit import lapack_conventions as lapack
+from cotan._src.kit.host_call import linear
+from cotan._src.kit.implicit_diff import valued
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.scipy.linalg.decompositions import eigh
+from cotan._src.scipy.linalg.matrix_functions import expm
+from cotan._src.scipy.sparse.products import is_followed_inside, settled, toarray
+
+_HERE = "scipy.sparse.linalg"
+# An operator with more columns has no matrix here.
+_LARGE = 1000
+
+
+def _dense(name: str, matrix: Any) -> Any:
+    if hasattr(matrix, "tocoo"):
+        return asarray(toarray(matrix))
+    if _is_operator(matrix):
+        n = matrix.shape[1]
+        if n > _LARGE:
+            raise TypeError(
+                f"{name}: a LinearOperator of {n} columns is not differentiated; give its matrix, "
+                "or hold constant with ct.dropgrad what it depends on"
+            )
+        return np.stack([matrix.matvec(unit) for unit in np.eye(n)], axis=1)
+    return asarray(getattr(matrix, "A", matrix))
+
+
+def _is_operator(matrix: Any) -> bool:
+    return not hasattr(matrix, "tocoo") and callable(getattr(matrix, "matvec", None))
+
+
+def _is_followed(matrix: Any) -> bool:
+    if _is_operator(matrix):
+        return any_active(matrix.matvec(np.ones(matrix.shape[1])))
+    return is_followed_inside(matrix) or is_array(getattr(matrix, "A", matrix))
+
+
+def _values(x: Any) -> Any:
+    return None if x is None else np.asarray(plain(dec.constant(x)))
+
+
+def _places(wanted: Any, own: Any) -> Any:
+    """Say which of all values the wanted ones are; each is taken once."""
+    left = list(range(own.size))
+    return np.array([left.pop(int(np.argmin(np.abs(own[left] - w)))) for w in wanted], np.int64)
+
+
+@lifts(f"{_HERE}.eigsh", always=True)
+def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.eigsh")
+    if not (_is_followed(A) or _is_followed(M)):
+        return original(A, k, M, *args, **options)
+    if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
+        raise TypeError("eigsh: of the matrices only A and M are differentiated; name what follows")
+    if _core.is_preparing():
+        raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+    a, m = _dense("eigsh", A), None if M is None else _dense("eigsh", M)
+    with_vectors = options.pop("return_eigenvectors", True)
+    options = {name: plain(value) for name, value in options.items()}
+    chosen = original(_values(a), int(k), _values(m), **options)
+    if options.get("mode") == "buckling":
+        # Here A is the positive one: with it for M the eigenvalues are the inverse ones, and the
+        # vectors are of length 1 by it, as here.
+        inverse, v = eigh(m, a)
+        at = _places(1 / chosen[0], _values(inverse))
+        w, v = 1 / inverse[at], v[:, at]
+    else:
+        all_values, v = eigh(a, m)
+        at = _places(chosen[0], _values(all_values))
+        w, v = all_values[at], v[:, at]
+    return (w, lapack.columns(v, chosen[1])) if with_vectors else w
+
+
+@lifts(f"{_HERE}.eigs", always=True)
+def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.eigs")
+    if not (_is_followed(A) or _is_followed(M)):
+        return original(A, k, M, *args, **options)
+    if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
+        raise TypeError("eigs: of the matrices only A and M are differentiated; name what follows")
+    if _core.is_preparing():
+        raise TypeError("eigs: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+    a, m = _dense("eigs", A), None if M is None else _dense("eigs", M)
+    with_vectors = options.pop("return_eigenvectors", True)
+    options = {name: plain(value) for name, value in options.items()}
+    w, v = original(_values(a), int(k), _values(m), **options)
+    all_values, own = np.linalg.eig((a if m is None else np.linalg.solve(m, a)) + 0j)
+    at = _places(w, _values(all_values))
+    if not with_vectors:
+        return all_values[at]
+    own = own[:, at]
+    if m is not None:
+        own = own / np.sqrt(np.real(np.sum(own.conj() * (m @ own), 0)))
+    # Those of length 1, times what SciPy's are multiplied by.
+    values = _values(own)
+    factors = np.sum(values.conj() * v, 0) / np.sum(np.abs(values) ** 2, 0)
+    if not np.allclose(np.abs(factors), 1):
+        raise TypeError("eigs: the vectors have no derivative rule here, since their length is not "
+                        "1; ask for the values alone, by return_eigenvectors=False")  # fmt: skip
+    return all_values[at], own * factors
+
+
+@lifts(f"{_HERE}.svds", always=True)
+def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
+    original = found(f"{_HERE}.svds")
+    if not _is_followed(A):
+        return original(A, k, *args, **options)
+    if args:
+        raise TypeError("svds: give what follows k by its name")
+    if _core.is_preparing():
+        raise TypeError("svds: which values are meant cannot be recorded; use numpy.linalg")
+    a = _dense("svds", A)
+    wanted = options.pop("return_singular_vectors", True)
+    chosen = original(_values(a), int(k), **{n: plain(x) for n, x in options.items()})
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    at = _places(chosen[1], _values(s))
+    u, s, vh = u[:, at], s[at], vh[at]
+    if wanted is False:
+        return s
+    signs = np.sum(_values(u).conj() * chosen[0], 0)
+    signs = np.where(signs != 0, signs / np.where(signs != 0, np.abs(signs), 1), 1)
+    u, vh = u * signs, vh * signs.conj()[:, None]
+    return u if wanted != "vh" else None, s, vh if wanted != "u" else None
+
+
+@lifts(f"{_HERE}.expm_multiply", always=True)
+def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None,
+                  endpoint: Any = None, traceA: Any = None) -> Any:  # fmt: skip
+    """Apply exponentials; those of a matrix that is followed are dense."""
+    original = found(f"{_HERE}.expm_multiply")
+    A = settled(A)  # noqa: N806
+    times = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
+    moves = _is_followed(A)
+    if not moves and not any_active((B, start, stop)):
+        return original(
+            A, plain(B), **{n: plain(t) for n, t in times.items()}, traceA=plain(traceA)
+        )
+    if not moves and not any_active((start, stop)) and all(t is None for t in times.values()):
+        turned = A.adjoint() if _is_operator(A) else A.conj().T
+        trace = plain(traceA)
+        back = None if trace is None else np.conj(trace)
+        return linear(f"{_HERE}.expm_multiply", lambda x: original(A, x, traceA=trace),
+                      lambda ct: original(turned, ct, traceA=back))(B)  # fmt: skip
+    a, b = _dense("expm_multiply", A), asarray(B)
+    value = original(_values(a), _values(b), **{n: plain(t) for n, t in times.items()})
+    if all(t is None for t in times.values()):
+        return valued(value, expm(a) @ b)
+    given = {n: t for n, t in times.items() if t is not None}
+    at = np.linspace(**given)
+    return valued(value, np.stack([expm(a * t) @ b for t in at]))

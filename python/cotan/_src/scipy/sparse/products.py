@@ -1,0 +1,449 @@
+"""Sparse matrices of SciPy with `Array`s: products, sums and solutions, dense in what is followed.
+
+A matrix that is constant multiplies by SciPy's compiled code, its transpose on the way back. One
+whose elements are followed keeps them as an array of ours in `data`.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.host_call import conj, hosted, linear
+from cotan._src.kit.implicit_diff import plain_items, solution, without_rule
+from cotan._src.numpy.matrix import asmatrix, is_matrix
+from cotan._src.rebind.engine import found, refuses
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+
+_HERE = "scipy.sparse"
+_BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
+
+
+def is_followed_inside(matrix: Any) -> bool:
+    return is_array(getattr(matrix, "data", None)) or holds_written(matrix)
+
+
+def holds_written(matrix: Any) -> bool:
+    """Say whether values of ours were written into a matrix one by one (`lil`, `dok`)."""
+    kind = getattr(matrix, "format", None)
+    if kind == "lil":
+        return any(is_array(x) for row in matrix.data for x in row)
+    return kind == "dok" and any(map(is_array, matrix.values()))
+
+
+def method_of(base: str, name: str) -> Callable[..., Any]:
+    return unlifted(vars(found(base))[name])  # type: ignore[no-any-return]
+
+
+def entries(matrix: Any) -> tuple[Any, Any, Any]:
+    """Give rows, columns and values of the elements that are there."""
+    data: Any = getattr(matrix, "data", None)
+    if not is_array(data):
+        coo = matrix.tocoo()
+        return coo.row, coo.col, coo.data
+    # Numbers in place of the values say which one is where.
+    numbers = np.arange(1.0, data.size + 1).reshape(data.shape)
+    coo = _constant(matrix, numbers).tocoo()
+    return coo.row, coo.col, _core.reshape(data, -1)[coo.data.astype(np.int64) - 1]
+
+
+def _constant(matrix: Any, data: Any) -> Any:
+    """Give a matrix of the same structure with other, constant elements."""
+    if matrix.format == "coo":
+        return type(matrix)((data, matrix.coords), shape=matrix.shape)
+    if matrix.format == "dia":
+        return type(matrix)((data, matrix.offsets), shape=matrix.shape)
+    return type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _product(matrix: Any, x: Any) -> Any:
+    """Multiply with a vector or with columns."""
+    if matrix.shape[-1] != x.shape[0]:
+        raise ValueError(
+            f"matmul: a sparse matrix of shape {matrix.shape} and an array of shape {x.shape} do "
+            "not fit"
+        )
+    if not is_followed_inside(matrix):
+        adjoint = matrix.conj().T
+        return linear("scipy.sparse: A @ x", lambda x: matrix @ x, lambda ct: adjoint @ ct)(x)
+    row, column, values = entries(matrix)
+    rest = x.shape[1:]
+    terms = values.reshape((-1,) + (1,) * len(rest)) * asarray(x)[column]
+    zeros = np.zeros((matrix.shape[0], *rest), terms.dtype)
+    return _core.index_add(zeros, row.astype(np.int64), terms)
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    if hasattr(other, "tocoo"):
+        return importlib.import_module("cotan._src.scipy.sparse.traced").product(self, other)
+    if np.ndim(other) == 0:
+        return self._mul_scalar(other)
+    x = asarray(other)
+    if x.ndim > 2 or len(self.shape) != 2:
+        raise ValueError(
+            f"matmul: a sparse matrix of shape {self.shape} and an array of shape {x.shape} do "
+            "not fit"
+        )
+    kind = np.result_type(self.dtype, x.dtype)
+    return _product(self, x if x.dtype.kind in "fc" else _core.asarray(x, kind))
+
+
+def _lift_matmul(base: str) -> None:
+    @lifts_method(base, "_matmul_dispatch", always=True)
+    def matmul(self: Any, other: Any) -> Any:
+        if is_matrix(other):
+            return asmatrix(_matmul(self, other.A))
+        if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
+            return _matmul(self, other)
+        return method_of(base, "_matmul_dispatch")(self, other)
+
+
+for _base in _BASES:
+    _lift_matmul(_base)
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__add__", "__radd__")
+def _add(self: Any, other: Any) -> Any:
+    return _dense(self, other, "+") + other
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__sub__")
+def _subtract(self: Any, other: Any) -> Any:
+    return _dense(self, other, "-") - other
+
+
+@lifts_method(f"{_HERE}._base._spbase", "__rsub__")
+def _subtract_from(self: Any, other: Any) -> Any:
+    return other - _dense(self, other, "-")
+
+
+def _dense(matrix: Any, other: Any, sign: str) -> Any:
+    if np.ndim(other) == 0:
+        # as SciPy says it
+        raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
+    if not isinstance(matrix, found(f"{_HERE}.sparray")):
+        raise TypeError(
+            f"a sparse matrix {sign} an array gives an np.matrix, which multiplies by rules of its "
+            f"own; write A.toarray() {sign} x, or use a sparse array such as csr_array"
+        )
+    return toarray(matrix)
+
+
+def toarray(matrix: Any) -> Any:
+    if not is_followed_inside(matrix):
+        return matrix.toarray()
+    row, column, values = entries(matrix)
+    zeros = np.zeros(matrix.shape, values.dtype)
+    return _core.index_add(zeros, (row.astype(np.int64), column.astype(np.int64)), values)
+
+
+def _lift_toarray(base: str) -> None:
+    @lifts_method(base, "toarray", always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_followed_inside(self):
+            return toarray(self)
+        return method_of(base, "toarray")(self, *args, **kwargs)
+
+
+for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
+    _lift_toarray(f"{_HERE}.{_base}")
+
+# --------------------------------------------------------------------------------------------------
+# Matrices whose elements are followed
+
+
+def _lift_init(base: str) -> None:
+    @lifts_method(base, "__init__")
+    def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
+             **options: Any) -> None:  # fmt: skip
+        make = method_of(base, "__init__")
+        if isinstance(arg1, tuple) and any_active(arg1[:1]):
+            arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
+        elif isinstance(arg1, tuple) and len(arg1) > 1:
+            arg1 = (arg1[0], *plain_items(arg1[1:]))  # places have no derivative
+        if not (isinstance(arg1, tuple) and is_array(arg1[0])):
+            if any_active(arg1) or is_matrix(arg1):
+                made = _of_dense(arg1)
+                if shape is not None and tuple(shape) != made[1]:
+                    raise ValueError(f"inconsistent shapes: {made[1]} and {tuple(shape)}")
+                init(self, made[0], made[1], dtype)
+                return
+            make(self, plain_items(arg1), shape, dtype, copy, **options)
+            return
+        values = arg1[0] if dtype is None else arg1[0].astype(dtype)
+        if len(arg1) == 3:
+            zeros = np.zeros(values.shape, values.dtype)
+            make(self, (zeros, *plain_items(arg1[1:])), shape, **options)
+            self.data = values
+            return
+        places = tuple(np.asarray(plain(i)).reshape(-1) for i in arg1[1])
+        make(self, (np.ones(values.shape, values.dtype), places), shape, **options)
+        self.data = values if self.format == "coo" else _added(self, places, values)
+
+
+def _of_dense(x: Any) -> tuple[Any, tuple[int, int]]:
+    """Give the elements of a dense array, and its shape.
+
+    Zeros that could become something else are elements, too, or their derivatives would be lost:
+    with one of them all elements are there.
+    """
+    x = asarray(getattr(x, "A", x))
+    if x.ndim > 2:
+        raise TypeError(f"a sparse array has two axes, not those of shape {x.shape}")
+    x = _core.reshape(x, (1, -1)) if x.ndim < 2 else x
+    rows, columns = np.indices(x.shape).reshape(2, -1)
+    return (_core.reshape(x, -1), (rows, columns)), x.shape
+
+
+def _added(matrix: Any, places: Any, values: Any) -> Any:
+    """Add up the elements that come to lie in one place."""
+    coo = matrix.tocoo()
+    width = matrix.shape[1]
+    keys = coo.row.astype(np.int64) * width + coo.col
+    order = np.argsort(keys)
+    at = order[np.searchsorted(keys[order], places[0].astype(np.int64) * width + places[1])]
+    return _core.index_add(np.zeros(keys.shape, values.dtype), at, values)
+
+
+for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
+    _lift_init(f"{_HERE}.{_base}")
+
+# --------------------------------------------------------------------------------------------------
+# Equations
+
+
+Solve = Callable[[Any, Any], Any]
+
+
+def _solved(name: str, pattern: Any, data: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+    """Solve with a matrix that is followed; `turned` solves with constant adjoints."""
+
+    def forward(data: Any, b: Any) -> Any:
+        return solve(_constant(pattern, data), b)
+
+    def pullback(ct: Any, data: Any, b: Any, wanted: Any) -> Any:
+        data = _core.asarray(data)
+        back = _solved(name, pattern.T, conj(data), ct, turned, solve)
+        if not wanted[0]:
+            return None, back
+        coo = pattern.tocoo()
+        x = conj(_solved(name, pattern, data, b, solve, turned))
+        products = -back[coo.row] * x[coo.col]
+        return products if products.ndim == 1 else _core.sum(products, 1), back
+
+    return hosted(f"scipy.sparse.linalg.{name}", forward, pullback, data, b)
+
+
+def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+    """Solve with a matrix of the format `csr` or `csc`; a single column gives a vector."""
+    kind = np.result_type(matrix.dtype, b.dtype, np.float32)
+    kind = kind if kind.char in "fdFD" else np.dtype(np.float64)
+    is_column = b.ndim == 2 and b.shape[1] == 1
+    b = _core.reshape(b, -1) if is_column else b
+    pattern = _constant(matrix, np.ones(matrix.data.shape))
+    data = _core.asarray(matrix.data, kind)
+    return _solved(name, pattern, data, _core.asarray(b, kind), solve, turned)
+
+
+@lifts(f"{_HERE}.linalg.spsolve", always=True)
+def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
+            use_umfpack: bool = True) -> Any:  # fmt: skip
+    compute = found(f"{_HERE}.linalg.spsolve")
+    if not (is_array(b) or is_followed_inside(A)):
+        return compute(A, b, permc_spec, use_umfpack)
+    if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
+        A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
+    b = asarray(b) if not hasattr(b, "toarray") else b.toarray()
+
+    def solve(matrix: Any, b: Any) -> Any:
+        return compute(matrix, b, permc_spec, use_umfpack)
+
+    return _solved_with("spsolve", A, b, solve, solve)
+
+
+class _Iteration:
+    """One of the solvers that iterate, with options that are constant.
+
+    Neither what may be left nor what the matrix is multiplied by moves the solution.
+    """
+
+    def __init__(self, name: str, x0: Any, options: dict[str, Any]) -> None:
+        self._name, self._x0 = name, plain_items(x0)
+        self._compute = found(f"{_HERE}.linalg.{name}")
+        self._moved: list[bool] = []
+        self._options = _held_in(options, self._moved)
+        self.codes: list[int] = []
+        self.adjoint = _same if name in _HERMITIAN else _adjoint
+
+    def __call__(self, matrix: Any, b: Any) -> Any:
+        if any(self._moved):  # nothing is recorded on the way back: it takes longer without
+            self._options["M"] = None
+        x, code = self._compute(matrix, b, self._x0, **self._options)
+        self.codes.append(code)
+        return x
+
+    def turned(self, matrix: Any, b: Any) -> Any:
+        """Solve with the adjoint."""
+        options = self._options | {"callback": None}
+        if options.get("M") is not None:
+            options["M"] = None if any(self._moved) else self.adjoint(options["M"])
+        x, code = self._compute(matrix, b, **options)
+        self.expect_solution(code)
+        return x
+
+    def expect_solution(self, code: int) -> None:
+        if code > 0:
+            raise _stopped(self._name, f"info={code}", "maxiter= or rtol=")
+
+
+def _iterative(name: str) -> None:
+    """Solve by iteration, and on the way back with the adjoint matrix."""
+
+    @lifts(f"{_HERE}.linalg.{name}", always=True)
+    def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
+        A = settled(A)  # noqa: N806
+        solve = _Iteration(name, x0, options)
+        if is_followed_inside(A) or any_active(A):
+            matrix = found(f"{_HERE}.csr_array")(A)
+            x = _solved_with(name, matrix, asarray(b), solve, solve.turned)
+        elif hasattr(A, "matvec"):
+            x = _solved_by(name, A, b, solve)
+        elif is_array(b) or any_active((b, x0)):
+            x = _solved_fixed(name, A, b, solve)
+        else:
+            x = solve(A, b)
+        if any_active((x, x0)):
+            solve.expect_solution(solve.codes[0])
+        return x, solve.codes[0]
+
+
+def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
+    """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
+    moved: list[bool] = []
+    constant = held(operator, moved)
+    constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
+    if any(moved) or (any_active(b) and solve.adjoint(constant) is None):
+        x = solve(constant, plain_items(b))
+        return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
+    if not is_array(b) and not any_active(b):
+        return solve(constant, b)
+    return _solved_fixed(name, constant, b, solve)
+
+
+def _solved_fixed(name: str, matrix: Any, b: Any, solve: _Iteration) -> Any:
+    """Solve with a matrix, or an operator, that is constant."""
+    back = solve.adjoint(matrix)
+    return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(matrix, b),
+                  lambda ct: solve.turned(back, ct))(b)  # fmt: skip
+
+
+_HERMITIAN = {"cg", "minres"}
+for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr", "tfqmr"):
+    _iterative(_name)
+
+
+def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
+    """Give options as constants; `said` gets whether what an operator gave was followed."""
+    return {
+        k: held(m, said) if hasattr(m, "matvec") or is_followed_inside(m) else plain_items(m)
+        for k, m in options.items()
+    }
+
+
+def settled(matrix: Any) -> Any:
+    """Give a matrix as SciPy knows it where none of its elements moves: one made in a recording."""
+    if is_followed_inside(matrix) and not any_active(entries(matrix)[2]):
+        return held(matrix, [])
+    return matrix
+
+
+def held(matrix: Any, said: list[bool]) -> Any:
+    """Give a matrix or an operator as a constant; `said` gets whether what it gave was followed."""
+    if not hasattr(matrix, "matvec"):
+        row, column, values = entries(matrix)
+        rows = found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+        return type(matrix)(rows)
+
+    def value(y: Any) -> Any:
+        said.append(is_followed(y))
+        return plain(y)
+
+    return found(f"{_HERE}.linalg.LinearOperator")(
+        matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),
+        dtype=matrix.dtype,
+    )  # fmt: skip
+
+
+def _same(matrix: Any) -> Any:
+    return matrix
+
+
+def _adjoint(matrix: Any) -> Any:
+    """Give the adjoint, None of an operator that does not know how to multiply by it."""
+    if hasattr(matrix, "conj"):
+        return matrix.conj().T
+    try:
+        matrix.rmatvec(np.zeros(matrix.shape[0], matrix.dtype))
+    except NotImplementedError:
+        return None
+    return matrix.H
+
+
+def _stopped(name: str, said: str, more: str) -> ValueError:
+    return ValueError(
+        f"scipy.sparse.linalg.{name}: the iteration stopped before it came to a solution ({said}), "
+        f"so what it gave does not have the derivative of one; ask for more with {more}, or hold "
+        "the result constant with ct.dropgrad"
+    )
+
+
+def _least_squares(name: str) -> None:
+    """Solve by iteration; what solves it for the adjoint matrix is the adjoint of that."""
+
+    @lifts(f"{_HERE}.linalg.{name}")
+    def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+        compute = found(f"{_HERE}.linalg.{name}")
+        options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
+        A = settled(A)  # noqa: N806
+        if is_followed_inside(A) or any_active((A, options)):
+            raise TypeError(
+                f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
+                "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
+            )
+        options = {k: plain_items(v) for k, v in options.items()}
+        x0, report = options.pop("x0", None), []
+
+        def solve(matrix: Any, b: Any) -> Any:
+            x, *said = compute(matrix, b, **options)
+            left, matrix_norm, slope = (said[i] for i in _NORMS[name])
+            near = slope <= _NEAR * matrix_norm * left or left <= _NEAR * np.linalg.norm(b)
+            if said[0] == _LIMIT and not near:
+                raise _stopped(
+                    name, f"istop={said[0]}", "iter_lim=" if name == "lsqr" else "maxiter="
+                )
+            report.append(said)
+            return x
+
+        forward, adjoint = (lambda b: solve(A, b)), (lambda ct: solve(_adjoint(A), ct))
+        apply = linear(f"scipy.sparse.linalg.{name}", forward, adjoint)
+        b = asarray(b).reshape(-1)
+        x = apply(b) if x0 is None else x0 + apply(b - A @ x0)
+        stop, count, *norms = report[0]
+        return (x, stop, count, *(without_rule(f"what {name} says of norms", n, x) for n in norms))
+
+
+# By which both say that they were not allowed to go on. They may have come near enough by then.
+_LIMIT, _NEAR = 7, 1e-4
+# Where they say how much is left of `b`, the norm of the matrix, and how much that may change.
+_NORMS = {"lsqr": (3, 4, 6), "lsmr": (2, 4, 3)}
+for _name in _NORMS:
+    _least_squares(_name)
+
+
+refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs")

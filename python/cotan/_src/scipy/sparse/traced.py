@@ -1,0 +1,435 @@
+"""Sparse matrices whose elements are followed: other formats, parts, sums and products of them.
+
+What SciPy's compiled code does with the structure it does with numbers in the place of the values,
+which say afterwards what went where.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.host_call import linear
+from cotan._src.kit.implicit_diff import without_rule
+from cotan._src.numpy.matrix import Matrix
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.scipy.sparse.products import (
+    entries,
+    held,
+    holds_written,
+    is_followed_inside,
+    method_of,
+    settled,
+    spsolve,
+    toarray,
+)
+
+_HERE = "scipy.sparse"
+
+
+def _is_matrix(sparse: Any) -> bool:
+    return not isinstance(sparse, found(f"{_HERE}.sparray"))
+
+
+def _coo(like: Any, values: Any, places: Any, shape: Any) -> Any:
+    kind = "matrix" if _is_matrix(like) else "array"
+    return found(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+
+
+def _summed(matrix: Any) -> tuple[Any, Any, Any]:
+    """Give rows, columns and values, one for each place."""
+    row, column, values = entries(matrix)
+    keys = row.astype(np.int64) * matrix.shape[1] + column
+    own, which = np.unique(keys, return_inverse=True)
+    if own.size == keys.size:
+        return row, column, values
+    values = _core.index_add(np.zeros(own.shape, values.dtype), which, values)
+    return *divmod(own, matrix.shape[1]), values
+
+
+def _changed(matrix: Any, change: Callable[[Any], Any]) -> Any:
+    """Do with the values what SciPy does with numbers in their place."""
+    if holds_written(matrix):
+        result = _changed(matrix.tocsr(), change)
+        return result.asformat(matrix.format) if hasattr(result, "tocoo") else result
+    row, column, values = _summed(matrix)
+    numbers = _coo(matrix, np.arange(1.0, row.size + 1), (row, column), matrix.shape)
+    result = change(numbers.asformat(matrix.format))
+    padded = np.concatenate([np.zeros(1, values.dtype), values])
+    if not hasattr(result, "tocoo"):
+        return padded[np.asarray(result).astype(np.int64)]
+    result.data = padded[np.asarray(result.data).astype(np.int64)]
+    return result
+
+
+def _stacking(name: str) -> None:
+    """Stack matrices as SciPy stacks numbers in the place of their values."""
+
+    @lifts(f"{_HERE}.{name}", always=True)
+    def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        original = found(f"{_HERE}.{name}")
+        if not _any_followed(blocks):
+            return original(blocks, *args, dtype=dtype, **kwargs)
+        values: list[Any] = [np.zeros(1)]
+        result = original(_numbered(blocks, values), *args, **kwargs)
+        values = [asarray(v) for v in values]
+        kind = np.result_type(*values[1:]) if dtype is None else dtype
+        joined = np.concatenate([_core.asarray(v, kind) for v in values])
+        result.data = joined[np.asarray(result.data).astype(np.int64)]
+        return result
+
+
+def _is_nest(blocks: Any) -> bool:
+    is_table = isinstance(blocks, np.ndarray) and blocks.dtype.kind == "O"
+    return is_table or isinstance(blocks, (list, tuple))
+
+
+def _any_followed(blocks: Any) -> bool:
+    if _is_nest(blocks):
+        return any(map(_any_followed, blocks))
+    return is_array(blocks) or is_followed_inside(blocks)
+
+
+def _holds_matrices(block: Any) -> bool:
+    return _is_nest(block) and any(
+        b is None or hasattr(b, "tocoo") or _holds_matrices(b) for b in block
+    )
+
+
+def _numbered(block: Any, values: list[Any]) -> Any:
+    """Give blocks whose elements are the positions of their values in a list that goes on."""
+    if block is None:
+        return None
+    if _holds_matrices(block):
+        return [_numbered(b, values) for b in block]
+    if not hasattr(block, "tocoo"):
+        dense = asarray(block)
+        dense = dense.reshape((1,) * (2 - dense.ndim) + dense.shape)
+        row, column = (i.reshape(-1) for i in np.indices(dense.shape))
+        block = found(f"{_HERE}.coo_array")((np.ones(row.size), (row, column)), shape=dense.shape)
+        own = dense.reshape(-1)
+    else:
+        row, column, own = _summed(block)
+    start = sum(v.size for v in values)
+    values.append(own)
+    return _coo(block, np.arange(start, start + row.size, dtype=float), (row, column), block.shape)
+
+
+for _name in ("block_array", "block_diag", "bmat", "hstack", "vstack"):
+    _stacking(_name)
+
+
+def _when_followed(rule: Callable[..., Any], *names: str) -> None:
+    """Enter what methods do when one of the matrices is followed."""
+    for name in names:
+        owner, _, method = name.rpartition(".")
+        _enter(rule, f"{_HERE}.{owner}", method)
+
+
+def _enter(rule: Callable[..., Any], owner: str, name: str) -> None:
+    @lifts_method(owner, name, always=True)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_followed_inside(self) or (args and is_followed_inside(args[0])):
+            return rule(self, *args, **kwargs)
+        return method_of(owner, name)(self, *args, **kwargs)
+
+
+def _lift_change(owner: str, name: str) -> None:
+    def rule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _changed(self, lambda numbers: getattr(numbers, name)(*args, **kwargs))
+
+    _when_followed(rule, f"{owner}.{name}")
+
+
+for _owner, _names in {
+    "_csr._csr_base": "tocsc _getrow",
+    "_csc._csc_base": "tocsr _getrow",
+    "_coo._coo_base": "tocsr tocsc todia diagonal",
+    "_coo.coo_matrix": "__getitem__",
+    "_compressed._cs_matrix": "diagonal",
+    "_dia._dia_base": "tocsr diagonal",
+    "_index.IndexMixin": "__getitem__",
+}.items():
+    for _name in _names.split():
+        _lift_change(_owner, _name)
+
+
+def _in_order(self: Any) -> None:
+    """Let there be one element for each place; zeros stay, since they may be others elsewhere."""
+    self.__dict__.update(_changed(self, lambda numbers: numbers).__dict__)
+
+
+_when_followed(_in_order, "_compressed._cs_matrix.sum_duplicates", "_coo._coo_base.sum_duplicates")
+_when_followed(
+    lambda _: None, "_compressed._cs_matrix.eliminate_zeros", "_coo._coo_base.eliminate_zeros"
+)
+
+
+def _sum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    if out is not None:
+        raise TypeError("sum: of a sparse matrix that is being differentiated, without out")
+    row, column, values = entries(self)
+    values = asarray(values, dtype)
+    if axis is None:
+        return _core.sum(values)
+    at, count = (column, self.shape[1]) if axis in {0, -2} else (row, self.shape[0])
+    total = _core.index_add(np.zeros(count, values.dtype), at.astype(np.int64), values)
+    return (
+        Matrix(total.reshape((1, -1) if axis in {0, -2} else (-1, 1)))
+        if _is_matrix(self)
+        else total
+    )
+
+
+_when_followed(_sum, "_base._spbase.sum", "_compressed._cs_matrix.sum", "_dia._dia_base.sum")
+
+
+def _todense(self: Any, order: Any = None, out: Any = None) -> Any:
+    del order
+    if out is not None:
+        raise TypeError("todense: of a sparse matrix that is being differentiated, without out")
+    return Matrix(toarray(self)) if _is_matrix(self) else toarray(self)
+
+
+_when_followed(_todense, "_base._spbase.todense", "_matrix.spmatrix.todense")
+
+
+def _joined(self: Any, other: Any, sign: int) -> Any:
+    if self.shape != other.shape:
+        raise ValueError("inconsistent shapes")
+    row, column, values = entries(self)
+    row2, column2, values2 = entries(other)
+    values = np.concatenate([asarray(values), sign * asarray(values2)])
+    places = np.concatenate([row, row2]), np.concatenate([column, column2])
+    form = self.format if self.format in {"csr", "csc"} else "csr"
+    return _coo(self, values, places, self.shape).asformat(form)
+
+
+for _owner in ("_base._spbase", "_coo._coo_base", "_compressed._cs_matrix"):
+    _when_followed(lambda self, other: _joined(self, other, 1), f"{_owner}._add_sparse")
+    _when_followed(lambda self, other: _joined(self, other, -1), f"{_owner}._sub_sparse")
+_when_followed(
+    lambda self, other, sub=False: _joined(self, other, -1 if sub else 1),
+    "_dia._dia_base._add_sparse",
+)
+
+
+def product(a: Any, b: Any) -> Any:
+    """Multiply two sparse matrices: each element of one with a row of the other."""
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"matmul: sparse matrices of shapes {a.shape} and {b.shape} do not fit")
+    row, middle, values = entries(a)
+    row2, column2, values2 = entries(b)
+    order = np.argsort(row2, kind="stable")
+    starts = np.searchsorted(row2[order], np.arange(b.shape[0] + 1))
+    counts = np.diff(starts)[middle]
+    left = np.repeat(np.arange(row.size), counts)
+    within = np.arange(left.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    right = order[np.repeat(starts[middle], counts) + within]
+    values = asarray(values)[left] * asarray(values2)[right]
+    made = _coo(a, values, (row[left], column2[right]), (a.shape[0], b.shape[1]))
+    return made.asformat("csr")
+
+
+def _multiply(self: Any, other: Any) -> Any:
+    """Multiply element by element; of two sparse matrices there is what both have."""
+    if not hasattr(other, "tocoo") or other.shape != self.shape:
+        return method_of(f"{_HERE}._base._spbase", "multiply")(self, other)
+    if holds_written(self) or holds_written(other):
+        self, other = self.tocsr(), other.tocsr()
+    (row, column, values), (row2, column2, values2) = map(_summed, (self, other))
+    keys = [r.astype(np.int64) * self.shape[1] + c for r, c in ((row, column), (row2, column2))]
+    _, at, at2 = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    both = asarray(values)[at] * asarray(values2)[at2]
+    return _coo(self, both, (row[at], column[at]), self.shape).asformat("csr")
+
+
+_when_followed(_multiply, "_base._spbase.multiply")
+
+
+# --------------------------------------------------------------------------------------------------
+# Matrices that are made of others
+
+
+def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """Give values, places and the shape of a matrix of diagonals."""
+    if np.ndim(offsets) == 0:
+        one = is_array(diagonals) or len(diagonals) == 0 or np.ndim(diagonals[0]) == 0
+        diagonals = [diagonals] if one else diagonals
+    offsets = np.atleast_1d(offsets).tolist()
+    diagonals = [np.atleast_1d(asarray(d)) for d in diagonals]
+    if len(diagonals) != len(offsets):
+        raise ValueError("diags: as many diagonals as offsets are needed")
+    if shape is None:
+        size = len(diagonals[0]) + abs(offsets[0])
+        shape = size, size
+    values, rows, columns = [], [], []
+    for diagonal, k in zip(diagonals, offsets, strict=True):
+        length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
+        if length < 0:
+            raise ValueError(f"diags: a matrix of shape {shape} has no diagonal {k}")
+        if diagonal.ndim > 1:
+            raise ValueError(f"diags: a diagonal has one axis, not the shape {diagonal.shape}")
+        if len(diagonal) != 1 and len(diagonal) < length:
+            raise ValueError(
+                f"diags: a diagonal of length {len(diagonal)} does not agree with the shape {shape}"
+            )
+        # as in SciPy, the rest of one that is too long is left out
+        values.append(np.broadcast_to(diagonal[:length], (length,)))
+        rows.append(np.arange(length) - min(k, 0))
+        columns.append(np.arange(length) + max(k, 0))
+    return np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)), shape
+
+
+def _lift_diagonals(name: str, kind: str) -> None:
+    @lifts(f"{_HERE}.{name}")
+    def diags(diagonals: Any, /, offsets: Any = 0, shape: Any = None, format: Any = None,
+              dtype: Any = None) -> Any:  # fmt: skip
+        if not any_active(diagonals):
+            return found(f"{_HERE}.{name}")(
+                diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype
+            )
+        values, places, shape = _diagonals(diagonals, offsets, shape)
+        values = values if dtype is None else values.astype(dtype)
+        made = found(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+        return made.asformat("csr" if format in {None, "dia"} else format)
+
+
+_lift_diagonals("diags", "matrix")
+_lift_diagonals("diags_array", "array")
+
+
+@lifts(f"{_HERE}.spdiags")
+def spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = None) -> Any:
+    shape = m if m is None or np.ndim(m) else (m, n)
+    return found(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape).asformat(format)
+
+
+@lifts(f"{_HERE}.kron", always=True)
+def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
+    parts = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
+    if not any(map(is_followed_inside, parts)):
+        return found(f"{_HERE}.kron")(*(parts if any_active((A, B)) else (A, B)), format)
+    (row, column, values), (row2, column2, values2) = map(entries, parts)
+    m, n = parts[1].shape
+    places = (
+        (row[:, None] * m + row2).reshape(-1).astype(np.int64),
+        (column[:, None] * n + column2).reshape(-1).astype(np.int64),
+    )
+    values = (asarray(values)[:, None] * asarray(values2)).reshape(-1)
+    like = next(part for part in parts if is_followed_inside(part))
+    shape = parts[0].shape[0] * m, parts[0].shape[1] * n
+    return _coo(like, values, places, shape).asformat(format or "csr")
+
+
+def _of_dense(x: Any) -> Any:
+    """Give all elements of a dense matrix; of one axis it is a row."""
+    x = np.atleast_2d(asarray(x))
+    row, column = np.indices(x.shape)
+    places = row.reshape(-1), column.reshape(-1)
+    return found(f"{_HERE}.coo_matrix")((x.reshape(-1), places), shape=x.shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Decompositions
+
+
+class Factored:
+    """What `splu` gives, for right-hand sides or elements that are followed."""
+
+    def __init__(self, name: str, matrix: Any, options: dict[str, Any]) -> None:
+        self._name, self._matrix = name, matrix
+        followed = is_followed_inside(matrix)
+        compute = found(f"{_HERE}.linalg.{name}")
+        self._own = None if followed else compute(matrix, **options)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Solve with the matrix, its transpose (T) or its adjoint (H)."""
+        if self._own is None:
+            turned = {"N": self._matrix, "T": self._matrix.T, "H": self._matrix.conj().T}[trans]
+            return spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
+        if not is_array(rhs):
+            return self._own.solve(rhs, trans)
+        own, back = self._own, {"N": "H", "H": "N", "T": "T"}[trans]
+        if trans == "T":  # the adjoint of the transpose is the conjugate
+            return linear(f"{self._name}.solve", lambda b: own.solve(b, trans),
+                          lambda ct: np.conj(own.solve(np.conj(ct), "N")))(rhs)  # fmt: skip
+        return linear(f"{self._name}.solve", lambda b: own.solve(b, trans),
+                      lambda ct: own.solve(ct, back))(rhs)  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        if self._own is None:
+            raise AttributeError(
+                f"{self._name}: {name!r} of a matrix that is being differentiated has no "
+                "rule; use solve"
+            )
+        return getattr(self._own, name)
+
+
+@lifts(f"{_HERE}.linalg.splu", always=True)
+def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
+    return Factored("splu", settled(A), {**dict(zip(names, args, strict=False)), **options})
+
+
+class _Incomplete:
+    """What `spilu` gives for elements that are followed: it makes iterations short."""
+
+    def __init__(self, matrix: Any, args: Any, options: dict[str, Any]) -> None:
+        self._values = entries(matrix)[2]
+        constant = held(matrix, []).tocsc()
+        self._own = found(f"{_HERE}.linalg.spilu")(constant, *args, **options)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        x = self._own.solve(plain(rhs), trans)
+        instead = "use splu, or hand it to an iteration as M="
+        return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+@lifts(f"{_HERE}.linalg.spilu", always=True)
+def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+    A = settled(A)  # noqa: N806
+    if is_followed_inside(A):
+        return _Incomplete(A, args, options)
+    return found(f"{_HERE}.linalg.spilu")(A, *args, **options)
+
+
+@lifts(f"{_HERE}.linalg.spsolve_triangular", always=True)
+def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = False,  # noqa: N803
+                       overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
+    compute = found(f"{_HERE}.linalg.spsolve_triangular")
+    A = settled(A)  # noqa: N806
+    if not (is_followed_inside(A) or is_array(b)):
+        return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+    row, column, values = entries(A)
+    side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
+    if np.any(plain(values)[(row < column) if lower else (row > column)]):
+        raise ValueError(
+            "spsolve_triangular: there are elements on the other side of the diagonal; use "
+            f"{'tril' if lower else 'triu'}(A)"
+        )
+    ones = np.arange(A.shape[0] if unit_diagonal else 0)
+    places = np.concatenate([row[side], ones]), np.concatenate([column[side], ones])
+    values = np.concatenate([asarray(values)[side], np.ones(ones.size, values.dtype)])
+    triangle = found(f"{_HERE}.csc_array")((values, places), shape=A.shape)
+    return spsolve(triangle, b).reshape(np.shape(b))
+
+
+@lifts(f"{_HERE}.linalg.inv", always=True)
+def inverse(A: Any) -> Any:  # noqa: N803
+    A = settled(A)  # noqa: N806
+    if not is_followed_inside(A):
+        return found(f"{_HERE}.linalg.inv")(A)
+    return type(A)(np.linalg.inv(toarray(A)))
+
+
+@lifts(f"{_HERE}.linalg.factorized", always=True)
+def factorized(A: Any) -> Any:  # noqa: N803
+    return splu(A).solve

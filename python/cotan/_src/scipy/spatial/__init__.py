@@ -1,0 +1,1 @@
+"""Rules for `scipy.spatial`: distances and rotations."""

@@ -1,0 +1,351 @@
+"""Distances of `scipy.spatial` on `Array`s: between vectors, and between all pairs of rows.
+
+A distance is written once, along the last axis; of two vectors, or of rows against rows. Where a
+distance of lengths is 0 it has a kink, and the derivative is 0.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.callbacks import watches
+from cotan._src.kit.host_call import inverse
+from cotan._src.numpy.reductions import safe_sqrt
+from cotan._src.rebind.engine import found, refuses, runs
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.values import any_active, assigned, is_array, plain
+
+_HERE = "scipy.spatial.distance"
+
+
+def _weighted(terms: Any, w: Any) -> Any:
+    return terms if w is None else terms * asarray(w)
+
+
+def _total(terms: Any) -> Any:
+    return _core.sum(terms, -1)
+
+
+def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+    return _total(_weighted(_core.square(u - v), w))
+
+
+def _euclidean(u: Any, v: Any, w: Any = None) -> Any:
+    return safe_sqrt(_sqeuclidean(u, v, w))
+
+
+def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
+    return _total(_weighted(_core.abs(u - v), w))
+
+
+def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    size = _core.abs(u - v)
+    if w is not None:
+        # A weight only says what counts.
+        size = size * (plain(asarray(w)) > 0)
+    return _core.max(size, -1)
+
+
+def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    power = plain(p)
+    if power <= 0:
+        raise ValueError("p must be greater than 0")
+    if power == np.inf:
+        return _chebyshev(u, v, w)
+    if power == 1 and not is_array(p):
+        return _cityblock(u, v, w)
+    if power == 2 and not is_array(p):
+        return _euclidean(u, v, w)
+    total = _total(_weighted(_powered(_core.abs(u - v), p), w))
+    zero = _core.eq(total, 0)
+    return _core.where(zero, 0, _core.where(zero, 1, total) ** (1 / p))
+
+
+def _powered(x: Any, p: Any) -> Any:
+    zero = _core.eq(x, 0)
+    return _core.where(zero, 0, _core.where(zero, 1, x) ** p)
+
+
+def _seuclidean(u: Any, v: Any, V: Any = None) -> Any:  # noqa: N803
+    return safe_sqrt(_total(_core.square(u - v) / asarray(V)))
+
+
+def _mahalanobis(u: Any, v: Any, VI: Any = None) -> Any:  # noqa: N803
+    delta = u - v
+    return safe_sqrt(_total(_core.matmul(delta, asarray(VI)) * delta))
+
+
+def _cosine(u: Any, v: Any, w: Any = None) -> Any:
+    product = _total(_weighted(u * v, w))
+    lengths = _total(_weighted(_core.square(u), w)) * _total(_weighted(_core.square(v), w))
+    return 1 - product / safe_sqrt(lengths)
+
+
+def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    if centered:
+        share = None if w is None else asarray(w) / _total(asarray(w))
+        u, v = (x - _mean(x, share) for x in (u, v))
+    return _cosine(u, v, w)
+
+
+def _mean(x: Any, share: Any) -> Any:
+    return _core.mean(x, -1, True) if share is None else _core.sum(x * share, -1, True)
+
+
+def _canberra(u: Any, v: Any, w: Any = None) -> Any:
+    size = _core.abs(u) + _core.abs(v)
+    zero = _core.eq(size, 0)
+    terms = _core.where(zero, 0, _core.abs(u - v) / _core.where(zero, 1, size))
+    return _total(_weighted(terms, w))
+
+
+def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+    difference = _total(_weighted(_core.abs(u - v), w))
+    return difference / _total(_weighted(_core.abs(u + v), w))
+
+
+def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
+    p, q = (x / _core.sum(x, -1, True) for x in (p, q))
+    middle = (p + q) / 2
+    relative = found("scipy.special.rel_entr")
+    total = _total(relative(p, middle)) + _total(relative(q, middle))
+    if base is not None:
+        total = total / np.log(base)
+    return safe_sqrt(total / 2)
+
+
+_METRICS: dict[str, Callable[..., Any]] = {
+    "braycurtis": _braycurtis,
+    "canberra": _canberra,
+    "chebyshev": _chebyshev,
+    "cityblock": _cityblock,
+    "correlation": _correlation,
+    "cosine": _cosine,
+    "euclidean": _euclidean,
+    "jensenshannon": _jensenshannon,
+    "mahalanobis": _mahalanobis,
+    "minkowski": _minkowski,
+    "seuclidean": _seuclidean,
+    "sqeuclidean": _sqeuclidean,
+}
+
+
+def _real(x: Any) -> Any:
+    """Give vectors as floats."""
+    if x.dtype.kind == "c":
+        raise TypeError(
+            "scipy.spatial.distance: takes real vectors here; put real and imaginary parts one "
+            "after the other, or write the distance in terms of abs"
+        )
+    return x if x.dtype.kind == "f" else _core.asarray(x, np.float64)
+
+
+def _vectors(*items: Any) -> list[Any]:
+    floats = [_real(asarray(x)) for x in items]
+    for x in floats:
+        if x.ndim != 1:
+            raise ValueError("Input vector should be 1-D.")
+    return floats
+
+
+def _between_vectors(name: str, metric: Callable[..., Any]) -> None:
+    @lifts(f"{_HERE}.{name}")
+    def distance(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        return metric(*_vectors(u, v), *args, **kwargs)
+
+
+for _name, _metric in _METRICS.items():
+    if _name != "jensenshannon":
+        _between_vectors(_name, _metric)
+runs(f"{_HERE}.jensenshannon")
+
+
+# --------------------------------------------------------------------------------------------------
+# All pairs of rows
+
+
+def _named(metric: Any) -> str | None:
+    """Give the canonical name of a metric, None for a function that is called for every pair."""
+    if callable(metric):
+        known = found(f"{_HERE}._METRIC_ALIAS").get(getattr(metric, "__name__", ""))
+        original = unlifted(metric)
+        return known.canonical_name if known and original is known.dist_func else None
+    if not isinstance(metric, str):
+        raise TypeError("2nd argument metric must be a string identifier or a function.")
+    known = found(f"{_HERE}._METRIC_ALIAS").get(metric.lower())
+    if known is None:
+        raise ValueError(f"Unknown Distance Metric: {metric}")
+    return str(known.canonical_name)
+
+
+def _completed(name: str, rows: Callable[[], Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what SciPy takes from the data."""
+    options = {k: v for k, v in options.items() if v is not None}
+    if name == "seuclidean" and "V" not in options:
+        options["V"] = np.var(rows(), axis=0, ddof=1)
+    if name == "mahalanobis" and "VI" not in options:
+        options["VI"] = inverse(_core.asarray(np.cov(rows().T))).T
+    return options
+
+
+def _written(result: Any, out: Any) -> Any:
+    return result if out is None else assigned("distance", out, result)
+
+
+def _rows(name: str, x: Any) -> Any:
+    x = asarray(x)
+    if x.ndim != 2:
+        raise ValueError(f"{name} must be a 2-dimensional array.")
+    return _core.asarray(_real(x), np.float64)
+
+
+@lifts(f"{_HERE}.cdist")
+def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # noqa: N803
+          **kwargs: Any) -> Any:  # fmt: skip
+    a, b = _rows("XA", XA), _rows("XB", XB)
+    if a.shape[1] != b.shape[1]:
+        raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
+    name = _named(metric)
+    if name is None:
+        distances = [[metric(u, v, **kwargs) for v in b] for u in a]
+        return _written(_core.array(distances), out)
+    if name not in _METRICS:
+        _refuse("cdist", name, (XA, XB, kwargs))
+        return _written(found(f"{_HERE}.cdist")(plain(XA), plain(XB), name, **kwargs), out)
+    options = _completed(name, lambda: np.concatenate([a, b]), kwargs)
+    if name == "cosine" and not options:
+        return _written(_cosines(a, b), out)
+    return _written(_METRICS[name](a[:, None, :], b[None, :, :], **options), out)
+
+
+def _cosines(a: Any, b: Any) -> Any:
+    a, b = (x / safe_sqrt(_core.sum(_core.square(x), -1, True)) for x in (a, b))
+    return 1 - _core.matmul(a, b.T)
+
+
+@lifts(f"{_HERE}.pdist")
+def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+    x = _rows("X", X)
+    name = _named(metric)
+    i, j = np.triu_indices(x.shape[0], 1)
+    if name is None:
+        pairs = [metric(x[p], x[q], **kwargs) for p, q in zip(i, j, strict=True)]
+        return _written(_core.array(pairs), out)
+    if name not in _METRICS:
+        _refuse("pdist", name, (X, kwargs))
+        return _written(found(f"{_HERE}.pdist")(plain(X), name, **kwargs), out)
+    options = _completed(name, lambda: x, kwargs)
+    return _written(_METRICS[name](x[i], x[j], **options), out)
+
+
+for _name in ("cdist", "pdist"):
+    watches(f"{_HERE}.{_name}", "metric")
+
+
+def _refuse(function: str, name: str, args: Any) -> None:
+    if any_active(args):
+        raise TypeError(
+            f"{function}: the metric {name!r} counts where values differ, so it has no derivative; "
+            "hold its arguments constant with ct.dropgrad"
+        )
+
+
+@lifts(f"{_HERE}.squareform")
+def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
+    x = asarray(X)
+    shape = np.shape(found(f"{_HERE}.squareform")(plain(x), force, checks))
+    if x.ndim == len(shape):
+        return x
+    if x.ndim == 2:
+        return x[np.triu_indices(x.shape[0], 1)]
+    result = _core.asarray(np.zeros(shape, x.dtype))
+    i, j = np.triu_indices(shape[0], 1)
+    return _core.index_add(_core.index_add(result, (i, j), x), (j, i), x)
+
+
+@lifts("scipy.spatial.distance.directed_hausdorff")
+def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
+    u, v = asarray(u), asarray(v)
+    compute = found("scipy.spatial.distance.directed_hausdorff")
+    _, i, j = compute(plain(u), plain(v), *args, **options)
+    return _euclidean(u[i], v[j]), i, j
+
+
+def _points(tree: Any) -> Any:
+    """Give the points of a tree, traced if those that it was made of were."""
+    return getattr(tree, "_followed", None) if hasattr(tree, "_followed") else np.asarray(tree.data)
+
+
+@lifts_method("scipy.spatial.KDTree", "__init__")
+def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
+    """Build a tree of values: who is near whom is constant."""
+    data = asarray(data)
+    make = unlifted(vars(found("scipy.spatial.KDTree"))["__init__"])
+    make(self, plain(data), *map(plain, args), **options)
+    self._followed = data
+
+
+@lifts("scipy.spatial.cKDTree", always=True)
+def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
+    """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
+    return found("scipy.spatial.KDTree")(data, *args, **options)
+
+
+@lifts_method("scipy.spatial.KDTree", "query", always=True)
+def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
+          distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
+    ask = functools.partial(unlifted(vars(found("scipy.spatial.KDTree"))["query"]), self)
+    distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
+    if not is_array(x) and not hasattr(self, "_followed"):
+        return distances, index
+    # Who is near is constant; how near follows.
+    missing = ~np.isfinite(distances)
+    neighbours = _points(self)[np.where(missing, 0, index)]
+    x = asarray(x)
+    points = x if np.ndim(index) == x.ndim - 1 else x[..., None, :]
+    if self.boxsize is not None:
+        # The nearest of the images that a box is repeated in.
+        box = np.asarray(self.boxsize)
+        apart = np.where(box > 0, plain(points) - plain(neighbours), 0.0)
+        neighbours = neighbours + box * np.round(apart / np.where(box > 0, box, 1.0))
+    return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
+
+
+def _of_values(name: str) -> None:
+    """Let a method that says which points are near run on values."""
+
+    @lifts_method("scipy.spatial.KDTree", name)
+    def near(self: Any, *args: Any, **options: Any) -> Any:
+        ask = unlifted(vars(found("scipy.spatial.KDTree"))[name])
+        given = inspect.signature(ask).bind(self, *args, **options).arguments
+        if any_active(given.get("weights")):
+            raise TypeError(
+                f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
+                "those of the pairs that query_ball_tree finds"
+            )
+        return ask(self, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+
+
+@lifts_method("scipy.spatial.KDTree", "sparse_distance_matrix", always=True)
+def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
+    if any_active((_points(self), _points(other))):
+        raise TypeError(
+            "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
+            "query_ball_tree, and compute the distances of their points"
+        )
+    ask = unlifted(vars(found("scipy.spatial.KDTree"))["sparse_distance_matrix"])
+    return ask(self, other, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+
+
+for _name in ("query_ball_point", "query_ball_tree", "query_pairs", "count_neighbors"):
+    _of_values(_name)
+
+refuses("compute with the points themselves: which of them are vertices is constant",
+        "scipy.spatial.ConvexHull", "scipy.spatial.Delaunay", "scipy.spatial.Voronoi",
+        "scipy.spatial.SphericalVoronoi", "scipy.spatial.HalfspaceIntersection")  # fmt: skip

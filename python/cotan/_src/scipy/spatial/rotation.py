@@ -1,0 +1,292 @@
+"""`scipy.spatial.transform.Rotation` of traced arguments: quaternions, by the usual formulas.
+
+SciPy's class is compiled for ndarrays. While names are lifted, its constructors make one of these
+when one of our arrays is among the arguments; it has the methods that programs use, with SciPy's
+conventions. A rotation of constants stays SciPy's, and is composed with these.
+"""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import plain
+
+_NAME = "scipy.spatial.transform.Rotation"
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def _double(x: Any) -> Any:
+    return _core.asarray(asarray(x), np.float64)
+
+
+def _stack(items: list[Any]) -> Any:
+    return np.stack([_core.asarray(x) for x in np.broadcast_arrays(*items)], axis=-1)
+
+
+def _scalar_product(a: Any, b: Any) -> Any:
+    return np.sum(a * b, axis=-1, keepdims=True)
+
+
+def _compose(p: Any, q: Any) -> Any:
+    """Multiply quaternions, the scalar last: first `q`, then `p`."""
+    vector = p[..., 3:] * q[..., :3] + q[..., 3:] * p[..., :3] + np.cross(p[..., :3], q[..., :3])
+    scalar = p[..., 3:] * q[..., 3:] - _scalar_product(p[..., :3], q[..., :3])
+    return np.concatenate([vector, scalar], axis=-1)
+
+
+def _half_sine(square: Any, half: Any) -> Any:
+    """Give sin(a / 2) / a for angles given by a² and a / 2; a series where they are small."""
+    series = 0.5 - square / 48 + square * square / 3840
+    return np.where(plain(square) < 1e-6, series, np.sin(half) / (2 * half))
+
+
+def _orthogonal(m: Any) -> Any:
+    """Give the rotation next to a matrix, by Newton's method: all derivatives converge with it."""
+    if np.any(np.linalg.det(plain(m)) <= 0):
+        raise ValueError("Non-positive determinant in rotation matrix")
+    while True:
+        step = (np.swapaxes(np.linalg.inv(m), -1, -2) - m) / 2
+        m = m + step
+        if np.max(np.abs(plain(step)), initial=0.0) < 1e-9:
+            # The last step was of no more than this, so the next one would be lost in rounding.
+            return m
+
+
+class Rotation:
+    """A rotation, or several, kept as unit quaternions of shape (..., 4)."""
+
+    def __init__(self, quat: Any, normalize: bool = True, copy: bool = True, *args: Any) -> None:
+        del copy, args
+        quat = _double(quat)
+        if quat.shape[-1:] != (4,):
+            raise ValueError(f"Expected `quat` to have shape (..., 4), got {quat.shape}.")
+        length = np.sqrt(_scalar_product(quat, quat))
+        if np.any(plain(length) == 0):
+            raise ValueError("Found zero norm quaternions in `quat`.")
+        self._quat = quat / length if normalize else quat
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return found(_NAME)
+
+    def __getattr__(self, name: str) -> Any:
+        # Read only where nothing has that name.
+        message = f"'Rotation' object has no attribute {name!r}"
+        if hasattr(found(_NAME), name):
+            message = (
+                f"{_NAME}.{name} has no derivative rule in cotan yet; compute with x.as_matrix() "
+                "or x.as_quat(), or make the rotation of ct.dropgrad(x)"
+            )
+        raise AttributeError(message)
+
+    @property
+    def single(self) -> bool:
+        return bool(self._quat.ndim == 1)
+
+    @property
+    def shape(self) -> Any:
+        return self._quat.shape[:-1]
+
+    @classmethod
+    def identity(cls, num: Any = None) -> "Rotation":
+        shape = (4,) if num is None else (num, 4)
+        return cls(np.broadcast_to(np.array([0.0, 0, 0, 1]), shape))
+
+    @classmethod
+    def from_quat(cls, quat: Any, *, scalar_first: bool = False) -> "Rotation":
+        quat = _double(quat)
+        return cls(np.roll(quat, -1, axis=-1) if scalar_first else quat)
+
+    @classmethod
+    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> "Rotation":
+        v = np.deg2rad(_double(rotvec)) if degrees else _double(rotvec)
+        square = _scalar_product(v, v)
+        small = plain(square) < 1e-6
+        # The root of what is not small only, or its slope at 0 would be infinite.
+        half = np.sqrt(np.where(small, 1.0, square)) / 2
+        cosine = np.where(small, 1 - square / 8 + square * square / 384, np.cos(half))
+        vector = v * _half_sine(square, half)
+        return cls(np.concatenate([vector, cosine], axis=-1), normalize=False)
+
+    @classmethod
+    def from_mrp(cls, mrp: Any) -> "Rotation":
+        p = _double(mrp)
+        if p.shape[-1:] != (3,):
+            raise ValueError(f"Expected `mrp` to have shape (..., 3), got {p.shape}.")
+        square = _scalar_product(p, p)
+        quat = np.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
+        return cls(quat, normalize=False)
+
+    @classmethod
+    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> "Rotation":
+        angles = _double(angles)
+        angles = np.deg2rad(angles) if degrees else angles
+        if len(seq) == 1 and (angles.ndim == 0 or angles.shape[-1] != 1):
+            angles = angles[..., None]
+        if len(seq) != angles.shape[-1] or not set(seq.lower()) <= set(_AXES):
+            raise ValueError(f"Expected angles of shape (..., {len(seq)}) for axes {seq!r}")
+        total = None
+        for k, axis in enumerate(seq.lower()):
+            half = angles[..., k] / 2
+            parts = [0.0 * half] * 4
+            parts[_AXES[axis]], parts[3] = np.sin(half), np.cos(half)
+            turn = _stack(parts)
+            if total is None:
+                total = turn
+            else:
+                total = _compose(total, turn) if seq.isupper() else _compose(turn, total)
+        return cls(total, normalize=False)
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, *, assume_valid: bool = False) -> "Rotation":
+        m = _double(matrix)
+        if m.shape[-2:] != (3, 3):
+            raise ValueError(f"Expected `matrix` to have shape (..., 3, 3), got {m.shape}")
+        if not assume_valid:
+            m = _orthogonal(m)
+        trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
+        rows = []
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            row: list[Any] = [0.0] * 4
+            row[i] = 1 - trace + 2 * m[..., i, i]
+            row[j] = m[..., j, i] + m[..., i, j]
+            row[k] = m[..., k, i] + m[..., i, k]
+            row[3] = m[..., k, j] - m[..., j, k]
+            rows.append(_stack(row))
+        skew = [
+            m[..., 2, 1] - m[..., 1, 2],
+            m[..., 0, 2] - m[..., 2, 0],
+            m[..., 1, 0] - m[..., 0, 1],
+        ]
+        rows.append(_stack([*skew, 1 + trace]))
+        # Each is right where its own component is not small; which one is read jumps nowhere.
+        diagonal = [m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace]
+        choice = np.argmax(np.stack([plain(d) for d in diagonal], axis=-1), axis=-1)[..., None]
+        return cls(np.select([choice == n for n in range(4)], rows))
+
+    def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
+        q = self._quat
+        if canonical:
+            values = plain(q)[..., [3, 0, 1, 2]]
+            found_at = np.argmax(values != 0, axis=-1)[..., None]
+            first = np.take_along_axis(values, found_at, axis=-1)
+            q = np.where(first < 0, -q, q)
+        return np.roll(q, 1, axis=-1) if scalar_first else q
+
+    def as_matrix(self) -> Any:
+        x, y, z, w = (self._quat[..., k] for k in range(4))
+        rows = [
+            [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), -x * x - y * y + z * z + w * w],
+        ]
+        return np.stack([_stack(row) for row in rows], axis=-2)
+
+    def as_rotvec(self, degrees: bool = False) -> Any:
+        q = np.where(plain(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        square = _scalar_product(q[..., :3], q[..., :3])
+        small = plain(square) < 1e-8
+        sine = np.sqrt(np.where(small, 1.0, square))
+        scale = np.where(small, 2 + square / 3, 2 * np.arctan2(sine, q[..., 3:]) / sine)
+        return np.rad2deg(scale * q[..., :3]) if degrees else scale * q[..., :3]
+
+    def as_mrp(self) -> Any:
+        q = np.where(plain(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        return q[..., :3] / (1 + q[..., 3:])
+
+    def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
+        del options
+        lower = seq.lower()
+        if len(seq) != 3 or lower[0] == lower[1] or lower[1] == lower[2]:
+            raise ValueError(f"Expected consecutive axes to be different, got {seq}")
+        intrinsic = seq.isupper()
+        i, j, k = (_AXES[a] for a in (lower[::-1] if intrinsic else lower))
+        symmetric = i == k
+        k = 3 - i - j if symmetric else k
+        sign = (i - j) * (j - k) * (k - i) // 2
+        q = self._quat
+        a, b, c, d = q[..., 3], q[..., i], q[..., j], q[..., k] * sign
+        if not symmetric:
+            a, b, c, d = a - c, b + d, c + a, d - b
+        middle = 2 * np.arctan2(np.hypot(c, d), np.hypot(a, b))
+        plus, minus = np.arctan2(b, a), np.arctan2(d, c)
+        first, third = plus - minus, plus + minus
+        if not symmetric:
+            third, middle = sign * third, middle - np.pi / 2
+        angles = [third, middle, first] if intrinsic else [first, middle, third]
+        wrapped = [x - 2 * np.pi * np.round(plain(x) / (2 * np.pi)) for x in angles]
+        return np.rad2deg(_stack(wrapped)) if degrees else _stack(wrapped)
+
+    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+        v, m = _double(vectors), self.as_matrix()
+        m = np.swapaxes(m, -1, -2) if inverse else m
+        return (m @ v[..., None])[..., 0]
+
+    def inv(self) -> "Rotation":
+        return Rotation(self._quat * np.array([-1.0, -1, -1, 1]), normalize=False)
+
+    def magnitude(self) -> Any:
+        v = self._quat[..., :3]
+        return 2 * np.arctan2(np.sqrt(np.sum(v * v, axis=-1)), np.abs(self._quat[..., 3]))
+
+    def mean(self, weights: Any = None, axis: Any = None) -> Any:
+        del weights, axis
+        raise TypeError(
+            f"{_NAME}.mean has no derivative rule in cotan; use np.linalg.eigh of the sum of "
+            "q[:, None] * q over the quaternions q"
+        )
+
+    def __mul__(self, other: Any) -> "Rotation":
+        return Rotation(_compose(self._quat, asarray(_quaternions(other))))
+
+    def __rmul__(self, other: Any) -> "Rotation":
+        return Rotation(_compose(asarray(_quaternions(other)), self._quat))
+
+    def __pow__(self, n: Any) -> "Rotation":
+        return Rotation.from_rotvec(n * self.as_rotvec())
+
+    def __len__(self) -> int:
+        if self.single:
+            raise TypeError("Single rotation has no len().")
+        return len(self._quat)
+
+    def __getitem__(self, key: Any) -> "Rotation":
+        return Rotation(self._quat[key], normalize=False)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+
+def _quaternions(rotation: Any) -> Any:
+    return rotation._quat if type(rotation) is Rotation else rotation.as_quat()
+
+
+# --------------------------------------------------------------------------------------------------
+# SciPy's class, while names are lifted
+
+
+def _made_by(name: str) -> None:
+    @lifts_method(_NAME, name)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return getattr(Rotation, name)(*args, **kwargs)
+
+
+for _method in ("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matrix"):
+    _made_by(_method)
+
+
+@lifts_method(_NAME, "apply")
+def apply(self: Any, vectors: Any, inverse: bool = False) -> Any:
+    return Rotation(self.as_quat()).apply(vectors, inverse)
+
+
+@lifts_method(_NAME, "__mul__", always=True)
+def multiply(self: Any, other: Any) -> Any:
+    if type(other) is Rotation:
+        return other.__rmul__(self)
+    return inspect.unwrap(found(_NAME).__mul__)(self, other)

@@ -1,0 +1,50 @@
+"""`scipy.stats.pearsonr`, whose own code writes into a scalar."""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.implicit_diff import valued
+from cotan._src.rebind.engine import found
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import plain, refuse
+
+
+def _centred(x: Any) -> Any:
+    """Give deviations from the mean, up to a factor that keeps their squares within the range."""
+    x = x - np.mean(x, axis=-1, keepdims=True)
+    largest = np.max(np.abs(plain(x)), axis=-1, keepdims=True)
+    return x / np.where(largest > 0, largest, 1.0)
+
+
+@lifts("scipy.stats.pearsonr")
+def pearsonr(
+    x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0
+) -> Any:
+    if method is not None:
+        raise refuse("scipy.stats.pearsonr with method=")
+    x, y = map(asarray, (x, y))
+    original = found("scipy.stats.pearsonr")
+    # It raises what it does not like, and says of what class its result is.
+    known = original(plain(x), plain(y), alternative=alternative, axis=axis)
+    kind = np.result_type(x.dtype, y.dtype)
+    kind = kind if kind.kind == "f" else np.dtype(np.float64)
+    rest = {"alternative": alternative, "x": x, "y": y, "axis": axis}
+    x, y = (_core.asarray(v, np.float64) for v in (x, y))
+    if axis is None:
+        x, y, rest["axis"] = np.ravel(x), np.ravel(y), -1
+    x, y = (np.moveaxis(v, rest["axis"], -1) for v in np.broadcast_arrays(x, y))
+    n = rest["n"] = x.shape[-1]
+    xm, ym = _centred(x), _centred(y)
+    r = np.sum(xm * ym, -1) / (np.linalg.norm(xm, axis=-1) * np.linalg.norm(ym, axis=-1))
+    r = np.clip(valued(np.asarray(known.statistic, np.float64), r), -1.0, 1.0)
+    if n == 2:
+        r = _core.asarray(r, kind)[()]
+        return type(known)(statistic=r, pvalue=known.pvalue, **rest)
+    tail = {"two-sided": (1 - np.abs(r)) / 2, "greater": (1 - r) / 2, "less": (1 + r) / 2}
+    p = found("scipy.special.betainc")(n / 2 - 1, n / 2 - 1, tail[alternative])
+    p = 2 * p if alternative == "two-sided" else p
+    r, p = (_core.asarray(v, kind)[()] for v in (r, p))
+    return type(known)(statistic=r, pvalue=p, **rest)

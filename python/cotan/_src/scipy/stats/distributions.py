@@ -1,0 +1,464 @@
+"""Distributions and functions of `scipy.stats` on `Array`s.
+
+What a distribution says of its standard form is SciPy's own code on our arrays. The public methods
+around it are here: they choose by conditions, where SciPy gathers and scatters. With respect to
+points, location and scale there is a derivative even where that code is compiled: the density is
+the derivative of the distribution.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.host_call import hosted
+from cotan._src.rebind.engine import Adopted, found, stands_for
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+
+_HERE = "scipy.stats"
+
+_Method = Callable[..., Any]
+
+
+def _by_logarithm(name: str) -> _Method:
+    def method(self: Any, x: Any, *shapes: Any) -> Any:
+        return np.exp(getattr(self, name)(x, *shapes))
+
+    return method
+
+
+def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
+    del self
+    if np.any(np.isinf(plain(df))):
+        raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
+    # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
+    constant = np.log(found("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
+    return constant - (df + 1) / 2 * np.log1p(x * x / df)
+
+
+def _binom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+    del self
+    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    count = -betaln(n - k + 1, k + 1) - np.log1p(n)
+    return np.exp(count + _powers(k, p, n - k))
+
+
+def _nbinom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+    del self
+    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    count = -betaln(n, k + 1) - np.log(n + k)
+    return np.exp(count + _powers(n, p, k))
+
+
+def _powers(n: Any, p: Any, m: Any) -> Any:
+    """Give the logarithm of `p**n * (1 - p)**m`."""
+    return found("scipy.special.xlogy")(n, p) + found("scipy.special.xlog1py")(m, -p)
+
+
+def _cauchy_logpdf(self: Any, x: Any) -> Any:
+    del self
+    return -math.log(math.pi) - 2 * np.log(np.hypot(1.0, x))
+
+
+def _cauchy_ppf(self: Any, q: Any) -> Any:
+    del self
+    return np.tan(math.pi * (q - 0.5))
+
+
+def _cauchy_isf(self: Any, q: Any) -> Any:
+    del self
+    return np.tan(math.pi * (0.5 - q))
+
+
+# Distributions whose code is compiled in places, and what that code computes.
+_INSTEAD: dict[str, dict[str, _Method]] = {
+    "beta_gen": {"_pdf": _by_logarithm("_logpdf")},
+    "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
+    "t_gen": {"_logpdf": _t_logpdf, "_pdf": _by_logarithm("_logpdf")},
+    "binom_gen": {"_pmf": _binom_pmf},
+    "nbinom_gen": {"_pmf": _nbinom_pmf},
+}
+# Distributions that are made of primitives alone: they fuse with what is around them.
+_PRIMITIVE = frozenset(
+    [
+        "expon_gen",
+        "gumbel_l_gen",
+        "gumbel_r_gen",
+        "halflogistic_gen",
+        "laplace_gen",
+        "logistic_gen",
+        "norm_gen",
+        "pareto_gen",
+        "rayleigh_gen",
+        "uniform_gen",
+        "weibull_max_gen",
+        "weibull_min_gen",
+    ]
+)
+
+
+def _adopted(distribution: Any, shapes: Any) -> Adopted:
+    name = type(distribution).__name__
+    # The code of this one is compiled only in what depends on its shape.
+    own = name == "t_gen" and not any_active(shapes)
+    return Adopted(distribution, **({} if own else _INSTEAD.get(name, {})))
+
+
+@stands_for("scipy._lib.array_api_extra.apply_where")
+def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Choose between two functions; the one that is not chosen has no influence."""
+    del options
+    args = args if isinstance(args, (list, tuple)) else (args,)
+    chosen = _known(cond)
+    if _holds(chosen):
+        return f1(*args)
+    other = fill_value if f2 is None else f2(*args)
+    is_some = _is_mapped(chosen) or np.any(chosen)
+    return _core.where(chosen, f1(*args), other) if is_some else other
+
+
+def _is_mapped(x: Any) -> bool:
+    """Say whether something differs between the examples of a vmap: nobody looks at its values."""
+    return is_array(x) and bool(_core.is_mapped(x))
+
+
+def _holds(condition: Any) -> bool:
+    """Say whether a condition is known to hold everywhere."""
+    return not _is_mapped(condition) and bool(np.all(condition))
+
+
+def _known(condition: Any) -> Any:
+    """Give the values of a condition; of examples that are mapped itself.
+
+    A prepared function asks again whether it holds everywhere, or nowhere; what else it may be
+    takes values out of what is recorded, which is refused.
+    """
+    if _is_mapped(condition):
+        return condition
+    if is_array(condition) and _core.is_preparing():
+        for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
+            if is_so:
+                return np.full(condition.shape, value)[()]
+    return plain(condition)
+
+
+def _compared(x: Any) -> Any:
+    """Give what conditions are computed of: values, but where a function is prepared."""
+    return x if _core.is_preparing() or _is_mapped(x) else plain(x)
+
+
+def _staying(shape: Any) -> Any:
+    """Keep what is infinite from following: it is where it is, however its parts move."""
+    infinite = _known(np.isinf(_compared(shape)))
+    return _core.where(infinite, plain(shape), shape) if np.any(infinite) else shape
+
+
+class _Call:
+    """A call of a method: arguments in standard form, and where they are what they should be."""
+
+    def __init__(self, dist: Any, x: Any, args: Any, kwds: Any, discrete: bool = False) -> None:
+        if discrete:
+            shapes, loc, _ = dist._parse_args(*args, **kwds)
+            scale: Any = 1.0
+        else:
+            shapes, loc, scale = dist._parse_args(*args, **kwds)
+        given = [asarray(v) for v in (x, loc, scale, *shapes)]
+        # Whole numbers stay as they are, to be counted with.
+        self.dist, self.own = dist, _adopted(dist, list(shapes))
+        shapes_of = dist.shapes.split(", ") if dist.shapes else []
+        for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
+            if v.dtype.kind == "c":
+                raise TypeError(
+                    f"scipy.stats.{dist.name}: {name} is complex, and has no derivative rule in "
+                    f"cotan; use {name}.real"
+                )
+        self.x, self.loc, self.scale = given[:3]
+        self.shapes = [_staying(s) for s in given[3:]]
+        self.values = [plain(s) for s in self.shapes]
+        self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
+        shape = np.broadcast_shapes(*(np.shape(g) for g in given))
+        self.valid = np.broadcast_to(self.valid == 1, shape)
+        present = _known(~np.isnan(_compared(self.x)))
+        self.missing = ~(self.valid & np.broadcast_to(present, shape))
+
+    def standard(self) -> Any:
+        y = self.x - self.loc
+        unknown = is_followed(self.scale) or _is_mapped(self.scale) or (
+            is_array(self.scale) and _core.is_preparing())  # fmt: skip
+        if unknown or np.any(plain(self.scale) != 1):
+            y = y / self.scale
+        return _core.asarray(y, np.float64)
+
+    def at(self, inside: Any, y: Any, function: Callable[..., Any], is_share: bool = False) -> Any:
+        """Give a function where `inside` holds; elsewhere it gets arguments that do no harm.
+
+        Where nobody knows where that is, it is the middle: of the distribution, or of the shares.
+        """
+        inside = np.broadcast_to(inside & ~self.missing, np.broadcast_shapes(
+            np.shape(inside), self.missing.shape))  # fmt: skip
+        if _is_mapped(inside):
+            middle = 0.5 if is_share else self.dist._ppf(0.5, *self.values)
+            return function(_core.where(inside, y, middle), *self.shapes)
+        if np.all(inside):
+            return function(y, *self.shapes)
+        if not np.any(inside):
+            return 0.0
+        first = tuple(i[0] for i in np.nonzero(inside)) if inside.ndim else ()
+        harmless = [
+            _core.where(inside, v, np.broadcast_to(plain(v), inside.shape)[first])
+            for v in (y, *self.shapes)
+        ]
+        return function(*harmless)
+
+    def chosen(self, result: Any, *cases: tuple[Any, Any]) -> Any:
+        """Put together what holds where."""
+        for condition, value in cases:
+            result = _core.where(condition, value, result)
+        result = _core.where(self.missing, self.dist.badvalue, result)
+        # SciPy puts results of any precision into an array of float64.
+        result = _core.broadcast_to(_core.asarray(result, np.float64), self.missing.shape)
+        return result[()] if result.ndim == 0 else result
+
+    def support(self) -> tuple[Any, Any]:
+        return self.own._get_support(*self.shapes)  # type: ignore[no-any-return]
+
+    def is_open(self) -> bool:
+        """Say whether only points, location and scale are followed."""
+        return not any(map(is_followed, self.shapes))
+
+
+def _density(log: bool) -> Callable[..., Any]:
+    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, x, args, kwds)
+        base = found("scipy.stats.rv_continuous")
+        if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
+            raise TypeError(
+                f"scipy.stats.{self.name}: the density is found by numerical differences, so it "
+                "has no derivative here; write its formula, or hold it constant with ct.dropgrad"
+            )
+        y = call.standard()
+        # Where a density is infinite at an end of its support, that is not in it.
+        inside = _known(self._support_mask(_compared(y), *call.values)) != 0
+        if log:
+            value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
+        else:
+            value = call.at(inside, y, call.own._pdf) / call.scale
+        return call.chosen(value, (~inside, -math.inf if log else 0.0))
+
+    return method
+
+
+def _safe(scale: Any) -> Any:
+    positive = _known(_compared(scale) > 0)
+    return scale if _holds(positive) else _core.where(positive, scale, 1.0)
+
+
+# What the logarithm of the derivative is, given the logarithm of the density and the result.
+_SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+    "cdf": lambda log, _: np.exp(log),
+    "sf": lambda log, _: -np.exp(log),
+    "logcdf": lambda log, y: np.exp(log - y),
+    "logsf": lambda log, y: -np.exp(log - y),
+}
+
+
+def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
+    """Give a function of the standard form: its own code, or compiled with a known derivative."""
+    dist, own = call.dist, call.own
+    is_own = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
+    if is_own or _is_mapped(y) or not call.is_open():
+        return getattr(own, f"_{name}")(y, *shapes)
+
+    def compiled(y: Any, *shapes: Any) -> Any:
+        return hosted(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
+
+    def forward(y: Any, *shapes: Any) -> Any:
+        # SciPy's own code always gets arrays with one axis, of the same length.
+        given = map(np.ravel, np.broadcast_arrays(y, *shapes))
+        return np.reshape(getattr(dist, f"_{name}")(*given), y.shape)
+
+    def pullback(ct: Any, y: Any, *rest: Any) -> Any:
+        *shapes, wanted = rest
+        shapes = [_core.dropgrad(s) if not isinstance(s, np.ndarray) else s for s in shapes]
+        if name in _SLOPES:
+            value = compiled(y, *shapes) if name.startswith("log") else None
+            slope = _SLOPES[name](own._logpdf(y, *shapes), value)
+        else:
+            at = compiled(y, *shapes)
+            slope = np.exp(-own._logpdf(at, *shapes)) * (1 if name == "ppf" else -1)
+        del wanted
+        return (ct * slope, *(None for _ in shapes))
+
+    shape = np.broadcast_shapes(np.shape(y), *(np.shape(s) for s in shapes))
+    return compiled(_core.broadcast_to(_core.asarray(y, np.float64), shape), *map(plain, shapes))
+
+
+def _distribution(name: str) -> Callable[..., Any]:
+    low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
+    if name.startswith("log"):
+        low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
+
+    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, x, args, kwds)
+        y = call.standard()
+        a, b = map(plain, call.support())
+        values = _compared(y)
+        inside = _known((a < values) & (values < b))
+        value = call.at(inside, y, lambda y, *s: _computed(call, name, y, *s))
+        return call.chosen(value, (_known(values <= a), low), (_known(values >= b), high))
+
+    return method
+
+
+def _quantile(name: str) -> Callable[..., Any]:
+    def method(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, q, args, kwds)
+        a, b = call.support()
+        ends = (a, b) if name == "ppf" else (b, a)
+        values = _compared(call.x)
+        inside = _known((values > 0) & (values < 1))
+        y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s), True)
+        cases = [(_known((values < 0) | (values > 1)), math.nan)]
+        for at, end in zip((0, 1), ends, strict=True):
+            if _is_mapped(at_end := _known(values == at)) or np.any(at_end):
+                # An infinite end stays where it is.
+                moved = end * call.scale + call.loc if np.all(np.isfinite(plain(end))) else end
+                cases.append((at_end, moved))
+        return call.chosen(y * call.scale + call.loc, *cases)
+
+    return method
+
+
+lifts_method(f"{_HERE}.rv_continuous", "pdf")(_density(False))
+lifts_method(f"{_HERE}.rv_continuous", "logpdf")(_density(True))
+for _name in _SLOPES:
+    lifts_method(f"{_HERE}.rv_continuous", _name)(_distribution(_name))
+for _name in ("ppf", "isf"):
+    lifts_method(f"{_HERE}.rv_continuous", _name)(_quantile(_name))
+
+# --------------------------------------------------------------------------------------------------
+# Discrete distributions
+
+
+def _mass(log: bool) -> Callable[..., Any]:
+    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, k, args, kwds, discrete=True)
+        y = call.x - call.loc
+        a, b = map(plain, call.support())
+        values = _compared(y)
+        inside = (a <= values) & (values <= b)
+        if not hasattr(self, "xk"):
+            inside = inside & (self._nonzero(values, *call.values))
+        value = call.at(inside, y, call.own._logpmf if log else call.own._pmf)
+        return call.chosen(value, (~inside, -math.inf if log else 0.0))
+
+    return method
+
+
+def _cumulated(name: str) -> Callable[..., Any]:
+    low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
+    if name.startswith("log"):
+        low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
+
+    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+        call = _Call(self, k, args, kwds, discrete=True)
+        y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
+        a, b = map(plain, call.support())
+        values = _compared(call.x - call.loc)
+        inside = (a <= values) & (values < b)
+        value = call.at(inside, y, getattr(call.own, f"_{name}"))
+        return call.chosen(value, (values < a, low), (values >= b, high))
+
+    return method
+
+
+lifts_method(f"{_HERE}.rv_discrete", "pmf")(_mass(False))
+lifts_method(f"{_HERE}.rv_discrete", "logpmf")(_mass(True))
+for _name in _SLOPES:
+    lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
+
+
+# --------------------------------------------------------------------------------------------------
+# Moments
+
+_GENERIC = f"{_HERE}._distn_infrastructure.rv_generic"
+
+
+def _is_discrete(dist: Any) -> bool:
+    return isinstance(dist, found("scipy.stats.rv_discrete"))
+
+
+def _of_parameters(name: str) -> Callable[[_Method], None]:
+    """Enter what a method gives while one of its arguments is followed."""
+
+    def enter(rule: _Method) -> None:
+        @lifts_method(_GENERIC, name)
+        def method(self: Any, *args: Any, **kwds: Any) -> Any:
+            if any_active(args) or any_active(kwds):
+                return rule(self, *args, **kwds)
+            values = {key: plain(v) for key, v in kwds.items()}
+            return unlifted(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)
+
+    return enter
+
+
+def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
+    shapes, loc, scale, asked = self._parse_args_stats(*args, **kwds)
+    given = {"loc": loc} if _is_discrete(self) else {"loc": loc, "scale": scale}
+    call = _Call(self, 0.0, shapes, given, _is_discrete(self))
+    options = {"moments": asked} if self._stats_has_moments else {}
+    mean, variance, skewness, excess = call.own._stats(*call.shapes, **options)
+    known = {
+        "m": None if mean is None else call.loc + call.scale * mean,
+        "v": None if variance is None else call.scale**2 * variance,
+        "s": skewness,
+        "k": excess,
+    }
+    results = []
+    for name in (n for n in "mvsk" if n in asked):
+        if known[name] is None:
+            raise TypeError(
+                f"scipy.stats.{self.name}: SciPy has no formula for this moment, so it has no "
+                "derivative here; write it as an integral over the density"
+            )
+        results.append(call.chosen(_core.asarray(known[name], np.float64)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _moment(asked: str) -> _Method:
+    def method(self: Any, *args: Any, **kwds: Any) -> Any:
+        return _stats(self, *args, **{**kwds, "moments": asked})
+
+    return method
+
+
+_of_parameters("stats")(_stats)
+_of_parameters("mean")(_moment("m"))
+_of_parameters("var")(_moment("v"))
+_of_parameters("std")(lambda *args, **kwds: np.sqrt(_moment("v")(*args, **kwds)))
+
+
+@_of_parameters("entropy")
+def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
+    base = found(f"{_HERE}.rv_continuous")
+    if _is_discrete(self) or type(self)._entropy is base._entropy:
+        raise TypeError(
+            f"scipy.stats.{self.name}: SciPy has no formula for the entropy, so it has no "
+            "derivative here; write it as a sum over the density"
+        )
+    call = _Call(self, 0.0, args, kwds)
+    return call.chosen(call.own._entropy(*call.shapes) + np.log(_safe(call.scale)))
+
+
+@lifts_method(f"{_HERE}._distn_infrastructure.rv_frozen", "__init__")
+def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
+    self.args, self.kwds = args, kwds
+    self.dist = dist.__class__(**dist._updated_ctor_param())
+    shapes, _, _ = self.dist._parse_args(*args, **kwds)
+    self.a, self.b = _adopted(self.dist, [])._get_support(*map(asarray, shapes))

@@ -1,0 +1,69 @@
+"""`scipy.stats.gaussian_kde`: SciPy's own code, over compiled sums for which there are ours."""
+
+# ruff: noqa: ARG001 - the signatures are SciPy's
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit import decompositions as dec
+from cotan._src.rebind.engine import adopts, found, runs_methods, stands_for, stands_for_member
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.values import plain
+
+_NAME = "scipy.stats.gaussian_kde"
+
+
+def _exponents(points: Any, xi: Any, factor: Any) -> tuple[Any, Any]:
+    """Give -d²/2 for each point of the data and each place, and the logarithm of the norm."""
+    points, xi, factor = dec.common(*map(asarray, (points, xi, factor)))
+    d = xi.shape[1]
+    places = dec.solve_triangular(factor, dec.swap(xi), True)
+    data = dec.solve_triangular(factor, dec.swap(points), True)
+    distance = np.sum((data[:, :, None] - places[:, None, :]) ** 2, axis=0)
+    pivots = np.diagonal(factor)
+    return -distance / 2, -d / 2 * np.log(2 * np.pi) - np.sum(np.log(pivots))
+
+
+def _estimate(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+    exponents, norm = _exponents(points, xi, factor)
+    return np.exp(dec.swap(exponents) + norm) @ values
+
+
+def _estimate_log(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+    exponents, norm = _exponents(points, xi, factor)
+    terms = exponents + np.log(values)
+    return (_core.logsumexp(terms, 0) + norm)[:, None]
+
+
+class _Specialized:
+    """Compiled functions are chosen by a key: here one serves for all dtypes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __getitem__(self, key: Any) -> Callable[..., Any]:
+        return self._function
+
+
+stands_for("scipy.stats._stats.gaussian_kernel_estimate")(_Specialized(_estimate))
+stands_for("scipy.stats._stats.gaussian_kernel_estimate_log")(_Specialized(_estimate_log))
+adopts(_NAME)
+runs_methods(_NAME, "evaluate", "__call__", "pdf", "logpdf", "integrate_box_1d")
+
+
+@stands_for_member("scipy.stats._kde.gaussian_kde.integrate_box_1d")
+def _integrate_box_1d(self: Any, low: Any, high: Any) -> Any:
+    """Integrate; an infinite end is where it is, however wide the kernels are."""
+    if self.d != 1:
+        raise ValueError("integrate_box_1d() only handles 1D pdfs")
+    width = np.sqrt(self.covariance).reshape(-1)[0]
+
+    def below(end: Any) -> Any:
+        if np.isinf(plain(end)):
+            return np.float64(plain(end) > 0)
+        return found("scipy.special.ndtr")((end - self.dataset[0]) / width)
+
+    return np.sum(self.weights * (below(high) - below(low)))

@@ -1,0 +1,142 @@
+"""Statistics of samples in `scipy.stats`: SciPy's own code, run on `Array`s.
+
+Most of these functions are wrapped by one that looks at axes and NaN by means of ndarrays. What it
+does is done here: the samples are laid along the last axis, and NaN is left out, refused or handed
+on, as the values say.
+"""
+
+import copy
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.rebind.engine import bound, found, own_class, runs, value
+from cotan._src.rebind.numpy_substitutes import array, asarray
+from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.registry import lifts, lifts_method
+
+
+def _reduces(name: str, *samples: str) -> None:
+    """Enter a function that reduces samples, of which these arguments have one shape."""
+    full = f"scipy.stats.{name}"
+
+    @functools.cache
+    def own() -> tuple[Callable[..., Any], inspect.Signature]:
+        function = found(full)
+        return bound(inspect.unwrap(function)), inspect.signature(function)
+
+    @lifts(full)
+    def run(*args: Any, _no_deco: bool = False, **kwargs: Any) -> Any:
+        bare, signature = own()
+        if _no_deco:
+            return bare(*args, **kwargs)  # SciPy's code, which has seen to the axis
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        rest = dict(given.arguments)
+        axis, policy, keepdims = (rest.pop(n) for n in ("axis", "nan_policy", "keepdims"))
+        given_samples = {n: asarray(rest.pop(n)) for n in samples if rest.get(n) is not None}
+        arrays = np.broadcast_arrays(*map(np.atleast_1d, given_samples.values()))
+        ndim = arrays[0].ndim
+        axes = _axes(axis, ndim)
+        rows = {n: _last(x, axes) for n, x in zip(given_samples, arrays, strict=True)}
+
+        def reduced(**rows: Any) -> Any:
+            return bare(**rest, **rows, axis=-1)
+
+        first = next(iter(rows.values()))
+        if first.size:
+            result = _without_nan(reduced, rows, policy)
+        else:
+            # There is no statistic of no samples, whatever a function makes of them.
+            result = np.full(first.shape[:-1], np.nan)[()]
+        return np.expand_dims(result, axes) if keepdims else result
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (int(axis),)
+    for at in given:
+        if not -ndim <= at < ndim:
+            raise np.exceptions.AxisError(at, ndim)
+    return tuple(at % ndim for at in given)
+
+
+def _last(x: Any, axes: tuple[int, ...]) -> Any:
+    """Give an array with some of its axes as one, the last."""
+    x = np.moveaxis(x, axes, range(-len(axes), 0))
+    others = x.shape[: x.ndim - len(axes)]
+    return np.reshape(x, (*others, math.prod(x.shape[x.ndim - len(axes) :])))
+
+
+def _without_nan(reduced: Callable[..., Any], rows: dict[str, Any], policy: str) -> Any:
+    if policy not in {"propagate", "omit", "raise"}:
+        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
+    unknown = functools.reduce(np.logical_or, (_is_nan(x) for x in rows.values()))
+    if not unknown.any():
+        return reduced(**rows)
+    if policy == "raise":
+        raise ValueError("The input contains nan values")
+    if policy == "propagate":
+        result = reduced(**rows)
+        return _core.where(unknown.any(-1), np.nan, result)
+    found = [
+        _core.asarray(reduced(**{n: x[at][~unknown[at]] for n, x in rows.items()}))
+        for at in np.ndindex(unknown.shape[:-1])
+    ]
+    result = _core.reshape(_core.stack(found), unknown.shape[:-1])
+    return result if result.ndim else result[()]
+
+
+def _is_nan(x: Any) -> Any:
+    x = np.asarray(value(x))
+    return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, bool)
+
+
+for _name in ("iqr", "variation"):
+    _reduces(_name, "x" if _name == "iqr" else "a")
+for _name in ("gstd", "kurtosis", "moment", "sem", "skew", "tmean", "tstd", "tvar"):
+    _reduces(_name, "a")
+for _name in ("gmean", "hmean", "pmean"):
+    _reduces(_name, "a", "weights")
+_reduces("entropy", "pk", "qk")
+
+_AT = "scipy._lib.array_api_extra._lib._at.at"
+
+
+@lifts_method(_AT, "_op", always=True)
+def _write(self: Any, *args: Any, **options: Any) -> Any:
+    """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
+    if isinstance(self._x, _core.Array) and self._x.ndim == 0:
+        self._x = array(self._x)
+    return unlifted(vars(found(_AT))["_op"])(self, *args, **options)
+
+
+runs("""
+    scipy.stats.boxcox_llf !scipy.stats.expectile !scipy.stats.gzscore scipy.stats.linregress
+    !scipy.stats.zmap !scipy.stats.zscore !scipy.stats.wasserstein_distance
+    !scipy.stats.energy_distance scipy.stats.binned_statistic scipy.stats.binned_statistic_2d
+    scipy.stats.binned_statistic_dd
+""")
+
+
+def _fits(name: str) -> None:
+    """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
+
+    @lifts_method(f"scipy.stats._continuous_distns.{name}", "fit")
+    def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
+        mine = copy.copy(self)
+        mine.__class__ = own_class(type(self))
+        return mine.fit(data, *args, **kwds)
+
+
+for _name in (
+    "expon_gen", "halfcauchy_gen", "lognorm_gen", "pareto_gen", "truncpareto_gen", "uniform_gen",
+    "vonmises_gen", "weibull_min_gen",
+):  # fmt: skip
+    _fits(_name)

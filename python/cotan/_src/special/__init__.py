@@ -1,0 +1,1 @@
+"""Derivatives of the functions of `scipy.special`."""

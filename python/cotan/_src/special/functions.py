@@ -1,0 +1,301 @@
+"""Functions of `scipy.special` that are no ufuncs, on `Array`s.
+
+Those that SciPy writes in terms of its ufuncs (`zeta`, `lambertw`, `jvp`, `softplus`, ...) need no
+entry.
+"""
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.ufunc_dtypes import finished
+from cotan._src.runtime.values import any_active, axes_of, is_array, on_values, plain, refuse
+from cotan._src.special.ufuncs import FUNCTIONS, PARTIALS, UNKNOWN, Functions, apply
+
+f = Functions()
+where = _core.where
+
+
+def _original(name: str) -> Any:
+    return getattr(importlib.import_module("scipy.special"), name)
+
+
+def _number(x: Any) -> Any:
+    """Give an array with a fraction: whole numbers as float64."""
+    x = _core.asarray(x)
+    return x if x.dtype.kind in "fc" else _core.cast(x, np.float64)
+
+
+def _common(*values: Any) -> Any:
+    """Give the dtype of values together; Python numbers take over that of arrays."""
+    kinds = [v.dtype if hasattr(v, "dtype") else v for v in values]
+    kinds = [_core.asarray(k).dtype if isinstance(k, (list, tuple)) else k for k in kinds]
+    dtype = np.result_type(*kinds)
+    return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums of exponentials
+
+
+def _largest(x: Any, axes: tuple[int, ...]) -> Any:
+    """Give the largest real part, 0 where it is not finite; it cancels, so it is held constant."""
+    largest = _core.max(_core.dropgrad(x.real if x.dtype.kind == "c" else x), axes, True)
+    return where(_core.isfinite(largest), largest, 0)
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Give the axes that are meant; as in NumPy a number has one."""
+    return () if ndim == 0 and axis in (0, -1, (0,), (-1,)) else axes_of(axis, ndim)
+
+
+@lifts("scipy.special.logsumexp")
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    dtype = _common(*(v for v in (a, b) if v is not None))
+    a = _number(a)
+    if b is not None:
+        b = _number(b)
+        a, b = _core.cast(a, dtype), _core.cast(b, dtype)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        a, b = _core.broadcast_to(a, shape), _core.broadcast_to(b, shape)
+        # What does not count need not be finite.
+        a = where(_core.eq(b, 0), -math.inf, a)
+    axes = axes_of(axis, a.ndim)
+    if math.prod(a.shape[i] for i in axes) == 0:
+        shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+        total = _core.array(np.zeros(shape, a.dtype))
+        largest: Any = 0
+    else:
+        largest = _largest(a, axes)
+        terms = _core.exp(a - largest)
+        total = _core.sum(terms if b is None else where(_core.eq(b, 0), 0, b * terms), axes, True)
+    sign = None
+    if return_sign:
+        size = _core.abs(total)
+        zero = _core.eq(size, 0)
+        if a.dtype.kind == "c":
+            sign = where(zero, 0, total / where(zero, 1, size))
+        else:
+            sign = _core.sign(total)
+        total = size
+    result = _core.log(total) + largest
+    results = [result] if sign is None else [result, sign]
+    if not keepdims:
+        kept = tuple(n for i, n in enumerate(a.shape) if i not in axes)
+        results = [_core.reshape(r, kept) for r in results]
+    found = tuple(finished(r) for r in results)
+    return found if return_sign else found[0]
+
+
+@lifts("scipy.special.softmax")
+def softmax(x: Any, axis: Any = None) -> Any:
+    x = _number(x)
+    axes = _axes(axis, x.ndim)
+    terms = _core.exp(x - _core.max(_core.dropgrad(x), axes, True))
+    return terms / _core.sum(terms, axes, True)
+
+
+@lifts("scipy.special.log_softmax")
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    x = _number(x)
+    axes = _axes(axis, x.ndim)
+    if x.dtype.kind == "c":
+        # The largest as NumPy orders them: it says on which branch the logarithm is.
+        largest = np.max(plain(_core.dropgrad(x)), axes, keepdims=True)
+        largest = np.where(np.isfinite(largest), largest, 0)
+    else:
+        largest = _largest(x, axes)
+    shifted = x - largest
+    return shifted - _core.log(_core.sum(_core.exp(shifted), axes, True))
+
+
+# --------------------------------------------------------------------------------------------------
+# Gamma functions and factorials
+
+
+@lifts("scipy.special.polygamma")
+def polygamma(n: Any, x: Any) -> Any:
+    n, x = np.asarray(plain(n)), _number(x)
+    order = np.where(n == 0, 1, n)
+    factor = (-1.0) ** (order + 1) * f.gamma(order + 1.0)
+    value = factor * f._zeta(order + 1.0, x)
+    if np.any(n == 0):
+        value = where(n == 0, f.psi(x), value)
+    return finished(value)
+
+
+@lifts("scipy.special.multigammaln")
+def multigammaln(a: Any, d: Any) -> Any:
+    a, d = _number(a), np.asarray(plain(d))[()]
+    if np.ndim(d) or np.floor(d) != d:
+        raise ValueError("d should be a positive integer (dimension)")
+    if np.any(plain(a) <= 0.5 * (d - 1)):
+        raise ValueError(f"condition a ({a}) > 0.5 * (d-1) ({0.5 * (d - 1)}) not met")
+    total = d * (d - 1) / 4 * math.log(math.pi)
+    for j in range(int(d)):
+        total = total + f.gammaln(a - j / 2)
+    return finished(total)
+
+
+def _counted(count: Callable[[Any, Any], Any], n: Any, k: Any) -> Any:
+    """Give zero where there is nothing to choose."""
+    some = _core.logical_and(_core.le(k, n), _core.logical_and(_core.ge(n, 0), _core.ge(k, 0)))
+    return finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
+
+
+@lifts("scipy.special.comb")
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    if exact:
+        return on_values(_original("comb"), (N, k), {"exact": True, "repetition": repetition})
+    n, k = _number(N), _number(k)
+    if repetition:
+        # Nothing in one way only, even out of nothing.
+        none = _core.logical_and(_core.eq(k, 0), _core.ge(n, 0))
+        k, n = where(none, 1, k), where(none, 1, n)
+        return finished(where(none, 1.0, f.binom(n + k - 1, k)))
+    return _counted(f.binom, n, k)
+
+
+@lifts("scipy.special.perm")
+def perm(N: Any, k: Any, exact: bool = False) -> Any:
+    if exact:
+        return on_values(_original("perm"), (N, k), {"exact": True})
+    n, k = _number(N), _number(k)
+    return _counted(lambda n, k: f.poch(n - k + 1, k), n, k)
+
+
+@lifts("scipy.special.factorial")
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
+        return on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
+    scalar = not is_array(n) or n._rank != "array"
+    n = _number(n)
+    below = _core.lt(n, 0)
+    value = where(below, 0.0, f.gamma(where(below, 0.0, n) + 1))
+    # SciPy computes in the dtype at hand, and puts all but scalars into an array of float64.
+    return finished(value if scalar else _core.cast(value, np.float64))
+
+
+@lifts("scipy.special.diric")
+def diric(x: Any, n: Any) -> Any:
+    n = np.asarray(plain(n))
+    x = _core.asarray(x)
+    x = _number(x.astype(np.result_type(x.dtype, n.dtype)))
+    half = x / 2
+    turns = np.round(plain(half) / math.pi)
+    rest = half - turns * math.pi
+    bare = plain(rest)
+    near = np.abs(np.sin(bare)) < (1e-3 if x.dtype == np.float32 else 1e-7)
+    series = 1 - (n * n - 1) / 6 * where(near, rest, 0) ** 2
+    apart = where(near, 1.0, rest)
+    ratio = where(near, series, _core.sin(n * apart) / (n * _core.sin(apart)))
+    sign = np.where(np.asarray(turns * (n - 1)) % 2 == 0, 1.0, -1.0)
+    whole = (n > 0) & (n == np.floor(n))
+    return finished(where(whole, ratio * sign, math.nan), x.dtype)
+
+
+# --------------------------------------------------------------------------------------------------
+# Spherical Bessel functions, harmonics, Legendre functions
+
+
+def _spherical(kind: str, even: int) -> Callable[..., Any]:
+    """Give one of the kinds; `even` is the sign at `-z` for even `n`, 0 where there is none."""
+
+    def function(n: Any, z: Any, derivative: bool = False) -> Any:
+        n, z = np.asarray(plain(n), np.int64), _number(z)
+        g = getattr(f, f"_spherical_{kind}_d" if derivative else f"_spherical_{kind}")
+        if z.dtype.kind == "c":
+            return finished(g(n, z))
+        left = _core.lt(z, 0)
+        if not even:
+            right = g(n, where(left, 1, z))
+            return finished(where(left, g(n, where(left, z, -1.0) + 0j).real, right))
+        # SciPy leaves single precision here.
+        sign = np.where(n % 2 == 0, even, -even) * (-1.0 if derivative else 1.0)
+        value = g(n, where(left, -z, z))
+        return finished(where(left, value * sign, value), np.float64)
+
+    return function
+
+
+for _kind, _even in {"jn": 1, "yn": -1, "in": 1, "kn": 0}.items():
+    lifts(f"scipy.special.spherical_{_kind}")(_spherical(_kind, _even))
+
+
+def _raised(n: Any, m: Any) -> Any:
+    return _core.sqrt(_core.maximum(_core.cast((n - m) * (n + m + 1), np.float64), 0))
+
+
+def _sph_theta(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    """By the operators that raise and lower `m`: smooth at the poles, too.
+
+    SciPy takes the size of the sine, so that beyond the poles the way goes back.
+    """
+    turn = _core.exp(1j * phi)
+    raised = _raised(n, m) * _sph_harm_y(n, m + 1, theta, phi) / turn
+    lowered = _raised(n, -m) * _sph_harm_y(n, m - 1, theta, phi) * turn
+    return _core.where(_core.sin(theta) < 0, -0.5, 0.5) * (raised - lowered)
+
+
+def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    theta, phi = _number(theta), _number(phi)
+    if "c" in {theta.dtype.kind, phi.dtype.kind}:
+        raise TypeError("sph_harm_y: the angles must be real")
+    n, m = _core.cast(n, np.int64), _core.cast(m, np.int64)
+    # Before SciPy 1.18 the degree, an int64, made everything double precision.
+    kind = _original("sph_harm_y")(0, 0, *(np.zeros((), x.dtype) for x in (theta, phi))).dtype
+    angles = (_core.cast(x, np.zeros((), kind).real.dtype) for x in (theta, phi))
+    return apply("sph_harm_y", (n, m, *angles), (kind,))
+
+
+def _sph_values(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    # SciPy gives more than harmonics where `m` is beyond the degree.
+    y = _original("sph_harm_y")(n, m, theta, phi)
+    return np.where(np.abs(m) > np.abs(n), 0, y)
+
+
+FUNCTIONS["sph_harm_y"] = _sph_values
+PARTIALS["sph_harm_y"] = (
+    UNKNOWN,
+    UNKNOWN,
+    _sph_theta,
+    lambda n, m, theta, phi: 1j * m * _sph_harm_y(n, m, theta, phi),
+)
+
+
+@lifts("scipy.special.sph_harm_y")
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+    if diff_n:
+        return on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
+    return finished(_sph_harm_y(plain(n), plain(m), theta, phi))
+
+
+# --------------------------------------------------------------------------------------------------
+# What has no rule: on values, or refused by name
+
+
+def _on_values(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if any_active(args) or any_active(kwargs):
+            raise refuse(f"scipy.special.{name}")
+        return on_values(_original(name), args, kwargs)
+
+    return function
+
+
+_WITHOUT = """
+    legendre_p legendre_p_all assoc_legendre_p assoc_legendre_p_all sph_legendre_p
+    sph_legendre_p_all sph_harm_y_all factorial2 factorialk stirling2 ellip_harm ellip_harm_2
+    ellip_normal lmbda lqmn lqn riccati_jn riccati_yn pbdv_seq pbvv_seq pbdn_seq pro_cv_seq
+    obl_cv_seq mathieu_even_coef mathieu_odd_coef bernoulli euler roots_jacobi roots_sh_jacobi
+    roots_genlaguerre roots_gegenbauer
+"""
+for _name in _WITHOUT.split():
+    lifts(f"scipy.special.{_name}")(_on_values(_name))

@@ -1,0 +1,125 @@
+"""Ufuncs of `scipy.special` whose values SciPy computes, and whose derivatives are written here.
+
+`PARTIALS` (filled by `special.partials` and `special.partials_bessel`) has for each ufunc, by
+name, the
+derivative with respect to each of its arguments, in terms of ufuncs of the same table: so they are
+differentiated to any order. A derivative is a function of the arguments; of a ufunc with several
+results it gives one for each of them. `ZERO` stands for a piecewise constant dependence, `UNKNOWN`
+for a derivative without a formula, which is refused by name.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.values import refuse
+
+ZERO = "zero"
+UNKNOWN = "unknown"
+
+Partial = Callable[..., Any] | str
+PARTIALS: dict[str, tuple[Partial, ...]] = {}
+# Where there is no ufunc of that name: the function of values.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+@functools.cache
+def ufunc_of(name: str) -> Any:
+    """Give a ufunc of `scipy.special` by name, a private one too."""
+    # SciPy is imported only by who calls its functions.
+    special = importlib.import_module("scipy.special")
+    found = getattr(special._ufuncs, name, None)
+    return found if isinstance(found, np.ufunc) else getattr(special, name)
+
+
+def call(name: str, *args: Any) -> Any:
+    """Apply a ufunc of the table; a tuple when it has several results."""
+    # Not at the top: the two tables refer to each other.
+    from cotan._src.runtime.ufunc_dtypes import fitted, loop  # noqa: PLC0415
+
+    ufunc = ufunc_of(name)
+    dtypes = loop(ufunc, args)
+    if dtypes is None:  # pragma: no cover - only of dtypes that SciPy does not know
+        raise refuse(f"scipy.special.{name} of this dtype")
+    given = tuple(fitted(x, d) for x, d in zip(args, dtypes, strict=False))
+    return apply(name, given, dtypes[ufunc.nin :])
+
+
+def real_only(name: str, x: Any) -> None:
+    """Refuse complex numbers, by the name of a function whose derivative is known of real ones."""
+    if x.dtype.kind == "c":
+        raise refuse(f"scipy.special.{name} of complex numbers")
+
+
+def apply(name: str, args: tuple[Any, ...], dtypes: Sequence[Any]) -> Any:
+    """Apply a function of the table to arguments in its dtypes."""
+    compute, rule = _parts(name)
+    results = _core.call_special(name, compute, rule, args, tuple(dtypes))
+    return results if len(dtypes) > 1 else results[0]
+
+
+@functools.cache
+def _parts(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def compute(*arrays: Any) -> tuple[Any, ...]:
+        function = FUNCTIONS.get(name) or ufunc_of(name)
+        with np.errstate(all="ignore"):
+            results = function(*map(_core.value, arrays))
+        return results if isinstance(results, tuple) else (results,)
+
+    return compute, functools.partial(_rule, name)
+
+
+def _rule(
+    name: str,
+    reverse: bool,
+    args: tuple[Any, ...],
+    linear: tuple[Any, ...],
+    wanted: tuple[bool, ...],
+) -> list[Any]:
+    """Give the cotangents of the arguments, or the tangents of the results."""
+    partials = PARTIALS[name]
+    found: list[Any] = [None] * len(wanted)
+    for i, x in enumerate(args):
+        if x.dtype.kind not in "fc" or not (wanted[i] if reverse else linear[i] is not None):
+            continue
+        for output, slope in enumerate(_slopes(name, i, partials[i], args)):
+            if isinstance(slope, str):
+                continue
+            at, factor = (i, linear[output]) if reverse else (output, linear[i])
+            if factor is None or not (reverse or wanted[output]):
+                continue
+            if reverse and getattr(slope, "dtype", x.dtype).kind == "c":
+                slope = slope.conj()  # noqa: PLW2901
+            term = factor * _where_it_counts(slope, factor)
+            found[at] = term if found[at] is None else found[at] + term
+    return found
+
+
+def _where_it_counts(slope: Any, factor: Any) -> Any:
+    """Give 0 for slopes that are no finite numbers where nothing is asked of them.
+
+    Outside of a function's domain, that is, where `np.where` has chosen another branch. Finite ones
+    stay, since the derivative of the product by its factor needs them where that is 0.
+    """
+    dead = (factor == 0) & ~np.isfinite(slope)
+    return _core.where(dead, 0, slope)
+
+
+def _slopes(name: str, i: int, partial: Partial, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    if partial == ZERO:
+        return ()
+    if isinstance(partial, str):
+        raise refuse(f"scipy.special.{name} with respect to its argument number {i + 1}")
+    slopes = partial(*args)
+    return slopes if isinstance(slopes, tuple) else (slopes,)
+
+
+class Functions:
+    """The ufuncs of the table as attributes."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(call, name)

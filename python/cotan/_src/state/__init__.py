@@ -1,0 +1,1 @@
+"""Mutable state that a function reaches: snapshots for solvers, guards for prepared functions."""

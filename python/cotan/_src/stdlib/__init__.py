@@ -1,0 +1,1 @@
+"""Rules for modules of the standard library."""

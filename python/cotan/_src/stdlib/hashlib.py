@@ -1,0 +1,33 @@
+"""Digests of arrays, by which programs find what they have computed before.
+
+Where a gradient follows the array, what was kept belongs to other arrays, though their elements be
+the same: its derivatives are not those that are asked for. So each digest is another one then.
+"""
+
+import hashlib
+import itertools
+from typing import Any
+
+from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.values import is_array, is_followed, plain
+
+_COUNT = itertools.count()
+
+
+def _digests(name: str, at: int = 0) -> None:
+    original = getattr(hashlib, name)
+
+    @lifts(f"hashlib.{name}")
+    def digest(*args: Any, **kwargs: Any) -> Any:
+        # `hashlib.new` takes the name of an algorithm first.
+        given = [*args]
+        x = given[at] if len(given) > at and is_array(given[at]) else None
+        if x is None:
+            return original(*args, **kwargs)
+        given[at] = bytes(plain(x)) + (b"%d" % next(_COUNT) if is_followed(x) else b"")
+        return original(*given, **kwargs)
+
+
+for _name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s"):
+    _digests(_name)
+_digests("new", 1)

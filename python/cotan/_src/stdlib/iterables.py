@@ -1,0 +1,50 @@
+"""Functions of iterables: what a generator gives is not seen before it has been asked for it."""
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.registry import lifts
+
+_Entry = Callable[..., Any]
+
+
+def of_items(name: str) -> Callable[[_Entry], _Entry]:
+    """Enter a function, by its dotted name, for iterables that give arrays of ours.
+
+    It is always asked. Its rule gets lists in the place of iterables that are no lists, and is
+    called where there is an array of ours among their items.
+    """
+    module, _, function = name.rpartition(".")
+    original: Any = getattr(importlib.import_module(module), function, None)
+
+    def listed(given: Any) -> Any:
+        return given if isinstance(given, (list, tuple)) or not np.iterable(given) else list(given)
+
+    def enter(compute: _Entry) -> _Entry:
+        if original is None:
+            return compute
+
+        @functools.wraps(original)
+        def declining(*args: Any, **kwargs: Any) -> Any:
+            given = [listed(a) for a in args]
+            named = {key: listed(value) for key, value in kwargs.items()}
+            if _core.involves(tuple(given), named):
+                return compute(*given, **named)
+            before, after = (*args, *kwargs.values()), (*given, *named.values())
+            is_as_it_was = all(a is b for a, b in zip(before, after, strict=True))
+            return NotImplemented if is_as_it_was else original(*given, **named)
+
+        @functools.wraps(original)
+        def rule(*args: Any, **kwargs: Any) -> Any:
+            found = declining(*args, **kwargs)
+            return original(*args, **kwargs) if found is NotImplemented else found
+
+        rule.declining = declining  # type: ignore[attr-defined]
+        return lifts(name, always=True)(rule)
+
+    return enter

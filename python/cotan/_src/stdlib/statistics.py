@@ -1,0 +1,70 @@
+"""Functions of `statistics` that take numbers apart into fractions, for traced numbers.
+
+Others, such as `median` and `fmean`, are Python code that computes with the numbers themselves.
+"""
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.stdlib.iterables import of_items
+
+
+def _numbers(data: Any, least: int, name: str) -> Any:
+    items = [_core.asarray(x) for x in data]
+    if len(items) < least:
+        what = "at least one data point" if least == 1 else "at least two data points"
+        raise statistics.StatisticsError(f"{name} requires {what}")
+    if any(x.ndim for x in items):
+        raise TypeError(f"statistics.{name}: takes numbers, not arrays; use the function of numpy")
+    return _core.stack(items)
+
+
+def _number(x: Any) -> Any:
+    return _core.number(x, np.float64)
+
+
+@of_items("statistics.mean")
+def _mean(data: Any) -> Any:
+    return _number(np.mean(_numbers(data, 1, "mean")))
+
+
+@of_items("statistics.harmonic_mean")
+def _harmonic_mean(data: Any, weights: Any = None) -> Any:
+    x = _numbers(data, 1, "harmonic_mean")
+    w = np.ones(len(x)) if weights is None else _numbers(weights, 1, "harmonic_mean")
+    if len(w) != len(x):
+        raise statistics.StatisticsError("Number of weights does not match data size")
+    if np.any(x < 0.0):
+        raise statistics.StatisticsError("harmonic mean does not support negative values")
+    return _number(np.sum(w) / np.sum(w / x))
+
+
+def _spread(x: Any, centre: Any, count: int) -> Any:
+    return np.sum((x - (np.mean(x) if centre is None else centre)) ** 2) / count
+
+
+@of_items("statistics.variance")
+def _variance(data: Any, xbar: Any = None) -> Any:
+    x = _numbers(data, 2, "variance")
+    return _number(_spread(x, xbar, len(x) - 1))
+
+
+@of_items("statistics.stdev")
+def _stdev(data: Any, xbar: Any = None) -> Any:
+    x = _numbers(data, 2, "stdev")
+    return _number(np.sqrt(_spread(x, xbar, len(x) - 1)))
+
+
+@of_items("statistics.pvariance")
+def _pvariance(data: Any, mu: Any = None) -> Any:
+    x = _numbers(data, 1, "pvariance")
+    return _number(_spread(x, mu, len(x)))
+
+
+@of_items("statistics.pstdev")
+def _pstdev(data: Any, mu: Any = None) -> Any:
+    x = _numbers(data, 1, "pstdev")
+    return _number(np.sqrt(_spread(x, mu, len(x))))

@@ -1,0 +1,1 @@
+"""Rules for libraries other than NumPy and SciPy."""

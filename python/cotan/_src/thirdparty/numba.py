@@ -1,0 +1,139 @@
+"""Functions that numba has compiled: where an argument is followed, their Python code is run.
+
+Compiled code takes memory, which an `Array` has not got. Constants go to the compiled function.
+Numba compiles with nothing lifted, since it knows NumPy's functions by their identity.
+"""
+
+import inspect
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.runtime.constant_fallback import computed, kinds_of
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import is_array, is_followed
+
+
+def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
+    before = _core.switch_lifting(False)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _core.switch_lifting(before)
+
+
+def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    call = inspect.unwrap(type(self).__call__)
+    if not _core.involves(args, kwargs):
+        return _unlifted(call, self, *args, **kwargs)
+    return computed(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
+
+
+def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Say whether no two arguments can share memory, which compiled code may write to."""
+    items = [*args, *kwargs.values()]
+    arrays = [x for x in items if is_array(x) and x.ndim]
+    distinct = len({id(x) for x in arrays}) == len(arrays) and all(x.base is None for x in arrays)
+    nested = any(isinstance(x, (list, tuple, dict)) for x in items)
+    return not nested and (len(arrays) < 2 or distinct)
+
+
+def _are_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    if not _core.involves(args, kwargs):
+        return True
+    return kinds_of((args, kwargs)) is not None and _are_apart(args, kwargs)
+
+
+def _is_of_numba(function: Any) -> bool:
+    """Say whether Python code is made by numba, of its own containers: it calls what called it."""
+    return str(function.__globals__.get("__name__", "")).partition(".")[0] in {"", "numba"}
+
+
+def _closes_over_arrays(function: Any) -> bool:
+    """Say whether an array of ours is among what numba would keep as a constant."""
+    waiting = [function]
+    seen: set[int] = set()
+    while waiting:
+        cells = [c for c in waiting.pop().__closure__ or () if c != CellType()]
+        for value in [c.cell_contents for c in cells if id(c) not in seen]:
+            if _core.involves((value,), {}):
+                return True
+            inner = getattr(value, "py_func", None)
+            waiting += [inner] if isinstance(inner, FunctionType) else []
+        seen.update(map(id, cells))
+    return False
+
+
+def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse short integers: numba widens them, and the Python code would let them wrap around."""
+    for i, x in (*enumerate(args), *kwargs.items()):
+        dtype = getattr(x, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < 8:
+            raise TypeError(
+                f"{name}: argument {i} is of {dtype}, with which numba computes as with int64, "
+                "and NumPy does not; give x.astype(np.int64)"
+            )
+
+
+@lifts_method("numba.core.registry.CPUDispatcher", "__call__", always=True)
+def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs) and not _closes_over_arrays(self.py_func):
+        return _compiled(self, args, kwargs)
+    if not _is_of_numba(self.py_func):
+        _expect_whole_words(self.__name__, args, kwargs)
+        return self.py_func(*args, **kwargs)
+    if any(is_array(x) and is_followed(x) for x in (*args, *kwargs.values())):
+        raise TypeError(
+            f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
+            "memory, and no values that a gradient follows; use a plain class, list or dict"
+        )
+    return _compiled(self, args, kwargs)
+
+
+@lifts_method("numba.core.registry.CPUDispatcher", "compile", always=True)
+def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _unlifted(inspect.unwrap(type(self).compile), self, *args, **kwargs)
+
+
+@lifts_method("numba.core.types.scalars.Complex", "cast_python_value")
+@lifts_method("numba.core.types.scalars.Float", "cast_python_value")
+@lifts_method("numba.core.types.scalars.Integer", "cast_python_value")
+def cast(self: Any, args: Any) -> Any:
+    """Give a number as another type: `numba.float32(x)`."""
+    return np.asarray(args).astype(self.name)[()]
+
+
+@lifts_method("numba.np.ufunc.dufunc.DUFunc", "__call__", always=True)
+def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    if kwargs:
+        raise TypeError(
+            f"{self.__name__}: out= and other keywords of a function that numba.vectorize has "
+            "compiled are not followed; leave them out, and write y[...] = f(x)"
+        )
+    result = np.vectorize(self._dispatcher.py_func)(*args)
+    return result if result.ndim else result[()]
+
+
+@lifts_method("numba.np.ufunc.gufunc.GUFunc", "__call__", always=True)
+def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    raise _written(f"{self.__name__}: a function that numba.guvectorize")
+
+
+@lifts_method("numba.stencils.stencil.StencilFunc", "__call__", always=True)
+def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if _are_constant(args, kwargs):
+        return _compiled(self, args, kwargs)
+    raise _written("numba: a kernel that numba.stencil")
+
+
+def _written(what: str) -> TypeError:
+    return TypeError(
+        f"{what} has compiled takes no Array; write it with slices or loops, as a function that "
+        "returns its result, for numba.njit too"
+    )

@@ -1,0 +1,1 @@
+"""Structures of arrays: how classes are flattened, tangents, and the selection of leaves."""

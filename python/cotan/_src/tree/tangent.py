@@ -1,0 +1,237 @@
+"""Cotangents of structures: of objects, and of arrays that a function uses."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.tree.class_registry import register
+
+
+class Tangent:
+    """The cotangent of an object: its fields, by the names they have in the object.
+
+    A field without a cotangent is None. Fields are read as attributes, or as items: `g["w"]`, also
+    for a field that is called like a method (`g["replace"]`), and `g[0]` for the children of a
+    registered class that have no names. `replace` gives a tangent with other values in some of
+    them. Tangents of one structure can be added and subtracted, and multiplied and divided by
+    numbers; None counts as zero.
+
+    >>> import cotan as ct
+    >>> g = ct.Tangent(complex, {"real": 1.0, "imag": None})
+    >>> g
+    Tangent[complex](real=1.0)
+    >>> 2.0 * g + g.replace(imag=5.0)
+    Tangent[complex](real=3.0, imag=5.0)
+    """
+
+    __slots__ = ("_fields", "_type")
+
+    _fields: dict[Any, Any]
+    _type: type
+
+    # NumPy leaves arithmetic with its arrays and scalars to the methods below.
+    __array_ufunc__ = None
+
+    def __init__(self, type: type, fields: Mapping[Any, Any]) -> None:
+        object.__setattr__(self, "_type", type)
+        object.__setattr__(self, "_fields", dict(fields))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._fields[name]
+        except KeyError:
+            raise AttributeError(self._unknown(name)) from None
+
+    def __getitem__(self, name: str | int) -> Any:
+        try:
+            return self._fields[name]
+        except (KeyError, TypeError):
+            raise KeyError(self._unknown(name)) from None
+
+    def _unknown(self, name: Any) -> str:
+        owner = self._type.__name__
+        return f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Tangent is immutable; use replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Tangent is immutable; use replace({name}=None)")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self._fields if isinstance(name, str))]
+
+    def __reduce__(self) -> Any:
+        return Tangent, (self._type, self._fields)
+
+    def __copy__(self) -> "Tangent":
+        return self
+
+    def replace(self, **fields: Any) -> "Tangent":
+        """Give a tangent with other values in some fields.
+
+        Raises `AttributeError` for a field that it does not have.
+        """
+        for name in fields:
+            if name not in self._fields:
+                raise AttributeError(self._unknown(name))
+        return Tangent(self._type, {**self._fields, **fields})
+
+    # What `copy.replace` calls.
+    __replace__ = replace
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tangent):
+            return NotImplemented
+        return self._type is other._type and _equal(self._fields, other._fields)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        there = ", ".join(
+            f"{k if isinstance(k, str) else [k]}={v!r}"
+            for k, v in self._fields.items()
+            if _holds_something(v)
+        )
+        return f"Tangent[{self._type.__name__}]({there})"
+
+    def __add__(self, other: Any) -> Any:
+        # `sum(tangents)` starts with 0.
+        if other is None or (isinstance(other, int) and other == 0):
+            return self
+        return _sum(self, other) if isinstance(other, Tangent) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, Tangent) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return map_leaves(lambda x: -x, self)
+
+    def __mul__(self, factor: Any) -> Any:
+        return map_leaves(lambda x: x * factor, self) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Any:
+        return map_leaves(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
+
+
+register(
+    Tangent,
+    lambda t: (tuple(t._fields.values()), (t._type, tuple(t._fields)), tuple(t._fields)),
+    lambda made_of, values: Tangent(made_of[0], dict(zip(made_of[1], values, strict=True))),
+)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, (np.ndarray, _core.Array)) or isinstance(b, (np.ndarray, _core.Array)):
+        if a is None or b is None or isinstance(a, (list, tuple, dict, Tangent)):
+            return False
+        return np.array_equal(np.asarray(a), np.asarray(b))
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
+    return bool(a == b)
+
+
+def _holds_something(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_something, value))
+    if isinstance(value, dict):
+        return any(map(_holds_something, value.values()))
+    return value is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex, np.number)) or (
+        isinstance(value, (np.ndarray, _core.Array)) and value.ndim == 0
+    )
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Add cotangents of one structure; None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, Tangent) and isinstance(b, Tangent):
+        _alike(a._type is b._type and a._fields.keys() == b._fields.keys(), a, b)
+        return Tangent(a._type, {k: _sum(v, b._fields[k]) for k, v in a._fields.items()})
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        _alike(len(a) == len(b), a, b)
+        return tuple.__new__(type(a), map(_sum, a, b))
+    if isinstance(a, list) and isinstance(b, list):
+        _alike(len(a) == len(b), a, b)
+        return list(map(_sum, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        _alike(a.keys() == b.keys(), a, b)
+        return {key: _sum(value, b[key]) for key, value in a.items()}
+    return a + b
+
+
+def _alike(same: bool, a: Any, b: Any) -> None:
+    if not same:
+        raise ValueError(f"only tangents of one structure can be added, not {a!r} and {b!r}")
+
+
+class Gradients(Mapping[_core.Array, Any]):
+    """Gradients with respect to arrays that a function uses, by the identity of the arrays.
+
+    >>> import cotan as ct
+    >>> a, b = ct.array([1.0, 2.0]), ct.array([3.0, 4.0])
+    >>> g = ct.gradient(lambda: (a * b).sum(), wrt=[a])
+    >>> g[a]
+    Array([3., 4.])
+    >>> len(g), b in g
+    (1, False)
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, arrays: Sequence[_core.Array], entries: Sequence[Any]) -> None:
+        self._entries = {id(a): (a, e) for a, e in zip(arrays, entries, strict=True)}
+
+    def __getitem__(self, array: _core.Array) -> Any:
+        entry = self._entries.get(id(array))
+        if entry is None:
+            what = f"this {type(array).__name__}, which is"
+            raise KeyError(
+                f"no gradient with respect to {what} not among those asked for with wrt=[...] "
+                f"(there are {len(self)}, told apart by identity, not by value)"
+            )
+        return entry[1]
+
+    def __iter__(self) -> Iterator[_core.Array]:
+        return (array for array, _ in self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"<Array {array.shape}>: {g!r}" for array, g in self._entries.values())
+        return f"Gradients({{{listed}}})"
+
+    def __reduce__(self) -> Any:
+        return Gradients, (list(self), list(self.values()))
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    """Give the leaves of a structure: its arrays, `Array`s and floats."""
+    if isinstance(tree, (_core.Array, np.ndarray)):
+        return [tree]
+    return list(_core.structure(tree).leaves)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to the leaves of a structure; one without leaves stays what it is."""
+    if isinstance(tree, (_core.Array, np.ndarray)):
+        return function(tree)
+    structure = _core.structure(tree)
+    leaves = structure.leaves
+    return structure.build([function(leaf) for leaf in leaves]) if leaves else tree
