@@ -8,7 +8,8 @@ from table_cases import TABLE, arguments, cases
 import cotan as ct
 from cotan import _core
 from cotan._src.onnx import recipes
-from cotan._src.onnx.graph import BOOLS, MOVES, OPSET, PREDICATES
+from cotan._src.onnx.equations import BOOLS, MOVES, PREDICATES
+from cotan._src.onnx.graph import OPSET
 
 NAN, INF = np.nan, np.inf
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import met
 from cotan._src.runtime.values import OverArray, is_array, laid_out, looked_at
 
@@ -134,13 +135,6 @@ def squeeze(self: Any, axis: Any = None) -> Any:
     if not drop:
         return self
     return _core.reshape(self, [n for i, n in enumerate(self.shape) if i not in drop])
-
-
-DTYPES = {
-    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "bfloat16"),
-    *("float32", "float64", "complex64", "complex128"),
-}
 
 
 def astype(

@@ -1,13 +1,10 @@
 """A report as a page: one file, nothing loaded, no script, readable on a phone and in the dark."""
 
-import os
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cotan._src.inspect.report import Held, Report
+from cotan._src.inspect.report_facts import Held, ReportFacts, short, size_text
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -62,7 +59,7 @@ td.n,th.n{text-align:left}.bar{flex:1;align-self:center}}
 """
 
 
-def page(report: "Report") -> str:
+def page(report: ReportFacts) -> str:
     """Give the page."""
     parts = [
         "<!DOCTYPE html>",
@@ -84,20 +81,9 @@ def page(report: "Report") -> str:
     return "\n".join(parts)
 
 
-def size_text(count: float) -> str:
-    """Write a number of bytes as a person reads it."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB", "GB", "TB"):
-        count /= 1000
-        if count < 999.5 or unit == "TB":
-            break
-    return f"{count:.3g} {unit}"
-
-
-def _facts(report: "Report") -> str:
+def _facts(report: ReportFacts) -> str:
     facts = [
-        ("Held", size_text(report.held_bytes)),
+        (Held, size_text(report.held_bytes)),
         ("Values", len(report.held)),
         ("Equations", report.equations),
         ("Never computed", f"{report.equations_avoided} equations"),
@@ -126,7 +112,7 @@ def _table(caption: str, head: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def _arguments(report: "Report") -> str:
+def _arguments(report: ReportFacts) -> str:
     needs: dict[str, int] = {}
     for held in report.held:
         for path in held.cotangents:
@@ -149,7 +135,7 @@ def _arguments(report: "Report") -> str:
     )
 
 
-def _held(report: "Report") -> str:
+def _held(report: ReportFacts) -> str:
     if not report.held:
         return "<h2>Held</h2><p>Nothing.</p>"
     most = max(h.bytes for h in report.held) or 1
@@ -158,7 +144,7 @@ def _held(report: "Report") -> str:
     return f"<h2>Held</h2><p>The values that the pullback keeps, largest first.</p>{table}"
 
 
-def _held_row(held: "Held", most: int) -> list[str]:
+def _held_row(held: Held, most: int) -> list[str]:
     share = 100 * held.bytes / most
     bar = f'<span class="bar" aria-hidden="true"><i style="width:{share:.0f}%"></i></span>'
     return [
@@ -170,7 +156,7 @@ def _held_row(held: "Held", most: int) -> list[str]:
     ]
 
 
-def _checkpoints(report: "Report") -> str:
+def _checkpoints(report: ReportFacts) -> str:
     if not report.checkpoints:
         return ""
     items = "".join(f"<li>{escape(str(place))}</li>" for place in report.checkpoints)
@@ -180,17 +166,12 @@ def _checkpoints(report: "Report") -> str:
     )
 
 
-def short(file: str) -> str:
-    """Give the last part of a path; names of what is no file (`<stdin>`) are whole."""
-    return file if file.startswith("<") else os.path.basename(file)
-
-
 def _at(file: str, line: int) -> str:
     name = short(file)
     return f'<span class="at" title="{escape(file)}">{escape(name)}:{line}</span>'
 
 
-def _equations(report: "Report") -> str:
+def _equations(report: ReportFacts) -> str:
     parts = ["<h2>Equations</h2>"]
     if report.forward is not None:
         parts.append(
@@ -205,7 +186,7 @@ def _equations(report: "Report") -> str:
     return "".join(parts)
 
 
-def _listing(label: str, program: Any, places: "Sequence[tuple[str, int] | None]") -> str:
+def _listing(label: str, program: Any, places: Sequence[tuple[str, int] | None]) -> str:
     lines = str(program).splitlines()
     # The header may be broken, one input a line; it ends with the first brace.
     header = next(i for i, line in enumerate(lines) if line.endswith(") {")) + 1

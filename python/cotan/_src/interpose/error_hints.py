@@ -43,7 +43,7 @@ _MASKED = (
 )
 
 # What runs code that masks are handed to.
-_OF_MASKS = {"cotan._src.numpy.masked_array", "cotan._src.numpy.masked_functions"}
+_OF_MASKS = "cotan._src.numpy.masked_"
 
 # What compiled code and libraries say of our arrays, and what helps.
 _REMEDIES = {
@@ -138,7 +138,7 @@ def hint() -> str:
             return said or _entered_before(inner) or passed or _written(frame)
         if package == "scipy":
             passed = _in_scipy(frame)
-        elif frame.f_globals.get("__name__") in _OF_MASKS and not passed:
+        elif str(frame.f_globals.get("__name__")).startswith(_OF_MASKS) and not passed:
             passed = f"; {_MASKED}"
         inner, frame = frame, frame.f_back
     return ""

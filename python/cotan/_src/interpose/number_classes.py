@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.array.fast_methods import DTYPES
-from cotan._src.numpy.matrix import is_matrix
 from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import NUMBERS
-from cotan._src.runtime.values import OverArray, as_number, is_array, is_followed, plain
+from cotan._src.runtime.values import TwinInstance, as_number, is_array, is_followed, plain
 
 # Names of modules whose calls give traced scalars because that was asked for.
 _followed: set[str] = set()
@@ -89,7 +88,7 @@ OF_PYTHON = {id(float): _float, id(complex): _complex}
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     (x,) = args if len(args) == 1 and not kwargs else (None,)
-    is_ours = isinstance(x, (_core.Array, OverArray)) or is_matrix(x)
+    is_ours = isinstance(x, (_core.Array, TwinInstance))
     return x.__class__ if is_ours else type(*args, **kwargs)
 
 
@@ -121,7 +120,9 @@ def _class(original: Any, rule: Any) -> Any:
             if cls is not made:
                 return super().__call__(*args, **kwargs)  # a class that was derived from it
             if _core.is_lifting():
-                if _core.involves(args, kwargs) or (original is type and is_matrix(args[0])):
+                if _core.involves(args, kwargs) or (
+                    original is type and isinstance(args[0], TwinInstance)
+                ):
                     return rule(*args, **kwargs)
                 if is_array(said := _said(original, args)):
                     return rule(said)

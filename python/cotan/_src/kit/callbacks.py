@@ -8,9 +8,9 @@ import inspect
 from typing import Any
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import Watched
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import LIFTED, lifts
+from cotan._src.state.callback_probe import Watched
 from cotan._src.state.snapshot import Kept
 
 

@@ -5,57 +5,17 @@ not move the value but has the derivative of the solution; two steps have the se
 """
 
 from collections.abc import Callable
-from operator import is_
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import hosted
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import valued
+from cotan._src.state.callback_probe import plain_items
 
 # A step that is longer than this part of a solution says that it is none.
 _FAR = 0.01
-
-
-class Watched:
-    """A function that is called with plain values, gives plain ones, and knows if that lost any."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.seen = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        y = self._function(*args, **kwargs)
-        if any_active(y):
-            self.seen = True
-        return plain_items(y)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
-
-
-def watched(function: Any) -> Any:
-    """Give a function that is watched; what is no function as it is."""
-    return Watched(function) if callable(function) else function
-
-
-def was_seen(*functions: Any) -> bool:
-    """Say whether a gradient follows what one of the functions gave."""
-    return any(isinstance(f, Watched) and f.seen for f in functions)
-
-
-def plain_items(y: Any) -> Any:
-    """Give values of arrays in lists and tuples too, whatever else is there.
-
-    A list of which nothing is ours stays itself: somebody may write to it.
-    """
-    if isinstance(y, list) or type(y) is tuple:
-        items = [plain_items(item) for item in y]
-        if all(map(is_, items, y)):
-            return y
-        return items if isinstance(y, list) else tuple(items)
-    return plain(y)
 
 
 def stacked(y: Any) -> Any:
@@ -187,11 +147,6 @@ def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -
 
     flat = at.reshape(-1)
     return joined(solution(name, parts, np.concatenate([flat.real, flat.imag]), check=check))
-
-
-def valued(value: Any, computed: Any) -> Any:
-    """Give a value, with the derivatives of what was computed in another way."""
-    return value + (computed - _core.dropgrad(computed))
 
 
 def newton_moved(root: Any, function: Callable[[Any], Any], slope: Any) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import jacobian, plain_items, solution, stacked
+from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import plain
+from cotan._src.state.callback_probe import plain_items
 
 # Nearer to its bound than this, a constraint holds with equality.
 _NEAR = 1e-6

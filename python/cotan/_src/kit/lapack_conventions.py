@@ -17,6 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.decompositions import are_real, constant, real_part
 from cotan._src.runtime.values import is_array, plain
+from cotan._src.state.guards import RECORDING_CHECKS
 
 # Matrices with longer sides keep what our own decomposition chooses: to ask costs as much as that.
 LARGEST = 256
@@ -96,6 +97,9 @@ def expect_no_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> Non
             "not ask for; make the choice in the function, v * np.sign(v[0]) say, or leave it "
             "unprepared"
         )
+
+
+RECORDING_CHECKS.append(expect_no_choice)
 
 
 def _leaves(y: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.api.convolution import conv
+from cotan._src.kit.windows import apply_windows, common_dtype, narrowed, window_counts
 from cotan._src.numpy import fft as _fft  # noqa: F401
 from cotan._src.numpy import indexing as _index  # noqa: F401
 from cotan._src.numpy import products as _linalg  # noqa: F401
@@ -259,8 +259,11 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
     else:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     if np.result_type(x.dtype, kernel.dtype).kind in "fc":
-        images, kernels = x.reshape(1, 1, n), kernel.reshape(1, 1, k)
-        return _core.reshape(conv(images, kernels, padding=[(before, after)]), -1)
+        images, kernels = x.reshape(1, 1, 1, n), kernel.reshape(1, 1, 1, k)
+        (images, kernels), dtype = common_dtype("convolve", images, kernels)
+        count = window_counts("convolve", [n], [(before, after)], [k], [1])
+        y = apply_windows("conv", images, kernels, size=count, len=[k], pad=[before])
+        return narrowed(_core.reshape(y, -1), dtype)
     padded = _core.pad(x, [n + before + after], [before], [1])
     rows = np.arange(n + before + after - k + 1)
     return _core.matmul(padded[rows[:, None] + np.arange(k)], kernel)

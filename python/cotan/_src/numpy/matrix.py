@@ -19,7 +19,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import outside, running
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+from cotan._src.runtime.values import TwinInstance, any_active, is_array, is_followed, plain
 
 # The original: the name stands for what is below while something is recorded.
 _matrix: Any = vars(np)["matrix"]
@@ -144,7 +144,7 @@ def _two_axes(x: Any) -> Any:
     return x.reshape(1, -1) if x.ndim < 2 else x
 
 
-class Matrix:
+class Matrix(TwinInstance):
     """A matrix over an array of ours; writes go through to that."""
 
     __hash__ = None  # type: ignore[assignment]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
-from cotan._src.array.fast_methods import DTYPES
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.values import (
     axes_of,
     check_cast,

@@ -12,8 +12,9 @@ from cotan import _core
 from cotan._src.interpose.inplace_rebinding import takes_name
 from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
+from cotan._src.numpy.ufunc_rules import needed, rule
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
-from cotan._src.runtime.ufunc_dtypes import computed, fitted, loop, name_of_ufunc, needed, rule
+from cotan._src.runtime.ufunc_dtypes import computed, fitted, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
     assigned,

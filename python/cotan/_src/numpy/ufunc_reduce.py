@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes, needed
+from cotan._src.numpy.ufunc_rules import needed
+from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes
 from cotan._src.runtime.values import axes_of, is_only_axis, plain
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {

@@ -14,13 +14,12 @@ import numpy as np
 from cotan import _core
 from cotan._src.array import fancy_indexing
 from cotan._src.inspect.nonfinite import is_library
+from cotan._src.onnx.equations import FIRST_ONLY, equation
 from cotan._src.onnx.graph import (
-    FIRST_ONLY,
     IR_VERSION,
     OPSET,
     Equation,
     Graph,
-    equation,
     need_onnx,
     tensor_type,
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.array.fast_methods import DTYPES
+from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.values import is_array, is_followed
 
 _Entry = Callable[..., Any]

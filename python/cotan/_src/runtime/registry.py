@@ -110,6 +110,7 @@ PROVIDERS = {
             "scipy.sparse.products",
             "scipy.sparse.traced",
             "scipy.sparse.lil_dok",
+            "scipy.sparse.matmul",
         ),
     ],
     "scipy.sparse.linalg": [

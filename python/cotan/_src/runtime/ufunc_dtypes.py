@@ -1,41 +1,15 @@
-"""What computes a ufunc on `Array`s, in the dtypes of the loop that NumPy would choose."""
+"""The dtypes of the loop that NumPy would choose for a ufunc on `Array`s, and casts to them."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.array.fast_methods import DTYPES
-from cotan._src.numpy.ufunc_composites import COMPOSITES
-from cotan._src.runtime.values import refuse
-from cotan._src.special import partials as _table  # noqa: F401
-from cotan._src.special import partials_bessel as _families  # noqa: F401
-from cotan._src.special import partials_inverse_cdf as _inverses  # noqa: F401
-from cotan._src.special import partials_waves as _waves  # noqa: F401
-from cotan._src.special.ufuncs import PARTIALS, call
+from cotan._src.runtime.dtypes import DTYPES
 
-_PRIMITIVES: dict[str, Callable[..., Any]] = {
-    ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
-}
 # and bfloat16, where it is given
 _SUPPORTED = {np.dtype(name) for name in DTYPES - {"bfloat16"}}
-
-
-def rule(ufunc: Any) -> Callable[..., Any] | None:
-    """Give what computes a ufunc on arrays, if anything does."""
-    name = ufunc.__name__
-    found = COMPOSITES.get(name) or _PRIMITIVES.get(name)
-    return functools.partial(call, name) if found is None and name in PARTIALS else found
-
-
-def needed(ufunc: Any) -> Callable[..., Any]:
-    """Give what computes a ufunc on arrays, or refuse it by name."""
-    compute = rule(ufunc)
-    if compute is None:
-        raise refuse(name_of_ufunc(ufunc))
-    return compute
 
 
 def name_of_ufunc(ufunc: Any) -> str:

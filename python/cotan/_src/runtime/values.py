@@ -53,7 +53,11 @@ def name_of(function: Any) -> str:
     return f"{module}.{getattr(function, '__name__', function)}"
 
 
-class OverArray:
+class TwinInstance:
+    """What stands in for an object of a subclass of ndarray, and says that it is one."""
+
+
+class OverArray(TwinInstance):
     """What stands in for an object of a subclass of ndarray: it has an array of ours, by this name.
 
     `_again` gives another array as an object of the same class, and `_as_number` what a number is
@@ -297,3 +301,8 @@ def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
             f"{name}: an array of shape {tuple(shape)} and dtype {dtype} takes {size / 2**30:.3g} "
             "GiB, and this machine has less"
         )
+
+
+def valued(value: Any, computed: Any) -> Any:
+    """Give a value, with the derivatives of what was computed in another way."""
+    return value + (computed - _core.dropgrad(computed))

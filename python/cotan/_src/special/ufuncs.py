@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.ufunc_dtypes import fitted, loop
 from cotan._src.runtime.values import refuse
 
 ZERO = "zero"
@@ -38,9 +39,6 @@ def ufunc_of(name: str) -> Any:
 
 def call(name: str, *args: Any) -> Any:
     """Apply a ufunc of the table; a tuple when it has several results."""
-    # Not at the top: the two tables refer to each other.
-    from cotan._src.runtime.ufunc_dtypes import fitted, loop  # noqa: PLC0415
-
     ufunc = ufunc_of(name)
     dtypes = loop(ufunc, args)
     if dtypes is None:  # pragma: no cover - only of dtypes that SciPy does not know

@@ -37,7 +37,7 @@ from numpy.random import mtrand
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import FOREIGN
-from cotan._src.runtime.values import OverArray
+from cotan._src.runtime.values import TwinInstance
 from cotan._src.state.buffers import Memory, Ours, State, Table
 from cotan._src.state.slots import (
     NOTHING,
@@ -275,7 +275,7 @@ def _kind_of(kind: type) -> _Kind:
         if "__slots__" in vars(base):
             slots += [d for d in vars(base).values() if type(d) is MemberDescriptorType]
     # What stands in for arrays of a subclass holds those of a program.
-    stands_in = issubclass(kind, OverArray) or kind.__module__ == "cotan._src.numpy.matrix"
+    stands_in = issubclass(kind, TwinInstance)
     is_others = _is_others(kind.__module__) and not stands_in
     is_closed = is_others and not str(kind.__module__).startswith("scipy.")
     return _Kind(sort, collections, slots, is_others, is_closed)

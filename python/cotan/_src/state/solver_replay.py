@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotan._src.kit.implicit_diff import Watched, valued
-from cotan._src.runtime.values import is_array, plain
+from cotan._src.runtime.values import is_array, plain, valued
 from cotan._src.state.buffers import is_large
+from cotan._src.state.callback_probe import Watched
 from cotan._src.state.slots import Place
 from cotan._src.state.snapshot import Kept
 

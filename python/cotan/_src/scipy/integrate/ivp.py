@@ -14,19 +14,12 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import (
-    Watched,
-    jacobian,
-    plain_items,
-    solution,
-    stacked,
-    valued,
-    was_seen,
-)
+from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.state.callback_probe import Watched, plain_items, was_seen
 from cotan._src.state.snapshot import Kept
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import Watched, plain_items, valued
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import any_active, is_array, plain, valued
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
+from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.snapshot import Kept
 
 _ODE = "scipy.integrate.ode"

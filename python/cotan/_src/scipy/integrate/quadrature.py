@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import Watched, plain_items, valued
 from cotan._src.rebind.engine import found, runs, runs_class
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.snapshot import Kept
 
 runs("""

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._src.kit.host_call import conj, hosted
-from cotan._src.kit.implicit_diff import newton_moved, valued
+from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
     adopts,
     bound,
@@ -29,7 +29,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHODS, lifts, lifts_method
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import any_active, plain, valued
 from cotan._src.scipy.linalg.banded import solve_banded
 
 _HERE = "scipy.interpolate"

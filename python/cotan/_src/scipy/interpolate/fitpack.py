@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import newton_moved, valued
+from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import any_active, plain, valued
 from cotan._src.scipy.interpolate.core import make_interp_spline, place, weights
 
 _HERE = "scipy.interpolate"

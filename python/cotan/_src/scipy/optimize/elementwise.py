@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import Watched, plain_items, stacked, valued
+from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active
+from cotan._src.runtime.values import any_active, valued
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
+from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize.elementwise"

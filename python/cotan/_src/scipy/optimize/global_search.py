@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import Watched, plain_items, stacked, valued
+from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import any_active, plain, valued
 from cotan._src.scipy.optimize.minimize_root import (
     constraints_afresh,
     expect_constant_bounds,
@@ -27,6 +27,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     watched_all,
     with_args,
 )
+from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.snapshot import Kept
 from cotan._src.state.solver_replay import Left
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import inverse
-from cotan._src.kit.implicit_diff import plain_items, stacked, valued, watched, without_rule
+from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import any_active, plain, valued
 from cotan._src.scipy.optimize.minimize_root import (
     estimated,
     free_of,
@@ -28,6 +28,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     watched_all,
     with_args,
 )
+from cotan._src.state.callback_probe import plain_items, watched
 from cotan._src.state.solver_replay import Left, moved
 
 _HERE = "scipy.optimize"

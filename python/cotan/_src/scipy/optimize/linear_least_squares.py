@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import plain_items, valued
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.optimize"
 

@@ -16,21 +16,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import (
-    Watched,
-    plain_items,
-    solution,
-    stacked,
-    valued,
-    was_seen,
-    watched,
-    without_rule,
-)
+from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, refuse
+from cotan._src.runtime.values import any_active, plain, refuse, valued
+from cotan._src.state.callback_probe import Watched, plain_items, was_seen, watched
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import plain_items, solution, without_rule
+from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
@@ -15,6 +15,7 @@ from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import any_active, plain, refuse
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
+from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.signal"
 

@@ -14,11 +14,10 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.kit.host_call import linear
-from cotan._src.kit.implicit_diff import valued
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import any_active, is_array, plain, valued
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.sparse.products import is_followed_inside, settled, toarray

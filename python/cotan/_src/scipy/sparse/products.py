@@ -4,7 +4,6 @@ A matrix that is constant multiplies by SciPy's compiled code, its transpose on 
 whose elements are followed keeps them as an array of ours in `data`.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,16 +12,17 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import conj, hosted, linear
-from cotan._src.kit.implicit_diff import plain_items, solution, without_rule
-from cotan._src.numpy.matrix import asmatrix, is_matrix
+from cotan._src.kit.implicit_diff import solution, without_rule
+from cotan._src.numpy.matrix import is_matrix
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.sparse"
-_BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
+BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
 
 
 def is_followed_inside(matrix: Any) -> bool:
@@ -62,7 +62,7 @@ def _constant(matrix: Any, data: Any) -> Any:
     return type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _product(matrix: Any, x: Any) -> Any:
+def product_with(matrix: Any, x: Any) -> Any:
     """Multiply with a vector or with columns."""
     if matrix.shape[-1] != x.shape[0]:
         raise ValueError(
@@ -77,35 +77,6 @@ def _product(matrix: Any, x: Any) -> Any:
     terms = values.reshape((-1,) + (1,) * len(rest)) * asarray(x)[column]
     zeros = np.zeros((matrix.shape[0], *rest), terms.dtype)
     return _core.index_add(zeros, row.astype(np.int64), terms)
-
-
-def _matmul(self: Any, other: Any) -> Any:
-    if hasattr(other, "tocoo"):
-        return importlib.import_module("cotan._src.scipy.sparse.traced").product(self, other)
-    if np.ndim(other) == 0:
-        return self._mul_scalar(other)
-    x = asarray(other)
-    if x.ndim > 2 or len(self.shape) != 2:
-        raise ValueError(
-            f"matmul: a sparse matrix of shape {self.shape} and an array of shape {x.shape} do "
-            "not fit"
-        )
-    kind = np.result_type(self.dtype, x.dtype)
-    return _product(self, x if x.dtype.kind in "fc" else _core.asarray(x, kind))
-
-
-def _lift_matmul(base: str) -> None:
-    @lifts_method(base, "_matmul_dispatch", always=True)
-    def matmul(self: Any, other: Any) -> Any:
-        if is_matrix(other):
-            return asmatrix(_matmul(self, other.A))
-        if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
-            return _matmul(self, other)
-        return method_of(base, "_matmul_dispatch")(self, other)
-
-
-for _base in _BASES:
-    _lift_matmul(_base)
 
 
 @lifts_method(f"{_HERE}._base._spbase", "__add__", "__radd__")

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import valued
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain, refuse
+from cotan._src.runtime.values import plain, refuse, valued
 
 
 def _centred(x: Any) -> Any:

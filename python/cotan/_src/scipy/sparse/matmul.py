@@ -1,0 +1,42 @@
+"""`A @ B` where a sparse matrix or what it is multiplied with depends on a leaf."""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.numpy.matrix import asmatrix, is_matrix
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.values import is_array
+from cotan._src.scipy.sparse.products import BASES, is_followed_inside, method_of, product_with
+from cotan._src.scipy.sparse.traced import product
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    if hasattr(other, "tocoo"):
+        return product(self, other)
+    if np.ndim(other) == 0:
+        return self._mul_scalar(other)
+    x = asarray(other)
+    if x.ndim > 2 or len(self.shape) != 2:
+        raise ValueError(
+            f"matmul: a sparse matrix of shape {self.shape} and an array of shape {x.shape} do "
+            "not fit"
+        )
+    kind = np.result_type(self.dtype, x.dtype)
+    return product_with(self, x if x.dtype.kind in "fc" else _core.asarray(x, kind))
+
+
+def _lift_matmul(base: str) -> None:
+    @lifts_method(base, "_matmul_dispatch", always=True)
+    def matmul(self: Any, other: Any) -> Any:
+        if is_matrix(other):
+            return asmatrix(_matmul(self, other.A))
+        if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
+            return _matmul(self, other)
+        return method_of(base, "_matmul_dispatch")(self, other)
+
+
+for _base in BASES:
+    _lift_matmul(_base)

@@ -1,0 +1,47 @@
+"""Whether a user's function that a solver calls on values computes with anything active."""
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from cotan._src.runtime.values import any_active, plain
+
+
+class Watched:
+    """A function that is called with plain values, gives plain ones, and knows if that lost any."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.seen = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        y = self._function(*args, **kwargs)
+        if any_active(y):
+            self.seen = True
+        return plain_items(y)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+def watched(function: Any) -> Any:
+    """Give a function that is watched; what is no function as it is."""
+    return Watched(function) if callable(function) else function
+
+
+def was_seen(*functions: Any) -> bool:
+    """Say whether a gradient follows what one of the functions gave."""
+    return any(isinstance(f, Watched) and f.seen for f in functions)
+
+
+def plain_items(y: Any) -> Any:
+    """Give values of arrays in lists and tuples too, whatever else is there.
+
+    A list of which nothing is ours stays itself: somebody may write to it.
+    """
+    if isinstance(y, list) or type(y) is tuple:
+        items = [plain_items(item) for item in y]
+        if all(map(is_, items, y)):
+            return y
+        return items if isinstance(y, list) else tuple(items)
+    return plain(y)
