@@ -24,7 +24,8 @@ import cotan as ct
 from cotan import _core
 from cotan._src.numpy.functions import FUNCTIONS
 from cotan._src.rebind import numpy_substitutes
-from cotan._src.runtime import registry, ufunc_dtypes
+from cotan._src.numpy import ufunc_rules
+from cotan._src.runtime import registry
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests" / "python"))
@@ -184,9 +185,9 @@ def numpy_ufuncs() -> Iterator[tuple[str, Any]]:
 
 def entry(ufunc: Any) -> str:
     name = ufunc.__name__
-    if name in ufunc_dtypes.COMPOSITES:
+    if name in ufunc_rules.COMPOSITES:
         return COMPOSITE
-    return RULE if ufunc_dtypes.rule(ufunc) is not None else COMPOSITE
+    return RULE if ufunc_rules.rule(ufunc) is not None else COMPOSITE
 
 
 def ufunc_calls(name: str, ufunc: Any) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
@@ -222,7 +223,7 @@ def special() -> Iterator[Line]:
         ufunc = getattr(scipy.special, name)
         if not isinstance(ufunc, np.ufunc):
             continue
-        if ufunc_dtypes.rule(ufunc) is None and name not in lifted:
+        if ufunc_rules.rule(ufunc) is None and name not in lifted:
             yield Line("scipy.special", name, NOT_YET)
             continue
         # Another name of a ufunc is one of the same function.
