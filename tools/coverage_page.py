@@ -22,9 +22,9 @@ import scipy.special
 
 import cotan as ct
 from cotan import _core
+from cotan._src.numpy import ufunc_rules
 from cotan._src.numpy.functions import FUNCTIONS
 from cotan._src.rebind import numpy_substitutes
-from cotan._src.numpy import ufunc_rules
 from cotan._src.runtime import registry
 
 TOP = Path(__file__).resolve().parent.parent
