@@ -2,7 +2,7 @@
 
 Names are those of the modules themselves. What computes a name stands in the tables of the package;
 whether a result has a derivative is found by differentiating sample calls, which are those of the
-tests (tests/python/coverage_cases.py).
+tests (tests/python/cases/coverage_cases.py).
 """
 
 import cmath
@@ -28,7 +28,8 @@ from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import registry
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "tests" / "python"))
+for folder in ("cases", "array", "numpy"):
+    sys.path.insert(0, str(TOP / "tests" / "python" / folder))
 
 import coverage_cases as cases  # noqa: E402
 import numpy_cases as inputs  # noqa: E402

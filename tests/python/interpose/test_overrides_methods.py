@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from lifting_cases import slope_is_right
+from override_cases import slope_is_right
 from scipy import interpolate, stats
 
 import cotan as ct

@@ -22,7 +22,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
 import scipy.special
-from lifting_cases import BEFORE, is_as_before, module_of
+from override_cases import BEFORE, is_as_before, module_of
 
 import cotan as ct
 

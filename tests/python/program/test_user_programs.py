@@ -11,7 +11,7 @@ import pytest
 
 import cotan as ct
 
-FOLDER = Path(__file__).parent / "programs"
+FOLDER = Path(__file__).parents[1] / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 
 # Programs with derivatives of the first order only; the README says why.

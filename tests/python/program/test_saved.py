@@ -17,7 +17,7 @@ import pytest
 
 import cotan as ct
 
-DATA = Path(__file__).parents[1] / "data" / "saved"
+DATA = Path(__file__).parents[2] / "data" / "saved"
 
 
 @dataclass

@@ -33,7 +33,7 @@ from table_cases import (
 import cotan as ct
 from cotan import _core
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 # --------------------------------------------------------------------------------------------------
 # The table itself, and what is generated from it
 

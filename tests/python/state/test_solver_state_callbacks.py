@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, ndimage, optimize, spatial
 from scipy.optimize import elementwise
 from scipy_cases import check
-from test_scipy_kept import TIGHT, values
+from test_solver_state import TIGHT, values
 
 import cotan as ct
 

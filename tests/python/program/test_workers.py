@@ -12,7 +12,7 @@ import pytest
 
 import cotan as ct
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "workers.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "workers.py"
 METHODS = [
     m for m in ("fork", "spawn", "forkserver") if m in multiprocessing.get_all_start_methods()
 ]

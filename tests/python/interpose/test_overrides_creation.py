@@ -13,7 +13,7 @@ import scipy.ndimage
 import scipy.signal
 import scipy.sparse
 import scipy.special
-from lifting_cases import MATRIX, PLAIN, module_of, slope_is_right
+from override_cases import MATRIX, PLAIN, module_of, slope_is_right
 
 import cotan as ct
 

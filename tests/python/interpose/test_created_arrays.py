@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifting_cases import X, differences
+from override_cases import X, differences
 
 import cotan as ct
 

@@ -1,7 +1,7 @@
 """Programs of typical gradients, as they were when somebody last looked at them.
 
 A change of a rule or of the optimiser shows here as a change of text. When it is meant, write the
-files again with `pytest tests/python/test_snapshots.py --update-snapshots`, and look at the diff.
+files again with `pytest tests/python/program/test_snapshots.py --update-snapshots`, and look at the diff.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 import cotan as ct
 
-FOLDER = Path(__file__).parents[1] / "snapshots"
+FOLDER = Path(__file__).parents[2] / "snapshots"
 
 
 class Layer(NamedTuple):

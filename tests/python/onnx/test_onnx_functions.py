@@ -14,7 +14,7 @@ import cotan as ct
 from cotan import _core
 from cotan._src.onnx import symbolic_sizes
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 # --------------------------------------------------------------------------------------------------
 # Pullbacks and programs

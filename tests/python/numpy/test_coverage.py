@@ -29,7 +29,7 @@ from numpy_cases import (
 
 import cotan as ct
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path.append(str(TOOLS))
 
 import coverage_page as coverage  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 
 import cotan as ct
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 PAGES = sorted([TOP / "README.md", TOP / "CONTRIBUTING.md", *TOP.glob("docs/**/*.md")])
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from lifting_cases import MATRIX, PLAIN, slope_is_right
+from override_cases import MATRIX, PLAIN, slope_is_right
 
 import cotan as ct
 
