@@ -1,4 +1,17 @@
 //! Python bindings of cotan: conversions and calls, no mathematics.
+//!
+//! Ten layers, of which each imports those below it alone:
+//!
+//! - this file registers classes and functions as the module `cotan._core`,
+//! - [`prepare`] records a function once and replays it without Python,
+//! - [`transforms`] differentiates and batches Python functions,
+//! - [`program`] shows, combines, runs and saves what was recorded,
+//! - [`interpose`] leads functions of NumPy and other libraries that meet an `Array` to rules of ours,
+//! - [`functions`] are the primitives of the core as Python functions,
+//! - [`tree`] takes structures apart into arrays and puts them together again,
+//! - [`array`] is the class `Array`: views, indexing, operators, conversions,
+//! - [`ndarray`] reads and makes NumPy's arrays, dtypes and memory,
+//! - [`runtime`] is what all need of the interpreter: errors, signals, fork and exit.
 // Python classes show themselves by `__repr__`, what a function takes by value it takes from Python, and
 // docstrings show what Python prints.
 #![allow(
@@ -7,81 +20,15 @@
     clippy::doc_link_with_quotes
 )]
 
-mod advanced;
-mod align;
 mod array;
-mod asking;
-mod axes;
-mod batch;
-mod bound;
-mod buffers;
-mod caught;
-mod checkpoint;
-mod convert;
-mod derived;
-mod detect;
-mod dispatcher_call;
-mod dtype;
-mod equation;
-mod error;
-mod exit;
-mod export;
-mod fill;
-mod flatten;
-mod fork;
-#[cfg(feature = "fft")]
-mod fourier;
-mod function_call;
-mod given;
-mod handle;
-mod hook;
-mod identity;
-mod index;
-mod inputs;
-mod involved;
-mod layout;
-mod lift;
-mod make;
-mod method_call;
-mod module_class;
-mod natural;
-mod once;
-mod opaque;
-mod operators;
-mod ops;
-mod outline;
-mod overlap;
-mod pieces;
-mod plain;
-mod prepared;
-mod profile;
+mod functions;
+mod interpose;
+mod ndarray;
+mod prepare;
 mod program;
-mod pullback;
-mod quick;
-mod reach;
-mod rebuild;
-mod recorded;
-mod report;
-mod rules;
-mod saved;
-mod scalar;
-mod session;
-mod shown;
-mod signature;
-mod site;
-mod special;
-mod stand_in;
-mod structure;
-mod subclass;
-mod table;
-mod tangent;
+mod runtime;
 mod transforms;
 mod tree;
-mod ufunc;
-mod ufunc_call;
-mod variant;
-mod vectorcall;
-mod view;
 
 use pyo3::prelude::*;
 
@@ -94,127 +41,127 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
-    once::warm_up(module.py())?;
+    runtime::once_cell::warm_up(module.py())?;
     #[cfg(unix)]
-    fork::watch();
+    runtime::fork::watch();
     cotan::kernels::set_aside();
-    cotan::interrupt::set_hook(error::interrupted);
-    cotan::prim::set_site_hook(site::running);
-    module.add_class::<array::PyArray>()?;
-    module.add_class::<tree::Const>()?;
-    module.add_class::<pullback::PyPullback>()?;
-    module.add_class::<prepared::PyPrepared>()?;
-    module.add_class::<structure::PyStructure>()?;
-    module.add_class::<program::PyProgram>()?;
-    module.add_class::<equation::PyEquation>()?;
-    module.add_class::<equation::PyVariable>()?;
-    module.add_class::<profile::PyProfile>()?;
-    module.add_class::<convert::Memory>()?;
-    module.add_class::<stand_in::LiftedName>()?;
-    module.add_class::<stand_in::StandIn>()?;
-    ops::stamped::register(module)?;
+    cotan::interrupt::set_hook(runtime::error::interrupted);
+    cotan::prim::set_site_hook(runtime::source_line::running);
+    module.add_class::<array::cell::PyArray>()?;
+    module.add_class::<tree::treedef::Const>()?;
+    module.add_class::<transforms::pullback::PyPullback>()?;
+    module.add_class::<prepare::pyclass::PyPrepared>()?;
+    module.add_class::<tree::pyclass::PyStructure>()?;
+    module.add_class::<program::pyclass::PyProgram>()?;
+    module.add_class::<program::equation::PyEquation>()?;
+    module.add_class::<program::equation::PyVariable>()?;
+    module.add_class::<runtime::profile::PyProfile>()?;
+    module.add_class::<ndarray::memory::Memory>()?;
+    module.add_class::<interpose::module_attribute::LiftedName>()?;
+    module.add_class::<interpose::module_attribute::StandIn>()?;
+    functions::primitives::stamped::register(module)?;
     macro_rules! functions {
         ($($path:path),* $(,)?) => { $( module.add_function(wrap_pyfunction!($path, module)?)?; )* };
     }
     functions!(
-        ops::sum,
-        ops::prod,
-        ops::max,
-        ops::min,
-        ops::mean,
-        ops::logsumexp,
-        ops::argmax,
-        ops::argmin,
-        ops::argsort,
-        ops::cumsum,
-        ops::reshape,
-        ops::transpose,
-        ops::broadcast_to,
-        ops::concatenate,
-        ops::stack,
-        ops::flip,
-        ops::pad,
-        ops::matmul,
-        ops::cast,
-        ops::gather,
-        ops::scatter_add,
-        ops::scatter,
-        ops::dropgrad,
-        index::is_elementwise,
-        ops::is_active,
-        ops::value,
-        ops::peek,
-        session::is_preparing,
-        session::failed_at,
-        caught::refused,
-        caught::granted,
-        session::meet,
-        session::num_met,
-        index::index_update,
-        index::index_add,
-        index::fitted,
-        table::ufuncs,
-        table::table,
-        table::apply,
-        make::array,
-        make::buffer,
-        make::number,
-        make::asarray,
-        structure::structure,
-        layout::forget_layouts,
-        make::from_dlpack,
-        transforms::gradient,
-        transforms::value_and_gradient,
-        transforms::pullback,
-        transforms::trace,
-        batch::call_vmap,
-        batch::is_mapped,
-        export::record,
-        export::with_gradient,
-        export::plain,
-        transforms::isderiving,
-        transforms::is_traced,
-        transforms::is_tracing,
-        transforms::nestlevel,
-        checkpoint::call_checkpoint,
-        checkpoint::name_value,
-        rules::call_adjoint,
-        rules::call_jvp,
-        hook::call_back,
-        special::call_special,
-        hook::hooked,
-        exit::before_exit,
-        fork::after_fork_in_child,
-        dispatcher_call::add_dispatcher,
-        lift::add_lifted,
-        lift::add_method,
-        lift::add_ufuncs,
-        asking::forget_places,
-        lift::set_imported,
-        lift::switch_lifting,
-        lift::is_lifting,
-        involved::involves,
-        identity::same_items,
-        saved::load_file,
-        saved::write_file,
-        saved::load_memory,
-        saved::restore_array,
-        saved::restore_program,
-        saved::restore_pullback,
-        make::num_threads,
-        make::set_num_threads,
-        make::simd_level,
-        make::clear_caches,
-        detect::begin_detection,
-        detect::begin_lines,
-        detect::end_detection,
+        functions::primitives::sum,
+        functions::primitives::prod,
+        functions::primitives::max,
+        functions::primitives::min,
+        functions::primitives::mean,
+        functions::primitives::logsumexp,
+        functions::primitives::argmax,
+        functions::primitives::argmin,
+        functions::primitives::argsort,
+        functions::primitives::cumsum,
+        functions::primitives::reshape,
+        functions::primitives::transpose,
+        functions::primitives::broadcast_to,
+        functions::primitives::concatenate,
+        functions::primitives::stack,
+        functions::primitives::flip,
+        functions::primitives::pad,
+        functions::primitives::matmul,
+        functions::primitives::cast,
+        functions::primitives::gather,
+        functions::primitives::scatter_add,
+        functions::primitives::scatter,
+        functions::primitives::dropgrad,
+        array::index::is_elementwise,
+        functions::primitives::is_active,
+        functions::primitives::value,
+        functions::primitives::peek,
+        array::escapes::is_preparing,
+        array::escapes::failed_at,
+        runtime::swallowed_errors::refused,
+        runtime::swallowed_errors::granted,
+        array::escapes::meet,
+        array::escapes::num_met,
+        array::index::index_update,
+        array::index::index_add,
+        array::index::fitted,
+        functions::table::ufuncs,
+        functions::table::table,
+        functions::table::apply,
+        functions::creation::array,
+        functions::creation::buffer,
+        functions::creation::number,
+        functions::creation::asarray,
+        tree::pyclass::structure,
+        tree::class_layout::forget_layouts,
+        functions::creation::from_dlpack,
+        transforms::gradient::gradient,
+        transforms::gradient::value_and_gradient,
+        transforms::gradient::pullback,
+        transforms::gradient::trace,
+        transforms::vmap::call_vmap,
+        transforms::vmap::is_mapped,
+        program::export::record,
+        program::export::with_gradient,
+        program::export::plain,
+        transforms::gradient::isderiving,
+        transforms::gradient::is_traced,
+        transforms::gradient::is_tracing,
+        transforms::gradient::nestlevel,
+        transforms::checkpoint::call_checkpoint,
+        transforms::checkpoint::name_value,
+        transforms::custom_rule::call_adjoint,
+        transforms::custom_rule::call_jvp,
+        transforms::host_callback::call_back,
+        functions::special_ufunc::call_special,
+        transforms::host_callback::hooked,
+        runtime::interpreter_exit::before_exit,
+        runtime::fork::after_fork_in_child,
+        interpose::slot_dispatcher::add_dispatcher,
+        interpose::install::add_lifted,
+        interpose::install::add_method,
+        interpose::install::add_ufuncs,
+        interpose::caller::forget_places,
+        interpose::install::set_imported,
+        interpose::install::switch_lifting,
+        interpose::install::is_lifting,
+        interpose::contains_array::involves,
+        runtime::identity::same_items,
+        program::serialize::load_file,
+        program::serialize::write_file,
+        program::serialize::load_memory,
+        program::serialize::restore_array,
+        program::serialize::restore_program,
+        program::serialize::restore_pullback,
+        functions::creation::num_threads,
+        functions::creation::set_num_threads,
+        functions::creation::simd_level,
+        functions::creation::clear_caches,
+        transforms::nonfinite::begin_detection,
+        transforms::nonfinite::begin_lines,
+        transforms::nonfinite::end_detection,
     );
     #[cfg(feature = "fft")]
     functions!(
-        fourier::usual_fourier,
-        fourier::fourier,
-        fourier::real_fourier,
-        fourier::fourier_real,
+        functions::fft::usual_fourier,
+        functions::fft::fourier,
+        functions::fft::real_fourier,
+        functions::fft::fourier_real,
     );
     Ok(())
 }

@@ -1,9 +1,9 @@
 """Methods of plain ndarrays and of ufuncs while something is recorded: `table.dot(x)`.
 
-They are compiled, and see their arguments before anybody asks our arrays. `method_call.rs` calls
-what is here instead: `dot`, `cumsum` and the like where an array of ours is an argument (also as
-`out=`), methods of ufuncs where one is in a list, `copy` where a program asks for it, since traced
-values may be written into what it gives.
+They are compiled, and see their arguments before anybody asks our arrays.
+`rust/py/src/interpose/slot_method.rs` calls what is here instead: `dot`, `cumsum` and the like
+where an array of ours is an argument (also as `out=`), methods of ufuncs where one is in a list,
+`copy` where a program asks for it, since traced values may be written into what it gives.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Lifting: names that NumPy does not dispatch know our arrays while something is recorded.
 
 `runtime.registry` has the table, `numpy.creation`, `stdlib.math` and `_scipy_*` its entries. Here
-the functions
-are made that stand in for the originals, and the classes that modules have meanwhile; `lift.rs`
-puts these in place when the first recording begins and takes them back when the last one ends.
+the functions are made that stand in for the originals, and the classes that modules have meanwhile;
+`rust/py/src/interpose/install.rs` puts these in place when the first recording begins and takes
+them back when the last one ends.
 """
 
 import dis

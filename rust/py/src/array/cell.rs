@@ -1,0 +1,601 @@
+//! What an `Array` holds: a lazily computed value, replaced by writes, and what it is a view of.
+//!
+//! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
+//! is a view of: reading it looks whether that was written to, writing to it writes there. Elements
+//! and rows that are written one at a time wait in [`Pieces`] until somebody reads the whole.
+
+use std::sync::Arc;
+
+use cotan::aval::{Shape, Strides, row_major};
+use cotan::kernels::Value;
+use cotan::prim::Prim;
+use cotan::{Array, Number};
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::prelude::*;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::relax::Yield;
+
+use crate::array::escapes;
+use crate::array::pending_writes::{self, Found, Pieces};
+use crate::array::view::{Gathered, View, ViewOp};
+use crate::ndarray::memory::to_numpy_scalar;
+use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::swallowed_errors;
+use crate::transforms::captured_leaves;
+
+/// What NumPy would have handed out in place of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// An ndarray, which can be written to in place.
+    Array,
+    /// A NumPy scalar, which cannot.
+    Scalar,
+    /// A Python number, whose dtype yields to that of arrays it meets.
+    Number,
+}
+
+/// What a handle holds.
+pub struct Cell {
+    /// The value, but for the pieces.
+    pub array: Array,
+    /// What was written into it since, in an array that is no view.
+    pieces: Option<Box<Pieces>>,
+    /// Grows with every write.
+    version: u64,
+    /// For a view: the version of its base that it was read from.
+    seen: u64,
+    /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
+    pub strides: Option<Box<Strides>>,
+}
+
+/// A lock that costs one atomic operation, not two: it is taken for every operand of every operation that
+/// is recorded, is held for moments and, but in builds without the interpreter lock, never contended.
+type Lock<T> = SpinMutex<T, Yield>;
+
+impl Cell {
+    fn new(array: Array) -> Cell {
+        Cell {
+            array,
+            pieces: None,
+            version: 0,
+            seen: 0,
+            strides: None,
+        }
+    }
+
+    /// Puts together what was written.
+    fn settle(&mut self) -> PyResult<()> {
+        if let Some(pieces) = self.pieces.take() {
+            self.array = pieces.settle(&self.array).or_raise()?;
+        }
+        Ok(())
+    }
+
+    /// The pieces, numbered along so many axes.
+    fn pieces(&mut self, depth: usize) -> PyResult<&mut Pieces> {
+        if self.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
+            self.settle()?;
+        }
+        Ok(self
+            .pieces
+            .get_or_insert_with(|| Box::new(Pieces::new(depth))))
+    }
+}
+
+/// A lazily computed array.
+///
+/// Arithmetic on it is recorded and computed when somebody reads the value: by printing it,
+/// `numpy.asarray`, `float`, a comparison in an `if`, or `force`. dtypes: bool, int8 to int64, uint8 to
+/// uint64, float16, bfloat16, float32, float64, complex64, complex128.
+///
+/// >>> import cotan as ct
+/// >>> x = ct.array([1.0, 2.0, 3.0])
+/// >>> y = x * x + 1
+/// >>> y.is_forced
+/// False
+/// >>> y
+/// Array([ 2.,  5., 10.])
+// Most handles live for one line of a program. From the list they come back without a visit to Python's allocator, and
+// without being linked again into its garbage collector, for which pyo3 marks every class, and to which they show
+// nothing.
+#[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
+pub struct PyArray {
+    cell: Lock<Cell>,
+    pub(crate) rank: Rank,
+    /// Whether it stands for an ndarray that was made while something is recorded: elements into
+    /// which nothing else was written are read as NumPy's scalars.
+    is_buffer: bool,
+    pub(crate) view: Option<Box<View>>,
+}
+
+/// As many views of views are kept as they are.
+const MAX_VIEWS: usize = 64;
+
+/// What an error says that refuses to lose a derivative.
+pub const DROPS: &str = "would drop the gradient";
+
+/// What is written into one element.
+pub enum Element {
+    /// A number that nothing follows.
+    Number(Number),
+    /// An array without axes.
+    Array(Array),
+}
+
+impl Element {
+    fn is_complex(&self) -> bool {
+        match self {
+            Element::Number(number) => matches!(number, Number::Complex(_)),
+            Element::Array(array) => array.dtype().is_complex(),
+        }
+    }
+}
+
+/// An array as a Python object.
+pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
+}
+
+/// The result of a reduction or an index: a scalar when it has no axes.
+pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    let rank = if array.shape().is_empty() {
+        Rank::Scalar
+    } else {
+        Rank::Array
+    };
+    wrap(py, array, rank)
+}
+
+/// The value of an array, for code that looks at it.
+pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if escapes::is_on() {
+        return escapes::leave(py, array);
+    }
+    compute(py, array)
+}
+
+/// The value of an array, computed with the interpreter lock released.
+pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if let Some(value) = array.value() {
+        return Ok(value.clone());
+    }
+    let value = enter(py, |interrupted| array.force(interrupted).cloned());
+    value.inspect_err(|error| escapes::failed(error, py, array))
+}
+
+impl PyArray {
+    /// A handle of its own.
+    pub fn new(array: Array, rank: Rank) -> PyArray {
+        PyArray {
+            cell: Lock::new(Cell::new(array)),
+            rank,
+            is_buffer: false,
+            view: None,
+        }
+    }
+
+    /// A handle that stands for an ndarray that NumPy has just made.
+    pub fn buffer(value: Value) -> PyArray {
+        PyArray {
+            is_buffer: true,
+            ..PyArray::new(Array::constant(value), Rank::Array)
+        }
+    }
+
+    /// A view of another handle. A view of a view is one of the first's base where it can be, and chains are short in
+    /// any case: they are read and dropped one in the other.
+    pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
+        let py = base.py();
+        if let Some(view) = base.get().view.as_deref() {
+            let is_as_it_was = view.base.get().own_shape() == view.shape;
+            let joined = is_as_it_was.then(|| op.after(view, &base.get().own_shape()));
+            if let Some(op) = joined.flatten() {
+                return PyArray::view_of(view.base.bind(py), op);
+            }
+            if view.depth >= MAX_VIEWS
+                && let Some(short) = base.get().shortened(py)?
+            {
+                return PyArray::view_of(&Bound::new(py, short)?, op);
+            }
+        }
+        let handle = base.get();
+        let (array, seen) = if let Some(piece) = handle.piece(&op)? {
+            piece
+        } else {
+            let (source, seen) = handle.read_versioned()?;
+            (op.read(&source)?, seen)
+        };
+        let (shape, strides) = {
+            let cell = handle.cell();
+            let shape = cell.array.shape();
+            (shape.into(), op.strides(shape, cell.strides.as_deref()))
+        };
+        let view = View {
+            base: base.clone().unbind(),
+            shape,
+            op,
+            depth: handle.view.as_ref().map_or(0, |v| v.depth) + 1,
+        };
+        let cell = Cell {
+            seen,
+            strides: strides.map(Box::new),
+            ..Cell::new(array)
+        };
+        Ok(PyArray {
+            cell: Lock::new(cell),
+            rank: Rank::Array,
+            is_buffer: false,
+            view: Some(Box::new(view)),
+        })
+    }
+
+    /// The views that it is a view of, itself first, as long as elements have positions, and the array that the
+    /// last of these begins at.
+    pub(crate) fn chain(&self) -> (Vec<&View>, &PyArray) {
+        let mut chain = Vec::new();
+        let mut handle = self;
+        while let Some(view) = handle.view.as_deref().filter(|v| v.op.has_positions()) {
+            chain.push(view);
+            handle = view.base.get();
+        }
+        (chain, handle)
+    }
+
+    /// The same view of the array that its chain of views begins at, by the positions of its elements there; `None`
+    /// for parts of complex numbers, which have no such positions.
+    fn shortened(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+        let (chain, _) = self.chain();
+        let Some(first) = chain.last().filter(|_| chain.len() > 1) else {
+            return Ok(None);
+        };
+        let shape = self.own_shape();
+        let writeable = chain.iter().all(|view| view.op.is_writeable());
+        let positions = self.traced_back()?.0.to_vec::<i64>().or_raise()?;
+        let gathered = Gathered::new(&positions, &shape, &self.own_strides(), writeable)?;
+        let op = ViewOp::Gather(Arc::new(gathered));
+        PyArray::view_of(first.base.bind(py), op).map(Some)
+    }
+
+    /// The strides, in elements, as NumPy's memory would have them.
+    pub fn own_strides(&self) -> Strides {
+        let cell = self.cell();
+        let strides = cell.strides.as_deref().cloned();
+        strides.unwrap_or_else(|| row_major(cell.array.shape()))
+    }
+
+    /// Whether elements can be written: a view by what it is a view of, too.
+    pub fn is_writeable(&self) -> bool {
+        let through = |view: &View| view.op.is_writeable() && view.base.get().is_writeable();
+        self.rank == Rank::Array && self.view.as_deref().is_none_or(through)
+    }
+
+    pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {
+        self.cell.lock()
+    }
+
+    /// What NumPy would have handed out.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Whether NumPy made it while something is recorded, or it is a view of what NumPy made.
+    pub fn is_made(&self) -> bool {
+        self.is_buffer || (self.view.as_ref()).is_some_and(|v| v.base.get().is_buffer)
+    }
+
+    /// Whether it is a view of another array.
+    pub fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Its dtype, which no write changes.
+    pub fn own_dtype(&self) -> cotan::DType {
+        self.cell().array.dtype()
+    }
+
+    /// Its shape.
+    pub fn own_shape(&self) -> Shape {
+        Shape::from_slice(self.cell().array.shape())
+    }
+
+    /// Whether NumPy's memory of this array would be in row-major order without gaps: a reshape is
+    /// a view then, else a copy.
+    pub fn is_contiguous(&self) -> bool {
+        self.view.is_none() || self.cell().strides.is_none()
+    }
+
+    /// Its value at this moment.
+    #[inline]
+    pub fn read(&self) -> PyResult<Array> {
+        if self.view.is_none() && !captured_leaves::any() {
+            let cell = self.cell();
+            if cell.pieces.is_none() {
+                return Ok(cell.array.clone());
+            }
+        }
+        self.put_together()
+    }
+
+    /// The same of an array that was written to, or is a view, or stands for another.
+    #[inline(never)]
+    fn put_together(&self) -> PyResult<Array> {
+        if captured_leaves::any()
+            && let Some(array) = self.read_bound()?
+        {
+            return Ok(array);
+        }
+        if self.view.is_none() {
+            let mut cell = self.cell();
+            cell.settle()?;
+            return Ok(cell.array.clone());
+        }
+        Ok(self.read_versioned()?.0)
+    }
+
+    /// What a view of it shows, and the version of that, where the whole need not be put together.
+    fn piece(&self, op: &ViewOp) -> PyResult<Option<(Array, u64)>> {
+        if self.view.is_some() {
+            return Ok(None);
+        }
+        let cell = self.cell();
+        let Some(pieces) = &cell.pieces else {
+            return Ok(None);
+        };
+        let ViewOp::Index(_, out) = op else {
+            return Ok(None);
+        };
+        let array = match pieces.part(cell.array.shape(), op) {
+            Found::Piece(piece) => piece.reshape(out).or_raise()?,
+            Found::Below => op.read(&cell.array)?,
+            Found::Mixed => return Ok(None),
+        };
+        Ok(Some((array, cell.version)))
+    }
+
+    /// Whether it is what such a primitive has just made, and a gradient follows it.
+    pub fn is_made_by(&self, test: impl Fn(Prim) -> bool) -> bool {
+        if self.view.is_some() || captured_leaves::any() {
+            return false;
+        }
+        let cell = self.cell();
+        cell.pieces.is_none()
+            && cell.array.primitive().is_some_and(test)
+            && escapes::is_followed(&cell.array)
+    }
+
+    /// The array that an element of this one belongs to, and its position there.
+    fn owner(&self, mut at: usize) -> Option<(&PyArray, usize)> {
+        let mut handle = self;
+        while let Some(view) = &handle.view {
+            at = view.op.source(&view.shape, at)?;
+            handle = view.base.get();
+        }
+        Some((handle, at))
+    }
+
+    /// An element, where the whole need not be put together for it; by its position in row-major
+    /// order.
+    pub fn element<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if captured_leaves::any() {
+            return Ok(None);
+        }
+        let Some((owner, at)) = self.owner(at) else {
+            return Ok(None);
+        };
+        let cell = owner.cell();
+        if let Some(pieces) = &cell.pieces {
+            match pieces.element(cell.array.shape(), at) {
+                Found::Piece(piece) => {
+                    let piece = piece.reshape(&[]).or_raise()?;
+                    drop(cell);
+                    return Ok(Some(wrap(py, piece, Rank::Scalar)?));
+                }
+                Found::Mixed => return Ok(None),
+                Found::Below => {}
+            }
+        }
+        let value = match cell.array.value() {
+            Some(value) if owner.is_buffer && cell.array.tag() == 0 => value,
+            _ if cell.pieces.is_none() => return Ok(None),
+            _ => {
+                let flat = cell.array.reshape(&[cell.array.aval().size()]).or_raise()?;
+                drop(cell);
+                let one = ViewOp::element(at).read(&flat)?;
+                return Ok(Some(wrap(py, one, Rank::Scalar)?));
+            }
+        };
+        if !value.is_contiguous() {
+            return Ok(None);
+        }
+        let element = value.element(at);
+        drop(cell);
+        Ok(Some(to_numpy_scalar(py, &element)?))
+    }
+
+    /// Writes an element, by its position in row-major order; false where that is not as simple.
+    pub fn set_element(&self, at: usize, new: &Element) -> PyResult<bool> {
+        if captured_leaves::any() {
+            return Ok(false);
+        }
+        let Some((owner, at)) = self.owner(at) else {
+            return Ok(false);
+        };
+        let mut cell = owner.cell();
+        let dtype = cell.array.dtype();
+        if !dtype.is_inexact() || (new.is_complex() && !dtype.is_complex()) {
+            return Ok(false);
+        }
+        let depth = cell.array.shape().len();
+        if let Element::Number(number) = new {
+            if cell.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
+                cell.settle()?;
+            }
+            if cell
+                .array
+                .write_number(at, number.as_complex())
+                .or_raise()?
+            {
+                if let Some(pieces) = &mut cell.pieces {
+                    pieces.remove(at);
+                }
+                cell.version += 1;
+                return Ok(true);
+            }
+        }
+        let array = match new {
+            Element::Number(number) => Array::number(dtype, *number),
+            Element::Array(array) => array.cast(dtype).or_raise()?,
+        };
+        cell.pieces(depth)?.insert(at, array);
+        cell.version += 1;
+        Ok(true)
+    }
+
+    /// Lets a row wait that a view of this shows; false where it is not one, or this is a view.
+    pub fn set_row(&self, op: &ViewOp, new: &Array) -> PyResult<bool> {
+        if self.view.is_some() || captured_leaves::any() {
+            return Ok(false);
+        }
+        let mut cell = self.cell();
+        let Some((depth, at)) = pending_writes::row(cell.array.shape(), op) else {
+            return Ok(false);
+        };
+        let shape = Shape::from_slice(&cell.array.shape()[depth..]);
+        let new = new.reshape(&shape).or_raise()?;
+        cell.pieces(depth)?.insert(at, new);
+        cell.version += 1;
+        Ok(true)
+    }
+
+    /// What it stands for in this thread, if it or what it is a view of stands for something else.
+    fn read_bound(&self) -> PyResult<Option<Array>> {
+        if let Some(array) = captured_leaves::get(self) {
+            return Ok(Some(array));
+        }
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        match view.base.get().read_bound()? {
+            Some(source) => Ok(Some(view.op.read(&source)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes to what it stands for in this thread; false if it stands for itself.
+    fn write_bound(&self, array: &Array) -> PyResult<bool> {
+        if captured_leaves::set(self, array) {
+            return Ok(true);
+        }
+        let Some(view) = &self.view else {
+            return Ok(false);
+        };
+        let base = view.base.get();
+        match base.read_bound()? {
+            Some(source) => base.write_bound(&view.op.write(&source, array)?),
+            None => Ok(false),
+        }
+    }
+
+    fn read_versioned(&self) -> PyResult<(Array, u64)> {
+        if let Some(view) = &self.view {
+            let base = view.base.get();
+            let piece = if base.cell().array.shape() == view.shape.as_slice() {
+                base.piece(&view.op)?
+            } else {
+                None
+            };
+            let (array, version) = match piece {
+                Some((array, version)) => (Some(array), version),
+                None => (None, base.read_versioned()?.1),
+            };
+            if self.cell().seen != version {
+                let array = if let Some(array) = array {
+                    array
+                } else {
+                    let source = base.read_versioned()?.0;
+                    view.op.read(&source.reshape(&view.shape).or_raise()?)?
+                };
+                let mut cell = self.cell();
+                cell.array = array.reshape(cell.array.shape()).or_raise()?;
+                cell.seen = version;
+                cell.version += 1;
+            }
+        }
+        let mut cell = self.cell();
+        cell.settle()?;
+        Ok((cell.array.clone(), cell.version))
+    }
+
+    /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
+    pub fn write(&self, array: Array) -> PyResult<()> {
+        if self.view.is_some() && self.overlaps() {
+            return self.write_beneath(&array);
+        }
+        if captured_leaves::any() && self.write_bound(&array)? {
+            return Ok(());
+        }
+        let mut seen = 0;
+        if let Some(view) = &self.view {
+            let base = view.base.get();
+            let is_same = base.cell().array.shape() == view.shape.as_slice();
+            if is_same && base.set_row(&view.op, &array)? {
+                seen = base.cell().version;
+            } else {
+                let (source, _) = base.read_versioned()?;
+                let source = source.reshape(&view.shape).or_raise()?;
+                base.write(view.op.write(&source, &array)?)?;
+                seen = base.read_versioned()?.1;
+            }
+        }
+        let mut cell = self.cell();
+        cell.pieces = None;
+        cell.array = array.reshape(cell.array.shape()).or_raise()?;
+        cell.version += 1;
+        cell.seen = seen;
+        Ok(())
+    }
+
+    /// Gives the handle another shape. Its views go on showing what they showed: the elements stay in
+    /// their order.
+    pub(crate) fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
+        let array = self.read()?;
+        let op = ViewOp::Reshape(shape.into());
+        let mut cell = self.cell();
+        if !op.fits(array.shape(), cell.strides.as_deref()) {
+            return Err(PyAttributeError::new_err(format!(
+                "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
+                 use x.reshape(shape), which makes a copy",
+                cotan::aval::tuple(array.shape()),
+                cotan::aval::tuple(shape)
+            )));
+        }
+        cell.strides = (op.strides(array.shape(), cell.strides.as_deref())).map(Box::new);
+        cell.array = array.reshape(shape).or_raise()?;
+        Ok(())
+    }
+
+    /// Refuses to lose a derivative in silence.
+    pub(crate) fn refuse_active(
+        py: Python<'_>,
+        array: &Array,
+        what: &str,
+        instead: &str,
+    ) -> PyResult<()> {
+        if escapes::is_only_held(array) {
+            return Err(escapes::left(py, what));
+        }
+        if escapes::is_followed(array) {
+            let given = py.import("cotan._src.interpose.index_context")?;
+            if given.call_method0("is_lost_anyway")?.is_truthy()? {
+                return Ok(());
+            }
+            let hints = py.import("cotan._src.interpose.error_hints")?;
+            let hint: String = hints.call_method0("hint")?.extract()?;
+            let message =
+                format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
+            swallowed_errors::refused(py, &message)?;
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(())
+    }
+}

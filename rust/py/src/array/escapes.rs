@@ -1,0 +1,268 @@
+//! What is noted while a function is prepared: which values its code looked at, and which arrays it met
+//! that are no arguments.
+
+use std::cell::RefCell;
+
+use cotan::aval::Kind;
+use cotan::kernels::Value;
+use cotan::{Array, Recording, array};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::array::cell::PyArray;
+use crate::array::cell::compute;
+use crate::ndarray::dtype::dtype_of;
+use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
+
+/// What was noted.
+#[derive(Default)]
+pub struct Noted {
+    /// Arrays that decided which way the code took, and their values.
+    pub guards: Vec<(Array, Value)>,
+    /// Arrays whose computation may fail, which the code wants to know.
+    pub roots: Vec<Array>,
+    /// Plain arrays that were met, and what was in them.
+    pub arrays: Vec<(Py<PyUntypedArray>, Value)>,
+    /// `Array`s that nothing follows, and which value each was.
+    pub handles: Vec<(Py<PyArray>, u64)>,
+    /// Functions that the program calls back.
+    pub callbacks: Vec<Py<PyAny>>,
+    /// What the code was refused, whether or not it took note.
+    failure: Option<PyErr>,
+}
+
+thread_local! {
+    static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
+}
+
+/// Notes what happens in this thread, until it is dropped.
+pub struct Session {
+    before: Option<Noted>,
+    _hold: array::Hold,
+}
+
+impl Session {
+    /// Begins, for what depends on the leaves of a recording.
+    pub fn begin(recording: &Recording) -> Session {
+        Session {
+            before: NOTED.replace(Some(Noted::default())),
+            _hold: array::Hold::new(recording),
+        }
+    }
+
+    /// What has been noted, once the code has run; the error that it was refused something with.
+    // It ends here, whatever is returned.
+    #[allow(clippy::unused_self)]
+    pub fn finish(self, py: Python<'_>) -> PyResult<Noted> {
+        let mut noted = NOTED.replace(None).unwrap_or_default();
+        if let Some(error) = noted.failure.take() {
+            return Err(error);
+        }
+        for (object, seen) in &noted.arrays {
+            if !same_elements(object.bind(py), seen)? {
+                return Err(refusal(
+                    py,
+                    &format!(
+                        "the function writes to a plain array of shape {} that it has read before, which a \
+                         replay would not repeat; make the array inside the function with zeros_like or ct.array, or \
+                         write to a copy",
+                        cotan::aval::tuple(seen.shape())
+                    ),
+                ));
+            }
+        }
+        // What the code made for itself, nobody can write to any more.
+        noted.arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.handles.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        noted.handles.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        let is_view =
+            |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
+        (noted.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
+        // A view keeps what it is a view of; once it has gone, that may go.
+        let mut count = usize::MAX;
+        while noted.handles.len() < count {
+            count = noted.handles.len();
+            noted.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        }
+        Ok(noted)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let noted = NOTED.replace(self.before.take());
+        drop(noted);
+    }
+}
+
+fn note(write: impl FnOnce(&mut Noted)) {
+    NOTED.with_borrow_mut(|noted| {
+        if let Some(noted) = noted {
+            write(noted);
+        }
+    });
+}
+
+/// Whether a function is being prepared in this thread.
+pub fn is_on() -> bool {
+    NOTED.with_borrow(Option::is_some)
+}
+
+/// The error for what a replay cannot do, which names the line; it is raised at the end too, should
+/// the code go on.
+pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
+    let place = (py.import("cotan._src.api.prepare"))
+        .and_then(|m| m.call_method0("place"))
+        .and_then(|p| p.extract::<String>())
+        .unwrap_or_default();
+    let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
+    note(|noted| {
+        noted.failure.get_or_insert_with(|| error.clone_ref(py));
+    });
+    error
+}
+
+/// The error for a value that leaves as a plain number.
+pub fn left(py: Python<'_>, what: &str) -> PyErr {
+    refusal(
+        py,
+        &format!(
+            "{what} takes the value of an argument out of what is recorded, where a replay cannot follow it; \
+             compute with the array itself, branch on it with if or while, look at it with ct.hook or \
+             ct.showgrad, make it part of the result, or leave the function unprepared"
+        ),
+    )
+}
+
+/// Whether only the preparation follows an array, and no gradient inside it.
+pub fn is_only_held(array: &Array) -> bool {
+    is_held(array) && !array::is_followed(array)
+}
+
+/// Whether an array depends on the arguments of the function that is being prepared.
+pub fn is_held(array: &Array) -> bool {
+    is_on() && array::held_by(array).is_some()
+}
+
+/// Whether reading an array would lose something: a derivative, or what a replay has to follow. What was
+/// detached may be read while a program is traced, although its history is kept there.
+pub fn is_followed(array: &Array) -> bool {
+    array.is_active() && (is_on() || !array.is_detached())
+}
+
+/// Refuses what a replay would not repeat.
+pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
+    if is_held(array) {
+        return Err(left(py, what));
+    }
+    Ok(())
+}
+
+/// The value of an array decides which way the code takes.
+pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    let value = compute(py, array)?;
+    if is_held(array) {
+        note(|noted| {
+            if !noted.guards.iter().any(|(a, _)| a.id() == array.id()) {
+                noted.guards.push((array.clone(), value.clone()));
+            }
+        });
+    }
+    Ok(value)
+}
+
+/// The value of an array leaves for Python: whole numbers and truth values as a decision, others not
+/// at all.
+pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if !is_held(array) {
+        return compute(py, array);
+    }
+    if matches!(array.dtype().kind(), Kind::Bool | Kind::Integer) {
+        return guard(py, array);
+    }
+    Err(left(
+        py,
+        &format!("reading the value of an array ({})", array.aval()),
+    ))
+}
+
+/// An array is computed for the errors that this may lead to.
+pub fn root(array: &Array) {
+    if is_held(array) {
+        note(|noted| noted.roots.push(array.clone()));
+    }
+}
+
+/// An error that depends on values; code that catches it takes a way that nothing guards.
+pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
+    if is_held(array) {
+        let _ = refusal(
+            py,
+            &format!(
+                "an error that depends on values was raised and caught ({error}), and a replay could not tell \
+                 whether it would be raised again; leave the function unprepared"
+            ),
+        );
+    }
+}
+
+/// The same, of code outside of this module.
+#[pyfunction(name = "failed")]
+pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<()> {
+    let error = PyErr::from_value(error.clone());
+    failed(&error, x.py(), &x.get().read()?);
+    Ok(())
+}
+
+/// A function that will be called in each run: what it does to the outside is its own affair.
+pub fn called(function: &Bound<'_, PyAny>) {
+    note(|noted| noted.callbacks.push(function.clone().unbind()));
+}
+
+/// A plain array was read.
+pub fn met(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+    if !is_on() {
+        return Ok(());
+    }
+    // What is read-only now may be made writable again.
+    let value = crate::ndarray::memory::copied(value)?;
+    note(|noted| noted.arrays.push((object.clone().unbind(), value)));
+    Ok(())
+}
+
+/// An `Array` was read.
+pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
+    if is_on() && array.tag() == 0 {
+        note(|noted| noted.handles.push((object.clone().unbind(), array.id())));
+    }
+}
+
+/// Whether a function is being prepared in this thread.
+#[pyfunction]
+pub fn is_preparing() -> bool {
+    is_on()
+}
+
+/// How often a plain array was met: so many references to it are the preparation's own.
+#[pyfunction]
+pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
+    NOTED.with_borrow(|noted| {
+        let arrays = noted.iter().flat_map(|n| &n.arrays);
+        arrays.filter(|(object, _)| object.is(x)).count()
+    })
+}
+
+/// Notes that a plain array was read by code outside of this module.
+#[pyfunction]
+pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(array) = x.cast::<PyUntypedArray>()
+        && is_on()
+        && dtype_of(&array.dtype()).is_ok()
+    {
+        let value = from_ndarray(array, Borrow::Copy)?;
+        met(array, &value)?;
+    }
+    Ok(())
+}

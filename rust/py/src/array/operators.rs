@@ -1,0 +1,267 @@
+//! What the operators and elementwise functions of Python record: the short way for arrays that fit
+//! together as they are, promotion by NumPy's rules for everything else.
+
+use cotan::aval::{DType, Kind};
+use cotan::prim::{Class, Prim};
+use cotan::{Array, ops};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
+use crate::array::operand::{EXACT, Operand, elementwise};
+use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
+use crate::ndarray::memory::{Borrow, from_ndarray, original};
+use crate::runtime::error::OrRaise;
+use crate::runtime::interpreter_exit;
+use crate::runtime::once_cell::intern;
+
+pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
+    let operand = Operand::expect(prim.name(), slf.as_any())?;
+    let (array, rank) = elementwise(slf.py(), prim, vec![operand], true)?;
+    Ok(wrap(slf.py(), array, rank)?.unbind())
+}
+
+/// What `+x` is: not for truth values of NumPy's.
+pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
+    let array = slf.get().read()?;
+    let is_bool = array.dtype() == DType::Bool;
+    let out = match slf.get().rank() {
+        Rank::Number if is_bool => {
+            wrap(slf.py(), array.cast(DType::I64).or_raise()?, Rank::Number)?
+        }
+        _ if is_bool => {
+            return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
+        }
+        Rank::Array => wrap_result(slf.py(), array)?,
+        rank => wrap(slf.py(), array, rank)?,
+    };
+    Ok(out.unbind())
+}
+
+/// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion.
+#[inline]
+pub fn fast(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+) -> PyResult<Option<(Array, Array)>> {
+    let own = slf.get();
+    if own.rank() == Rank::Number {
+        return Ok(None);
+    }
+    let x = own.read()?;
+    if !x.dtype().is_inexact() {
+        return Ok(None);
+    }
+    if other.is_exact_instance_of::<PyFloat>() {
+        let y = Array::float(x.dtype(), other.extract()?);
+        return Ok(Some((x, y)));
+    }
+    if other.is_exact_instance_of::<PyInt>() {
+        let exact = other
+            .extract()
+            .ok()
+            .filter(|n: &i64| n.unsigned_abs() <= EXACT);
+        return Ok(exact.map(|n| {
+            let y = Array::float(x.dtype(), n as f64);
+            (x, y)
+        }));
+    }
+    let Ok(other) = other.cast_exact::<PyArray>() else {
+        // A float of NumPy's, of the same dtype.
+        let found = dtype_of_scalar(other)?.filter(|&dtype| dtype == x.dtype());
+        return found.map_or(Ok(None), |dtype| {
+            Ok(Some((x, Array::float(dtype, other.extract()?))))
+        });
+    };
+    let y = other.get().read()?;
+    let fits = other.get().rank() != Rank::Number && y.dtype() == x.dtype();
+    Ok(fits.then_some((x, y)))
+}
+
+pub fn binary(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    prim: Prim,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    interpreter_exit::rest(py);
+    if let Some((x, y)) = fast(slf, other)? {
+        let (x, y) = if swapped { (y, x) } else { (x, y) };
+        let out = Array::apply2(prim, x, y).or_raise()?;
+        let rank = if out.shape().is_empty() {
+            Rank::Scalar
+        } else {
+            Rank::Array
+        };
+        return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
+    }
+    if prim == ops::MUL && repeats(slf, other)? {
+        return Ok(py.NotImplemented()); // the sequence is asked next
+    }
+    let operand = Operand::of(other);
+    if !matches!(operand, Ok(Some(_)))
+        && let Some(out) = unequal(slf, other, prim)?
+    {
+        return Ok(out);
+    }
+    let Some(y) = operand? else {
+        // A text would otherwise try to repeat itself, or to be concatenated.
+        if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
+            Operand::expect(prim.name(), other)?;
+        }
+        return foreign(slf, other, prim.0.numpy, swapped);
+    };
+    let x = Operand::expect(prim.name(), slf.as_any())?;
+    let operands = if swapped { vec![y, x] } else { vec![x, y] };
+    let (array, rank) = elementwise(py, prim, operands, true)?;
+    Ok(wrap(py, array, rank)?.unbind())
+}
+
+/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is a whole number that was computed.
+fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_sequence = other.is_instance_of::<PyList>()
+        || other.is_instance_of::<PyTuple>()
+        || other.is_instance_of::<PyString>()
+        || other.is_instance_of::<PyBytes>();
+    if !is_sequence {
+        return Ok(false);
+    }
+    Ok(match slf.get().rank() {
+        Rank::Array => false,
+        Rank::Scalar => slf.get().read()?.dtype().kind() == Kind::Integer,
+        Rank::Number => matches!(slf.get().read()?.dtype().kind(), Kind::Integer | Kind::Bool),
+    })
+}
+
+/// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`
+/// where it is another operator, or something else.
+fn unequal(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    prim: Prim,
+) -> PyResult<Option<Py<PyAny>>> {
+    let py = slf.py();
+    let method = if prim == ops::EQ {
+        intern!(py, "__eq__")
+    } else if prim == ops::NE {
+        intern!(py, "__ne__")
+    } else {
+        return Ok(None);
+    };
+    let text = other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>();
+    // Texts, dates and records, of which NumPy has no loop that compares them with numbers (for spans of time
+    // it has one).
+    let strange = match other.getattr_opt(intern!(py, "dtype"))? {
+        Some(dtype) => match dtype.cast::<PyArrayDescr>() {
+            Ok(dtype) => b"SUMV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
+            Err(_) => false,
+        },
+        None => false,
+    };
+    let array = slf.get().rank() == Rank::Array;
+    if !strange && !array {
+        return Ok(text.then(|| py.NotImplemented()));
+    }
+    let plain = || -> PyResult<bool> {
+        let kind = other.get_type();
+        let eq = intern!(py, "__eq__");
+        Ok(!kind.hasattr(intern!(py, "__array_ufunc__"))?
+            && kind.getattr(eq)?.is(&py.get_type::<PyAny>().getattr(eq)?))
+    };
+    if !strange && !text && !other.is_none() && !plain()? {
+        return Ok(None);
+    }
+    // Whatever the values are, so zeros will do, and nothing has to be computed.
+    let shape = PyTuple::new(py, slf.get().read()?.shape())?;
+    let zeros = original(py, "numpy", "zeros")?.call1((shape,))?;
+    let out = zeros.call_method1(method, (other,))?;
+    if !out.is_instance_of::<PyUntypedArray>() {
+        return Ok(Some(out.unbind()));
+    }
+    let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
+    Ok(Some(
+        wrap(py, Array::constant(value), Rank::Array)?.unbind(),
+    ))
+}
+
+/// What an operator gives for an object that is no operand of ours. One that knows ufuncs is asked as a
+/// ufunc asks it; one that has none of them, and a subclass of ndarray, is left to its own operators, as by
+/// NumPy's arrays.
+///
+/// `spelled` is how the operation is written in NumPy, such as `np.add({0}, {1})`.
+pub fn foreign(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    spelled: &str,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    let knows = (other.get_type())
+        .getattr_opt(intern!(py, "__array_ufunc__"))?
+        .is_some_and(|method| !method.is_none());
+    let name = spelled
+        .strip_prefix("np.")
+        .and_then(|text| text.split('(').next());
+    let is_array = other.is_instance_of::<PyUntypedArray>();
+    let Some(name) = name.filter(|_| knows && !is_array) else {
+        return Ok(py.NotImplemented());
+    };
+    let ufunc = py.import("numpy")?.getattr(name)?;
+    let arguments = if swapped {
+        (other, slf.as_any())
+    } else {
+        (slf.as_any(), other)
+    };
+    Ok(ufunc.call1(arguments)?.unbind())
+}
+
+/// Logical on bools, bitwise on integers.
+pub fn bits(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim) -> PyResult<Py<PyAny>> {
+    binary(slf, other, prim, false)
+}
+
+/// Whether an array of this inexact dtype needs no promotion for a primitive.
+fn accepts(prim: Prim, x: &Array) -> bool {
+    let dtype = x.dtype();
+    dtype.is_inexact()
+        && matches!(&prim.0.class, Class::Elementwise { types, .. } if types.accept(dtype))
+}
+
+/// Operands of an elementwise primitive given as Python objects.
+pub fn apply_elementwise<'py>(
+    py: Python<'py>,
+    prim: Prim,
+    arguments: &[&Bound<'py, PyAny>],
+) -> PyResult<Bound<'py, PyAny>> {
+    // The commonest call: one array of an inexact dtype.
+    if let [x] = arguments
+        && let Ok(array) = x.cast_exact::<PyArray>()
+    {
+        let rank = array.get().rank();
+        let array = array.get().read()?;
+        if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
+            return py
+                .import("cotan._src.numpy.ufunc_composites")?
+                .call_method1("sign_of_complex", (*x,));
+        }
+        if rank != Rank::Number && accepts(prim, &array) {
+            return wrap_result(py, Array::apply1(prim, array).or_raise()?);
+        }
+    }
+    if let [x, y] = arguments
+        && let Ok(x) = x.cast_exact::<PyArray>()
+        && let Some((x, y)) = fast(x, y)?
+        && accepts(prim, &x)
+    {
+        return wrap_result(py, Array::apply2(prim, x, y).or_raise()?);
+    }
+    let mut operands = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        operands.push(Operand::expect(prim.name(), argument)?);
+    }
+    let (array, rank) = elementwise(py, prim, operands, false)?;
+    wrap(py, array, rank)
+}

@@ -1,0 +1,61 @@
+//! Arrays as texts.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::array::cell::{PyArray, Rank, force};
+use crate::array::escapes;
+use crate::array::to_host::item;
+use crate::interpose::install::is_lifting;
+use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+
+/// As NumPy shows one, under our name.
+pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
+    let array = handle.read()?;
+    escapes::expect_free(py, &array, "repr(x)")?;
+    let value = force(py, &array)?;
+    if is_lifting() && !escapes::is_followed(&array) {
+        // Programs evaluate such texts, and know of NumPy only.
+        let shown = match handle.rank() {
+            Rank::Array => to_ndarray(py, value)?,
+            Rank::Scalar => to_numpy_scalar(py, &value)?,
+            Rank::Number => item(py, &array)?,
+        };
+        return Ok(shown.repr()?.to_string());
+    }
+    let plain = to_ndarray(py, value)?;
+    let numpy = py.import("numpy")?;
+    let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
+    // The continuation lines are indented for a name as long as ours.
+    Ok(format!(
+        "Array{}",
+        text.strip_prefix("array").unwrap_or(&text)
+    ))
+}
+
+/// The same without a name.
+pub fn str(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
+    let array = handle.read()?;
+    escapes::expect_free(py, &array, "str(x) or print(x)")?;
+    if array.shape().is_empty() {
+        return Ok(item(py, &array)?.str()?.to_string());
+    }
+    Ok(to_ndarray(py, force(py, &array)?)?.str()?.to_string())
+}
+
+/// A number by a format, as a Python number is.
+pub fn format(handle: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> {
+    let array = handle.read()?;
+    escapes::expect_free(py, &array, "formatting x")?;
+    if array.shape().is_empty() {
+        return item(py, &array)?
+            .call_method1("__format__", (spec,))?
+            .extract();
+    }
+    if spec.is_empty() {
+        return str(handle, py);
+    }
+    Err(PyTypeError::new_err(
+        "unsupported format string passed to Array.__format__",
+    ))
+}

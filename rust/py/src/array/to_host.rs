@@ -1,0 +1,216 @@
+//! What arrays give out: ndarrays and Python numbers.
+
+use cotan::Array;
+use cotan::aval::{DType, Kind};
+use cotan::ops;
+use cotan::prim::{Params, Prim};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::cell::{PyArray, Rank, force};
+use crate::array::escapes;
+use crate::interpose::caller::is_asked_by;
+use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::runtime::error::OrRaise;
+
+/// What `__array__` gives: a copy as an ndarray, of a dtype if one is asked for.
+pub fn given_out<'py>(
+    slf: &Bound<'py, PyArray>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, handle) = (slf.py(), slf.get());
+    let array = handle.read()?;
+    if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
+        // An array of objects holds what is followed, element by element.
+        let rule = py
+            .import("cotan._src.array.methods")?
+            .getattr("as_objects")?;
+        return rule.call1((slf,));
+    }
+    if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
+        return Err(PyTypeError::new_err(
+            "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
+             numpy.asarray(base) before the view is made, or call it inside ct.gradient",
+        ));
+    }
+    // Whole numbers and truth values decide: which elements of a plain array, how many steps.
+    let decides = escapes::is_only_held(&array) && !array.dtype().is_inexact(); // guarded by `force`
+    // Without elements there is no gradient to drop.
+    if array.aval().size() > 0 && !decides {
+        PyArray::refuse_active(
+            py,
+            &array,
+            "numpy.asarray(x), or storing x in a plain ndarray,",
+            "use ct.asarray(x), ct.array([...]) or an array made by zeros_like(x)",
+        )?;
+    }
+    if copy == Some(false) {
+        return Err(PyValueError::new_err(
+            "an Array is always copied to become an ndarray",
+        ));
+    }
+    let plain = to_ndarray(py, force(py, &array)?)?;
+    match dtype.filter(|d| !d.is_none()) {
+        Some(dtype) => plain.call_method1("astype", (dtype, "K", "unsafe", true, false)),
+        None => Ok(plain),
+    }
+}
+
+fn holds_objects(dtype: &Bound<'_, PyAny>) -> bool {
+    PyArrayDescr::new(dtype.py(), dtype).is_ok_and(|descr| descr.kind() == b'O')
+}
+
+/// The only element as a Python number.
+pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let size = array.aval().size();
+    if size != 1 {
+        return Err(PyTypeError::new_err(format!(
+            "only an array of one element is a number; this one has {size}"
+        )));
+    }
+    to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
+}
+
+/// The only element as a Python number, for code that goes on with it rounded by this primitive. That is
+/// piecewise constant: while a function is prepared, a decision.
+pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound<'py, PyAny>> {
+    let is_float = array.dtype().kind() == Kind::Float;
+    if !escapes::is_held(array) || !is_float || array.aval().size() != 1 {
+        return item(py, array);
+    }
+    let rounded = Array::apply(round, Params::None, &[array]).or_raise()?;
+    to_numpy_scalar(py, &escapes::guard(py, &rounded)?)?.call_method0("item")
+}
+
+/// Whether the only element is true.
+pub fn truth(handle: &PyArray, py: Python<'_>) -> PyResult<bool> {
+    let array = handle.read()?;
+    if array.aval().size() != 1 {
+        return Err(PyValueError::new_err(format!(
+            "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
+            array.aval().size()
+        )));
+    }
+    let item = escapes::guard(py, &array)?.item();
+    Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
+}
+
+/// The only element as a float of Python's.
+pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
+    let array = handle.read()?;
+    if array.is_active() {
+        // `"%.2f" % x` asks in this way, too, and makes a text of it.
+        let frames = py.import("cotan._src.runtime.call_site")?;
+        if !frames.call_method0("is_formatting")?.extract::<bool>()? {
+            PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
+        }
+    }
+    if array.dtype().is_complex() {
+        return Err(PyTypeError::new_err(
+            "float() argument must be a real number, not complex; use x.real",
+        ));
+    }
+    item(py, &array)?.extract()
+}
+
+/// What `round` makes of the only element.
+pub fn rounded<'py>(
+    handle: &PyArray,
+    py: Python<'py>,
+    ndigits: Option<i32>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    let number = match ndigits {
+        None => whole(py, &array, ops::ROUND)?,
+        // A scalar of NumPy's stays one.
+        Some(_) if handle.rank() == Rank::Scalar => {
+            to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
+        }
+        Some(_) => item(py, &array)?,
+    };
+    match ndigits {
+        None => py.import("builtins")?.call_method1("round", (number,)),
+        Some(n) => py.import("builtins")?.call_method1("round", (number, n)),
+    }
+}
+
+/// The only element where Python wants a whole number.
+pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
+        // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
+        // is no number.
+        let given = py.import("cotan._src.interpose.index_context")?;
+        if given.call_method0("may_be_mask")?.is_truthy()? {
+            return Err(PyTypeError::new_err(
+                "a truth value indexes lists as a number and arrays as a mask, and which of them this is cannot be \
+                 seen here; write x[int(b)], or x[np.asarray(b)]",
+            ));
+        }
+        return item(py, &array.cast(DType::I64).or_raise()?);
+    }
+    let is_whole = matches!(array.dtype().kind(), Kind::Integer);
+    if !is_whole || !array.shape().is_empty() {
+        let mut message =
+            "only integer scalar arrays can be converted to a scalar index".to_string();
+        if array.shape().is_empty() {
+            message += "; this one is a float: numbers that are arguments are, hold them constant with \
+                        ct.const where they count or choose something";
+        }
+        return Err(PyTypeError::new_err(message));
+    }
+    item(py, &array)
+}
+
+/// An element as a Python number, or followed.
+pub fn element<'py>(
+    slf: &Bound<'py, PyArray>,
+    index: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    if array.is_active() {
+        let rule = py.import("cotan._src.array.methods")?.getattr("item")?;
+        return rule.call1((slf, index));
+    }
+    to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
+}
+
+/// The values as nested lists of Python numbers, or followed.
+pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let array = slf.get().read()?;
+    if array.is_active() {
+        return py
+            .import("cotan._src.array.methods")?
+            .getattr("tolist")?
+            .call1((slf,));
+    }
+    to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
+}
+
+/// The values as a DLPack capsule, made by NumPy with these arguments.
+pub fn dlpack<'py>(
+    handle: &PyArray,
+    py: Python<'py>,
+    given: &[(&str, Option<Bound<'py, PyAny>>)],
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = handle.read()?;
+    PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
+    if array.dtype() == DType::Bf16 {
+        return Err(PyNotImplementedError::new_err(
+            "bfloat16 is not exported; cast to float32",
+        ));
+    }
+    let plain = to_ndarray(py, force(py, &array)?)?;
+    let kwargs = PyDict::new(py);
+    for (name, value) in given {
+        kwargs.set_item(name, value)?;
+    }
+    kwargs.set_item("copy", copy)?;
+    plain.call_method("__dlpack__", (), Some(&kwargs))
+}

@@ -1,0 +1,295 @@
+//! Making arrays, and asking about the machine.
+
+use std::collections::BTreeSet;
+
+use cotan::aval::tuple;
+use cotan::kernels::Value;
+use cotan::sched;
+use cotan::{Array, DType, Number};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
+
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::escapes;
+use crate::array::operand::{Operand, beneath};
+use crate::functions::primitives::stack_all;
+use crate::ndarray::dtype::{dtype_from, dtype_of};
+use crate::ndarray::memory::{Borrow, from_ndarray, original};
+use crate::runtime::error::OrRaise;
+
+/// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
+/// stay differentiable.
+///
+/// Raises `TypeError` for dtypes that are not supported, `ValueError` for lists of unequal lengths.
+///
+/// >>> import cotan as ct
+/// >>> ct.array([[1, 2], [3, 4]], dtype=float)
+/// Array([[1., 2.],
+///        [3., 4.]])
+#[pyfunction]
+#[pyo3(signature = (object, dtype=None))]
+pub fn array<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype
+        .filter(|d| !d.is_none())
+        .map(|d| dtype_from(py, d))
+        .transpose()?;
+    let array = build(py, object)?;
+    let array = match dtype {
+        Some(dtype) => array.cast(dtype).or_raise()?,
+        None => array,
+    };
+    wrap(py, array, Rank::Array)
+}
+
+fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
+    if let Ok(array) = object.cast::<PyArray>() {
+        return array.get().read();
+    }
+    let list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    if list && holds_arrays(object, 0)? {
+        return stacked(py, object, 0);
+    }
+    if let Some(array) = beneath(object)? {
+        return build(py, &array);
+    }
+    if let Ok(array) = object.cast::<PyUntypedArray>() {
+        // Before `asarray` makes a plain ndarray of whatever it is.
+        crate::ndarray::subclass::expect_plain(array)?;
+    }
+    let plain = original(py, "numpy", "asarray")?.call1((object,))?;
+    let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "array: takes arrays and numbers, not {}",
+            object.get_type()
+        ))
+    })?;
+    // A list became an ndarray of its own just now.
+    let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
+    let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
+    if !fresh {
+        escapes::met(plain, &value)?;
+    }
+    Ok(Array::constant(if value.storage().is_borrowed() {
+        copied(value)?
+    } else {
+        value
+    }))
+}
+
+/// One array of nested lists that hold `Array`s.
+fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>, depth: usize) -> PyResult<Array> {
+    expect_shallow(depth)?;
+    let mut parts: Vec<Operand> = Vec::with_capacity(items.len()?);
+    for item in items.try_iter()? {
+        let item = item?;
+        let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        parts.push(if nested {
+            Operand::Strong(stacked(py, &item, depth + 1)?, Rank::Array)
+        } else {
+            entry(py, &item)?
+        });
+    }
+    let shapes: BTreeSet<&[usize]> = parts.iter().map(Operand::shape).collect();
+    if shapes.len() > 1 {
+        let listed: Vec<String> = shapes.into_iter().map(tuple).collect();
+        return Err(PyValueError::new_err(format!(
+            "array: the entries have different shapes: {}",
+            listed.join(", ")
+        )));
+    }
+    stack_all(parts)
+}
+
+fn expect_shallow(depth: usize) -> PyResult<()> {
+    if depth > MAX_AXES {
+        return Err(PyValueError::new_err(format!(
+            "array: the lists are nested more than {MAX_AXES} levels deep, or one contains itself"
+        )));
+    }
+    Ok(())
+}
+
+/// An entry of a list, where a number counts as it does in an array of its own.
+fn entry(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Operand> {
+    let too_large = item.is_instance_of::<PyInt>() && item.extract::<i64>().is_err();
+    let operand = if too_large { None } else { Operand::of(item)? };
+    Ok(match operand {
+        Some(Operand::Number(Number::Float(x))) => Operand::Scalar(DType::F64, Number::Float(x)),
+        Some(Operand::Number(Number::Int(n))) => Operand::Scalar(DType::I64, Number::Int(n)),
+        Some(operand @ Operand::Scalar(..)) => operand,
+        Some(operand) => Operand::Strong(operand.array()?, Rank::Array),
+        None => Operand::Strong(build(py, item)?, Rank::Array),
+    })
+}
+
+/// What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array
+/// of floats or complex numbers as it is.
+#[pyfunction]
+pub fn buffer<'py>(
+    made: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if made.is_exact_instance_of::<PyTuple>() || made.is_exact_instance_of::<PyList>() {
+        // Several at once, as of `np.meshgrid`.
+        let items = made.try_iter()?.map(|item| buffer(&item?, args));
+        let items = PyList::new(made.py(), items.collect::<PyResult<Vec<_>>>()?)?;
+        return made.get_type().call1((items,));
+    }
+    let Ok(array) = made.cast_exact::<PyUntypedArray>() else {
+        return Ok(made.clone());
+    };
+    let is_inexact = dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
+    let memory = owner(made.clone())?;
+    // Into nothing, nothing can be written.
+    if !is_inexact || array.is_empty() || shared(&memory, args)? {
+        return Ok(made.clone());
+    }
+    if array.is_fortran_contiguous() && !array.is_c_contiguous() {
+        // So who asks for the order of elements in memory is told the one that was asked for.
+        return buffer(&made.getattr("T")?, args)?.getattr("T");
+    }
+    let handle = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
+    Ok(Bound::new(made.py(), handle)?.into_any())
+}
+
+/// An array of one element as what stands for a Python number, of another dtype if one is given.
+#[pyfunction]
+pub fn number<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    let mut array = Operand::expect("number", x)?.array()?;
+    if let Some(dtype) = dtype {
+        array = array.cast(dtype_from(py, dtype)?).or_raise()?;
+    }
+    wrap(py, array.reshape(&[]).or_raise()?, Rank::Number)
+}
+
+/// What owns the memory of an array.
+fn owner(mut object: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    while object.is_instance_of::<PyUntypedArray>() {
+        let base = object.getattr("base")?;
+        if base.is_none() {
+            break;
+        }
+        object = base;
+    }
+    Ok(object)
+}
+
+/// Whether memory belongs to one of some arguments.
+fn shared(memory: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    for arg in args {
+        if arg.is_instance_of::<PyUntypedArray>() && owner(arg)?.is(memory) {
+            return Ok(true);
+        }
+    }
+    Ok(!memory.is_instance_of::<PyUntypedArray>())
+}
+
+/// A value whose memory is our own.
+fn copied(value: Value) -> PyResult<Value> {
+    if !value.storage().is_foreign() {
+        return Ok(value);
+    }
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    let ctx = cotan::kernels::Ctx::new(&cancel, 1);
+    cotan::kernels::copy(&value, &ctx).or_raise()
+}
+
+/// As many axes as an array of NumPy can have.
+const MAX_AXES: usize = 64;
+
+/// Whether one of our arrays is somewhere in nested lists. An error for what is no array like others,
+/// such as a masked one, since NumPy would take its numbers for all of it.
+fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    expect_shallow(depth)?;
+    for item in object.try_iter()? {
+        let item = item?;
+        if item.is_instance_of::<PyArray>() {
+            return Ok(true);
+        }
+        if let Ok(array) = item.cast::<PyUntypedArray>() {
+            crate::ndarray::subclass::expect_plain(array)?;
+            continue;
+        }
+        let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        if nested && holds_arrays(&item, depth + 1)? {
+            return Ok(true);
+        }
+        if !nested && !item.is_exact_instance_of::<PyFloat>() && beneath(&item)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// An `Array` with these values; an `Array` is given back as it is.
+#[pyfunction]
+#[pyo3(signature = (object, dtype=None))]
+pub fn asarray<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(handle) = object.cast::<PyArray>() {
+        let wanted = dtype
+            .filter(|d| !d.is_none())
+            .map(|d| dtype_from(py, d))
+            .transpose()?;
+        let own: DType = handle.get().read()?.dtype();
+        if wanted.is_none_or(|w| w == own) {
+            return Ok(object.clone());
+        }
+    }
+    array(py, object, dtype)
+}
+
+/// An `Array` with a copy of the values of another library's array that speaks DLPack.
+#[pyfunction]
+pub fn from_dlpack<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if object.is_instance_of::<PyArray>() {
+        return Ok(object.clone());
+    }
+    let plain = original(py, "numpy", "from_dlpack")?.call1((object,))?;
+    array(py, &plain, None)
+}
+
+/// How many threads large computations use.
+#[pyfunction]
+pub fn num_threads() -> usize {
+    sched::num_threads()
+}
+
+/// Changes how many threads large computations use, at most 1,024; 0 for the default.
+#[pyfunction]
+pub fn set_num_threads(threads: usize) {
+    sched::set_num_threads(threads);
+}
+
+/// The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`.
+#[pyfunction]
+pub fn simd_level() -> &'static str {
+    cotan::kernels::level_name()
+}
+
+/// Forgets all plans and frees the memory that is kept for reuse.
+#[pyfunction]
+pub fn clear_caches(py: Python<'_>) {
+    py.detach(|| {
+        cotan::array::clear_caches();
+        cotan::kernels::release_pool();
+        #[cfg(feature = "fft")]
+        cotan::kernels::release_plans();
+    });
+}

@@ -1,0 +1,591 @@
+//! The functions of the primitive table, as Python functions. Elementwise ones are stamped from their
+//! entries; the others have signatures of their own.
+
+use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, tuple};
+use cotan::prim::{Params, Prim};
+use cotan::{Array, DType, ops};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::array::axes::{axes_of, axis_error, axis_of, is_only_axis, names_only_axis, sizes};
+use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
+use crate::array::operand::{Operand, common_dtype};
+use crate::array::operators::apply_elementwise;
+use crate::ndarray::dtype::dtype_from;
+use crate::runtime::error::OrRaise;
+
+/// Stamps one Python function for each elementwise entry.
+macro_rules! stamp {
+    ($($NAME:ident $name:ident($($arg:ident),*) $doc:expr;)*) => {
+        /// The elementwise functions, under the names of their entries.
+        #[allow(non_snake_case, missing_docs)]
+        pub mod stamped {
+            use super::*;
+            $(
+                #[pyfunction]
+                #[pyo3(signature = ($($arg,)* /))]
+                #[doc = $doc]
+                pub fn $name<'py>(py: Python<'py>, $($arg: &Bound<'py, PyAny>),*) -> PyResult<Bound<'py, PyAny>> {
+                    apply_elementwise(py, ops::$NAME, &[$($arg),*])
+                }
+            )*
+
+            /// Adds them to a module.
+            pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+                $( module.add_function(wrap_pyfunction!($name, module)?)?; )*
+                Ok(())
+            }
+        }
+    };
+}
+cotan::for_each_elementwise!(stamp);
+
+fn operand(name: &str, x: &Bound<'_, PyAny>) -> PyResult<Array> {
+    Operand::expect(name, x)?.array()
+}
+
+/// Reduced axes back with length 1, when they are to be kept.
+fn keep(array: Array, axes: &[usize], shape: &[usize], keepdims: bool) -> PyResult<Array> {
+    if !keepdims {
+        return Ok(array);
+    }
+    let kept: Shape = (0..shape.len())
+        .map(|i| if axes.contains(&i) { 1 } else { shape[i] })
+        .collect();
+    array.reshape(&kept).or_raise()
+}
+
+/// A reduction in the dtype in which NumPy does it.
+pub fn reduction<'py>(
+    x: &Bound<'py, PyAny>,
+    prim: Prim,
+    axis: Option<&Bound<'py, PyAny>>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = prim.name();
+    let mut array = operand(name, x)?;
+    let kind = array.dtype().kind();
+    let dtype = match (name, kind) {
+        ("sum" | "prod", Kind::Bool | Kind::Integer) => array.dtype().widest(),
+        ("mean", Kind::Bool | Kind::Integer) => DType::F64,
+        ("logsumexp", Kind::Bool | Kind::Integer) => array.dtype().inexact(),
+        _ => array.dtype(),
+    };
+    array = array.cast(dtype).or_raise()?;
+    let shape = Shape::from_slice(array.shape());
+    let axes = if name != "mean" && shape.is_empty() && names_only_axis(axis) {
+        Axes::new()
+    } else {
+        axes_of(name, axis, shape.len())?
+    };
+    // Of truth values the primitives are `all` and `any`, which have a neutral element; NumPy's have none.
+    if matches!(name, "max" | "min") && axes.iter().any(|&i| shape[i] == 0) {
+        return Err(PyValueError::new_err(format!(
+            "{name}: no element to choose from: axes {} of shape {}; give an initial= to start with",
+            tuple(&axes),
+            tuple(&shape)
+        )));
+    }
+    let out = if axes.is_empty() {
+        array
+    } else {
+        Array::apply(prim, Params::Axes(axes.clone()), &[&array]).or_raise()?
+    };
+    wrap_result(x.py(), keep(out, &axes, &shape, keepdims)?)
+}
+
+macro_rules! reductions {
+    ($($name:ident $NAME:ident;)*) => { $(
+        /// A reduction over `axis` (an integer, a tuple, or None for all).
+        #[pyfunction]
+        #[pyo3(signature = (x, axis=None, keepdims=false))]
+        pub fn $name<'py>(
+            x: &Bound<'py, PyAny>,
+            axis: Option<&Bound<'py, PyAny>>,
+            keepdims: bool,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            reduction(x, ops::$NAME, axis, keepdims)
+        }
+    )* };
+}
+reductions! { sum SUM; prod PROD; max MAX; min MIN; mean MEAN; logsumexp LOGSUMEXP; }
+
+fn arg<'py>(
+    x: &Bound<'py, PyAny>,
+    prim: Prim,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = prim.name();
+    let mut array = operand(name, x)?;
+    let shape = Shape::from_slice(array.shape());
+    let axis = axis.filter(|&a| !shape.is_empty() || !is_only_axis(a));
+    let (at, axes): (usize, Axes) = if let Some(axis) = axis {
+        let at = axis_of(x.py(), name, axis, shape.len())?;
+        (at, Axes::from_slice(&[at]))
+    } else {
+        array = array.reshape(&[array.aval().size()]).or_raise()?;
+        (0, (0..shape.len()).collect())
+    };
+    let out = Array::apply(prim, Params::Axis(at), &[&array]).or_raise()?;
+    wrap_result(x.py(), keep(out, &axes, &shape, keepdims)?)
+}
+
+/// The index of the first largest element along `axis`, or in the flattened array.
+#[pyfunction]
+#[pyo3(signature = (x, axis=None, keepdims=false))]
+pub fn argmax<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    arg(x, ops::ARGMAX, axis, keepdims)
+}
+
+/// The index of the first smallest element along `axis`, or in the flattened array.
+#[pyfunction]
+#[pyo3(signature = (x, axis=None, keepdims=false))]
+pub fn argmin<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    keepdims: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    arg(x, ops::ARGMIN, axis, keepdims)
+}
+
+/// The indices that sort along `axis`: stable, NaN last.
+#[pyfunction]
+#[pyo3(signature = (x, axis=-1))]
+pub fn argsort<'py>(x: &Bound<'py, PyAny>, axis: isize) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("argsort", x)?;
+    let at = axis_of(x.py(), "argsort", axis, array.shape().len())?;
+    wrap_result(
+        x.py(),
+        Array::apply(ops::ARGSORT, Params::Axis(at), &[&array]).or_raise()?,
+    )
+}
+
+/// The sums of all elements up to each one along `axis`; from its end when `reverse`.
+#[pyfunction]
+#[pyo3(signature = (x, axis=None, reverse=false))]
+pub fn cumsum<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<isize>,
+    reverse: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut array = operand("cumsum", x)?;
+    if !array.dtype().is_inexact() {
+        array = array.cast(array.dtype().widest()).or_raise()?;
+    }
+    let axis = axis.filter(|&a| !array.shape().is_empty() || !is_only_axis(a));
+    let axis = if let Some(axis) = axis {
+        axis_of(x.py(), "cumsum", axis, array.shape().len())?
+    } else {
+        array = array.reshape(&[array.aval().size()]).or_raise()?;
+        0
+    };
+    wrap_result(
+        x.py(),
+        Array::apply(ops::CUMSUM, Params::Scan { axis, reverse }, &[&array]).or_raise()?,
+    )
+}
+
+/// A shape with at most one -1 resolved.
+fn resolve_shape(array: &Array, wanted: &[isize]) -> PyResult<Shape> {
+    let size = array.aval().size();
+    let mut unknown = None;
+    let mut known = 1usize;
+    for (i, &d) in wanted.iter().enumerate() {
+        if d == -1 && unknown.is_none() {
+            unknown = Some(i);
+        } else if d < 0 {
+            let message = if d == -1 {
+                "can only specify one unknown dimension"
+            } else {
+                "negative dimensions are not allowed"
+            };
+            return Err(PyValueError::new_err(format!("reshape: {message}")));
+        } else {
+            known = known.saturating_mul(d as usize);
+        }
+    }
+    let mut shape: Shape = wanted.iter().map(|&d| d.max(0) as usize).collect();
+    if let Some(i) = unknown {
+        if known == 0 || !size.is_multiple_of(known) {
+            return Err(misfit(array, wanted));
+        }
+        shape[i] = size / known;
+    } else if known != size {
+        return Err(misfit(array, wanted));
+    }
+    Ok(shape)
+}
+
+fn misfit(array: &Array, wanted: &[isize]) -> PyErr {
+    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    let comma = if wanted.len() == 1 { "," } else { "" };
+    PyValueError::new_err(format!(
+        "reshape: cannot reshape array of size {} and shape {} into shape ({}{comma})",
+        array.aval().size(),
+        tuple(array.shape()),
+        wanted.join(", ")
+    ))
+}
+
+/// The shape that a user asks for, with a -1 resolved.
+pub fn shape_for(array: &Array, shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    resolve_shape(array, &sizes("reshape", shape)?)
+}
+
+/// The same elements in another shape; one length may be -1. A view where NumPy gives one.
+#[pyfunction]
+pub fn reshape<'py>(
+    x: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("reshape", x)?;
+    let shape = shape_for(&array, shape)?;
+    if x.is_instance_of::<PyArray>() {
+        return x.call_method1("_reshape", (shape.to_vec(),));
+    }
+    wrap(x.py(), array.reshape(&shape).or_raise()?, Rank::Array)
+}
+
+/// Axes in another order, reversed by default. A view.
+#[pyfunction]
+#[pyo3(signature = (x, axes=None))]
+pub fn transpose<'py>(
+    x: &Bound<'py, PyAny>,
+    axes: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("transpose", x)?;
+    let rank = array.shape().len();
+    let perm: Axes = match axes.filter(|a| !a.is_none()) {
+        None => (0..rank).rev().collect(),
+        Some(axes) => {
+            let list: Vec<isize> = sizes("transpose", axes)?;
+            if list.len() != rank {
+                return Err(PyValueError::new_err(format!(
+                    "transpose: axes don't match array: {} axes for shape {}",
+                    list.len(),
+                    tuple(array.shape())
+                )));
+            }
+            normalize_axes("transpose", &list, rank)
+                .map_err(|e| axis_error(x.py(), &e.to_string()))?
+        }
+    };
+    if x.is_instance_of::<PyArray>() {
+        return x.call_method1("_transpose", (perm.to_vec(),));
+    }
+    wrap(
+        x.py(),
+        Array::apply(ops::TRANSPOSE, Params::Axes(perm), &[&array]).or_raise()?,
+        Rank::Array,
+    )
+}
+
+/// Repeated to a shape that it broadcasts to.
+#[pyfunction]
+pub fn broadcast_to<'py>(
+    x: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("broadcast_to", x)?;
+    let shape = sizes("broadcast_to", shape)?;
+    if shape.iter().any(|&d| d < 0) {
+        return Err(PyValueError::new_err(
+            "broadcast_to: all lengths must be non-negative",
+        ));
+    }
+    let shape: Vec<usize> = shape.into_iter().map(|d| d as usize).collect();
+    wrap(x.py(), array.broadcast_to(&shape).or_raise()?, Rank::Array)
+}
+
+/// Arrays one after the other along `axis`.
+#[pyfunction]
+#[pyo3(signature = (arrays, axis=0))]
+pub fn concatenate<'py>(
+    py: Python<'py>,
+    arrays: &Bound<'py, PyAny>,
+    axis: isize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let operands: Vec<Operand> = arrays
+        .try_iter()?
+        .map(|a| Operand::expect("concatenate", &a?))
+        .collect::<PyResult<_>>()?;
+    if operands.is_empty() {
+        return Err(PyValueError::new_err(
+            "concatenate: need at least one array to concatenate",
+        ));
+    }
+    let dtype = common_dtype(&operands);
+    let arrays: Vec<Array> = operands
+        .into_iter()
+        .map(|o| o.cast(dtype))
+        .collect::<PyResult<_>>()?;
+    let rank = arrays[0].shape().len();
+    if rank == 0 {
+        return Err(PyValueError::new_err(
+            "concatenate: zero-dimensional arrays cannot be concatenated",
+        ));
+    }
+    let axis = axis_of(py, "concatenate", axis, rank)?;
+    let inputs: Vec<&Array> = arrays.iter().collect();
+    wrap(
+        py,
+        Array::apply(ops::CONCATENATE, Params::Axis(axis), &inputs).or_raise()?,
+        Rank::Array,
+    )
+}
+
+/// Arrays of one shape along a new first axis.
+#[pyfunction]
+pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let operands: Vec<Operand> = arrays
+        .try_iter()?
+        .map(|a| {
+            // A number counts as it does in an array of its own.
+            let array = Operand::expect("stack", &a?)?.array()?;
+            Ok(Operand::Strong(array, Rank::Array))
+        })
+        .collect::<PyResult<_>>()?;
+    wrap(py, stack_all(operands)?, Rank::Array)
+}
+
+/// Operands of one shape along a new first axis.
+pub fn stack_all(operands: Vec<Operand>) -> PyResult<Array> {
+    if operands.is_empty() {
+        return Err(PyValueError::new_err("need at least one array to stack"));
+    }
+    let dtype = common_dtype(&operands);
+    let arrays: Vec<Array> = operands
+        .into_iter()
+        .map(|o| o.cast(dtype))
+        .collect::<PyResult<_>>()?;
+    let inputs: Vec<&Array> = arrays.iter().collect();
+    Array::apply(ops::STACK, Params::None, &inputs).or_raise()
+}
+
+/// The order of elements reversed along `axis`.
+#[pyfunction]
+#[pyo3(signature = (x, axis=None))]
+pub fn flip<'py>(
+    x: &Bound<'py, PyAny>,
+    axis: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("flip", x)?;
+    let axes = axes_of("flip", axis, array.shape().len())?;
+    wrap(
+        x.py(),
+        Array::apply(ops::FLIP, Params::Axes(axes), &[&array]).or_raise()?,
+        Rank::Array,
+    )
+}
+
+/// Zeros of `shape` with `x` as a strided region: along each axis `start`, `start + step`, ...
+#[pyfunction]
+pub fn pad<'py>(
+    x: &Bound<'py, PyAny>,
+    shape: Vec<usize>,
+    start: Vec<usize>,
+    step: Vec<isize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = operand("pad", x)?;
+    if start.len() != shape.len() || step.len() != shape.len() || array.shape().len() != shape.len()
+    {
+        return Err(PyValueError::new_err(
+            "pad: x, shape, start and step must have one entry for each axis",
+        ));
+    }
+    let dims: Box<[SliceDim]> = (0..shape.len())
+        .map(|i| SliceDim {
+            start: start[i],
+            len: array.shape()[i],
+            step: step[i],
+        })
+        .collect();
+    let params = Params::Region {
+        shape: shape.into(),
+        dims,
+    };
+    wrap(
+        x.py(),
+        Array::apply(ops::PAD, params, &[&array]).or_raise()?,
+        Rank::Array,
+    )
+}
+
+/// The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right.
+#[pyfunction]
+pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];
+    let [a, b] = &operands;
+    let gaps = b.is_followed() && a.has_gaps(x)? || a.is_followed() && b.has_gaps(y)?;
+    let dtype = common_dtype(&operands);
+    let [a, b] = operands;
+    let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
+    if gaps {
+        let rule = py
+            .import("cotan._src.numpy.products")?
+            .getattr("around_gaps")?;
+        if let Some(out) = rule.call1((x, y))?.extract()? {
+            return Ok(out);
+        }
+    }
+    if a.shape().is_empty() || b.shape().is_empty() {
+        return Err(PyValueError::new_err(format!(
+            "matmul: shapes {} and {} do not fit: a scalar is no matrix; use x * y",
+            tuple(a.shape()),
+            tuple(b.shape())
+        )));
+    }
+    let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
+    let inner = (
+        a.shape()[a.shape().len() - 1],
+        b.shape()[b.shape().len().saturating_sub(2)],
+    );
+    if inner.0 != inner.1 {
+        return Err(PyValueError::new_err(format!(
+            "matmul: shapes {} and {} do not fit: the last axis of the first has {} elements, the last but \
+             one of the second has {}",
+            tuple(a.shape()),
+            tuple(b.shape()),
+            inner.0,
+            inner.1
+        )));
+    }
+    let wide = if row {
+        a.reshape(&[1, inner.0]).or_raise()?
+    } else {
+        a
+    };
+    let tall = if column {
+        b.reshape(&[inner.1, 1]).or_raise()?
+    } else {
+        b
+    };
+    let out = Array::apply(ops::MATMUL, Params::None, &[&wide, &tall]).or_raise()?;
+    let mut shape = Shape::from_slice(out.shape());
+    if column {
+        shape.pop();
+    }
+    if row {
+        shape.remove(shape.len() - usize::from(!column) - 1);
+    }
+    wrap_result(py, out.reshape(&shape).or_raise()?)
+}
+
+/// The same numbers in another dtype.
+#[pyfunction]
+pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype_from(x.py(), dtype)?;
+    let array = Operand::expect("cast", x)?.cast(dtype)?;
+    let rank = if array.shape().is_empty() && !is_array(x) {
+        Rank::Scalar
+    } else {
+        Rank::Array
+    };
+    wrap(x.py(), array, rank)
+}
+
+fn is_array(x: &Bound<'_, PyAny>) -> bool {
+    x.cast::<PyArray>()
+        .map_or(true, |a| a.get().rank() == Rank::Array)
+}
+
+/// The rows of `x` at int64 indices.
+#[pyfunction]
+pub fn gather<'py>(
+    x: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (rows, index) = (operand("gather", x)?, operand("gather", index)?);
+    wrap_result(
+        x.py(),
+        Array::apply(ops::GATHER, Params::None, &[&rows, &index]).or_raise()?,
+    )
+}
+
+/// `x` with updates added to its rows at int64 indices.
+#[pyfunction]
+pub fn scatter_add<'py>(
+    x: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+    updates: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    scattered(x, index, updates, ops::SCATTER_ADD)
+}
+
+/// `x` with its rows at int64 indices replaced.
+#[pyfunction]
+pub fn scatter<'py>(
+    x: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+    updates: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    scattered(x, index, updates, ops::SCATTER)
+}
+
+fn scattered<'py>(
+    x: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+    updates: &Bound<'py, PyAny>,
+    prim: Prim,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = prim.name();
+    let (base, index) = (operand(name, x)?, operand(name, index)?);
+    let updates = operand(name, updates)?.cast(base.dtype()).or_raise()?;
+    let out = Array::apply(prim, Params::None, &[&base, &index, &updates]).or_raise()?;
+    wrap(x.py(), out, Rank::Array)
+}
+
+/// The same values, held constant for every derivative.
+///
+/// >>> import cotan as ct
+/// >>> ct.gradient(lambda x: ct.dropgrad(x) * x, 3.0)
+/// (3.0,)
+#[pyfunction]
+pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match x.cast::<PyArray>() {
+        Ok(array) => wrap(x.py(), array.get().read()?.dropgrad(), array.get().rank()),
+        Err(_) => Ok(x.clone()),
+    }
+}
+
+/// Whether a gradient that is being recorded follows `x`.
+#[pyfunction]
+pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match x.cast::<PyArray>() {
+        Ok(array) => Ok(crate::array::escapes::is_followed(&array.get().read()?)),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The plain ndarray value of anything array-like. Detaches: for integers, bools and indices.
+#[pyfunction]
+pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    match x.cast::<PyArray>() {
+        Ok(array) => {
+            let array = array.get().read()?;
+            crate::transforms::gradient::expect_no_variable(&array)?;
+            crate::ndarray::memory::to_ndarray(py, crate::array::cell::force(py, &array)?)
+        }
+        Err(_) => crate::ndarray::memory::original(py, "numpy", "asarray")?.call1((x,)),
+    }
+}
+
+/// The value of anything array-like for the errors that it leads to: nothing that is recorded may depend
+/// on it.
+#[pyfunction]
+pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match x.cast::<PyArray>() {
+        Ok(array) => {
+            let value = crate::array::cell::compute(x.py(), &array.get().read()?)?;
+            crate::ndarray::memory::to_ndarray(x.py(), value)
+        }
+        Err(_) => value(x),
+    }
+}

@@ -1,0 +1,303 @@
+//! Lifting: while something is recorded, names on modules such as `numpy` and `math` stand for
+//! functions that know our arrays.
+//!
+//! A module is lifted by giving it another class, whose descriptors come before the module's own
+//! names; so it costs one assignment for each module, whatever the number of names, and taking it
+//! back leaves no trace. A descriptor looks at who asks: a thread that records nothing, and code of
+//! libraries that hand memory to C, get what the module has.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
+
+use crate::interpose::module_class::Module;
+use crate::interpose::slot::{Asked, Rule};
+use crate::interpose::slot_function::Functions;
+use crate::interpose::slot_method::Methods;
+use crate::interpose::slot_ufunc::Ufuncs;
+use crate::runtime::interpreter_exit;
+use crate::runtime::once_cell::{Once, intern};
+
+thread_local! {
+    /// Whether this thread wants lifting.
+    static ON: Cell<bool> = const { Cell::new(true) };
+}
+
+/// How many recordings go on in the process, and what they lift.
+struct State {
+    recordings: usize,
+    modules: Vec<Module>,
+    imported: Vec<ImportedName>,
+    /// The modules of programs, with their names: another one may have come in the place of one.
+    programs: Vec<(Py<PyString>, Py<PyAny>)>,
+    ufuncs: Ufuncs,
+    methods: Methods,
+    functions: Functions,
+}
+
+/// A name that a module has imported from one that is lifted: `from numpy import zeros`.
+#[derive(FromPyObject)]
+pub struct ImportedName {
+    names: Py<PyDict>,
+    name: Py<PyString>,
+    original: Py<PyAny>,
+    stand_in: Py<PyAny>,
+}
+
+impl ImportedName {
+    /// Lets the name mean one or the other, unless somebody gave it another meaning.
+    fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
+        let (from, to) = if lifted {
+            (&self.original, &self.stand_in)
+        } else {
+            (&self.stand_in, &self.original)
+        };
+        let (names, name) = (self.names.bind(py), self.name.bind(py));
+        match names.get_item(name)? {
+            Some(found) if found.is(from) => names.set_item(name, to),
+            _ => Ok(()),
+        }
+    }
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    recordings: 0,
+    modules: Vec::new(),
+    imported: Vec::new(),
+    programs: Vec::new(),
+    ufuncs: Ufuncs::new(),
+    methods: Methods::new(),
+    functions: Functions::new(),
+});
+
+/// How many modules there were when it was last looked which can be lifted, and how many names in the
+/// one that grows while it runs.
+static SEEN: AtomicUsize = AtomicUsize::new(0);
+static SEEN_MAIN: AtomicUsize = AtomicUsize::new(0);
+
+fn state(py: Python<'_>) -> MutexGuard<'static, State> {
+    STATE
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many modules of programs are looked at before each gradient.
+const NEWEST: usize = 16;
+
+impl State {
+    /// Whether a module of a program is gone, or another one has its name. Of many modules the newest are
+    /// looked at: this is paid for with every gradient.
+    fn has_other_programs(&self, modules: &Bound<'_, PyDict>) -> PyResult<bool> {
+        for (name, module) in self.programs.iter().rev().take(NEWEST) {
+            match modules.get_item(name)? {
+                Some(found) if found.is(module) => {}
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// All of it, whatever fails: an error that a key of somebody else's raises is given in the end.
+    fn set(&self, py: Python<'_>, lifted: bool) -> PyResult<()> {
+        for m in &self.modules {
+            m.set(py, lifted);
+        }
+        let mut outcome = Ok(());
+        for name in &self.imported {
+            outcome = outcome.and(name.set(py, lifted));
+        }
+        self.ufuncs.set(lifted);
+        self.methods.set(lifted);
+        self.functions.set(lifted);
+        outcome
+    }
+}
+
+thread_local! {
+    /// How many recordings are going on in this thread, whether they differentiate or not.
+    static RECORDINGS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many recordings are going on in this thread.
+pub fn recordings() -> usize {
+    RECORDINGS.get()
+}
+
+/// Counts a recording; the first one lifts the names.
+pub fn enter(py: Python<'_>) -> PyResult<()> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    // What prepares it is Python code below these frames.
+    let _inside = interpreter_exit::Inside::new();
+    let modules = MODULES.made(py, || -> PyResult<_> {
+        let modules = py.import("sys")?.getattr("modules")?;
+        Ok(modules.cast_into::<PyDict>()?.unbind())
+    })?;
+    let modules = modules.bind(py);
+    let count = modules.len();
+    let main = modules.get_item(intern!(py, "__main__"))?;
+    let main = main.as_ref().and_then(|m| m.cast::<PyModule>().ok());
+    let own = main.map_or(0, |m| m.dict().len());
+    let more = SEEN.load(Ordering::Relaxed) != count || SEEN_MAIN.load(Ordering::Relaxed) != own;
+    if more || state(py).has_other_programs(modules)? {
+        let ready = py
+            .import("cotan._src.interpose.install")?
+            .call_method0("prepare")?;
+        // Only now, as it may be interrupted. What another thread still imports waits for the next time.
+        let seen = if ready.is_truthy()? { count } else { 0 };
+        SEEN.store(seen, Ordering::Relaxed);
+        SEEN_MAIN.store(own, Ordering::Relaxed);
+    }
+    let mut state = state(py);
+    if state.recordings == 0
+        && let Err(error) = state.set(py, true)
+    {
+        // What this one raises is raised already.
+        let _ = state.set(py, false);
+        return Err(error);
+    }
+    state.recordings += 1;
+    drop(state);
+    RECORDINGS.set(RECORDINGS.get() + 1);
+    interpreter_exit::enter();
+    interpreter_exit::rest(py);
+    Ok(())
+}
+
+/// Counts a recording less; the last one takes the names back.
+pub fn leave(py: Python<'_>) {
+    interpreter_exit::rest(py);
+    interpreter_exit::leave();
+    RECORDINGS.set(RECORDINGS.get().saturating_sub(1));
+    let mut state = state(py);
+    state.recordings = state.recordings.saturating_sub(1);
+    if state.recordings == 0
+        && let Err(error) = state.set(py, false)
+    {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// In the child of a `fork` only this thread goes on recording.
+pub fn after_fork_in_child(py: Python<'_>) {
+    let mut state = state(py);
+    if state.recordings > 0
+        && recordings() == 0
+        && let Err(error) = state.set(py, false)
+    {
+        error.write_unraisable(py, None);
+    }
+    state.recordings = recordings();
+}
+
+/// Lets a module have another class while something is recorded; gives the class that it has then, which
+/// is an earlier one if there is one.
+#[pyfunction]
+pub fn add_lifted(
+    py: Python<'_>,
+    module: Bound<'_, PyAny>,
+    lifted: Bound<'_, PyType>,
+) -> PyResult<Py<PyType>> {
+    let known = (state(py).modules.iter().find(|m| m.is(&module))).map(|m| m.lifted(py));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let new = Module::new(&module, lifted)?;
+    let class = new.lifted(py);
+    let mut state = state(py);
+    if state.recordings > 0 {
+        new.set(py, true);
+    }
+    state.modules.push(new);
+    Ok(class)
+}
+
+/// Lets names that modules have imported before stand for what knows our arrays, while something is
+/// recorded: these, and no others. It is looked again when one of some modules has become another one.
+#[pyfunction]
+pub fn set_imported(
+    py: Python<'_>,
+    imported: Vec<ImportedName>,
+    programs: Vec<(Py<PyString>, Py<PyAny>)>,
+) -> PyResult<()> {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    if lifted {
+        for name in &state.imported {
+            name.set(py, false)?;
+        }
+        for name in &imported {
+            name.set(py, true)?;
+        }
+    }
+    let before = (
+        std::mem::replace(&mut state.imported, imported),
+        std::mem::replace(&mut state.programs, programs),
+    );
+    // What is freed may run code of its own, without the lock.
+    drop(state);
+    drop(before);
+    Ok(())
+}
+
+/// Lets ufuncs take lists of our arrays while something is recorded.
+#[pyfunction]
+pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    for ufunc in ufuncs {
+        state.ufuncs.add(py, ufunc, lifted)?;
+    }
+    Ok(())
+}
+
+/// Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a
+/// list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient
+/// follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
+#[pyfunction]
+pub fn add_method(
+    py: Python<'_>,
+    method: Bound<'_, PyAny>,
+    rule: Py<PyAny>,
+    asked: &str,
+) -> PyResult<bool> {
+    let asked = match asked {
+        "lists" => Asked::Lists,
+        "arrays" => Asked::Arrays,
+        "numbers" => Asked::Numbers,
+        "followed" => Asked::Followed,
+        "always" => Asked::Always,
+        _ => return Err(PyValueError::new_err(format!("no such case: {asked}"))),
+    };
+    let rule = Rule {
+        function: rule,
+        asked,
+    };
+    let mut state = state(py);
+    let lifted = state.recordings > 0;
+    if method.is_exact_instance_of::<PyCFunction>() {
+        return state.functions.add(&method, rule, lifted);
+    }
+    state.methods.add(&method, rule, lifted)
+}
+
+/// Switches lifting on or off in this thread; says what it was before.
+#[pyfunction]
+pub fn switch_lifting(on: bool) -> bool {
+    ON.replace(on)
+}
+
+/// Whether names are lifted for this thread.
+#[pyfunction]
+pub fn is_lifting() -> bool {
+    recordings() > 0 && ON.get()
+}
+
+/// Whether names may be lifted for this thread, should it meet what another one records.
+pub fn wants_lifting() -> bool {
+    ON.get()
+}

@@ -1,0 +1,254 @@
+//! What the entries have in common by which the interpreter calls compiled functions, methods and ufuncs: their
+//! arguments side by side, the rule that may compute them, and how what goes wrong in one gets back to Python.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::ffi::{self, PyMethodDef, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use smallvec::SmallVec;
+
+use crate::array::cell::PyArray;
+use crate::interpose::contains_array::{follows, involves};
+use crate::runtime::error::panicked;
+
+/// `vectorcallfunc`, which the limited API of early versions lacks.
+pub type Vectorcall = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// The flag of classes whose objects say themselves how they are called (`Py_TPFLAGS_HAVE_VECTORCALL`).
+pub const HAVE_VECTORCALL: u64 = 1 << 11;
+
+/// Set in the number of arguments when the caller lends a slot before them (`PY_VECTORCALL_ARGUMENTS_OFFSET`).
+const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
+
+/// The arguments of a call: those by position side by side, then the values of those by keyword.
+#[derive(Clone, Copy)]
+pub struct Arguments<'py> {
+    py: Python<'py>,
+    first: *const *mut PyObject,
+    positional: usize,
+    keywords: usize,
+    /// The names of the keywords: a tuple, or null.
+    names: *mut PyObject,
+}
+
+impl<'py> Arguments<'py> {
+    /// # Safety
+    ///
+    /// These are the arguments of a call that is going on, as the interpreter handed them over.
+    #[inline]
+    pub unsafe fn new(
+        py: Python<'py>,
+        first: *const *mut PyObject,
+        count: usize,
+        names: *mut PyObject,
+    ) -> Arguments<'py> {
+        let keywords = if names.is_null() {
+            0
+        } else {
+            // SAFETY: the names of keywords are a tuple.
+            usize::try_from(unsafe { ffi::PyTuple_Size(names) }).unwrap_or(0)
+        };
+        Arguments {
+            py,
+            first,
+            positional: count & !ARGUMENTS_OFFSET,
+            keywords,
+            names,
+        }
+    }
+
+    pub fn py(self) -> Python<'py> {
+        self.py
+    }
+
+    /// How many are given by position.
+    pub fn positional(self) -> usize {
+        self.positional
+    }
+
+    pub fn has_keywords(self) -> bool {
+        self.keywords > 0
+    }
+
+    /// Those by position.
+    #[inline]
+    pub fn by_position(self) -> impl ExactSizeIterator<Item = Bound<'py, PyAny>> {
+        // SAFETY: each is alive for the call, and a reference of ours is taken.
+        (0..self.positional).map(move |i| unsafe { self.get(i) })
+    }
+
+    /// All of them, those by keyword last.
+    #[inline]
+    pub fn all(self) -> impl ExactSizeIterator<Item = Bound<'py, PyAny>> {
+        // SAFETY: as above.
+        (0..self.positional + self.keywords).map(move |i| unsafe { self.get(i) })
+    }
+
+    /// All of them, for a look without taking a reference.
+    #[inline]
+    pub fn pointers(&self) -> &[*mut PyObject] {
+        let count = self.positional + self.keywords;
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: the interpreter keeps that many there while the call goes on.
+        unsafe { std::slice::from_raw_parts(self.first, count) }
+    }
+
+    /// Those that are lists or tuples.
+    pub fn lists(self) -> impl Iterator<Item = Bound<'py, PyAny>> {
+        // SAFETY: each is alive for the call.
+        let is_one = move |&i: &usize| unsafe { is_list(*self.first.add(i)) };
+        let all = (0..self.positional + self.keywords).filter(is_one);
+        // SAFETY: as above.
+        all.map(move |i| unsafe { self.get(i) })
+    }
+
+    /// # Safety
+    ///
+    /// There are more than `i`.
+    unsafe fn get(self, i: usize) -> Bound<'py, PyAny> {
+        // SAFETY: says the caller; each is alive for the call.
+        unsafe { Bound::from_borrowed_ptr(self.py, *self.first.add(i)) }
+    }
+
+    /// Those by keyword as a dictionary, if there are any.
+    pub fn by_keyword(self) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if !self.has_keywords() {
+            return Ok(None);
+        }
+        let kwargs = PyDict::new(self.py);
+        // SAFETY: the names of keywords are a tuple, alive for the call.
+        let names = unsafe { Bound::from_borrowed_ptr(self.py, self.names) };
+        let values = self.all().skip(self.positional);
+        for (name, value) in names.cast_into::<PyTuple>()?.iter().zip(values) {
+            kwargs.set_item(name, value)?;
+        }
+        Ok(Some(kwargs))
+    }
+}
+
+/// Whether an object is a list or a tuple.
+///
+/// # Safety
+///
+/// It is alive, and the thread attached.
+#[inline]
+pub unsafe fn is_list(object: *mut PyObject) -> bool {
+    // SAFETY: says the caller.
+    unsafe { ffi::PyList_Check(object) != 0 || ffi::PyTuple_Check(object) != 0 }
+}
+
+/// Runs what an entry of ours computes. `None` is with the error set, as the interpreter expects it beside null; a bug
+/// that panics becomes one.
+#[inline]
+pub fn guarded<T>(py: Python<'_>, compute: impl FnOnce() -> PyResult<T>) -> Option<T> {
+    let error = match catch_unwind(AssertUnwindSafe(compute)) {
+        Ok(Ok(result)) => return Some(result),
+        Ok(Err(error)) => error,
+        Err(panic) => panicked(&*panic),
+    };
+    error.restore(py);
+    None
+}
+
+/// When the rule of a method or a function is asked.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Asked {
+    /// For lists that hold arrays of ours.
+    Lists,
+    /// Where an array of ours is an argument itself, and for such lists.
+    Arrays,
+    /// Where an array of ours is an argument itself: of functions of numbers.
+    Numbers,
+    /// Where a gradient follows an argument, or something in a list: the way of libraries.
+    Followed,
+    /// Where a gradient follows an argument itself.
+    FollowedNumbers,
+    /// Always.
+    Always,
+}
+
+impl Asked {
+    /// Whether the rule is asked for one of these arguments.
+    #[inline]
+    pub fn for_any<'py>(self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<bool> {
+        if self == Asked::Always {
+            return Ok(true);
+        }
+        for argument in given {
+            if self.for_argument(&argument)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if self == Asked::Followed {
+            return follows(given);
+        }
+        if given.is_instance_of::<PyArray>() {
+            return match self {
+                Asked::Arrays | Asked::Numbers => Ok(true),
+                Asked::FollowedNumbers => follows(given),
+                _ => Ok(false),
+            };
+        }
+        if matches!(self, Asked::Numbers | Asked::FollowedNumbers) {
+            return Ok(false);
+        }
+        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+            return involves(
+                &PyTuple::new(given.py(), [given])?,
+                &PyDict::new(given.py()),
+            );
+        }
+        Ok(false)
+    }
+}
+
+/// A function of ours that computes the calls of a compiled one.
+pub struct Rule {
+    pub function: Py<PyAny>,
+    pub asked: Asked,
+}
+
+impl Rule {
+    /// What it computes; `None` where it leaves the call to the original.
+    pub fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: impl Iterator<Item = Bound<'py, PyAny>>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let args: SmallVec<[_; 5]> = args.collect();
+        let result = (self.function.bind(py)).call(PyTuple::new(py, args)?, kwargs)?;
+        let skipped = result.is(py.NotImplemented().bind(py));
+        Ok((!skipped).then(|| result.unbind()))
+    }
+}
+
+/// The definition that a field of an object points to, if it is that of a function or method of this name: whether the
+/// field is where we take it to be.
+///
+/// # Safety
+///
+/// The pointer is null, or to a definition that is never freed while it is used.
+pub unsafe fn definition_of<'a>(found: *mut PyMethodDef, name: &str) -> Option<&'a PyMethodDef> {
+    // SAFETY: says the caller; names of definitions are texts that end with a zero.
+    unsafe {
+        let found = found.as_ref()?;
+        let is_it =
+            !found.ml_name.is_null() && CStr::from_ptr(found.ml_name).to_bytes() == name.as_bytes();
+        is_it.then_some(found)
+    }
+}

@@ -1,0 +1,275 @@
+//! Methods of plain ndarrays and of ufuncs with traced values: `table.dot(x)`, `np.add.reduce([x, y])`.
+//!
+//! Such methods are compiled, and NumPy asks nobody what to do with their arguments. So while something is
+//! recorded the entry by which the interpreter calls one leads here, in a thread that records: where an array
+//! of ours is met, a function of ours computes it; NumPy's own entry is called otherwise. That entry is in
+//! the definition that the method's descriptor points to (`PyMethodDescrObject.d_method`), a field that
+//! has its place in all versions of `CPython`; it is looked at before it is relied on.
+#![allow(unsafe_code)]
+
+use std::iter;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi::{
+    self, PyCFunctionFastWithKeywords as Fast, PyCFunctionWithKeywords as Slow, PyMethodDef,
+    PyMethodDefPointer, PyObject,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
+
+use crate::interpose::install::is_lifting;
+use crate::interpose::slot::{Arguments, Rule, definition_of, guarded};
+
+/// NumPy's own entry, by its calling convention.
+#[derive(Clone, Copy)]
+enum Own {
+    /// Arguments side by side, with the names of the last ones.
+    Fast(Fast),
+    /// Arguments in a tuple, and others in a dictionary or nowhere.
+    Slow(Slow),
+}
+
+/// The beginning of `PyMethodDescrObject`.
+#[repr(C)]
+struct Descriptor {
+    head: PyObject,
+    class: *mut PyObject,
+    name: *mut PyObject,
+    qualified: *mut PyObject,
+    method: *mut PyMethodDef,
+}
+
+/// A method that is called here.
+struct Known {
+    own: Own,
+    rule: Rule,
+}
+
+const MOST: usize = 16;
+static KNOWN: [OnceLock<Known>; MOST] = [const { OnceLock::new() }; MOST];
+
+/// A descriptor, kept alive, with NumPy's definition and ours; these are never freed, since bound methods
+/// refer to them.
+struct Method {
+    descriptor: Py<PyAny>,
+    own: *mut PyMethodDef,
+    ours: *mut PyMethodDef,
+}
+
+// SAFETY: the pointers are to memory that is never freed, and that nobody writes to.
+unsafe impl Send for Method {}
+
+/// The methods that are called here while something is recorded.
+pub struct Methods(Vec<Method>);
+
+impl Methods {
+    pub const fn new() -> Methods {
+        Methods(Vec::new())
+    }
+
+    /// Adds a method; false when it is not of the kind that is known.
+    pub fn add(
+        &mut self,
+        descriptor: &Bound<'_, PyAny>,
+        rule: Rule,
+        lifted: bool,
+    ) -> PyResult<bool> {
+        let index = self.0.len();
+        if index >= MOST || descriptor.get_type().name()? != "method_descriptor" {
+            return Ok(false);
+        }
+        let name: Bound<'_, PyString> = descriptor.getattr("__name__")?.cast_into()?;
+        let name = name.to_string();
+        // SAFETY: it is a method descriptor, of at least this size.
+        let own = unsafe { *field(descriptor.as_ptr()) };
+        // SAFETY: descriptors point to a definition.
+        let Some(found) = (unsafe { definition_of(own, &name) }) else {
+            return Ok(false);
+        };
+        let (own_entry, entry) = match found.ml_flags {
+            f if f == ffi::METH_FASTCALL | ffi::METH_KEYWORDS => {
+                // SAFETY: its flags say that it has this signature.
+                let own = unsafe { found.ml_meth.PyCFunctionFastWithKeywords };
+                (
+                    Own::Fast(own),
+                    PyMethodDefPointer {
+                        PyCFunctionFastWithKeywords: CALLS[index],
+                    },
+                )
+            }
+            f if f == ffi::METH_VARARGS | ffi::METH_KEYWORDS => {
+                // SAFETY: as above.
+                let own = unsafe { found.ml_meth.PyCFunctionWithKeywords };
+                (
+                    Own::Slow(own),
+                    PyMethodDefPointer {
+                        PyCFunctionWithKeywords: SLOW_CALLS[index],
+                    },
+                )
+            }
+            _ => return Ok(false),
+        };
+        let known = Known {
+            own: own_entry,
+            rule,
+        };
+        if KNOWN[index].set(known).is_err() {
+            return Ok(false);
+        }
+        let ours = PyMethodDef {
+            ml_meth: entry,
+            ..*found
+        };
+        self.0.push(Method {
+            descriptor: descriptor.clone().unbind(),
+            own,
+            ours: Box::into_raw(Box::new(ours)),
+        });
+        if lifted && let Some(last) = self.0.last() {
+            last.set(true);
+        }
+        Ok(true)
+    }
+
+    /// Lets all be called here, or by NumPy's own entries.
+    pub fn set(&self, lifted: bool) {
+        for method in &self.0 {
+            method.set(lifted);
+        }
+    }
+}
+
+impl Method {
+    fn set(&self, lifted: bool) {
+        let to = if lifted { self.ours } else { self.own };
+        // SAFETY: the descriptor is kept alive, and the field is an aligned pointer; whoever reads it
+        // meanwhile finds one definition or the other, and may call either.
+        unsafe { AtomicPtr::from_ptr(field(self.descriptor.as_ptr())) }
+            .store(to, Ordering::Release);
+    }
+}
+
+/// Where a descriptor keeps its definition.
+fn field(descriptor: *mut PyObject) -> *mut *mut PyMethodDef {
+    // SAFETY: it is a method descriptor; no reference to it is made.
+    unsafe { &raw mut (*descriptor.cast::<Descriptor>()).method }
+}
+
+const CALLS: [Fast; MOST] = [
+    call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
+    call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
+];
+
+const SLOW_CALLS: [Slow; MOST] = [
+    slow::<0>, slow::<1>, slow::<2>, slow::<3>, slow::<4>, slow::<5>, slow::<6>, slow::<7>,
+    slow::<8>, slow::<9>, slow::<10>, slow::<11>, slow::<12>, slow::<13>, slow::<14>, slow::<15>,
+];
+
+/// What the interpreter calls in the place of NumPy's own entry.
+unsafe extern "C" fn call<const INDEX: usize>(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let Some(Known {
+        own: Own::Fast(own),
+        rule,
+    }) = KNOWN[INDEX].get()
+    else {
+        return ptr::null_mut(); // Not reached: it is set, to one of this kind, before this function is put in place.
+    };
+    if is_lifting() {
+        // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+        let computed = unsafe {
+            let py = Python::assume_attached();
+            let count = usize::try_from(count).unwrap_or(0);
+            let args = Arguments::new(py, args, count, names);
+            guarded(py, || computed(rule, this, args))
+        };
+        match computed {
+            None => return ptr::null_mut(),
+            Some(Some(result)) => return result.into_ptr(),
+            Some(None) => {}
+        }
+    }
+    // SAFETY: as we were called ourselves.
+    unsafe { own(this, args, count, names) }
+}
+
+/// The same for the other calling convention.
+unsafe extern "C" fn slow<const INDEX: usize>(
+    this: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
+    let Some(Known {
+        own: Own::Slow(own),
+        rule,
+    }) = KNOWN[INDEX].get()
+    else {
+        return ptr::null_mut(); // Not reached, as above.
+    };
+    if is_lifting() {
+        // SAFETY: as above.
+        let computed = unsafe {
+            let py = Python::assume_attached();
+            guarded(py, || computed_slow(py, rule, this, args, named))
+        };
+        match computed {
+            None => return ptr::null_mut(),
+            Some(Some(result)) => return result.into_ptr(),
+            Some(None) => {}
+        }
+    }
+    // SAFETY: as we were called ourselves.
+    unsafe { own(this, args, named) }
+}
+
+/// What our rule computes; `None` where it is not asked.
+///
+/// # Safety
+///
+/// The arguments are those of a call of this kind.
+unsafe fn computed(
+    rule: &Rule,
+    this: *mut PyObject,
+    args: Arguments<'_>,
+) -> PyResult<Option<Py<PyAny>>> {
+    if !rule.asked.for_any(args.all())? {
+        return Ok(None);
+    }
+    // SAFETY: it is alive for the call, and a reference of ours is taken.
+    let this = unsafe { Bound::from_borrowed_ptr(args.py(), this) };
+    let given = iter::once(this).chain(args.by_position());
+    rule.call(args.py(), given, args.by_keyword()?.as_ref())
+}
+
+/// The same for the other calling convention.
+///
+/// # Safety
+///
+/// As above.
+unsafe fn computed_slow(
+    py: Python<'_>,
+    rule: &Rule,
+    this: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> PyResult<Option<Py<PyAny>>> {
+    // SAFETY: each is alive for the call, and a reference of ours is taken.
+    let args: Bound<'_, PyTuple> = unsafe { Bound::from_borrowed_ptr(py, args) }.cast_into()?;
+    // SAFETY: as above; there may be none.
+    let named: Option<Bound<'_, PyDict>> = unsafe { Bound::from_borrowed_ptr_or_opt(py, named) }
+        .map(Bound::cast_into)
+        .transpose()?;
+    let values = named.iter().flat_map(PyDictMethods::values);
+    if !rule.asked.for_any(args.iter().chain(values))? {
+        return Ok(None);
+    }
+    // SAFETY: it is alive for the call.
+    let this = unsafe { Bound::from_borrowed_ptr(py, this) };
+    rule.call(py, iter::once(this).chain(args.iter()), named.as_ref())
+}

@@ -1,0 +1,170 @@
+//! Ufuncs while something is recorded: `np.log([x, y])`, `table * [x, y]`, and a shorter way for `np.sin(x)`.
+//!
+//! NumPy asks arrays among the arguments of a ufunc what to do, not those in lists. A ufunc cannot be
+//! replaced on its module, since `activation is np.tanh` would be false then. So while something is
+//! recorded, the entry by which the interpreter calls it leads here, in a thread that records: lists
+//! that hold arrays of ours become one array, and NumPy's own entry goes on. Where the arguments are arrays of
+//! ours themselves, the primitive is recorded at once, since asking takes NumPy longer than that.
+//! The entry is a field of the structure which NumPy publishes (`PyUFuncObject.vectorcall`).
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use numpy::npyffi::PyUFuncObject;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use smallvec::SmallVec;
+
+use crate::array::cell::PyArray;
+use crate::interpose::contains_array::involves;
+use crate::interpose::install::is_lifting;
+use crate::interpose::protocols::direct;
+use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
+use crate::runtime::interpreter_exit;
+
+/// NumPy's own entry, the same for all of its ufuncs.
+static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
+
+/// The ufuncs that are called here while something is recorded; they are kept alive.
+pub struct Ufuncs(Vec<Py<PyAny>>);
+
+impl Ufuncs {
+    pub const fn new() -> Ufuncs {
+        Ufuncs(Vec::new())
+    }
+
+    /// Adds a ufunc, unless it is called in another way than NumPy's first one.
+    pub fn add(&mut self, py: Python<'_>, ufunc: Py<PyAny>, lifted: bool) -> PyResult<()> {
+        if !ufunc
+            .bind(py)
+            .is_instance(crate::ndarray::memory::ufunc_class(py)?)?
+        {
+            return Ok(());
+        }
+        let field = entry(&ufunc);
+        // SAFETY: it is a ufunc, whose field can be read.
+        let found = unsafe { *field };
+        if found.is_null() || found == call as *mut c_void {
+            return Ok(());
+        }
+        // SAFETY: NumPy keeps a function of this signature there, or nothing.
+        let found = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
+        if !ptr::fn_addr_eq(*ENTRY.get_or_init(|| found), found) {
+            return Ok(());
+        }
+        self.0.push(ufunc);
+        if lifted && let Some(last) = self.0.last() {
+            write(last, call as *mut c_void);
+        }
+        Ok(())
+    }
+
+    /// Lets all be called here, or by NumPy's own entry.
+    pub fn set(&self, lifted: bool) {
+        let Some(own) = ENTRY.get() else { return };
+        let to = if lifted {
+            call as *mut c_void
+        } else {
+            *own as *mut c_void
+        };
+        for ufunc in &self.0 {
+            write(ufunc, to);
+        }
+    }
+}
+
+/// Where a ufunc keeps its entry.
+fn entry(ufunc: &Py<PyAny>) -> *mut *mut c_void {
+    let object = ufunc.as_ptr().cast::<PyUFuncObject>();
+    // SAFETY: it is a ufunc, and NumPy publishes the structure; no reference to it is made.
+    unsafe { &raw mut (*object).fields.vectorcall }.cast()
+}
+
+/// Lets a ufunc be called by another function.
+fn write(ufunc: &Py<PyAny>, to: *mut c_void) {
+    // SAFETY: it is a ufunc, which we keep alive, and the field is an aligned pointer. Threads that read
+    // it meanwhile, where they run in parallel, find one function or the other, and either may be called
+    // with what the interpreter calls it with.
+    unsafe { AtomicPtr::from_ptr(entry(ufunc)) }.store(to, Ordering::Release);
+}
+
+/// What the interpreter calls in the place of NumPy's own entry.
+unsafe extern "C" fn call(
+    ufunc: *mut PyObject,
+    args: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let Some(own) = ENTRY.get() else {
+        return ptr::null_mut(); // Not reached: it is set before this function is put in place.
+    };
+    // SAFETY: as we were called ourselves.
+    let numpys = || unsafe { own(ufunc, args, count, names) };
+    if !is_lifting() {
+        return numpys();
+    }
+    // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
+    let args = unsafe { Arguments::new(Python::assume_attached(), args, count, names) };
+    let py = args.py();
+    let class = py.get_type::<PyArray>().as_type_ptr();
+    let (mut has_array, mut has_list) = (false, false);
+    for &arg in &args.pointers()[..args.positional()] {
+        // SAFETY: it is alive for the call.
+        unsafe {
+            has_array |= ffi::Py_TYPE(arg) == class;
+            has_list |= is_list(arg);
+        }
+    }
+    if !has_list && (!has_array || args.has_keywords()) {
+        return numpys();
+    }
+    let called = guarded(py, || {
+        let given: Given<'_> = args.all().collect();
+        if has_list {
+            return together(&given, args.positional()).map(Called::With);
+        }
+        // NumPy would look for who answers, and come to the same by way of our arrays.
+        interpreter_exit::rest(py);
+        Ok(direct(py, ufunc, &given)?.map_or(Called::NotHere, Called::Done))
+    });
+    match called {
+        None => ptr::null_mut(),
+        Some(Called::Done(result)) => result.into_ptr(),
+        Some(Called::NotHere) => numpys(),
+        Some(Called::With(given)) => {
+            let pointers: Vec<*mut PyObject> = given.iter().map(Bound::as_ptr).collect();
+            // SAFETY: as many arguments as we were called with, alive until the call is over; no slot is lent.
+            unsafe { own(ufunc, pointers.as_ptr(), args.positional(), names) }
+        }
+    }
+}
+
+/// The arguments of a ufunc.
+type Given<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;
+
+/// What became of a call.
+enum Called<'py> {
+    /// Its result.
+    Done(Bound<'py, PyAny>),
+    /// It is NumPy's.
+    NotHere,
+    /// It is NumPy's, with these arguments.
+    With(Given<'py>),
+}
+
+/// The arguments, where each list that holds arrays of ours is one array.
+fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Given<'py>> {
+    let convert = |(i, item): (usize, &Bound<'py, PyAny>)| {
+        let py = item.py();
+        let is_list = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
+        if i < positional && is_list && involves(&PyTuple::new(py, [item])?, &PyDict::new(py))? {
+            return crate::functions::creation::array(py, item, None);
+        }
+        Ok(item.clone())
+    };
+    given.iter().enumerate().map(convert).collect()
+}

@@ -1,0 +1,530 @@
+//! Between NumPy's memory and ours: the `unsafe` code that reads the memory of an ndarray, and hands ours
+//! to a new one.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cotan::aval::{Aval, DType, Shape, Strides};
+use cotan::kernels::{self, Ctx, Storage, Value};
+use cotan::sched::{self, note};
+use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString, PyType};
+
+use crate::ndarray::dtype::{descr, dtype_of};
+use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::once_cell::OnceImported;
+
+/// How long memory of NumPy may be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Borrow {
+    /// Only now: take a copy, unless nobody else can write to it.
+    Copy,
+    /// While the current call runs.
+    Call,
+}
+
+/// Arrays of fewer bytes than this are copied even where they could be borrowed.
+const SMALL: usize = 1 << 18;
+
+/// A name of a module, whatever stands in for it at the moment.
+pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import(module)?;
+    match module.dict().get_item(name)? {
+        Some(found) => Ok(found),
+        None => module.getattr(name),
+    }
+}
+
+/// A value that has the elements of an ndarray.
+pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResult<Value> {
+    let py = array.py();
+    crate::ndarray::subclass::expect_plain(array)?;
+    let descr = array.dtype();
+    let dtype = dtype_of(&descr)?;
+    if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {
+        // NumPy knows how to read it; the copy is ours alone.
+        let native = descr.call_method1("newbyteorder", ("=",))?;
+        let copy = original(py, "numpy", "array")?.call1((array, native))?;
+        return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
+    }
+    let size = dtype.size() as isize;
+    let shape = Shape::from_slice(array.shape());
+    let stable = is_frozen(array)?;
+    // SAFETY: `array` is an ndarray, so its data pointer is valid for the layout it describes.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    if !stable && array.is_c_contiguous() {
+        let aval = Aval {
+            dtype,
+            shape: shape.clone(),
+        };
+        let bytes = aval.nbytes();
+        if bytes < SMALL {
+            if borrow == Borrow::Copy {
+                note(|counts| counts.bytes_copied += bytes as u64);
+            }
+            let value = Value::empty(aval).or_raise()?;
+            // SAFETY: both are contiguous and of this many bytes, and the value is fresh.
+            unsafe { ptr::copy_nonoverlapping(data, value.as_mut_ptr(), bytes) };
+            return Ok(value);
+        }
+    }
+    let strides = array.strides();
+    if strides
+        .iter()
+        .zip(&shape)
+        .any(|(&s, &n)| n > 1 && s % size != 0)
+    {
+        let copy = array.call_method0("copy")?;
+        return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
+    }
+    let strides: Strides = strides
+        .iter()
+        .zip(&shape)
+        .map(|(&s, &n)| if n > 1 { s / size } else { 0 })
+        .collect();
+    // The lowest address that is reached, and the first one behind the highest.
+    let (mut low, mut high) = (0isize, size);
+    if shape.contains(&0) {
+        high = 0;
+    } else {
+        for (&s, &n) in strides.iter().zip(&shape) {
+            let reach = s * (n as isize - 1) * size;
+            if reach < 0 {
+                low += reach;
+            } else {
+                high += reach;
+            }
+        }
+    }
+    let aval = Aval { dtype, shape };
+    let keep = Box::new(array.clone().unbind());
+    // SAFETY: the elements lie between the two addresses, inside memory that `array` keeps alive.
+    // Nobody writes to it while the call that borrows it runs, or ever, if it is frozen.
+    let value = unsafe {
+        let storage = Storage::foreign(data.offset(low), (high - low) as usize, keep, !stable);
+        Value::from_parts(aval, strides, low.unsigned_abs(), Arc::new(storage))
+    };
+    let large = value.aval().nbytes() >= SMALL;
+    if stable || borrow == Borrow::Call && large {
+        return Ok(value);
+    }
+    let bytes = value.aval().nbytes() as u64;
+    if borrow == Borrow::Copy {
+        note(|counts| counts.bytes_copied += bytes);
+    }
+    let cancel = AtomicBool::new(false);
+    kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
+}
+
+/// A copy of our own.
+pub fn copied(value: &Value) -> PyResult<Value> {
+    let cancel = AtomicBool::new(false);
+    kernels::copy(value, &Ctx::new(&cancel, 1)).or_raise()
+}
+
+/// How many references to an object there are.
+pub fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: the object is alive.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// Whether an ndarray has these elements, bit by bit, and this dtype and shape.
+pub fn same_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<bool> {
+    if array.shape() != value.shape() {
+        return Ok(false);
+    }
+    let descr = array.dtype();
+    let is_native = descr.is_native_byteorder() != Some(false);
+    if is_native
+        && array.is_c_contiguous()
+        && value.is_contiguous()
+        && dtype_of(&descr).is_ok_and(|dtype| dtype == value.dtype())
+    {
+        return Ok(is_constant(array, value));
+    }
+    let now = from_ndarray(array, Borrow::Call)?;
+    if now.is_contiguous() {
+        return Ok(now.same_bits(value));
+    }
+    let cancel = AtomicBool::new(false);
+    let now = kernels::copy(&now, &Ctx::new(&cancel, 1)).or_raise()?;
+    Ok(now.same_bits(value))
+}
+
+/// An ndarray, and no subclass of it, of exactly this dtype object and this shape.
+pub fn exactly<'a, 'py>(
+    object: &'a Bound<'py, PyAny>,
+    descr: &Py<PyArrayDescr>,
+    shape: &[usize],
+) -> Option<&'a Bound<'py, PyUntypedArray>> {
+    let array = object.cast_exact::<PyUntypedArray>().ok()?;
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let own = unsafe { (*array.as_array_ptr()).fields.descr };
+    (own.cast() == descr.as_ptr() && array.shape() == shape).then_some(array)
+}
+
+/// Copies the elements of an ndarray to a value of its dtype and shape that nobody else refers to now;
+/// false where they do not lie in row-major order.
+pub fn copy_elements(array: &Bound<'_, PyUntypedArray>, to: &Value) -> bool {
+    if !array.is_c_contiguous() || array.len() * to.dtype().size() != to.aval().nbytes() {
+        return false;
+    }
+    // SAFETY: both are contiguous and of this many bytes.
+    unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        ptr::copy_nonoverlapping(data, to.as_mut_ptr(), to.aval().nbytes());
+    }
+    true
+}
+
+/// Writes a number to a float64 that nobody else refers to now.
+// Values are aligned.
+#[allow(clippy::cast_ptr_alignment)]
+pub fn set_number(to: &Value, number: f64) -> bool {
+    if to.dtype() != DType::F64 || to.aval().size() != 1 {
+        return false;
+    }
+    // SAFETY: there is room for one element of this dtype.
+    unsafe { to.as_mut_ptr().cast::<f64>().write(number) };
+    true
+}
+
+/// Whether an ndarray of the dtype and shape of a value has its elements, bit by bit; false where that is
+/// not simple to say.
+pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> bool {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    let is_contiguous = array.is_c_contiguous() && value.is_contiguous();
+    if !is_contiguous {
+        return false;
+    }
+    let bytes = value.aval().nbytes();
+    // SAFETY: both are contiguous and of this many bytes.
+    unsafe {
+        std::slice::from_raw_parts(data, bytes) == std::slice::from_raw_parts(value.as_ptr(), bytes)
+    }
+}
+
+/// Whether NumPy lets an array be written to.
+pub fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    unsafe { (*array.as_array_ptr()).fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0 }
+}
+
+/// The lowest address that an ndarray reaches, and the first one behind the highest.
+pub fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data as isize };
+    let (mut low, mut high) = (data, data + array.dtype().itemsize() as isize);
+    for (&s, &n) in array.strides().iter().zip(array.shape()) {
+        let reach = s * (n as isize - 1);
+        if n == 0 {
+            return (data as usize, data as usize);
+        }
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    (low as usize, high as usize)
+}
+
+/// The memory of an ndarray to compute in, if it lies in row-major order and is aligned. The caller makes
+/// sure that nothing reads it in the meantime.
+pub fn as_target(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Value>> {
+    if !array.is_c_contiguous() || !array.is_aligned() || !is_writeable(array) || array.is_empty() {
+        return Ok(None);
+    }
+    let aval = Aval {
+        dtype: dtype_of(&array.dtype())?,
+        shape: Shape::from_slice(array.shape()),
+    };
+    let strides = cotan::aval::row_major(&aval.shape);
+    let keep = Box::new(array.clone().unbind());
+    let bytes = aval.nbytes();
+    // SAFETY: the array is contiguous, of this dtype and shape, and kept alive.
+    Ok(Some(unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        let storage = Storage::foreign(data, bytes, keep, true);
+        Value::from_parts(aval, strides, 0, Arc::new(storage))
+    }))
+}
+
+/// Writes the elements of a value into an ndarray of the same dtype and shape, unless they are there.
+pub fn write_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+    if !is_writeable(array) {
+        return Err(pyo3::exceptions::PyValueError::new_err("out= is read-only"));
+    }
+    if array.is_c_contiguous() && value.is_contiguous() && array.len() == value.aval().size() {
+        if data.cast_const() != value.as_ptr() {
+            // SAFETY: both are contiguous and of this many bytes; they may overlap.
+            unsafe { ptr::copy(value.as_ptr(), data, value.aval().nbytes()) };
+        }
+        return Ok(());
+    }
+    let plain = to_ndarray(array.py(), value.clone())?;
+    original(array.py(), "numpy", "copyto")?.call1((array, plain))?;
+    Ok(())
+}
+
+/// Whether nobody can write to an array any more: it is read-only, and so is everything that it is a
+/// view of, down to an owner of its memory.
+fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+    let mut current = array.clone();
+    loop {
+        // SAFETY: an ndarray's header is valid while we hold a reference to it.
+        let (flags, base) = unsafe {
+            let header = &*current.as_array_ptr();
+            (header.fields.flags, header.fields.base)
+        };
+        if flags & npyffi::NPY_ARRAY_WRITEABLE != 0 {
+            return Ok(false);
+        }
+        if base.is_null() {
+            return Ok(flags & npyffi::NPY_ARRAY_OWNDATA != 0);
+        }
+        // SAFETY: a borrowed reference that the array holds.
+        let base = unsafe { Bound::from_borrowed_ptr(array.py(), base) };
+        match base.cast_into::<PyUntypedArray>() {
+            Ok(next) => current = next,
+            // Memory of somebody else: ours is frozen once it is handed out read-only, that of
+            // others may be written to behind NumPy's back.
+            Err(other) => return Ok(other.into_inner().is_instance_of::<Memory>()),
+        }
+    }
+}
+
+/// A fingerprint of borrowed memory: one word of every page. `None` for memory of our own.
+///
+/// Arguments of a gradient call are borrowed while it runs. Should the function write to one of them
+/// behind our back, results would be wrong in silence; comparing fingerprints before and after it
+/// catches whoever writes to a whole array, or to any large part of one, at the price of a page table
+/// walk.
+pub fn fingerprint(value: &Value) -> Option<u64> {
+    const PAGE: usize = 4096;
+    let storage = value.storage();
+    if !storage.is_borrowed() {
+        return None;
+    }
+    let start = storage.as_ptr();
+    let words = storage.len() / 8;
+    let mut hash = 0u64;
+    for i in (0..words).step_by(PAGE / 8) {
+        // SAFETY: the word lies inside the borrowed memory, which its owner keeps alive; another
+        // thread may be writing to it, so the result is only compared, never used.
+        let word = unsafe { start.add(i * 8).cast::<u64>().read_unaligned() };
+        hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    Some(hash)
+}
+
+/// Keeps our memory alive for an ndarray that uses it.
+#[pyclass(frozen, module = "cotan._core", name = "_Memory")]
+pub struct Memory {
+    _storage: Arc<Storage>,
+}
+
+/// An ndarray of its own with these elements. `value` is given up: when nothing else uses its memory,
+/// the array takes it over instead of copying.
+pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
+    let descr = descr(py, value.dtype())?;
+    let own = value.is_contiguous() && value.is_unique();
+    let bytes = value.aval().nbytes();
+    // What has to be copied anyway is copied into NumPy's memory.
+    let small = bytes < 4096 || (!own && bytes < SMALL);
+    if !small && !own {
+        value = enter(py, |_| sched::copied(&value))?;
+    }
+    let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
+    if !small {
+        let memory = Bound::new(
+            py,
+            Memory {
+                _storage: Arc::clone(value.storage()),
+            },
+        )?;
+        // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
+        // used by nobody else; `memory` keeps it alive as the base of the array.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+                descr.into_ptr().cast(),
+                dims.len() as c_int,
+                dims.as_mut_ptr(),
+                ptr::null_mut(),
+                value.as_mut_ptr().cast::<c_void>(),
+                npyffi::NPY_ARRAY_WRITEABLE
+                    | npyffi::NPY_ARRAY_ALIGNED
+                    | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+                ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, array)?;
+            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+            return Ok(array);
+        }
+    }
+    if !value.is_contiguous() {
+        let cancel = AtomicBool::new(false);
+        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
+    }
+    // SAFETY: a fresh array of the same dtype and shape is filled with the elements.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>())
+            .fields
+            .data
+            .cast::<u8>();
+        ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
+        Ok(array)
+    }
+}
+
+/// The memory of a value that is dense, as a read-only ndarray of bytes: nothing is copied.
+pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = (value.stored()).ok_or_else(|| PyTypeError::new_err("the value is not dense"))?;
+    let memory = Bound::new(
+        py,
+        Memory {
+            _storage: Arc::clone(value.storage()),
+        },
+    )?;
+    let descr = descr(py, DType::U8)?;
+    let mut dims: [npy_intp; 1] = [bytes.len() as npy_intp];
+    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive as the base
+    // of the array, which cannot be written to either.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            1,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            bytes.as_ptr().cast_mut().cast::<c_void>(),
+            npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+        Ok(array)
+    }
+}
+
+/// The memory behind a buffer: used as it is when it is read-only, which is whoever hands it over saying
+/// that it stays as it is; copied otherwise.
+pub fn storage_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Storage>> {
+    let py = buffer.py();
+    if let Ok(bytes) = buffer.cast::<PyBytes>()
+        && bytes.as_bytes().len() < SMALL
+    {
+        return Ok(Arc::new(Storage::copied(bytes.as_bytes()).or_raise()?));
+    }
+    let array = original(py, "numpy", "frombuffer")?.call1((buffer, "u1"))?;
+    let array = array.cast_into::<PyUntypedArray>()?;
+    // SAFETY: an ndarray's header is valid while we hold a reference to it.
+    let (data, flags) = unsafe {
+        let header = &*array.as_array_ptr();
+        (header.fields.data.cast::<u8>(), header.fields.flags)
+    };
+    let (length, is_writable) = (array.len(), flags & npyffi::NPY_ARRAY_WRITEABLE != 0);
+    // SAFETY: the array is contiguous and of this many bytes, and keeps them alive. Nobody writes to them
+    // while this call runs, or at all when they are read-only.
+    let lent = unsafe { Storage::foreign(data, length, Box::new(array.unbind()), is_writable) };
+    if is_writable {
+        let bytes = lent.foreign_bytes().unwrap_or_default();
+        return Ok(Arc::new(Storage::copied(bytes).or_raise()?));
+    }
+    Ok(Arc::new(lent))
+}
+
+/// A NumPy scalar with the only element of a value.
+pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    let descr = descr(py, value.dtype())?;
+    // SAFETY: the value has an element of this dtype at its address; NumPy copies it.
+    unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(
+            py,
+            value.as_ptr().cast_mut().cast(),
+            descr.as_ptr().cast(),
+            ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, scalar)
+    }
+}
+
+/// Whether an object is a NumPy scalar (`np.float64(1)`, not `np.array(1.0)`).
+pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let generic = GENERIC.found(object.py(), "numpy", "generic")?;
+    object.is_instance(generic)
+}
+
+/// The class of NumPy's ufuncs.
+pub fn ufunc_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static UFUNC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    UFUNC.found(py, "numpy", "ufunc")
+}
+
+/// The instance dictionary of an object whose class has one (`__dictoffset__` is not 0). Unlike reading
+/// `__dict__` this runs no code of the class.
+pub fn instance_dict<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    // SAFETY: the object is alive, and the function gives a new reference or sets an exception.
+    let dict = unsafe {
+        let dict = ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut());
+        Bound::from_owned_ptr_or_err(object.py(), dict)
+    }?;
+    Ok(dict.cast_into()?)
+}
+
+/// What a slot of an object holds, without code of the class (`__getattribute__`, `__getattr__`).
+pub fn slot_value<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // SAFETY: both are alive, and the function gives a new reference or sets an exception.
+    let value = unsafe {
+        let value = ffi::PyObject_GenericGetAttr(object.as_ptr(), name.as_ptr());
+        Bound::from_owned_ptr_or_err(object.py(), value)
+    };
+    match value {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyAttributeError>(object.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fills a slot of an object, without code of the class (`__setattr__`).
+pub fn set_slot(
+    object: &Bound<'_, PyAny>,
+    name: &Bound<'_, PyString>,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    // SAFETY: all three are alive, and the function sets an exception when it fails.
+    let failed = unsafe {
+        ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr()) != 0
+    };
+    if failed {
+        return Err(PyErr::fetch(object.py()));
+    }
+    Ok(())
+}

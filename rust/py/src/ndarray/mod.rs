@@ -1,0 +1,5 @@
+//! NumPy's memory: reading an ndarray as one of the core's values, and handing a value to NumPy.
+
+pub mod dtype;
+pub mod memory;
+pub mod subclass;

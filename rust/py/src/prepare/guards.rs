@@ -1,0 +1,300 @@
+//! What a prepared function was recorded for: the structure of its arguments, and what must not have
+//! changed around it.
+
+use cotan::Aval;
+use cotan::kernels::Value;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyAttributeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,
+};
+
+use crate::array::cell::PyArray;
+use crate::ndarray::memory::{is_numpy_scalar, same_elements};
+use crate::runtime::once_cell::intern;
+use crate::tree::treedef::{Form, Kind, Tree};
+
+/// What a leaf was.
+pub struct Spec {
+    pub kind: Kind,
+    pub aval: Aval,
+    /// A number that the function gets as it is.
+    pub fixed: Option<Py<PyAny>>,
+}
+
+/// Whether two structures are the same but for the values of their leaves.
+pub fn same_structure(py: Python<'_>, a: &Tree, b: &Tree) -> PyResult<bool> {
+    crate::runtime::error::step(py)?;
+    let all = |a: &[Tree], b: &[Tree]| -> PyResult<bool> {
+        for (a, b) in a.iter().zip(b) {
+            if !same_structure(py, a, b)? {
+                return Ok(false);
+            }
+        }
+        Ok(a.len() == b.len())
+    };
+    let class = |o: &Py<PyAny>| o.bind(py).get_type();
+    Ok(match (a, b) {
+        (Tree::Leaf(i), Tree::Leaf(j)) | (Tree::Back(i), Tree::Back(j)) => i == j,
+        (Tree::Static(a), Tree::Static(b)) => same_object(a.bind(py), b.bind(py))?,
+        (Tree::Tuple(c, a), Tree::Tuple(d, b)) => {
+            let same = match (c, d) {
+                (None, None) => true,
+                (Some(c), Some(d)) => c.is(d),
+                _ => false,
+            };
+            same && all(a, b)?
+        }
+        (Tree::List(a), Tree::List(b)) => all(a, b)?,
+        (Tree::Dict(a), Tree::Dict(b)) => {
+            a.len() == b.len() && {
+                for ((k, a), (l, b)) in a.iter().zip(b) {
+                    if !same_object(k.bind(py), l.bind(py))? || !same_structure(py, a, b)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+        }
+        (Tree::Object(x, a), Tree::Object(y, b)) => {
+            class(x).is(class(y)) && a.len() == b.len() && {
+                for ((k, a), (l, b)) in a.iter().zip(b) {
+                    if !same_object(k.bind(py), l.bind(py))? || !same_structure(py, a, b)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+        }
+        (Tree::Other(x), Tree::Other(y)) => {
+            let form = match (&x.form, &y.form) {
+                (Form::Tuple, Form::Tuple)
+                | (Form::List, Form::List)
+                | (Form::Dict, Form::Dict)
+                | (Form::Const, Form::Const) => true,
+                (Form::Registered(a), Form::Registered(b)) => same_object(a.bind(py), b.bind(py))?,
+                _ => false,
+            };
+            let mut same =
+                form && class(&x.original).is(class(&y.original)) && x.keys.len() == y.keys.len();
+            for (k, l) in x.keys.iter().zip(&y.keys) {
+                same = same && same_object(k.bind(py), l.bind(py))?;
+            }
+            same && all(&x.items, &y.items)?
+        }
+        _ => false,
+    })
+}
+
+/// Whether two objects are one, or equal and of a class whose instances never change.
+pub fn same_object(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let (Ok(a), Ok(b)) = (a.cast_exact::<PyFloat>(), b.cast_exact::<PyFloat>()) {
+        return Ok(a.value().to_bits() == b.value().to_bits());
+    }
+    if a.is(b) {
+        // An array of strings can be written to.
+        return Ok(!a.is_instance_of::<PyUntypedArray>());
+    }
+    if !a.get_type().is(b.get_type()) {
+        return Ok(false);
+    }
+    let is_plain = a.is_exact_instance_of::<PyString>()
+        || a.is_exact_instance_of::<PyInt>()
+        || a.is_exact_instance_of::<PyBool>()
+        || a.is_exact_instance_of::<PyBytes>();
+    if is_plain {
+        return a.eq(b);
+    }
+    // Zeros have signs.
+    if a.is_exact_instance_of::<PyComplex>() {
+        return Ok(a.repr()?.to_string() == b.repr()?.to_string());
+    }
+    if is_numpy_scalar(a)? {
+        let name = intern!(a.py(), "tobytes");
+        return a.call_method0(name)?.eq(b.call_method0(name)?);
+    }
+    if let (Ok(a), Ok(b)) = (a.cast_exact::<PyTuple>(), b.cast_exact::<PyTuple>()) {
+        if a.len() != b.len() {
+            return Ok(false);
+        }
+        for (a, b) in a.iter().zip(b) {
+            if !same_object(&a, &b)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Something around a function that its recording relies on.
+pub enum Watch {
+    /// A name of a module, or an attribute of an object: a key of its dictionary.
+    Name(Py<PyDict>, Py<PyString>, Py<PyAny>),
+    /// A variable of a function around it.
+    Cell(Py<PyAny>, Py<PyAny>),
+    /// An attribute that is not there.
+    Absent(Py<PyDict>, Py<PyString>),
+    /// An attribute of a class, or one with a place of its own in an object.
+    Attribute(Py<PyAny>, Py<PyString>, Py<PyAny>),
+    /// The items of a list, a set or another container, or the keys of a dictionary.
+    Items(Py<PyAny>, Vec<Py<PyAny>>),
+    /// The elements of a plain array that can be written to.
+    Elements(Py<PyUntypedArray>, Value),
+    /// Which value an `Array` is.
+    Handle(Py<PyArray>, u64),
+}
+
+/// A member of a class or of one that it derives from, as it stands there: a class method that is asked
+/// for is another object each time.
+fn member<'py>(
+    class: &Bound<'py, PyType>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    for class in class.mro() {
+        let members = class.getattr(intern!(class.py(), "__dict__"))?;
+        if members.contains(name)? {
+            return members.get_item(name);
+        }
+    }
+    Err(PyAttributeError::new_err(name.clone().unbind()))
+}
+
+/// Whether it holds a variable of an enclosing function.
+fn is_cell(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type();
+    class.name().is_ok_and(|name| name == "cell")
+}
+
+impl Watch {
+    /// From what `cotan._prepare` found: `(owner, name, value)`.
+    pub fn new(
+        owner: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Watch> {
+        if let Ok(array) = owner.cast::<PyUntypedArray>() {
+            let value =
+                crate::ndarray::memory::from_ndarray(array, crate::ndarray::memory::Borrow::Copy)?;
+            let value = crate::ndarray::memory::copied(&value)?;
+            return Ok(Watch::Elements(array.clone().unbind(), value));
+        }
+        if let Ok(handle) = owner.cast::<PyArray>() {
+            return Ok(Watch::Handle(
+                handle.clone().unbind(),
+                handle.get().read()?.id(),
+            ));
+        }
+        let name = name.cast::<PyString>()?;
+        if name.is_empty()? && value.is_exact_instance_of::<PyList>() && !is_cell(owner) {
+            return Ok(Watch::Items(owner.clone().unbind(), value.extract()?));
+        }
+        let name = name.clone().unbind();
+        if let Ok(dict) = owner.cast::<PyDict>() {
+            if value.is_none() && !dict.contains(&name)? {
+                return Ok(Watch::Absent(dict.clone().unbind(), name));
+            }
+            return Ok(Watch::Name(
+                dict.clone().unbind(),
+                name,
+                value.clone().unbind(),
+            ));
+        }
+        let (object, value) = (owner.clone().unbind(), value.clone().unbind());
+        Ok(if is_cell(owner) {
+            Watch::Cell(object, value)
+        } else {
+            Watch::Attribute(object, name, value)
+        })
+    }
+
+    /// Whether nothing has changed.
+    pub fn holds(&self, py: Python<'_>) -> PyResult<bool> {
+        match self {
+            Watch::Name(names, name, value) => match names.bind(py).get_item(name)? {
+                Some(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
+                None => Ok(false),
+            },
+            Watch::Cell(cell, value) => match cell.bind(py).getattr(intern!(py, "cell_contents")) {
+                Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
+                Err(_) => Ok(false),
+            },
+            Watch::Absent(names, name) => Ok(!names.bind(py).contains(name)?),
+            Watch::Attribute(object, name, value) => {
+                let object = object.bind(py);
+                let now = match object.cast::<PyType>() {
+                    Ok(class) => member(class, name.bind(py)),
+                    Err(_) => object.getattr(name),
+                };
+                match now {
+                    Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
+                    Err(_) => Ok(false),
+                }
+            }
+            Watch::Items(container, items) => {
+                let container = container.bind(py);
+                if container.len()? != items.len() {
+                    return Ok(false);
+                }
+                for (now, item) in container.try_iter()?.zip(items) {
+                    let now = now?;
+                    if !now.is(item) && !same_object(&now, item.bind(py))? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Watch::Elements(array, value) => same_elements(array.bind(py), value),
+            Watch::Handle(handle, id) => Ok(handle.bind(py).get().read()?.id() == *id),
+        }
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Watch::Name(names, _, value) => {
+                visit.call(names)?;
+                visit.call(value)
+            }
+            Watch::Cell(object, value) | Watch::Attribute(object, _, value) => {
+                visit.call(object)?;
+                visit.call(value)
+            }
+            Watch::Absent(names, _) => visit.call(names),
+            Watch::Items(container, items) => {
+                visit.call(container)?;
+                items.iter().try_for_each(|item| visit.call(item))
+            }
+            Watch::Elements(array, _) => visit.call(array),
+            Watch::Handle(handle, _) => visit.call(handle),
+        }
+    }
+
+    /// What it is, for a message.
+    pub fn what(&self, py: Python<'_>) -> String {
+        match self {
+            Watch::Name(_, name, _) => format!("{} (a name or an attribute)", name.bind(py)),
+            Watch::Cell(..) => "a variable of the function around it".into(),
+            Watch::Absent(_, name) | Watch::Attribute(_, name, _) => {
+                format!("{} (an attribute)", name.bind(py))
+            }
+            Watch::Items(..) => "a list or another container that it uses".into(),
+            Watch::Elements(_, value) => format!(
+                "an array of shape {} that it uses",
+                cotan::aval::tuple(value.shape())
+            ),
+            Watch::Handle(..) => "an Array that it uses".into(),
+        }
+    }
+
+    /// The address of what it watches the content of, to watch it once.
+    pub fn address(&self) -> Option<usize> {
+        match self {
+            Watch::Elements(array, _) => Some(array.as_ptr() as usize),
+            Watch::Handle(handle, _) => Some(handle.as_ptr() as usize),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Prepared functions: recorded once for each specialization, and replayed without Python.
+
+// The class and its recordings.
+pub mod pyclass;
+pub mod record;
+pub mod specialization;
+
+// What a recording is valid for.
+pub mod guards;
+
+// Arguments and results of a replay.
+pub mod fast_args;
+pub mod out_buffers;

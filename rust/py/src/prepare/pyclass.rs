@@ -1,0 +1,611 @@
+//! Prepared functions: recorded once for each shape, dtype and way through the code, and replayed without
+//! Python.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cotan::Array;
+use cotan::array::held_by;
+use cotan::kernels::Value;
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+
+use crate::array::cell::PyArray;
+use crate::ndarray::memory::Borrow;
+use crate::prepare::fast_args::Quick;
+use crate::prepare::out_buffers::Buffers;
+use crate::prepare::specialization::{Failure, Outputs, Taken, Variant, handed, work};
+use crate::runtime::error::{briefly, to_py};
+use crate::transforms::leaves::{assembled, handed_out};
+use crate::tree::flatten::{Flattener, Position};
+use crate::tree::natural_cotangent::HandOut;
+use crate::tree::treedef::{Const, Kind, Leaf, Tree};
+
+/// So many recordings are kept; the one that was not used for the longest time goes first.
+const MANY: usize = 32;
+
+/// What a prepared function gives.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Transform {
+    Gradient,
+    ValueAndGradient,
+    Value,
+    Pullback,
+}
+
+impl Transform {
+    pub fn name(self) -> &'static str {
+        match self {
+            Transform::Gradient => "gradient",
+            Transform::ValueAndGradient => "value_and_gradient",
+            Transform::Value => "value",
+            Transform::Pullback => "pullback",
+        }
+    }
+}
+
+/// A function that is recorded once and replayed without touching Python. Made by `ct.prepare`.
+#[pyclass(frozen, weakref, name = "Prepared", module = "cotan")]
+pub struct PyPrepared {
+    pub(crate) function: Py<PyAny>,
+    pub(crate) transform: Transform,
+    pub(crate) wrt: Option<Py<PyAny>>,
+    /// Which arguments are held constant in every call.
+    held: Vec<bool>,
+    out: Option<Py<PyAny>>,
+    /// The last used is the first.
+    variants: Mutex<Vec<Arc<Variant>>>,
+}
+
+#[pymethods]
+impl PyPrepared {
+    #[new]
+    #[pyo3(signature = (function, transform, wrt, held, out))]
+    fn new(
+        function: Py<PyAny>,
+        transform: &str,
+        wrt: Option<Py<PyAny>>,
+        held: Vec<bool>,
+        out: Option<Py<PyAny>>,
+    ) -> PyResult<PyPrepared> {
+        let all = [
+            Transform::Gradient,
+            Transform::ValueAndGradient,
+            Transform::Value,
+            Transform::Pullback,
+        ];
+        let transform = (all.into_iter().find(|t| t.name() == transform)).ok_or_else(|| {
+            PyTypeError::new_err(format!("prepare: there is no transform {transform}"))
+        })?;
+        Ok(PyPrepared {
+            function,
+            transform,
+            wrt,
+            held,
+            out,
+            variants: Mutex::default(),
+        })
+    }
+
+    /// What a method of an object prepared in that object holds is the object itself.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.wrt)?;
+        visit.call(&self.out)?;
+        // Whoever has the lock, has a reference, too.
+        if let Ok(variants) = self.variants.try_lock() {
+            variants.iter().try_for_each(|v| v.visit(&visit))?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let variants = std::mem::take(&mut *self.lock());
+        drop(variants);
+    }
+
+    /// Calls it: arguments and results as for the function that it was made of, unprepared.
+    ///
+    /// `out`: buffers for the results, a structure like theirs with None for what is to be a fresh array.
+    /// Raises `ValueError` or `TypeError` when one does not fit its result.
+    #[pyo3(signature = (*args, out=None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let out = out.filter(|o| !o.is_none());
+        let out = out.or_else(|| self.out.as_ref().map(|o| o.bind(py)));
+        if !crate::array::escapes::is_on() {
+            let first = self.lock().first().map(Arc::clone);
+            if let Some(variant) = first
+                && let Some(result) = self.replay_first(py, &variant, args, out)?
+            {
+                return Ok(result);
+            }
+        }
+        // What looks at the function and its surroundings is Python code below these frames.
+        let _inside = crate::runtime::interpreter_exit::Inside::new();
+        let args = &self.with_constants(py, args)?;
+        let taken = self.take(py, args)?;
+        // What is recorded around it goes on through the function itself.
+        let goes_on = |a: &Array| a.is_active() || held_by(a).is_some();
+        if crate::array::escapes::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
+            return self.unprepared(py, args, out);
+        }
+        match self.replay(py, &taken, out)? {
+            Replayed::Result(result) => return Ok(result),
+            // Whether this is an error, and which, only the function itself can tell.
+            Replayed::Failed => return self.unprepared(py, args, out),
+            Replayed::No => {}
+        }
+        let variant = Arc::new(self.record_for(py, args, &taken)?);
+        self.keep(&variant);
+        match self.run(py, &variant, &taken, out)? {
+            Replayed::Result(result) => Ok(result),
+            _ => self.unprepared(py, args, out),
+        }
+    }
+
+    /// Records for arguments like these, if that has not been done; computes nothing else.
+    #[pyo3(signature = (*args))]
+    fn record(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let args = &self.with_constants(py, args)?;
+        let taken = self.take(py, args)?;
+        let variant = Arc::new(self.record_for(py, args, &taken)?);
+        self.keep(&variant);
+        Ok(())
+    }
+
+    /// How many recordings are kept: one for each shape, dtype, structure and way through the code.
+    #[getter]
+    fn num_recordings(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Forgets all recordings.
+    fn clear(&self) {
+        let variants = std::mem::take(&mut *self.lock());
+        drop(variants);
+    }
+
+    /// The programs that are replayed, the last used first.
+    #[getter]
+    fn programs(&self) -> Vec<crate::program::pyclass::PyProgram> {
+        let variants = self.lock().clone();
+        variants
+            .iter()
+            .map(|v| {
+                crate::program::pyclass::PyProgram::new(v.program.program().clone(), Vec::new())
+            })
+            .collect()
+    }
+
+    /// The function itself.
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.function.clone_ref(py)
+    }
+
+    /// By the function, which has to be one that can be pickled; it is recorded anew where it is used.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        // The decorator has put it where the function would be looked for.
+        let named = py.import("cotan._src.tree.pickle_by_name")?;
+        let found = named.call_method1("by_name", (slf, this.function.bind(py)))?;
+        if !found.is_none() {
+            return Ok(found);
+        }
+        let own = (
+            this.function.bind(py),
+            this.transform.name(),
+            this.wrt.as_ref().map(|w| w.bind(py)),
+            this.held.clone(),
+            this.out.as_ref().map(|o| o.bind(py)),
+        );
+        Ok((py.get_type::<PyPrepared>(), own)
+            .into_pyobject(py)?
+            .into_any())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "<Prepared: {} of {}, {} recordings>",
+            self.transform.name(),
+            self.function.bind(py).repr()?,
+            self.lock().len()
+        ))
+    }
+}
+
+impl PyPrepared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Variant>>> {
+        self.variants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a recording first.
+    fn keep(&self, variant: &Arc<Variant>) {
+        let mut dropped = Vec::new();
+        {
+            let mut variants = self.lock();
+            if variants.first().is_some_and(|v| Arc::ptr_eq(v, variant)) {
+                return;
+            }
+            variants.retain(|v| !Arc::ptr_eq(v, variant));
+            variants.insert(0, Arc::clone(variant));
+            while variants.len() > MANY {
+                dropped.extend(variants.pop());
+            }
+        }
+        // What it refers to may run code when it goes.
+        drop(dropped);
+    }
+
+    /// The arguments, with what is held constant in every call marked so.
+    fn with_constants<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        if !self.held.contains(&true) {
+            return Ok(args.clone());
+        }
+        let marked = args.iter().enumerate().map(|(i, arg)| {
+            let is_held = self.held.get(i).copied().unwrap_or(false);
+            if !is_held || arg.is_exact_instance_of::<Const>() {
+                return Ok(arg);
+            }
+            Ok(Bound::new(
+                py,
+                Const {
+                    value: arg.unbind(),
+                },
+            )?
+            .into_any())
+        });
+        PyTuple::new(py, marked.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn take(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Taken> {
+        if let Some(wrt) = &self.wrt
+            && args.is_empty()
+        {
+            let listed =
+                (py.import("cotan._src.tree.selection")?).call_method1("listed_arrays", (wrt,))?;
+            let (mut leaves, mut arrays) = (Vec::new(), Vec::new());
+            for object in listed.try_iter()? {
+                let object = object?;
+                let handle = object.cast::<PyArray>().map_err(PyErr::from)?;
+                arrays.push(handle.clone().unbind());
+                leaves.push(Leaf {
+                    array: handle.get().read()?,
+                    kind: Kind::Handle(handle.get().rank()),
+                    active: true,
+                    held: false,
+                    path: String::new(),
+                    object: object.clone().unbind(),
+                });
+            }
+            let trees = (0..leaves.len()).map(Tree::Leaf).collect();
+            let arrays = Some(arrays);
+            return Ok(Taken {
+                trees,
+                leaves,
+                arrays,
+            });
+        }
+        let mut flattener = Flattener::new(Borrow::Call, false, self.wrt.is_none());
+        flattener.take_everything_apart(self.wrt.is_some());
+        let trees = (args.iter())
+            .map(|arg| flattener.flatten(&arg, Position::Direct, true, ""))
+            .collect::<PyResult<_>>()?;
+        Ok(Taken {
+            trees,
+            leaves: flattener.leaves,
+            arrays: None,
+        })
+    }
+
+    /// What the function gives, recorded as usual.
+    fn unprepared<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let f = self.function.bind(py);
+        let wrt = self.wrt.as_ref().map(|w| w.bind(py));
+        let result = match self.transform {
+            Transform::Gradient => crate::transforms::gradient::gradient(py, f, args, wrt),
+            Transform::ValueAndGradient => {
+                let pair = crate::transforms::gradient::value_and_gradient(py, f, args, wrt)?;
+                Ok(pair.into_pyobject(py)?.into_any())
+            }
+            Transform::Pullback => {
+                let pair = crate::transforms::gradient::pullback(py, f, args, wrt)?;
+                Ok(pair.into_pyobject(py)?.into_any())
+            }
+            Transform::Value => {
+                let plain = args.iter().map(|arg| match arg.cast_exact::<Const>() {
+                    Ok(constant) => constant.get().value.bind(py).clone(),
+                    Err(_) => arg,
+                });
+                f.call1(PyTuple::new(py, plain)?)
+            }
+        }?;
+        match out {
+            Some(out) => {
+                (py.import("cotan._src.api.prepare")?).call_method1("copied", (result, out))
+            }
+            None => Ok(result),
+        }
+    }
+
+    /// The result by the recording that was used last, if it is one of plain arrays and numbers, and fits.
+    fn replay_first<'py>(
+        &self,
+        py: Python<'py>,
+        variant: &Variant,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(quick) = &variant.quick else {
+            return Ok(None);
+        };
+        let Some(current) = variant.last() else {
+            return Ok(None);
+        };
+        let Some(inputs) = quick.read(py, args, &current)? else {
+            return Ok(None);
+        };
+        for watch in &variant.watches {
+            if !watch.holds(py)? {
+                return Ok(None);
+            }
+        }
+        let buffers = self.buffers(py, variant, out)?;
+        if let Some(mut frame) = variant.program.frame(&current.held).map_err(to_py)?
+            && Quick::write(&inputs, frame.inputs())
+        {
+            let program = &variant.program;
+            let outcome = briefly(|_| program.run_in(&mut frame));
+            // Whether it is an error, and which, the function itself can tell.
+            if outcome.is_err() || !variant.agrees(frame.outs()) {
+                program.give_back(frame);
+                return Ok(None);
+            }
+            let mut outs: SmallVec<[Value; 4]> =
+                frame.outs()[..variant.results].iter().cloned().collect();
+            let result = Self::quickly(py, variant, &mut outs, buffers.as_deref())?;
+            drop(outs);
+            program.give_back(frame);
+            return Ok(Some(result));
+        }
+        let inputs = Quick::values(&inputs)?;
+        let targets = match &buffers {
+            Some(buffers) => buffers.targets(py, variant.results, &inputs)?,
+            None => Vec::new(),
+        };
+        let outs = work(py, variant.program.cost(), false, |interrupted| {
+            (variant.program).run(&current.held, &inputs, &targets, interrupted)
+        });
+        let mut outs = match outs {
+            Ok(outs) if variant.agrees(&outs) => outs,
+            Ok(_) | Err(Failure::Value) => return Ok(None),
+            Err(Failure::Raised(error)) => return Err(error),
+        };
+        outs.truncate(variant.results);
+        Self::quickly(py, variant, &mut outs, buffers.as_deref()).map(Some)
+    }
+
+    /// The buffers of a call, checked.
+    fn buffers(
+        &self,
+        py: Python<'_>,
+        variant: &Variant,
+        out: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<Arc<Buffers>>> {
+        let Some(out) = out else {
+            return Ok(None);
+        };
+        if self.transform == Transform::Pullback {
+            return Err(PyTypeError::new_err(
+                "prepared: a pullback has no out=; write its results with np.copyto",
+            ));
+        }
+        let known = (variant.buffers.lock())
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let known = known.filter(|b| b.are(out) && out.is_exact_instance_of::<PyTuple>());
+        let buffers = if let Some(known) = known {
+            known
+        } else {
+            let result = py.import("cotan._src.api.prepare")?.getattr("Result")?;
+            let mut numbers = Vec::with_capacity(variant.results);
+            for i in 0..variant.results {
+                numbers.push(Some(result.call1((i,))?));
+            }
+            let template = Self::structure(py, variant, &variant.trees, &mut numbers, None)?;
+            let made = Buffers::new(out, &template)?;
+            let old = (variant.buffers.lock())
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(Arc::clone(&made));
+            drop(old);
+            made
+        };
+        buffers.check(py, |i| variant.program.out_aval(i))?;
+        Ok(Some(buffers))
+    }
+
+    /// The result by a recording that fits, if there is one.
+    fn replay<'py>(
+        &self,
+        py: Python<'py>,
+        taken: &Taken,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Replayed<'py>> {
+        let variants = self.lock().clone();
+        let mut fitting = Vec::new();
+        for variant in &variants {
+            if variant.fits(py, taken)? {
+                fitting.push(variant);
+            }
+        }
+        let several = fitting.len() > 1;
+        for variant in fitting {
+            if (several || variant.program.calls_back()) && !variant.chosen(py, taken)? {
+                continue;
+            }
+            match self.run(py, variant, taken, out)? {
+                Replayed::No => {}
+                other => {
+                    self.keep(variant);
+                    return Ok(other);
+                }
+            }
+        }
+        Ok(Replayed::No)
+    }
+
+    /// Runs a recording.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        variant: &Variant,
+        taken: &Taken,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Replayed<'py>> {
+        let buffers = self.buffers(py, variant, out)?;
+        let mut outs = match variant.run(py, taken) {
+            Ok(Some(outs)) => outs,
+            Ok(None) => return Ok(Replayed::No),
+            Err(Failure::Value) => return Ok(Replayed::Failed),
+            Err(Failure::Raised(error)) => return Err(error),
+        };
+        outs.truncate(variant.results);
+        let written = match buffers {
+            Some(buffers) => buffers.write(py, &mut outs)?,
+            None => Vec::new(),
+        };
+        let mut objects = Self::objects(py, variant, outs, written)?;
+        Self::structure(
+            py,
+            variant,
+            &taken.trees,
+            &mut objects,
+            taken.arrays.as_deref(),
+        )
+        .map(Replayed::Result)
+    }
+
+    /// Results as the kinds of things that they stand for.
+    fn objects<'py>(
+        py: Python<'py>,
+        variant: &Variant,
+        outs: impl IntoIterator<Item = Value>,
+        written: Vec<Option<Py<PyAny>>>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let mut written = written.into_iter();
+        (outs.into_iter().zip(&variant.kinds))
+            .map(|(value, &kind)| match written.next().flatten() {
+                Some(buffer) => Ok(Some(buffer.into_bound(py))),
+                None => handed(py, value, kind).map(Some),
+            })
+            .collect()
+    }
+
+    /// The result of a call by the quick way.
+    fn quickly<'py>(
+        py: Python<'py>,
+        variant: &Variant,
+        outs: &mut [Value],
+        buffers: Option<&Buffers>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let written = match buffers {
+            Some(buffers) => buffers.write(py, outs)?,
+            None => Vec::new(),
+        };
+        let outs = outs
+            .iter_mut()
+            .map(|out| std::mem::replace(out, variant.nothing.clone()));
+        let mut objects = Self::objects(py, variant, outs, written)?;
+        Self::structure(py, variant, &variant.trees, &mut objects, None)
+    }
+
+    /// The structure of the result, with these objects for its leaves.
+    fn structure<'py>(
+        py: Python<'py>,
+        variant: &Variant,
+        trees: &[Tree],
+        objects: &mut [Option<Bound<'py, PyAny>>],
+        arrays: Option<&[Py<PyArray>]>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let none = || py.None().into_bound(py);
+        match &variant.outputs {
+            Outputs::Gradients(with_value, cts) => {
+                let first = with_value.then(|| objects[0].take().unwrap_or_else(none));
+                let gradients = if variant.quick.is_some() {
+                    // Every argument is a leaf, or has none.
+                    let mut entries = vec![none(); trees.len()];
+                    for (&slot, ct) in variant.slots.iter().zip(cts) {
+                        if let Some(ct) = ct {
+                            entries[variant.owners[slot]] =
+                                objects[*ct].take().unwrap_or_else(none);
+                        }
+                    }
+                    PyTuple::new(py, entries)?.into_any()
+                } else {
+                    let mut leaves = vec![None; variant.specs.len()];
+                    let mut asked = vec![false; variant.specs.len()];
+                    for (&slot, ct) in variant.slots.iter().zip(cts) {
+                        asked[slot] = true;
+                        leaves[slot] = ct.and_then(|ct| objects[ct].take());
+                    }
+                    let natural = variant.natural.as_ref().map(|n| n.clone_ref(py));
+                    let _natural = HandOut::new(natural);
+                    handed_out(py, assembled(py, trees, &leaves, &asked)?, arrays)?
+                };
+                match first {
+                    Some(value) => Ok(PyTuple::new(py, [value, gradients])?.into_any()),
+                    None => Ok(gradients),
+                }
+            }
+            Outputs::Structure(tree) => {
+                let objects: Vec<_> = (objects.iter_mut())
+                    .map(|o| o.take().unwrap_or_else(none))
+                    .collect();
+                tree.build(py, &objects)
+            }
+            Outputs::Pullback(tree, count, back) => {
+                let objects: Vec<_> = (objects.iter_mut())
+                    .map(|o| o.take().unwrap_or_else(none))
+                    .collect();
+                let y = tree.build(py, &objects[..*count])?;
+                let mut residuals = Vec::with_capacity(objects.len() - count);
+                for object in &objects[*count..] {
+                    residuals.push(
+                        object
+                            .cast::<PyArray>()
+                            .map_err(PyErr::from)?
+                            .get()
+                            .read()?,
+                    );
+                }
+                let back = back.at(py, residuals)?;
+                Ok((y, back).into_pyobject(py)?.into_any())
+            }
+        }
+    }
+}
+
+/// What came of a replay.
+enum Replayed<'py> {
+    Result(Bound<'py, PyAny>),
+    /// An error that depends on values.
+    Failed,
+    /// No recording fits.
+    No,
+}

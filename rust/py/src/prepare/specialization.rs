@@ -1,0 +1,306 @@
+//! One recording of a prepared function: what it is for, and how it is run.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cotan::array::Constants;
+use cotan::kernels::Value;
+use cotan::{Array, Error, Prepared};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
+use crate::prepare::fast_args::Quick;
+use crate::prepare::guards::{Spec, Watch, same_structure};
+use crate::prepare::out_buffers::Buffers;
+use crate::runtime::error::{briefly, enter, to_py};
+use crate::transforms::opaque_rule::own;
+use crate::transforms::pullback::PyPullback;
+use crate::tree::treedef::{Kind, Leaf, Tree};
+
+/// Runs of fewer estimated nanoseconds keep the interpreter lock.
+const BRIEF: f64 = 20_000.0;
+
+/// How results are made of the outputs of the program.
+pub enum Outputs {
+    /// Whether there is a value, and for each active leaf the output that is its gradient.
+    Gradients(bool, Vec<Option<usize>>),
+    /// A structure.
+    Structure(Tree),
+    /// A structure with so many leaves, and a pullback that the other outputs are the residuals of.
+    Pullback(Tree, usize, Box<PyPullback>),
+}
+
+/// What follows from constants, and the constants that it follows from.
+pub struct Current {
+    pub keys: Vec<Value>,
+    pub held: Constants,
+}
+
+/// One recording.
+pub struct Variant {
+    pub trees: Vec<Tree>,
+    pub specs: Vec<Spec>,
+    /// The active leaves.
+    pub slots: Vec<usize>,
+    pub watches: Vec<Watch>,
+    pub program: Prepared,
+    /// The program's inputs behind the leaves.
+    pub others: Vec<Value>,
+    /// How many outputs are results; the values of the decisions are behind them.
+    pub results: usize,
+    pub guards: Vec<Value>,
+    /// The decisions alone, for choosing among several recordings.
+    pub choice: OnceLock<Prepared>,
+    pub outputs: Outputs,
+    /// What kinds of things the results are.
+    pub kinds: Vec<Kind>,
+    pub natural: Option<Py<PyTuple>>,
+    pub current: Mutex<Option<Arc<Current>>>,
+    /// The way for plain arrays and numbers as arguments.
+    pub quick: Option<Quick>,
+    /// The leaves that the function writes to.
+    pub written: Vec<usize>,
+    /// The argument that each leaf belongs to.
+    pub owners: Vec<usize>,
+    pub buffers: Mutex<Option<Arc<Buffers>>>,
+    pub nothing: Value,
+}
+
+/// Arguments taken apart.
+pub struct Taken {
+    pub trees: Vec<Tree>,
+    pub leaves: Vec<Leaf>,
+    /// The arrays that stand in place of arguments.
+    pub arrays: Option<Vec<Py<PyArray>>>,
+}
+
+/// Why a run gave nothing.
+pub enum Failure {
+    /// An error that depends on values.
+    Value,
+    /// Anything else.
+    Raised(PyErr),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::LinAlg(_) | Error::Index(_) | Error::Shape(_) => Failure::Value,
+            other => Failure::Raised(to_py(other)),
+        }
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Failure {
+        Failure::Raised(error)
+    }
+}
+
+impl Variant {
+    /// Whether arguments are like those of the recording, and everything around it is as it was.
+    pub fn fits(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
+        if taken.leaves.len() != self.specs.len() || taken.trees.len() != self.trees.len() {
+            return Ok(false);
+        }
+        for (leaf, spec) in taken.leaves.iter().zip(&self.specs) {
+            if leaf.kind != spec.kind || leaf.array.aval() != &spec.aval {
+                return Ok(false);
+            }
+            if let Some(fixed) = &spec.fixed
+                && !crate::prepare::guards::same_object(leaf.object.bind(py), fixed.bind(py))?
+            {
+                return Ok(false);
+            }
+        }
+        for (a, b) in self.trees.iter().zip(&taken.trees) {
+            if !same_structure(py, a, b)? {
+                return Ok(false);
+            }
+        }
+        for watch in &self.watches {
+            if !watch.holds(py)? {
+                return Ok(false);
+            }
+        }
+        crate::transforms::leaves::refuse_shared(py, &taken.leaves, &self.written)?;
+        Ok(true)
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.watches.iter().try_for_each(|w| w.visit(visit))?;
+        self.trees.iter().try_for_each(|t| t.visit(visit))?;
+        (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
+    }
+
+    /// The values of the program's inputs: those that are held constant, and the others.
+    pub fn values(&self, py: Python<'_>, taken: &Taken) -> PyResult<(Vec<Value>, Vec<Value>)> {
+        let mut split = (Vec::new(), Vec::new());
+        let leaves = taken.leaves.iter().zip(&self.specs);
+        let leaves = leaves.filter(|(_, s)| s.fixed.is_none());
+        let mut held = self.program.is_held().iter();
+        for (leaf, _) in leaves {
+            let value = crate::array::cell::compute(py, &leaf.array)?;
+            if *held.next().unwrap_or(&false) {
+                split.0.push(value);
+            } else {
+                split.1.push(value);
+            }
+        }
+        for (value, &is_held) in self.others.iter().zip(held) {
+            if is_held {
+                split.0.push(value.clone());
+            } else {
+                split.1.push(value.clone());
+            }
+        }
+        Ok(split)
+    }
+
+    /// Whether the decisions come out as they did.
+    pub fn chosen(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
+        if self.guards.is_empty() {
+            return Ok(true);
+        }
+        let choice = if let Some(choice) = self.choice.get() {
+            choice
+        } else {
+            let first = self.results;
+            let made = self.program.part(first, self.guards.len()).map_err(to_py)?;
+            self.choice.get_or_init(|| made)
+        };
+        let values: Vec<Value> = (taken.leaves.iter().zip(&self.specs))
+            .filter(|(_, s)| s.fixed.is_none())
+            .map(|(l, _)| crate::array::cell::compute(py, &l.array))
+            .chain(self.others.iter().map(|v| Ok(v.clone())))
+            .collect::<PyResult<_>>()?;
+        let outs = work(py, choice.cost(), choice.calls_back(), |interrupted| {
+            let held = choice.hold(Vec::new(), interrupted)?;
+            choice.run(&held, &values, &[], interrupted)
+        });
+        match outs {
+            Ok(outs) => Ok(agree(&outs, &self.guards)),
+            Err(Failure::Value) => Ok(false),
+            Err(Failure::Raised(error)) => Err(error),
+        }
+    }
+
+    /// The results, if the decisions come out as they did.
+    pub fn run(&self, py: Python<'_>, taken: &Taken) -> Result<Option<Vec<Value>>, Failure> {
+        let (held, inputs) = self.values(py, taken)?;
+        let current = self.current(py, held)?;
+        let outs = work(
+            py,
+            self.program.cost(),
+            self.program.calls_back(),
+            |interrupted| (self.program).run(&current.held, &inputs, &[], interrupted),
+        )?;
+        Ok(self.agrees(&outs).then_some(outs))
+    }
+
+    /// Whether the decisions among the outputs are those of the recording.
+    pub fn agrees(&self, outs: &[Value]) -> bool {
+        agree(&outs[self.results..], &self.guards)
+    }
+
+    /// What followed from constants in the last call.
+    pub fn last(&self) -> Option<Arc<Current>> {
+        (self.current.lock())
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// What follows from constants: of the last call, if they are the same.
+    pub fn current(&self, py: Python<'_>, held: Vec<Value>) -> Result<Arc<Current>, Failure> {
+        if let Some(last) = self.last()
+            && last
+                .keys
+                .iter()
+                .zip(&held)
+                .all(|(a, b)| same_constant(a, b))
+        {
+            return Ok(last);
+        }
+        let key = |value: &Value| {
+            if value.storage().is_foreign() {
+                copied(value)
+            } else {
+                own(value.clone())
+            }
+        };
+        let keys = held.iter().map(key).collect::<PyResult<Vec<_>>>()?;
+        let held = enter(py, |interrupted| {
+            self.program.hold(keys.clone(), interrupted)
+        })?;
+        let current = Arc::new(Current { keys, held });
+        let old = (self.current.lock().unwrap_or_else(PoisonError::into_inner))
+            .replace(Arc::clone(&current));
+        drop(old);
+        Ok(current)
+    }
+}
+
+/// Whether two values are the same constant: the same memory of ours, which nobody writes to, or equal bit
+/// by bit.
+fn same_constant(a: &Value, b: &Value) -> bool {
+    let is_one = a.as_ptr() == b.as_ptr()
+        && a.aval() == b.aval()
+        && a.strides() == b.strides()
+        && !a.storage().is_foreign();
+    is_one || a.same_bits(b)
+}
+
+fn agree(values: &[Value], wanted: &[Value]) -> bool {
+    values.iter().zip(wanted).all(|(a, b)| a.same_bits(b))
+}
+
+/// Computes something: with the interpreter lock released if that takes long.
+pub fn work<T: Send>(
+    py: Python<'_>,
+    cost: f64,
+    calls_back: bool,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> cotan::Result<T> + Send,
+) -> Result<T, Failure> {
+    let mut failed = None;
+    let noted = |interrupted: &mut dyn FnMut() -> bool| {
+        work(interrupted).map_err(|error| {
+            failed = Some(matches!(
+                error,
+                Error::LinAlg(_) | Error::Index(_) | Error::Shape(_)
+            ));
+            error
+        })
+    };
+    let outcome = if cost < BRIEF && !calls_back {
+        briefly(noted)
+    } else {
+        enter(py, noted)
+    };
+    outcome.map_err(|error| match failed {
+        Some(true) => Failure::Value,
+        _ => Failure::Raised(error),
+    })
+}
+
+/// What a leaf of a result is.
+pub fn plain(rank: Rank, handles: bool) -> Kind {
+    match rank {
+        _ if handles => Kind::Handle(rank),
+        Rank::Array => Kind::NdArray,
+        Rank::Scalar => Kind::Scalar,
+        Rank::Number => Kind::Number,
+    }
+}
+
+/// A value as the kind of thing that it stands for.
+pub fn handed(py: Python<'_>, value: Value, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
+    match kind {
+        Kind::Handle(rank) => wrap(py, Array::constant(own(value)?), rank),
+        Kind::NdArray => to_ndarray(py, value),
+        Kind::Scalar => to_numpy_scalar(py, &value),
+        Kind::Number => to_numpy_scalar(py, &value)?.call_method0("item"),
+    }
+}

@@ -1,0 +1,19 @@
+//! What every other folder needs of the interpreter: errors, signals, fork, exit, and values made once.
+//!
+//! Nothing here knows of arrays.
+
+// Errors and signals.
+pub mod error;
+pub mod swallowed_errors;
+
+// Life of the process.
+pub mod fork;
+pub mod interpreter_exit;
+
+// Values made once and object identity.
+pub mod identity;
+pub mod once_cell;
+
+// What user code is doing.
+pub mod profile;
+pub mod source_line;

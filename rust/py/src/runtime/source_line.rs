@@ -1,0 +1,100 @@
+//! Which line of the user's Python code is running.
+
+use std::sync::{Mutex, PoisonError};
+
+use cotan::prim::Site;
+use cotan::program::FastMap;
+use pyo3::prelude::*;
+use pyo3::sync::{MutexExt, PyOnceLock};
+
+use crate::runtime::once_cell::{OnceImported, intern};
+
+/// What is known of a piece of Python code, which is kept alive so that no other one has its address.
+struct Code {
+    _kept: Py<PyAny>,
+    /// File and function; `None` for code of cotan, NumPy and SciPy.
+    own: Option<(String, String)>,
+    /// By the running instruction, because to find its line takes long.
+    sites: FastMap<usize, Site>,
+}
+
+static CODES: Mutex<Option<FastMap<usize, Code>>> = Mutex::new(None);
+
+/// At most so many pieces of code are remembered: notebooks and `exec` make ever new ones.
+const MAX_CODES: usize = 1 << 12;
+
+/// The line that runs in the innermost frame of the user's; [`Site::NONE`] outside Python code.
+pub fn running() -> Site {
+    Python::try_attach(|py| find(py).unwrap_or(None))
+        .flatten()
+        .unwrap_or(Site::NONE)
+}
+
+fn find(py: Python<'_>) -> PyResult<Option<Site>> {
+    static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let innermost = FRAME.found(py, "sys", "_getframe")?.call0();
+    // No frame at all: a thread of somebody else's.
+    let mut next = innermost.ok();
+    while let Some(frame) = next {
+        if let Some(site) = in_frame(py, &frame)? {
+            return Ok(Some(site));
+        }
+        let outer = frame.getattr(intern!(py, "f_back"))?;
+        next = (!outer.is_none()).then_some(outer);
+    }
+    Ok(None)
+}
+
+/// The site of a frame, unless its code is a library's.
+fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> {
+    let codes = || {
+        CODES
+            .lock_py_attached(py)
+            .unwrap_or_else(PoisonError::into_inner)
+    };
+    let code = frame.getattr(intern!(py, "f_code"))?;
+    let key = code.as_ptr() as usize;
+    let mut forgotten = None;
+    if !codes().as_ref().is_some_and(|c| c.contains_key(&key)) {
+        let found = Code {
+            own: own(py, &code)?,
+            _kept: code.unbind(),
+            sites: FastMap::default(),
+        };
+        let mut codes = codes();
+        if codes.as_ref().is_some_and(|c| c.len() >= MAX_CODES) {
+            forgotten = codes.take();
+        }
+        codes.get_or_insert_default().insert(key, found);
+    }
+    // What is dropped may run code of its own, so not under the lock.
+    drop(forgotten);
+    let mut codes = codes();
+    let Some(code) = codes.as_mut().and_then(|c| c.get_mut(&key)) else {
+        return Ok(None);
+    };
+    let Some((file, function)) = &code.own else {
+        return Ok(None);
+    };
+    let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
+    if let Some(&site) = code.sites.get(&at) {
+        return Ok(Some(site));
+    }
+    let line: Option<u32> = frame.getattr(intern!(py, "f_lineno"))?.extract()?;
+    let site = Site::new(file, line.unwrap_or(0), function);
+    code.sites.insert(at, site);
+    Ok(Some(site))
+}
+
+/// File and function of a piece of code that belongs to the user.
+fn own(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
+    let file: String = code.getattr(intern!(py, "co_filename"))?.extract()?;
+    let is_library = py
+        .import("cotan._src.inspect.nonfinite")?
+        .getattr("is_library")?;
+    if is_library.call1((&file,))?.extract()? {
+        return Ok(None);
+    }
+    let function = code.getattr(intern!(py, "co_qualname"))?.extract()?;
+    Ok(Some((file, function)))
+}

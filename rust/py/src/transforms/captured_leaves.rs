@@ -1,0 +1,85 @@
+//! Arrays that stand for leaves of a recording while a function runs, wherever the function meets them:
+//! `gradient(lambda: loss(model), wrt=[model.w])`.
+//!
+//! The arrays themselves are not touched: what a thread reads and writes through them goes to its own
+//! list, so other threads see nothing of it and nothing has to be put back.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cotan::Array;
+use pyo3::prelude::*;
+
+use crate::array::cell::PyArray;
+
+/// How many bindings there are in all threads. Every operand of every operation asks, and reading a number of all
+/// threads takes a fraction of reading one of this thread.
+static BINDINGS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+    static BOUND: RefCell<Vec<(usize, Array)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether this thread has bound any array.
+#[inline]
+pub fn any() -> bool {
+    BINDINGS.load(Ordering::Relaxed) > 0 && COUNT.get() > 0
+}
+
+/// What an array stands for in this thread.
+pub fn get(handle: &PyArray) -> Option<Array> {
+    let address = std::ptr::from_ref(handle) as usize;
+    BOUND.with_borrow(|bound| {
+        let found = bound.iter().rev().find(|(a, _)| *a == address);
+        found.map(|(_, array)| array.clone())
+    })
+}
+
+/// Writes to what an array stands for; false when it stands for itself only.
+pub fn set(handle: &PyArray, array: &Array) -> bool {
+    let address = std::ptr::from_ref(handle) as usize;
+    BOUND.with_borrow_mut(|bound| {
+        let found = bound.iter_mut().rev().find(|(a, _)| *a == address);
+        found.map(|(_, own)| *own = array.clone()).is_some()
+    })
+}
+
+/// Arrays bound to leaves, until it is dropped.
+pub struct Binding {
+    /// Keeps the addresses valid.
+    _handles: Vec<Py<PyArray>>,
+    before: usize,
+}
+
+impl Binding {
+    /// Binds arrays. Inner bindings hide outer ones.
+    pub fn new<'py>(
+        py: Python<'py>,
+        pairs: impl Iterator<Item = (&'py Py<PyArray>, Array)>,
+    ) -> Binding {
+        let before = COUNT.get();
+        let mut handles = Vec::new();
+        for (handle, leaf) in pairs {
+            let address = std::ptr::from_ref(handle.get()) as usize;
+            handles.push(handle.clone_ref(py));
+            BOUND.with_borrow_mut(|bound| bound.push((address, leaf)));
+        }
+        COUNT.set(before + handles.len());
+        BINDINGS.fetch_add(1, Ordering::Relaxed);
+        Binding {
+            _handles: handles,
+            before,
+        }
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        COUNT.set(self.before);
+        BINDINGS.fetch_sub(1, Ordering::Relaxed);
+        // Dropped outside the borrow: what an array leads to may run code.
+        let rest = BOUND.with_borrow_mut(|bound| bound.split_off(self.before));
+        drop(rest);
+    }
+}

@@ -1,0 +1,232 @@
+//! Python functions that a program calls back while it runs.
+
+use std::sync::Arc;
+
+use cotan::array::Tracer;
+use cotan::kernels::Value;
+use cotan::ops;
+use cotan::prim::{Host, Params};
+use cotan::{Array, Aval, Error, Foreign};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::cell::compute;
+use crate::array::cell::{PyArray, Rank, force, wrap};
+use crate::array::operand::Operand;
+use crate::ndarray::memory::Borrow;
+use crate::runtime::error::OrRaise;
+use crate::runtime::interpreter_exit::{self, Inside};
+use crate::transforms::leaves::rank_of;
+use crate::tree::flatten::{Flattener, Position};
+
+/// A Python exception on its way through the core.
+pub fn foreign(error: PyErr) -> Error {
+    Error::Foreign(Foreign(Arc::new(error)))
+}
+
+/// Runs Python code for the core, on a thread that may have let go of the interpreter.
+pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Result<T> {
+    let _inside = Inside::new();
+    interpreter_exit::rest_detached();
+    Python::try_attach(|py| {
+        let result = work(py).map_err(foreign);
+        interpreter_exit::rest(py);
+        result
+    })
+    .unwrap_or(Err(Error::Interrupted))
+}
+
+/// An error about a NaN that was found while a function was called back says which one that was.
+fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
+    let value = error.value(py);
+    if value.getattr("inside").is_ok_and(|inside| inside.is_none()) {
+        // Any other exception may have an attribute of this name, and refuse to have it changed.
+        let _ = value.setattr("inside", format!("the {what} {name}"));
+    }
+    error
+}
+
+/// A Python function of arrays, which returns a tuple of them.
+struct Callback {
+    /// What the function is for, in messages.
+    what: &'static str,
+    name: String,
+    function: Py<PyAny>,
+    /// Its pullback, a function of the arguments and the cotangents; None to trace the function.
+    pullback: Option<Py<PyAny>>,
+    /// What the arguments would be in NumPy.
+    ranks: Vec<Rank>,
+    outputs: Vec<Aval>,
+}
+
+impl Callback {
+    fn run(&self, py: Python<'_>, x: &[Value]) -> PyResult<Vec<Value>> {
+        let mut args = Vec::with_capacity(x.len());
+        for (value, &rank) in x.iter().zip(&self.ranks) {
+            args.push(wrap(py, Array::constant(value.clone()), rank)?);
+        }
+        let result = self.function.bind(py).call1(PyTuple::new(py, args)?)?;
+        let results: Vec<Bound<'_, PyAny>> = result.try_iter()?.collect::<PyResult<_>>()?;
+        (results.iter().zip(&self.outputs))
+            .map(|(object, aval)| replacement(self.what, &self.name, object, aval))
+            .collect()
+    }
+}
+
+/// What a hook gave in place of a cotangent.
+fn replacement(what: &str, name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -> PyResult<Value> {
+    let Some(operand) = Operand::of(object)? else {
+        return Err(PyTypeError::new_err(format!(
+            "{what} {name}: it must return an array like the cotangent ({aval}), or None to leave that as it \
+             is, not {}",
+            object.get_type()
+        )));
+    };
+    if operand.dtype().is_complex() && !aval.dtype.is_complex() {
+        return Err(PyTypeError::new_err(format!(
+            "{what} {name}: the cotangent is {}, and so must be what it returns, not {}; take its real \
+             part",
+            aval.dtype.numpy_name(),
+            operand.dtype().numpy_name()
+        )));
+    }
+    let array = operand.cast(aval.dtype)?;
+    if array.shape() != aval.shape.as_slice() {
+        return Err(PyValueError::new_err(format!(
+            "{what} {name}: the cotangent has shape {}, and so must what it returns, not {}",
+            cotan::aval::tuple(&aval.shape),
+            cotan::aval::tuple(array.shape())
+        )));
+    }
+    force(object.py(), &array)
+}
+
+impl Host for Callback {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn outputs(&self) -> &[Aval] {
+        &self.outputs
+    }
+
+    fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
+        attached(|py| {
+            self.run(py, x)
+                .map_err(|error| made_inside(py, error, self.what, &self.name))
+        })
+    }
+
+    /// The pullback of the function at its arguments: called back as well.
+    fn derivative(&self, x: &[Aval]) -> cotan::Result<Arc<dyn Host>> {
+        attached(|py| {
+            let function = match &self.pullback {
+                Some(pullback) => pullback.clone_ref(py),
+                None => (py.import("cotan._src.api.custom_rules")?)
+                    .call_method1("pulled", (&self.function, x.len()))?
+                    .unbind(),
+            };
+            let mut ranks = self.ranks.clone();
+            ranks.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
+                0 => Rank::Scalar,
+                _ => Rank::Array,
+            }));
+            let derivative: Arc<dyn Host> = Arc::new(Callback {
+                what: self.what,
+                name: self.name.clone(),
+                function,
+                pullback: None,
+                ranks,
+                outputs: x.to_vec(),
+            });
+            Ok(derivative)
+        })
+    }
+}
+
+/// `x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back.
+#[pyfunction]
+pub fn hooked<'py>(
+    function: &Bound<'py, PyAny>,
+    x: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    crate::array::escapes::called(function);
+    let mut flattener = Flattener::new(Borrow::Copy, false, false);
+    let tree = flattener.flatten(x, Position::Nested, true, "")?;
+    let leaves = flattener.leaves;
+    if !leaves.iter().any(|l| l.array.is_active()) {
+        return Ok(x.clone());
+    }
+    let mut objects = Vec::with_capacity(leaves.len());
+    for leaf in &leaves {
+        let rank = rank_of(leaf.kind);
+        let mut array = leaf.array.clone();
+        if array.is_active() {
+            let call: Arc<dyn Host> = Arc::new(Callback {
+                what: "hook",
+                name: name.into(),
+                function: function.clone().unbind(),
+                pullback: None,
+                ranks: vec![rank],
+                outputs: vec![array.aval().clone()],
+            });
+            let mut tracer = Tracer::new(name, &[&array]).or_raise()?.called("hook");
+            let same = tracer.args()[0].clone();
+            let cts = tracer.cotangents(vec![same]);
+            let cts: Vec<&Array> = cts.iter().flatten().collect();
+            let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &cts).or_raise()?;
+            array = tracer.reverse(&[Some(out)]).or_raise()?.swap_remove(0);
+        }
+        objects.push(wrap(py, array, rank)?);
+    }
+    tree.build(py, &objects)
+}
+
+/// What a function of plain values gives for arrays that are being differentiated: computed at once, and
+/// again when the program is run with other values. `function` and `pullback` return tuples of arrays; the
+/// pullback is differentiated in its turn.
+#[pyfunction]
+pub fn call_back<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    pullback: &Bound<'py, PyAny>,
+    name: &str,
+    args: Vec<PyRef<'py, PyArray>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    crate::array::escapes::called(function);
+    crate::array::escapes::called(pullback);
+    let mut arrays = Vec::with_capacity(args.len());
+    let mut known = Vec::with_capacity(args.len());
+    for arg in &args {
+        let array = arg.read()?;
+        known.push(wrap(
+            py,
+            Array::constant(compute(py, &array)?),
+            Rank::Array,
+        )?);
+        arrays.push(array);
+    }
+    let (y,) = (function.call1(PyTuple::new(py, known)?)?).extract::<(Bound<'py, PyAny>,)>()?;
+    let Some(operand) = Operand::of(&y)? else {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: the result must be an array, not {}",
+            y.get_type()
+        )));
+    };
+    let dtype = operand.dtype();
+    let value = force(py, &operand.cast(dtype)?)?;
+    let call: Arc<dyn Host> = Arc::new(Callback {
+        what: "function",
+        name: name.into(),
+        function: function.clone().unbind(),
+        pullback: Some(pullback.clone().unbind()),
+        ranks: vec![Rank::Array; arrays.len()],
+        outputs: vec![value.aval().clone()],
+    });
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
+    wrap(py, out.known_as(value), Rank::Array)
+}

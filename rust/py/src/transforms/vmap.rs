@@ -1,0 +1,195 @@
+//! Functions of one example, for many at once.
+
+use std::cell::{Cell, RefCell};
+
+use cotan::array::{self, UNKNOWN};
+use cotan::transform::vmap;
+use cotan::{Array, Aval, Recording};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::cell::wrap_result;
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::ndarray::memory::Borrow;
+use crate::runtime::error::OrRaise;
+use crate::runtime::error::enter;
+use crate::transforms::gradient::{Nested, Tracing};
+use crate::tree::flatten::{Flattener, Position};
+use crate::tree::treedef::{Kind, Tree, present};
+
+thread_local! {
+    /// How many functions are being mapped in this thread.
+    static MAPPING: Cell<usize> = const { Cell::new(0) };
+    /// What was said when the innermost of them looked at a value that nobody knows.
+    static LOOKED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Counts a function that is being mapped, until it is dropped.
+struct Mapping {
+    /// What was said to the function around it.
+    before: Option<String>,
+}
+
+impl Mapping {
+    fn enter() -> Mapping {
+        MAPPING.set(MAPPING.get() + 1);
+        Mapping {
+            before: LOOKED.take(),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        MAPPING.set(MAPPING.get() - 1);
+        LOOKED.replace(self.before.take());
+    }
+}
+
+/// Remembers an error about a value that nobody knows: code that catches it would go on in a way that is
+/// right for no example.
+pub fn note_unknown(message: &str) {
+    if MAPPING.get() > 0 && message.starts_with(UNKNOWN) {
+        LOOKED.with_borrow_mut(|looked| {
+            looked.get_or_insert_with(|| message.into());
+        });
+    }
+}
+
+/// Whether a function is being mapped and an array may differ between examples, so that nobody knows its
+/// value.
+#[pyfunction]
+pub fn is_mapped(x: &Bound<'_, PyArray>) -> PyResult<bool> {
+    if MAPPING.get() == 0 {
+        return Ok(false);
+    }
+    let array = x.get().read()?;
+    Ok(array.value().is_none() && array.tag() != 0)
+}
+
+/// An argument, taken apart if it is a batch.
+enum Given<'py> {
+    Shared(Bound<'py, PyAny>),
+    Batch(Tree),
+}
+
+/// Calls a function of one example with arguments of which those marked hold many along their first axes;
+/// its results have a first axis of examples. `names` are what errors call the arguments.
+#[pyfunction]
+pub fn call_vmap<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    batched: Vec<bool>,
+    names: Vec<String>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut flattener = Flattener::new(Borrow::Copy, true, false);
+    let mut given = Vec::with_capacity(args.len());
+    for ((arg, &batched), name) in args.iter().zip(&batched).zip(&names) {
+        given.push(if batched {
+            Given::Batch(flattener.flatten(&arg, Position::Nested, true, name)?)
+        } else {
+            Given::Shared(arg)
+        });
+    }
+    let leaves = flattener.leaves;
+    let mut size: Option<(usize, &str)> = None;
+    for leaf in &leaves {
+        let Some(&length) = leaf.array.shape().first() else {
+            return Err(PyValueError::new_err(format!(
+                "vmap: {} is a number and has no axis of examples; hold it out of the batch with \
+                 in_axes, or repeat it with np.full",
+                leaf.path
+            )));
+        };
+        match size {
+            Some((other, path)) if other != length => {
+                return Err(PyValueError::new_err(format!(
+                    "vmap: {path} has {other} examples, {} has {length}",
+                    leaf.path
+                )));
+            }
+            _ => size = Some((length, &leaf.path)),
+        }
+    }
+    let Some((size, _)) = size else {
+        return Err(PyValueError::new_err(
+            "vmap: no argument is an array with an axis of examples; call the function without vmap, or \
+             change in_axes",
+        ));
+    };
+
+    let recording = Recording::new();
+    let examples: Vec<Array> = (leaves.iter())
+        .map(|leaf| {
+            let aval = leaf.array.aval();
+            recording.placeholder(&Aval::new(aval.dtype, &aval.shape[1..]))
+        })
+        .collect();
+    let objects: Vec<Bound<'py, PyAny>> = (examples.iter())
+        .map(|example| wrap_result(py, example.clone()))
+        .collect::<PyResult<_>>()?;
+    let one: Vec<Bound<'py, PyAny>> = (given.into_iter())
+        .map(|given| match given {
+            Given::Shared(object) => Ok(object),
+            Given::Batch(tree) => tree.build(py, &objects),
+        })
+        .collect::<PyResult<_>>()?;
+    let (tree, found) = {
+        let _recording = Nested::enter(f, false)?;
+        // Indices are variables too.
+        let _marks = (Tracing::enter(), Mapping::enter());
+        let y = f
+            .call1(PyTuple::new(py, one)?)
+            .map_err(|error| looked_at(py, error))?;
+        if let Some(message) = LOOKED.take() {
+            return Err(looked_at(py, PyValueError::new_err(message)));
+        }
+        let mut results = Flattener::new(Borrow::Copy, false, false);
+        let tree = results.flatten(&y, Position::Direct, true, "")?;
+        let found: Vec<Array> = results.leaves.into_iter().map(|leaf| leaf.array).collect();
+        (tree, found)
+    };
+    let (program, shared) =
+        array::trace(&recording, &found.iter().collect::<Vec<_>>(), &examples).or_raise()?;
+    drop(recording);
+    let mut marks = vec![true; examples.len()];
+    marks.resize(program.num_inputs(), false);
+    let mapped = vmap(&program, &marks, size).or_raise()?;
+    let is_handle = |kind: Kind| matches!(kind, Kind::Handle(_));
+    let lazy = leaves.iter().any(|leaf| is_handle(leaf.kind));
+    let inputs: Vec<Array> = (leaves.into_iter().map(|leaf| leaf.array))
+        .chain(shared)
+        .collect();
+    let outs = Array::call(&mapped.into(), &inputs);
+    if !lazy {
+        let waiting: Vec<&Array> = outs.iter().filter(|out| !out.is_active()).collect();
+        enter(py, |interrupted| Array::force_all(&waiting, interrupted))?;
+    }
+    let objects: Vec<Bound<'py, PyAny>> = (outs.iter())
+        .map(|out| {
+            if lazy {
+                wrap(py, out.clone(), Rank::Array)
+            } else {
+                present(py, out, Kind::NdArray)
+            }
+        })
+        .collect::<PyResult<_>>()?;
+    tree.build(py, &objects)
+}
+
+/// That the value of an example is not known is told in the words of examples.
+fn looked_at(py: Python<'_>, error: PyErr) -> PyErr {
+    let message = error.value(py).to_string();
+    let Some(rest) = message.strip_prefix(UNKNOWN) else {
+        return error;
+    };
+    let what = rest.split(" is not known").next().unwrap_or_default();
+    let told = PyValueError::new_err(format!(
+        "vmap: the function looks at a value{what} that differs between examples: it cannot be printed, \
+         branched on or handed to other libraries; choose with where(), or map with a loop"
+    ));
+    told.set_cause(py, Some(error));
+    told
+}

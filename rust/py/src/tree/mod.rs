@@ -1,0 +1,17 @@
+//! Structures of arrays: taking Python objects apart into leaves, and putting them together again.
+
+// Structures.
+pub mod class_layout;
+pub mod pyclass;
+pub mod treedef;
+
+// Objects to leaves and back.
+pub mod flatten;
+pub mod schema;
+pub mod unflatten;
+pub mod zip;
+
+// Structures of cotangents.
+pub mod natural_cotangent;
+pub mod rule_cotangents;
+pub mod tangent;

@@ -1,0 +1,80 @@
+//! Structures for Python code that walks them: updates, maps over leaves.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::tree::flatten::{Flattener, Position};
+use crate::tree::treedef::{Leaf, Tree};
+use crate::tree::zip::{Align, Reading};
+
+/// A structure taken apart: paths and objects of its leaves, which are arrays of any dtype, `Array`s
+/// and floats.
+#[pyclass(frozen, name = "_Structure", module = "cotan._core")]
+pub struct PyStructure {
+    tree: Tree,
+    leaves: Vec<Leaf>,
+    /// What paths start with.
+    root: String,
+}
+
+/// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`.
+#[pyfunction]
+#[pyo3(signature = (tree, declared=false, root=""))]
+pub fn structure(tree: &Bound<'_, PyAny>, declared: bool, root: &str) -> PyResult<PyStructure> {
+    let mut flattener = Flattener::of_objects(declared);
+    let tree = flattener.flatten(tree, Position::Nested, true, root)?;
+    Ok(PyStructure {
+        tree,
+        leaves: flattener.leaves,
+        root: root.into(),
+    })
+}
+
+#[pymethods]
+impl PyStructure {
+    /// Paths of the leaves.
+    #[getter]
+    fn paths(&self) -> Vec<&str> {
+        self.leaves.iter().map(|l| l.path.as_str()).collect()
+    }
+
+    /// The leaves.
+    #[getter]
+    fn leaves(&self) -> Vec<&Py<PyAny>> {
+        self.leaves.iter().map(|l| &l.object).collect()
+    }
+
+    /// For each leaf, whether it can have a gradient and is declared, and not held constant.
+    #[getter]
+    fn trainable(&self) -> Vec<bool> {
+        self.leaves.iter().map(|l| l.active).collect()
+    }
+
+    /// The structure with other leaves.
+    fn build<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if leaves.len() != self.leaves.len() {
+            return Err(PyValueError::new_err(format!(
+                "the structure has {} leaves, {} given",
+                self.leaves.len(),
+                leaves.len()
+            )));
+        }
+        self.tree.build(py, &leaves)
+    }
+
+    /// For each leaf, what stands in its place in another structure; None where nothing does.
+    fn align<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+        operation: &str,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let mut align = Align::new(py, operation, Reading::Values, self.leaves.len());
+        align.read(&self.tree, other, &self.root)?;
+        Ok(align.done())
+    }
+}

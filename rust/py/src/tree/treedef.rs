@@ -1,0 +1,440 @@
+//! Structures without their leaves, and those of the cotangents of these. [`crate::tree::flatten`] makes them,
+//! [`crate::tree::unflatten`] puts values in the places of the leaves.
+
+use cotan::Array;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::array::cell::{Rank, force, wrap};
+use crate::array::to_host::item;
+use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::runtime::error::step;
+use crate::runtime::once_cell::intern;
+use crate::tree::class_layout::known;
+use crate::tree::tangent::{Absent, tangent};
+use crate::tree::unflatten::named_tuple;
+
+/// A value to hold constant: made by `ct.const`.
+#[pyclass(frozen, name = "Const", module = "cotan")]
+pub struct Const {
+    #[pyo3(get)]
+    pub value: Py<PyAny>,
+}
+
+#[pymethods]
+impl Const {
+    #[new]
+    fn new(value: Py<PyAny>) -> Const {
+        Const { value }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("const({})", self.value.bind(py).repr()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyAny>,))> {
+        let make = py.import("cotan")?.getattr("const")?;
+        Ok((make, (self.value.clone_ref(py),)))
+    }
+}
+
+/// What a leaf was, so that its cotangent can become the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A plain ndarray.
+    NdArray,
+    /// A NumPy scalar.
+    Scalar,
+    /// A Python number.
+    Number,
+    /// One of our arrays, of this rank.
+    Handle(Rank),
+}
+
+/// A leaf.
+pub struct Leaf {
+    /// Its value.
+    pub array: Array,
+    /// What it was.
+    pub kind: Kind,
+    /// Whether it can have a cotangent and none of the structures around it is held constant.
+    pub active: bool,
+    /// Whether it is held constant by `const`.
+    pub held: bool,
+    /// Where it is; empty unless paths were asked for.
+    pub path: String,
+    /// The object itself.
+    pub object: Py<PyAny>,
+}
+
+impl Leaf {
+    /// Another reference to the same.
+    pub fn clone_ref(&self, py: Python<'_>) -> Leaf {
+        Leaf {
+            array: self.array.clone(),
+            kind: self.kind,
+            active: self.active,
+            held: self.held,
+            path: self.path.clone(),
+            object: self.object.clone_ref(py),
+        }
+    }
+}
+
+/// A structure without its leaves.
+pub enum Tree {
+    /// The leaf of this number.
+    Leaf(usize),
+    /// Something without leaves.
+    Static(Py<PyAny>),
+    /// A tuple; of a class of its own, if there is one.
+    Tuple(Option<Py<PyAny>>, Vec<Tree>),
+    /// A list.
+    List(Vec<Tree>),
+    /// A dictionary.
+    Dict(Vec<(Py<PyAny>, Tree)>),
+    /// An object: its fields, by name.
+    Object(Py<PyAny>, Vec<(Py<PyString>, Tree)>),
+    /// Anything else.
+    Other(Box<Other>),
+    /// The structure so many levels below the root, in which this one is: it closes a cycle.
+    Back(usize),
+}
+
+/// A structure of a rarer kind.
+pub struct Other {
+    /// What was taken apart.
+    pub original: Py<PyAny>,
+    /// What it is.
+    pub form: Form,
+    /// Keys of a dictionary, names or indices of the children of a registered class.
+    pub keys: Vec<Py<PyAny>>,
+    /// Its parts.
+    pub items: Vec<Tree>,
+}
+
+/// Kinds of rarer structures.
+pub enum Form {
+    /// A tuple with attributes.
+    Tuple,
+    /// A subclass of list.
+    List,
+    /// A subclass of dict.
+    Dict,
+    /// Of a registered class, with what its `flatten` gave besides.
+    Registered(Py<PyAny>),
+    /// A `const(...)` that is to stay one.
+    Const,
+}
+
+impl Tree {
+    /// Its parts, in order.
+    pub fn children(&self) -> Box<dyn Iterator<Item = &Tree> + '_> {
+        match self {
+            Tree::Leaf(_) | Tree::Static(_) | Tree::Back(_) => Box::new(std::iter::empty()),
+            Tree::Tuple(_, items) | Tree::List(items) => Box::new(items.iter()),
+            Tree::Dict(items) => Box::new(items.iter().map(|(_, t)| t)),
+            Tree::Object(_, items) => Box::new(items.iter().map(|(_, t)| t)),
+            Tree::Other(other) => Box::new(other.items.iter()),
+        }
+    }
+
+    /// Shows the garbage collector the objects that it holds.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut work = vec![self];
+        while let Some(tree) = work.pop() {
+            match tree {
+                Tree::Static(object) | Tree::Object(object, _) => visit.call(object)?,
+                Tree::Tuple(class, _) => visit.call(class)?,
+                Tree::Other(other) => {
+                    visit.call(&other.original)?;
+                    if let Form::Registered(rest) = &other.form {
+                        visit.call(rest)?;
+                    }
+                }
+                Tree::Leaf(_) | Tree::List(_) | Tree::Dict(_) | Tree::Back(_) => {}
+            }
+            work.extend(tree.children());
+        }
+        Ok(())
+    }
+
+    /// The structure of cotangents: `None` where there is none, a `Tangent` in place of an object.
+    pub fn tangents<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Option<Bound<'py, PyAny>>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.tangents_of(py, leaves, &[])?.0)
+    }
+
+    /// The same for gradients that are handed out; `asked` says for each leaf whether its gradient was
+    /// asked for.
+    pub fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Option<Bound<'py, PyAny>>],
+        asked: &[bool],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.tangents_of(py, leaves, asked)?.0)
+    }
+
+    /// The same, and whether there is any cotangent in it: containers keep their shape without one.
+    fn tangents_of<'py>(
+        &self,
+        py: Python<'py>,
+        leaves: &[Option<Bound<'py, PyAny>>],
+        asked: &[bool],
+    ) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
+        step(py)?;
+        let mut any = false;
+        let mut part = |tree: &Tree| -> PyResult<Bound<'py, PyAny>> {
+            let (tangent, found) = tree.tangents_of(py, leaves, asked)?;
+            any |= found;
+            Ok(tangent.unwrap_or_else(|| py.None().into_bound(py)))
+        };
+        let whole = match self {
+            Tree::Leaf(i) => return Ok((leaves[*i].clone(), leaves[*i].is_some())),
+            Tree::Static(_) | Tree::Back(_) => return Ok((None, false)),
+            Tree::Tuple(class, items) => {
+                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
+                let entries = PyTuple::new(py, items)?;
+                match class {
+                    Some(class) => named_tuple(class.bind(py), &entries)?,
+                    None => entries.into_any(),
+                }
+            }
+            Tree::List(items) => {
+                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
+                PyList::new(py, items)?.into_any()
+            }
+            Tree::Dict(items) => {
+                let dict = PyDict::new(py);
+                for (key, item) in items {
+                    dict.set_item(key, part(item)?)?;
+                }
+                dict.into_any()
+            }
+            Tree::Object(object, items) => {
+                let fields = PyDict::new(py);
+                for (name, item) in items {
+                    fields.set_item(name, part(item)?)?;
+                }
+                if !any {
+                    return Ok((None, false));
+                }
+                let absent = |name: &Bound<'py, PyString>| {
+                    let field = items.iter().find(|(n, _)| n.is(name));
+                    field.map_or(Absent::Data, |(_, item)| item.absent(asked))
+                };
+                tangent(object.bind(py), &fields, absent)?
+            }
+            Tree::Other(other) => {
+                let items: Vec<_> = other.items.iter().map(part).collect::<PyResult<_>>()?;
+                if let Form::Registered(_) = other.form {
+                    if !any {
+                        return Ok((None, false));
+                    }
+                    let fields = PyDict::new(py);
+                    for (name, item) in other.keys.iter().zip(items) {
+                        fields.set_item(name, item)?;
+                    }
+                    tangent(other.original.bind(py), &fields, |_| Absent::Data)?
+                } else {
+                    let shell = other.shell(py)?;
+                    other.fill(py, shell, items)?
+                }
+            }
+        };
+        Ok((Some(whole), any))
+    }
+
+    /// Marks the leaves of it.
+    pub fn mark(&self, marked: &mut [bool]) {
+        if let Tree::Leaf(i) = self {
+            marked[*i] = true;
+        }
+        self.children().for_each(|t| t.mark(marked));
+    }
+
+    /// Whether any leaf of it is marked.
+    pub fn any(&self, marked: &[bool]) -> bool {
+        match self {
+            Tree::Leaf(i) => marked[*i],
+            Tree::Tuple(_, items) | Tree::List(items) => items.iter().any(|t| t.any(marked)),
+            _ => self.children().any(|t| t.any(marked)),
+        }
+    }
+
+    /// Why it has no cotangent, if it has none.
+    fn absent(&self, asked: &[bool]) -> Absent {
+        match self {
+            Tree::Leaf(i) if asked.get(*i).copied().unwrap_or(true) => Absent::NoInfluence,
+            Tree::Static(_) => Absent::Data,
+            _ => Absent::NotAsked,
+        }
+    }
+
+    /// The paths of its leaves, in their order, given its own.
+    pub fn paths(&self, path: &str, out: &mut Vec<String>, py: Python<'_>) {
+        if let Tree::Leaf(_) = self {
+            return out.push(path.to_string());
+        }
+        for (i, child) in self.children().enumerate() {
+            match child {
+                Tree::Static(_) | Tree::Back(_) => {}
+                _ => child.paths(&format!("{path}{}", self.step(py, i)), out, py),
+            }
+        }
+    }
+
+    /// How a path goes on to its part of this number.
+    pub fn step(&self, py: Python<'_>, i: usize) -> String {
+        match self {
+            Tree::Dict(items) => key_step(items[i].0.bind(py)),
+            Tree::Object(_, items) => format!(".{}", items[i].0.bind(py)),
+            Tree::Tuple(Some(class), _) => match tuple_names(class.bind(py)) {
+                Some(names) if i < names.len() => format!(".{}", names[i]),
+                _ => format!("[{i}]"),
+            },
+            Tree::Other(other) => match other.form {
+                Form::Dict | Form::Registered(_) => key_step(other.keys[i].bind(py)),
+                Form::Const => String::new(),
+                Form::Tuple => match tuple_names(&other.original.bind(py).get_type()) {
+                    Some(names) if i < names.len() => format!(".{}", names[i]),
+                    _ => format!("[{i}]"),
+                },
+                Form::List => format!("[{i}]"),
+            },
+            _ => format!("[{i}]"),
+        }
+    }
+
+    /// Another reference to the same structure.
+    pub fn clone_ref(&self, py: Python<'_>) -> Tree {
+        let all = |items: &[Tree]| items.iter().map(|t| t.clone_ref(py)).collect();
+        match self {
+            Tree::Leaf(i) => Tree::Leaf(*i),
+            Tree::Back(level) => Tree::Back(*level),
+            Tree::Static(object) => Tree::Static(object.clone_ref(py)),
+            Tree::Tuple(class, items) => {
+                Tree::Tuple(class.as_ref().map(|c| c.clone_ref(py)), all(items))
+            }
+            Tree::List(items) => Tree::List(all(items)),
+            Tree::Dict(items) => Tree::Dict(
+                items
+                    .iter()
+                    .map(|(k, t)| (k.clone_ref(py), t.clone_ref(py)))
+                    .collect(),
+            ),
+            Tree::Object(object, items) => Tree::Object(
+                object.clone_ref(py),
+                items
+                    .iter()
+                    .map(|(n, t)| (n.clone_ref(py), t.clone_ref(py)))
+                    .collect(),
+            ),
+            Tree::Other(other) => Tree::Other(Box::new(Other {
+                original: other.original.clone_ref(py),
+                form: match &other.form {
+                    Form::Tuple => Form::Tuple,
+                    Form::List => Form::List,
+                    Form::Dict => Form::Dict,
+                    Form::Registered(aux) => Form::Registered(aux.clone_ref(py)),
+                    Form::Const => Form::Const,
+                },
+                keys: other.keys.iter().map(|k| k.clone_ref(py)).collect(),
+                items: all(&other.items),
+            })),
+        }
+    }
+}
+
+impl Tree {
+    /// The shape of it, without keeping what it was made of alive: enough for cotangents, not for
+    /// building. Where a projection wants to see the object itself, that is kept.
+    pub fn shape_only(self, py: Python<'_>) -> PyResult<Tree> {
+        let all = |items: Vec<Tree>| -> PyResult<Vec<Tree>> {
+            items.into_iter().map(|t| t.shape_only(py)).collect()
+        };
+        Ok(match self {
+            Tree::Leaf(_) | Tree::Back(_) => self,
+            Tree::Static(_) => Tree::Static(py.None()),
+            Tree::Tuple(class, items) => Tree::Tuple(class, all(items)?),
+            Tree::List(items) => Tree::List(all(items)?),
+            Tree::Dict(items) => {
+                let (keys, items): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                Tree::Dict(keys.into_iter().zip(all(items)?).collect())
+            }
+            Tree::Object(object, items) => {
+                let (names, items): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                let class = object.bind(py).get_type();
+                let layout = known(object.bind(py))?;
+                // A finaliser may not expect an object without attributes.
+                let finaliser = class.hasattr(intern!(py, "__del__"))?;
+                let object = if layout.project.is_some() || finaliser {
+                    object
+                } else {
+                    layout.empty(&class)?.unbind()
+                };
+                Tree::Object(object, names.into_iter().zip(all(items)?).collect())
+            }
+            Tree::Other(mut other) => {
+                if matches!(other.form, Form::List | Form::Dict) {
+                    other.original = other.shell(py)?.unbind();
+                }
+                other.items = all(other.items)?;
+                Tree::Other(other)
+            }
+        })
+    }
+}
+
+/// The names of the entries of a named tuple.
+fn tuple_names(class: &Bound<'_, PyAny>) -> Option<Vec<String>> {
+    class.getattr("_fields").ok()?.extract().ok()
+}
+
+/// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
+pub fn key_step(key: &Bound<'_, PyAny>) -> String {
+    match key
+        .cast::<PyString>()
+        .map(|k| (k.call_method0("isidentifier"), k.to_string()))
+    {
+        Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
+        _ => key
+            .repr()
+            .map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
+    }
+}
+
+/// A result as the kind of thing that it stands for. What an outer gradient follows stays an `Array`.
+pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
+    if array.is_active() {
+        let rank = match kind {
+            Kind::NdArray => Rank::Array,
+            Kind::Scalar => Rank::Scalar,
+            Kind::Number => Rank::Number,
+            Kind::Handle(rank) => rank,
+        };
+        return wrap(py, array.clone(), rank);
+    }
+    match kind {
+        Kind::Handle(rank) => wrap(py, array.clone(), rank),
+        Kind::NdArray => to_ndarray(py, force(py, array)?),
+        Kind::Scalar => to_numpy_scalar(py, &force(py, array)?),
+        Kind::Number => item(py, array),
+    }
+}
+
+/// The same for an array that is given up: a computed one hands its memory over.
+pub fn hand_over(py: Python<'_>, array: Array, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
+    if array.is_active() || !matches!(kind, Kind::NdArray) || array.value().is_none() {
+        return present(py, &array, kind);
+    }
+    match array.into_value() {
+        Some(value) => to_ndarray(py, value),
+        None => unreachable!("the value was there"),
+    }
+}
