@@ -42,11 +42,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
     runtime::once_cell::warm_up(module.py())?;
+    ndarray::dtype::warm_up(module.py())?;
     #[cfg(unix)]
     runtime::fork::watch();
     cotan::kernels::set_aside();
     cotan::interrupt::set_hook(runtime::error::interrupted);
     cotan::prim::set_site_hook(runtime::source_line::running);
+    array::pyclass::register(array::pyclass::Registered {
+        array_ufunc: interpose::protocols::array_ufunc,
+        array_function: interpose::protocols::array_function,
+        reduce: program::serialize::reduce_array,
+    });
     module.add_class::<array::cell::PyArray>()?;
     module.add_class::<tree::treedef::Const>()?;
     module.add_class::<transforms::pullback::PyPullback>()?;
@@ -81,13 +87,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functions::primitives::stack,
         functions::primitives::flip,
         functions::primitives::pad,
-        functions::primitives::matmul,
+        array::matmul::matmul,
         functions::primitives::cast,
         functions::primitives::gather,
         functions::primitives::scatter_add,
         functions::primitives::scatter,
         functions::primitives::dropgrad,
-        array::index::is_elementwise,
+        array::fancy_index::is_elementwise,
         functions::primitives::is_active,
         functions::primitives::value,
         functions::primitives::peek,
@@ -115,14 +121,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::gradient::pullback,
         transforms::gradient::trace,
         transforms::vmap::call_vmap,
-        transforms::vmap::is_mapped,
+        array::traced::is_mapped,
         program::export::record,
         program::export::with_gradient,
         program::export::plain,
-        transforms::gradient::isderiving,
-        transforms::gradient::is_traced,
-        transforms::gradient::is_tracing,
-        transforms::gradient::nestlevel,
+        runtime::recording_state::isderiving,
+        array::traced::is_traced,
+        runtime::recording_state::is_tracing,
+        runtime::recording_state::nestlevel,
         transforms::checkpoint::call_checkpoint,
         transforms::checkpoint::name_value,
         transforms::custom_rule::call_adjoint,
@@ -131,15 +137,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functions::special_ufunc::call_special,
         transforms::host_callback::hooked,
         runtime::interpreter_exit::before_exit,
-        runtime::fork::after_fork_in_child,
+        interpose::install::after_fork_in_child,
         interpose::slot_dispatcher::add_dispatcher,
         interpose::install::add_lifted,
         interpose::install::add_method,
         interpose::install::add_ufuncs,
         interpose::caller::forget_places,
         interpose::install::set_imported,
-        interpose::install::switch_lifting,
-        interpose::install::is_lifting,
+        runtime::recording_state::switch_lifting,
+        runtime::recording_state::is_lifting,
         interpose::contains_array::involves,
         runtime::identity::same_items,
         program::serialize::load_file,

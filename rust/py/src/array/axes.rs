@@ -1,7 +1,8 @@
 //! Arguments that name axes and shapes.
 
-use cotan::aval::{Axes, normalize_axes, normalize_axis};
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use cotan::Array;
+use cotan::aval::{Axes, Shape, normalize_axes, normalize_axis, tuple};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -79,4 +80,51 @@ pub fn sizes(name: &str, shape: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
         .try_iter()?
         .map(|i| integer(name, "shape", &i?))
         .collect()
+}
+
+/// A shape with at most one -1 resolved.
+fn resolve_shape(array: &Array, wanted: &[isize]) -> PyResult<Shape> {
+    let size = array.aval().size();
+    let mut unknown = None;
+    let mut known = 1usize;
+    for (i, &d) in wanted.iter().enumerate() {
+        if d == -1 && unknown.is_none() {
+            unknown = Some(i);
+        } else if d < 0 {
+            let message = if d == -1 {
+                "can only specify one unknown dimension"
+            } else {
+                "negative dimensions are not allowed"
+            };
+            return Err(PyValueError::new_err(format!("reshape: {message}")));
+        } else {
+            known = known.saturating_mul(d as usize);
+        }
+    }
+    let mut shape: Shape = wanted.iter().map(|&d| d.max(0) as usize).collect();
+    if let Some(i) = unknown {
+        if known == 0 || !size.is_multiple_of(known) {
+            return Err(misfit(array, wanted));
+        }
+        shape[i] = size / known;
+    } else if known != size {
+        return Err(misfit(array, wanted));
+    }
+    Ok(shape)
+}
+
+fn misfit(array: &Array, wanted: &[isize]) -> PyErr {
+    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    let comma = if wanted.len() == 1 { "," } else { "" };
+    PyValueError::new_err(format!(
+        "reshape: cannot reshape array of size {} and shape {} into shape ({}{comma})",
+        array.aval().size(),
+        tuple(array.shape()),
+        wanted.join(", ")
+    ))
+}
+
+/// The shape that a user asks for, with a -1 resolved.
+pub fn shape_for(array: &Array, shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    resolve_shape(array, &sizes("reshape", shape)?)
 }

@@ -8,20 +8,18 @@ use std::sync::Arc;
 
 use cotan::aval::{Shape, Strides, row_major};
 use cotan::kernels::Value;
-use cotan::prim::Prim;
 use cotan::{Array, Number};
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use spin::relax::Yield;
 
-use crate::array::escapes;
+use crate::array::captured_leaves;
 use crate::array::pending_writes::{self, Found, Pieces};
-use crate::array::view::{Gathered, View, ViewOp};
+use crate::array::view_op::Gathered;
+use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::to_numpy_scalar;
-use crate::runtime::error::{OrRaise, enter};
-use crate::runtime::swallowed_errors;
-use crate::transforms::captured_leaves;
+use crate::runtime::error::OrRaise;
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,11 +106,21 @@ pub struct PyArray {
     pub(crate) view: Option<Box<View>>,
 }
 
+/// A view: its base, and what it shows of it.
+pub struct View {
+    /// What it is a view of.
+    pub base: Py<PyArray>,
+    /// The shape that the base had then. The base may be given another one since, which leaves its
+    /// elements in their order.
+    pub shape: Shape,
+    /// What it shows.
+    pub op: ViewOp,
+    /// How many views it is a view of, itself included.
+    pub depth: usize,
+}
+
 /// As many views of views are kept as they are.
 const MAX_VIEWS: usize = 64;
-
-/// What an error says that refuses to lose a derivative.
-pub const DROPS: &str = "would drop the gradient";
 
 /// What is written into one element.
 pub enum Element {
@@ -146,23 +154,6 @@ pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
     wrap(py, array, rank)
 }
 
-/// The value of an array, for code that looks at it.
-pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
-    if escapes::is_on() {
-        return escapes::leave(py, array);
-    }
-    compute(py, array)
-}
-
-/// The value of an array, computed with the interpreter lock released.
-pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
-    if let Some(value) = array.value() {
-        return Ok(value.clone());
-    }
-    let value = enter(py, |interrupted| array.force(interrupted).cloned());
-    value.inspect_err(|error| escapes::failed(error, py, array))
-}
-
 impl PyArray {
     /// A handle of its own.
     pub fn new(array: Array, rank: Rank) -> PyArray {
@@ -188,7 +179,8 @@ impl PyArray {
         let py = base.py();
         if let Some(view) = base.get().view.as_deref() {
             let is_as_it_was = view.base.get().own_shape() == view.shape;
-            let joined = is_as_it_was.then(|| op.after(view, &base.get().own_shape()));
+            let joined =
+                is_as_it_was.then(|| op.after(&view.op, &view.shape, &base.get().own_shape()));
             if let Some(op) = joined.flatten() {
                 return PyArray::view_of(view.base.bind(py), op);
             }
@@ -352,15 +344,13 @@ impl PyArray {
         Ok(Some((array, cell.version)))
     }
 
-    /// Whether it is what such a primitive has just made, and a gradient follows it.
-    pub fn is_made_by(&self, test: impl Fn(Prim) -> bool) -> bool {
+    /// Whether it holds such a value, is no view, stands for no other array, and nothing waits to be written into it.
+    pub fn holds(&self, test: impl FnOnce(&Array) -> bool) -> bool {
         if self.view.is_some() || captured_leaves::any() {
             return false;
         }
         let cell = self.cell();
-        cell.pieces.is_none()
-            && cell.array.primitive().is_some_and(test)
-            && escapes::is_followed(&cell.array)
+        cell.pieces.is_none() && test(&cell.array)
     }
 
     /// The array that an element of this one belongs to, and its position there.
@@ -571,31 +561,6 @@ impl PyArray {
         }
         cell.strides = (op.strides(array.shape(), cell.strides.as_deref())).map(Box::new);
         cell.array = array.reshape(shape).or_raise()?;
-        Ok(())
-    }
-
-    /// Refuses to lose a derivative in silence.
-    pub(crate) fn refuse_active(
-        py: Python<'_>,
-        array: &Array,
-        what: &str,
-        instead: &str,
-    ) -> PyResult<()> {
-        if escapes::is_only_held(array) {
-            return Err(escapes::left(py, what));
-        }
-        if escapes::is_followed(array) {
-            let given = py.import("cotan._src.interpose.index_context")?;
-            if given.call_method0("is_lost_anyway")?.is_truthy()? {
-                return Ok(());
-            }
-            let hints = py.import("cotan._src.interpose.error_hints")?;
-            let hint: String = hints.call_method0("hint")?.extract()?;
-            let message =
-                format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
-            swallowed_errors::refused(py, &message)?;
-            return Err(PyTypeError::new_err(message));
-        }
         Ok(())
     }
 }

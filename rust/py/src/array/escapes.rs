@@ -11,9 +11,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::cell::PyArray;
-use crate::array::cell::compute;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
+use crate::runtime::error::enter;
+use crate::runtime::swallowed_errors;
 
 /// What was noted.
 #[derive(Default)]
@@ -31,6 +32,9 @@ pub struct Noted {
     /// What the code was refused, whether or not it took note.
     failure: Option<PyErr>,
 }
+
+/// What an error says that refuses to lose a derivative.
+pub const DROPS: &str = "would drop the gradient";
 
 thread_local! {
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
@@ -156,6 +160,43 @@ pub fn is_followed(array: &Array) -> bool {
 pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
     if is_held(array) {
         return Err(left(py, what));
+    }
+    Ok(())
+}
+
+/// The value of an array, for code that looks at it.
+pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if is_on() {
+        return leave(py, array);
+    }
+    compute(py, array)
+}
+
+/// The value of an array, computed with the interpreter lock released.
+pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if let Some(value) = array.value() {
+        return Ok(value.clone());
+    }
+    let value = enter(py, |interrupted| array.force(interrupted).cloned());
+    value.inspect_err(|error| failed(error, py, array))
+}
+
+/// Refuses to lose a derivative in silence.
+pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -> PyResult<()> {
+    if is_only_held(array) {
+        return Err(left(py, what));
+    }
+    if is_followed(array) {
+        let given = py.import("cotan._src.interpose.index_context")?;
+        if given.call_method0("is_lost_anyway")?.is_truthy()? {
+            return Ok(());
+        }
+        let hints = py.import("cotan._src.interpose.error_hints")?;
+        let hint: String = hints.call_method0("hint")?.extract()?;
+        let message =
+            format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
+        swallowed_errors::refused(py, &message)?;
+        return Err(PyTypeError::new_err(message));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! way, which knows every kind and names what is wrong.
 
 use cotan::aval::{Shape, broadcast};
-use cotan::prim::Params;
+use cotan::prim::{Class, Params, Prim};
 use cotan::{Array, DType, Number, aval, kernels, ops};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
 use crate::array::cell::{PyArray, Rank, wrap};
-use crate::array::index::is_elementwise;
+use crate::array::escapes;
 use crate::array::operand::Operand;
 use crate::runtime::error::OrRaise;
 
@@ -24,7 +24,7 @@ pub fn read<'py>(
     key: &Bound<'py, PyAny>,
     shape: &[usize],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if crate::array::escapes::is_on() {
+    if escapes::is_on() {
         return Ok(None);
     }
     let items: SmallVec<[Bound<'py, PyAny>; 4]> = match key.cast::<PyTuple>() {
@@ -79,7 +79,7 @@ fn only(mask: &Array, x: &Array) -> cotan::Result<Array> {
 /// An item of a key as an array whose elements are known.
 fn index(item: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
     let known = item.is_exact_instance_of::<PyUntypedArray>()
-        || item.is_exact_instance_of::<PyArray>() && !crate::transforms::gradient::is_traced(item)?;
+        || item.is_exact_instance_of::<PyArray>() && !crate::array::traced::is_traced(item)?;
     if !known {
         return Ok(None);
     }
@@ -173,4 +173,18 @@ fn repeated(mut at: usize, common: &[usize], own: &[usize]) -> usize {
         at /= n;
     }
     found
+}
+
+/// Whether an array is what such a primitive has just made, and a gradient follows it.
+pub fn is_made_by(x: &PyArray, test: impl Fn(Prim) -> bool) -> bool {
+    x.holds(|array| array.primitive().is_some_and(test) && escapes::is_followed(array))
+}
+
+/// Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or
+/// have an infinite slope.
+#[pyfunction]
+pub fn is_elementwise(x: &Bound<'_, PyArray>) -> bool {
+    is_made_by(x.get(), |prim| {
+        matches!(prim.0.class, Class::Elementwise { .. })
+    })
 }

@@ -2,7 +2,7 @@
 //! ones are read in `fancy_index`).
 
 use cotan::aval::{Shape, SliceDim, tuple};
-use cotan::prim::{Class, Params};
+use cotan::prim::Params;
 use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -14,8 +14,9 @@ use pyo3::types::{
 
 use crate::array::cell::Element;
 use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::fancy_index::is_made_by;
 use crate::array::operand::Operand;
-use crate::array::view::ViewOp;
+use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::{is_numpy_scalar, original};
 use crate::runtime::error::OrRaise;
 use crate::runtime::once_cell::OnceImported;
@@ -147,7 +148,7 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         // Nobody knows the number where a function is mapped over examples.
         let integer = array.shape().is_empty()
             && array.dtype().kind() == aval::Kind::Integer
-            && !crate::transforms::vmap::is_mapped(handle)?;
+            && !crate::array::traced::is_mapped(handle)?;
         return Ok(integer.then(|| handle.get().rank() == Rank::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`; NumPy's bools had
@@ -390,7 +391,7 @@ pub fn setitem<'py>(
             .call_method1("setitem", (slf, key, value))?;
         return Ok(());
     };
-    if slf.get().is_made_by(|prim| ops::STEEP.contains(&prim)) && !basic.shape.contains(&0) {
+    if is_made_by(slf.get(), |prim| ops::STEEP.contains(&prim)) && !basic.shape.contains(&0) {
         let array = slf.get().read()?;
         let value = fit(value, array.dtype(), &basic.shape)?;
         let op = ViewOp::Index(basic.dims, basic.shape);
@@ -504,11 +505,4 @@ pub fn fitted<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let target = Operand::expect("assignment", target)?;
     wrap(value.py(), fit(value, target.dtype(), &shape)?, Rank::Array)
-}
-
-/// Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or
-/// have an infinite slope.
-#[pyfunction]
-pub fn is_elementwise(x: &Bound<'_, PyArray>) -> bool {
-    (x.get()).is_made_by(|prim| matches!(prim.0.class, Class::Elementwise { .. }))
 }

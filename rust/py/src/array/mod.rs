@@ -1,13 +1,16 @@
 //! The class `Array`: an ndarray as Python sees it, whose value is computed lazily and may be recorded.
 
 // The value and what it is a view of.
+pub mod captured_leaves;
 pub mod cell;
 pub mod overlap;
 pub mod pending_writes;
 pub mod view;
+pub mod view_op;
 
 // Operands and operators.
 pub mod axes;
+pub mod matmul;
 pub mod operand;
 pub mod operators;
 
@@ -16,9 +19,11 @@ pub mod fancy_index;
 pub mod index;
 
 // Values that leave.
+pub mod call_site;
 pub mod escapes;
 pub mod repr;
 pub mod to_host;
+pub mod traced;
 
 // The class.
 pub mod pyclass;

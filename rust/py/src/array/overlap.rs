@@ -10,8 +10,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::cell::PyArray;
-use crate::array::cell::compute;
-use crate::array::view::{Gathered, ViewOp};
+use crate::array::escapes::compute;
+use crate::array::view_op::Gathered;
+use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
 

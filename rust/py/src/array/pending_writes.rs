@@ -11,7 +11,7 @@ use cotan::kernels::Value;
 use cotan::prim::Params;
 use cotan::{Array, Result, ops};
 
-use crate::array::view::ViewOp;
+use crate::array::view_op::ViewOp;
 
 /// More separate stretches of rows than this are written by their numbers.
 const STRETCHES: usize = 4;

@@ -1,27 +1,70 @@
 //! The methods of the Python class `Array`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cotan::aval::{Kind, row_major};
 use cotan::ops;
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyImportError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::array::cell::compute;
+use crate::array::call_site::expect_no_shuffle;
 use crate::array::cell::{PyArray, Rank, wrap};
 use crate::array::escapes;
+use crate::array::escapes::compute;
+use crate::array::escapes::refuse_active;
 use crate::array::operand::Operand;
 use crate::array::operators::{binary, bits, foreign, positive, unary};
 use crate::array::repr;
 use crate::array::to_host::{self, given_out, item, whole};
-use crate::array::view::{Gathered, ViewOp, part, reshape_view, set_part, transpose_view};
-use crate::interpose::caller::expect_no_shuffle;
+use crate::array::view::{part, reshape_view, set_part, transpose_view};
+use crate::array::view_op::Gathered;
+use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::original;
 use crate::runtime::error::OrRaise;
 use crate::runtime::once_cell::OnceImported;
+
+/// Methods of the class that layers above compute. They give them when the module is made.
+pub struct Registered {
+    pub array_ufunc: ArrayUfunc,
+    pub array_function: ArrayFunction,
+    pub reduce: Reduce,
+}
+
+/// `__array_ufunc__`: the ufunc, its method, arguments and keyword arguments.
+type ArrayUfunc = for<'py> fn(
+    Python<'py>,
+    &Bound<'py, PyAny>,
+    &Bound<'py, PyString>,
+    &Bound<'py, PyTuple>,
+    Option<&Bound<'py, PyDict>>,
+) -> PyResult<Py<PyAny>>;
+
+/// `__array_function__`: the function, the classes that have the protocol, arguments and keyword arguments.
+type ArrayFunction = for<'py> fn(
+    Python<'py>,
+    &Bound<'py, PyAny>,
+    &Bound<'py, PyAny>,
+    &Bound<'py, PyTuple>,
+    &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>>;
+
+/// `__reduce_ex__`, with the version of the protocol.
+type Reduce = for<'py> fn(&PyArray, Python<'py>, i32) -> PyResult<Bound<'py, PyAny>>;
+
+static REGISTERED: OnceLock<Registered> = OnceLock::new();
+
+/// Gives the methods that layers above compute, once.
+pub fn register(methods: Registered) {
+    let _ = REGISTERED.set(methods);
+}
+
+fn registered() -> PyResult<&'static Registered> {
+    let missing = || PyImportError::new_err("cotan._core has not been initialised");
+    REGISTERED.get().ok_or_else(missing)
+}
 
 #[pymethods]
 impl PyArray {
@@ -42,7 +85,7 @@ impl PyArray {
                 "shape: a scalar has no shape to set; use np.reshape(x, shape)",
             ));
         }
-        let shape = crate::functions::primitives::shape_for(&self.read()?, shape)?;
+        let shape = crate::array::axes::shape_for(&self.read()?, shape)?;
         self.set_own_shape(&shape)
     }
 
@@ -213,13 +256,13 @@ impl PyArray {
     }
     fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Operand::of(other)? {
-            Some(_) => Ok(crate::functions::primitives::matmul(slf.as_any(), other)?.unbind()),
+            Some(_) => Ok(crate::array::matmul::matmul(slf.as_any(), other)?.unbind()),
             None => foreign(slf, other, "np.matmul", false),
         }
     }
     fn __rmatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Operand::of(other)? {
-            Some(_) => Ok(crate::functions::primitives::matmul(other, slf.as_any())?.unbind()),
+            Some(_) => Ok(crate::array::matmul::matmul(other, slf.as_any())?.unbind()),
             None => foreign(slf, other, "np.matmul", true),
         }
     }
@@ -324,7 +367,7 @@ impl PyArray {
 
     fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
-        PyArray::refuse_active(py, &array, "complex(x)", "compute with x itself")?;
+        refuse_active(py, &array, "complex(x)", "compute with x itself")?;
         py.get_type::<pyo3::types::PyComplex>()
             .call1((item(py, &array)?,))
     }
@@ -388,7 +431,7 @@ impl PyArray {
         inputs: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        crate::interpose::protocols::array_ufunc(slf.py(), ufunc, method, inputs, kwargs)
+        (registered()?.array_ufunc)(slf.py(), ufunc, method, inputs, kwargs)
     }
 
     fn __array_function__<'py>(
@@ -398,7 +441,7 @@ impl PyArray {
         args: &Bound<'py, PyTuple>,
         kwargs: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        crate::interpose::protocols::array_function(slf.py(), func, types, args, kwargs)
+        (registered()?.array_function)(slf.py(), func, types, args, kwargs)
     }
 
     /// The class of what NumPy would have handed out, so that `isinstance(x, np.ndarray)` holds in code
@@ -544,7 +587,7 @@ impl PyArray {
     }
 
     fn __reduce_ex__<'py>(&self, py: Python<'py>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
-        crate::program::serialize::reduce_array(self, py, protocol)
+        (registered()?.reduce)(self, py, protocol)
     }
 
     /// Gives the handle another value. All of it is written, as by in-place operators, or some of it is as it was.

@@ -3,11 +3,12 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::array::cell::{PyArray, Rank, force};
+use crate::array::cell::{PyArray, Rank};
 use crate::array::escapes;
+use crate::array::escapes::force;
 use crate::array::to_host::item;
-use crate::interpose::install::is_lifting;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::runtime::recording_state::is_lifting;
 
 /// As NumPy shows one, under our name.
 pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {

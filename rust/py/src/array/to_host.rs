@@ -9,9 +9,11 @@ use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::cell::{PyArray, Rank, force};
+use crate::array::call_site::is_asked_by;
+use crate::array::cell::{PyArray, Rank};
 use crate::array::escapes;
-use crate::interpose::caller::is_asked_by;
+use crate::array::escapes::force;
+use crate::array::escapes::refuse_active;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::error::OrRaise;
 
@@ -40,7 +42,7 @@ pub fn given_out<'py>(
     let decides = escapes::is_only_held(&array) && !array.dtype().is_inexact(); // guarded by `force`
     // Without elements there is no gradient to drop.
     if array.aval().size() > 0 && !decides {
-        PyArray::refuse_active(
+        refuse_active(
             py,
             &array,
             "numpy.asarray(x), or storing x in a plain ndarray,",
@@ -105,7 +107,7 @@ pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
         // `"%.2f" % x` asks in this way, too, and makes a text of it.
         let frames = py.import("cotan._src.runtime.call_site")?;
         if !frames.call_method0("is_formatting")?.extract::<bool>()? {
-            PyArray::refuse_active(py, &array, "float(x)", "compute with x itself")?;
+            refuse_active(py, &array, "float(x)", "compute with x itself")?;
         }
     }
     if array.dtype().is_complex() {
@@ -200,7 +202,7 @@ pub fn dlpack<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = handle.read()?;
-    PyArray::refuse_active(py, &array, "exporting x", "compute with x itself")?;
+    refuse_active(py, &array, "exporting x", "compute with x itself")?;
     if array.dtype() == DType::Bf16 {
         return Err(PyNotImplementedError::new_err(
             "bfloat16 is not exported; cast to float32",

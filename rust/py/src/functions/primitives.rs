@@ -7,6 +7,7 @@ use cotan::{Array, DType, ops};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::array::axes::shape_for;
 use crate::array::axes::{axes_of, axis_error, axis_of, is_only_axis, names_only_axis, sizes};
 use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
 use crate::array::operand::{Operand, common_dtype};
@@ -190,53 +191,6 @@ pub fn cumsum<'py>(
     )
 }
 
-/// A shape with at most one -1 resolved.
-fn resolve_shape(array: &Array, wanted: &[isize]) -> PyResult<Shape> {
-    let size = array.aval().size();
-    let mut unknown = None;
-    let mut known = 1usize;
-    for (i, &d) in wanted.iter().enumerate() {
-        if d == -1 && unknown.is_none() {
-            unknown = Some(i);
-        } else if d < 0 {
-            let message = if d == -1 {
-                "can only specify one unknown dimension"
-            } else {
-                "negative dimensions are not allowed"
-            };
-            return Err(PyValueError::new_err(format!("reshape: {message}")));
-        } else {
-            known = known.saturating_mul(d as usize);
-        }
-    }
-    let mut shape: Shape = wanted.iter().map(|&d| d.max(0) as usize).collect();
-    if let Some(i) = unknown {
-        if known == 0 || !size.is_multiple_of(known) {
-            return Err(misfit(array, wanted));
-        }
-        shape[i] = size / known;
-    } else if known != size {
-        return Err(misfit(array, wanted));
-    }
-    Ok(shape)
-}
-
-fn misfit(array: &Array, wanted: &[isize]) -> PyErr {
-    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-    let comma = if wanted.len() == 1 { "," } else { "" };
-    PyValueError::new_err(format!(
-        "reshape: cannot reshape array of size {} and shape {} into shape ({}{comma})",
-        array.aval().size(),
-        tuple(array.shape()),
-        wanted.join(", ")
-    ))
-}
-
-/// The shape that a user asks for, with a -1 resolved.
-pub fn shape_for(array: &Array, shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    resolve_shape(array, &sizes("reshape", shape)?)
-}
-
 /// The same elements in another shape; one length may be -1. A view where NumPy gives one.
 #[pyfunction]
 pub fn reshape<'py>(
@@ -416,67 +370,6 @@ pub fn pad<'py>(
     )
 }
 
-/// The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right.
-#[pyfunction]
-pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = x.py();
-    let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];
-    let [a, b] = &operands;
-    let gaps = b.is_followed() && a.has_gaps(x)? || a.is_followed() && b.has_gaps(y)?;
-    let dtype = common_dtype(&operands);
-    let [a, b] = operands;
-    let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
-    if gaps {
-        let rule = py
-            .import("cotan._src.numpy.products")?
-            .getattr("around_gaps")?;
-        if let Some(out) = rule.call1((x, y))?.extract()? {
-            return Ok(out);
-        }
-    }
-    if a.shape().is_empty() || b.shape().is_empty() {
-        return Err(PyValueError::new_err(format!(
-            "matmul: shapes {} and {} do not fit: a scalar is no matrix; use x * y",
-            tuple(a.shape()),
-            tuple(b.shape())
-        )));
-    }
-    let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
-    let inner = (
-        a.shape()[a.shape().len() - 1],
-        b.shape()[b.shape().len().saturating_sub(2)],
-    );
-    if inner.0 != inner.1 {
-        return Err(PyValueError::new_err(format!(
-            "matmul: shapes {} and {} do not fit: the last axis of the first has {} elements, the last but \
-             one of the second has {}",
-            tuple(a.shape()),
-            tuple(b.shape()),
-            inner.0,
-            inner.1
-        )));
-    }
-    let wide = if row {
-        a.reshape(&[1, inner.0]).or_raise()?
-    } else {
-        a
-    };
-    let tall = if column {
-        b.reshape(&[inner.1, 1]).or_raise()?
-    } else {
-        b
-    };
-    let out = Array::apply(ops::MATMUL, Params::None, &[&wide, &tall]).or_raise()?;
-    let mut shape = Shape::from_slice(out.shape());
-    if column {
-        shape.pop();
-    }
-    if row {
-        shape.remove(shape.len() - usize::from(!column) - 1);
-    }
-    wrap_result(py, out.reshape(&shape).or_raise()?)
-}
-
 /// The same numbers in another dtype.
 #[pyfunction]
 pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -570,8 +463,8 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {
             let array = array.get().read()?;
-            crate::transforms::gradient::expect_no_variable(&array)?;
-            crate::ndarray::memory::to_ndarray(py, crate::array::cell::force(py, &array)?)
+            crate::array::traced::expect_no_variable(&array)?;
+            crate::ndarray::memory::to_ndarray(py, crate::array::escapes::force(py, &array)?)
         }
         Err(_) => crate::ndarray::memory::original(py, "numpy", "asarray")?.call1((x,)),
     }
@@ -583,7 +476,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {
-            let value = crate::array::cell::compute(x.py(), &array.get().read()?)?;
+            let value = crate::array::escapes::compute(x.py(), &array.get().read()?)?;
             crate::ndarray::memory::to_ndarray(x.py(), value)
         }
         Err(_) => value(x),

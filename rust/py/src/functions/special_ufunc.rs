@@ -17,11 +17,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTuple};
 
-use crate::array::cell::{Rank, force, wrap, wrap_result};
+use crate::array::cell::{Rank, wrap, wrap_result};
+use crate::array::escapes::force;
 use crate::array::operand::Operand;
 use crate::ndarray::dtype::dtype_from;
 use crate::runtime::error::OrRaise;
-use crate::transforms::host_callback::attached;
+use crate::runtime::error::attached;
 
 /// A function, the same for all of its calls.
 struct Function {

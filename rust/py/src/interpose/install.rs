@@ -6,7 +6,6 @@
 //! back leaves no trace. A descriptor looks at who asks: a thread that records nothing, and code of
 //! libraries that hand memory to C, get what the module has.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,11 +21,7 @@ use crate::interpose::slot_method::Methods;
 use crate::interpose::slot_ufunc::Ufuncs;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::{Once, intern};
-
-thread_local! {
-    /// Whether this thread wants lifting.
-    static ON: Cell<bool> = const { Cell::new(true) };
-}
+use crate::runtime::recording_state::{self, recordings};
 
 /// How many recordings go on in the process, and what they lift.
 struct State {
@@ -118,16 +113,6 @@ impl State {
     }
 }
 
-thread_local! {
-    /// How many recordings are going on in this thread, whether they differentiate or not.
-    static RECORDINGS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// How many recordings are going on in this thread.
-pub fn recordings() -> usize {
-    RECORDINGS.get()
-}
-
 /// Counts a recording; the first one lifts the names.
 pub fn enter(py: Python<'_>) -> PyResult<()> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
@@ -162,7 +147,7 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
     }
     state.recordings += 1;
     drop(state);
-    RECORDINGS.set(RECORDINGS.get() + 1);
+    recording_state::begin_recording();
     interpreter_exit::enter();
     interpreter_exit::rest(py);
     Ok(())
@@ -172,7 +157,7 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
 pub fn leave(py: Python<'_>) {
     interpreter_exit::rest(py);
     interpreter_exit::leave();
-    RECORDINGS.set(RECORDINGS.get().saturating_sub(1));
+    recording_state::end_recording();
     let mut state = state(py);
     state.recordings = state.recordings.saturating_sub(1);
     if state.recordings == 0
@@ -182,7 +167,8 @@ pub fn leave(py: Python<'_>) {
     }
 }
 
-/// In the child of a `fork` only this thread goes on recording.
+/// Called in the child just after a fork: only this thread goes on recording.
+#[pyfunction]
 pub fn after_fork_in_child(py: Python<'_>) {
     let mut state = state(py);
     if state.recordings > 0
@@ -192,6 +178,8 @@ pub fn after_fork_in_child(py: Python<'_>) {
         error.write_unraisable(py, None);
     }
     state.recordings = recordings();
+    drop(state);
+    interpreter_exit::after_fork_in_child();
 }
 
 /// Lets a module have another class while something is recorded; gives the class that it has then, which
@@ -283,21 +271,4 @@ pub fn add_method(
         return state.functions.add(&method, rule, lifted);
     }
     state.methods.add(&method, rule, lifted)
-}
-
-/// Switches lifting on or off in this thread; says what it was before.
-#[pyfunction]
-pub fn switch_lifting(on: bool) -> bool {
-    ON.replace(on)
-}
-
-/// Whether names are lifted for this thread.
-#[pyfunction]
-pub fn is_lifting() -> bool {
-    recordings() > 0 && ON.get()
-}
-
-/// Whether names may be lifted for this thread, should it meet what another one records.
-pub fn wants_lifting() -> bool {
-    ON.get()
 }

@@ -9,9 +9,10 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, P
 use crate::array::cell::PyArray;
 use crate::interpose::caller::{Asking, who_asks};
 use crate::interpose::contains_array::{any_array, given_out};
-use crate::interpose::install::{is_lifting, recordings};
 use crate::interpose::slot_dispatcher;
 use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::recording_state::is_lifting;
+use crate::runtime::recording_state::recordings;
 
 /// A function that stands in for another one, which it is like in all but what it does with our
 /// arrays.

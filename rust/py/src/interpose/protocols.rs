@@ -73,7 +73,7 @@ pub fn direct<'py>(
     let Some(&prim) = table.prims.get(&(ufunc as usize)) else {
         return match inputs {
             [x, y] if ufunc as usize == table.matmul && common(inputs)?.is_some() => {
-                crate::functions::primitives::matmul(x, y).map(Some)
+                crate::array::matmul::matmul(x, y).map(Some)
             }
             _ => Ok(None),
         };

@@ -22,8 +22,8 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::interpose::contains_array::involves;
-use crate::interpose::install::is_lifting;
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall, guarded};
+use crate::runtime::recording_state::is_lifting;
 
 /// The beginning of a function that NumPy dispatches.
 #[repr(C)]

@@ -16,11 +16,12 @@ use pyo3::ffi::{self, PyMethodDef, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyTuple};
 
-use crate::interpose::install::{is_lifting, wants_lifting};
 use crate::interpose::slot::{
     Arguments, Asked, HAVE_VECTORCALL, Rule, Vectorcall, definition_of, guarded,
 };
 use crate::interpose::slot_dispatcher::is_passed;
+use crate::runtime::recording_state::is_lifting;
+use crate::runtime::recording_state::wants_lifting;
 
 type TupleCall = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 

@@ -19,8 +19,8 @@ use pyo3::ffi::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
-use crate::interpose::install::is_lifting;
 use crate::interpose::slot::{Arguments, Rule, definition_of, guarded};
+use crate::runtime::recording_state::is_lifting;
 
 /// NumPy's own entry, by its calling convention.
 #[derive(Clone, Copy)]

@@ -21,10 +21,10 @@ use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
 use crate::interpose::contains_array::involves;
-use crate::interpose::install::is_lifting;
 use crate::interpose::protocols::direct;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
 use crate::runtime::interpreter_exit;
+use crate::runtime::recording_state::is_lifting;
 
 /// NumPy's own entry, the same for all of its ufuncs.
 static ENTRY: OnceLock<Vectorcall> = OnceLock::new();

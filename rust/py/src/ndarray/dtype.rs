@@ -95,6 +95,11 @@ pub fn dtype_from(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<DType> 
     dtype_of(&PyArrayDescr::new(py, object)?)
 }
 
+/// Has the table of dtypes made now, when no other thread needs it.
+pub fn warm_up(py: Python<'_>) -> PyResult<()> {
+    dtype_of(&descr(py, DType::F64)?).map(drop)
+}
+
 /// The NumPy dtype of one of ours.
 pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();

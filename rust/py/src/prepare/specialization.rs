@@ -143,7 +143,7 @@ impl Variant {
         let leaves = leaves.filter(|(_, s)| s.fixed.is_none());
         let mut held = self.program.is_held().iter();
         for (leaf, _) in leaves {
-            let value = crate::array::cell::compute(py, &leaf.array)?;
+            let value = crate::array::escapes::compute(py, &leaf.array)?;
             if *held.next().unwrap_or(&false) {
                 split.0.push(value);
             } else {
@@ -174,7 +174,7 @@ impl Variant {
         };
         let values: Vec<Value> = (taken.leaves.iter().zip(&self.specs))
             .filter(|(_, s)| s.fixed.is_none())
-            .map(|(l, _)| crate::array::cell::compute(py, &l.array))
+            .map(|(l, _)| crate::array::escapes::compute(py, &l.array))
             .chain(self.others.iter().map(|v| Ok(v.clone())))
             .collect::<PyResult<_>>()?;
         let outs = work(py, choice.cost(), choice.calls_back(), |interrupted| {

@@ -12,7 +12,8 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::array::cell::{Rank, force, wrap};
+use crate::array::cell::{Rank, wrap};
+use crate::array::escapes::force;
 use crate::program::bind_inputs::{Given, root};
 use crate::program::equation::{PyEquation, PyVariable};
 use crate::runtime::error::OrRaise;

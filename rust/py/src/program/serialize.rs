@@ -16,7 +16,9 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
-use crate::array::cell::{PyArray, Rank, force, wrap};
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::escapes::force;
+use crate::array::escapes::refuse_active;
 use crate::ndarray::memory::{lent_bytes, storage_of};
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::{OrRaise, enter, to_py};
@@ -120,7 +122,7 @@ pub fn reduce_array<'py>(
     protocol: i32,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = slf.read()?;
-    PyArray::refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
+    refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
     let (value, lanes) = force(py, &array)?.dense().or_raise()?;
     let lanes: Vec<(usize, usize, bool)> =
         lanes.iter().map(|l| (l.axis, l.len, l.repeated)).collect();

@@ -2,8 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use cotan::Error;
+use cotan::{Error, Foreign};
 use pyo3::exceptions::{
     PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError,
 };
@@ -15,7 +16,7 @@ use crate::runtime::interpreter_exit::{self, Inside};
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
     if matches!(error, Error::Program(_)) {
-        crate::transforms::vmap::note_unknown(&message);
+        crate::runtime::recording_state::note_unknown(&message);
     }
     match error {
         Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
@@ -33,11 +34,11 @@ pub fn to_py(error: Error) -> PyErr {
         Error::Memory(_) => PyMemoryError::new_err(message),
         Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(message)),
         // An exception of Python that passed through the core is that exception.
-        Error::Foreign(cotan::Foreign(error)) => match error.downcast_ref::<PyErr>() {
+        Error::Foreign(Foreign(error)) => match error.downcast_ref::<PyErr>() {
             Some(error) => Python::attach(|py| error.clone_ref(py)),
             None => match error.downcast_ref::<cotan::array::NonFinite>() {
                 Some(error) => {
-                    Python::attach(|py| crate::transforms::nonfinite::exception(py, error))
+                    Python::attach(|py| crate::runtime::nonfinite_error::exception(py, error))
                 }
                 None => PyRuntimeError::new_err(message),
             },
@@ -130,4 +131,21 @@ pub fn enter<T: Send>(
         (Ok(result), None) => result.or_raise(),
         (Err(panic), None) => Err(panicked(&*panic)),
     }
+}
+
+/// A Python exception on its way through the core.
+pub fn foreign(error: PyErr) -> Error {
+    Error::Foreign(Foreign(Arc::new(error)))
+}
+
+/// Runs Python code for the core, on a thread that may have let go of the interpreter.
+pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Result<T> {
+    let _inside = Inside::new();
+    interpreter_exit::rest_detached();
+    Python::try_attach(|py| {
+        let result = work(py).map_err(foreign);
+        interpreter_exit::rest(py);
+        result
+    })
+    .unwrap_or(Err(Error::Interrupted))
 }

@@ -2,15 +2,6 @@
 //! in the child for ever. So everything global is held still while the copy is made.
 #![allow(unsafe_code)]
 
-use pyo3::prelude::*;
-
-/// Called in the child just after a fork.
-#[pyfunction]
-pub fn after_fork_in_child(py: Python<'_>) {
-    crate::interpose::install::after_fork_in_child(py);
-    crate::runtime::interpreter_exit::after_fork_in_child();
-}
-
 /// Lets every fork hold still what is global.
 ///
 /// The system calls these functions, not the interpreter: other functions that it calls before a fork may give its

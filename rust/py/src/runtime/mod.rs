@@ -4,6 +4,7 @@
 
 // Errors and signals.
 pub mod error;
+pub mod nonfinite_error;
 pub mod swallowed_errors;
 
 // Life of the process.
@@ -16,4 +17,5 @@ pub mod once_cell;
 
 // What user code is doing.
 pub mod profile;
+pub mod recording_state;
 pub mod source_line;

@@ -4,7 +4,6 @@
 //! threads wait. The child of a `fork` at that moment would wait for ever, for a thread that it has not got.
 //! Here nobody waits: threads that come at the same time make it each for itself, and one is kept.
 
-use cotan::aval::DType;
 use numpy::{PyArray1, PyArrayMethods, PyUntypedArray};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -99,7 +98,6 @@ pub fn warm_up(py: Python<'_>) -> PyResult<()> {
     ] {
         make(py);
     }
-    crate::ndarray::dtype::dtype_of(&crate::ndarray::dtype::descr(py, DType::F64)?)?;
     drop(PyArray1::<i64>::zeros(py, 1, false).readonly());
     Ok(())
 }

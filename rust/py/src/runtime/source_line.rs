@@ -30,11 +30,15 @@ pub fn running() -> Site {
         .unwrap_or(Site::NONE)
 }
 
-fn find(py: Python<'_>) -> PyResult<Option<Site>> {
+/// The frame of the Python code that runs.
+pub fn frame(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let innermost = FRAME.found(py, "sys", "_getframe")?.call0();
+    FRAME.found(py, "sys", "_getframe")?.call0()
+}
+
+fn find(py: Python<'_>) -> PyResult<Option<Site>> {
     // No frame at all: a thread of somebody else's.
-    let mut next = innermost.ok();
+    let mut next = frame(py).ok();
     while let Some(frame) = next {
         if let Some(site) = in_frame(py, &frame)? {
             return Ok(Some(site));

@@ -8,11 +8,12 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::cell::{PyArray, Rank, force};
+use crate::array::cell::{PyArray, Rank};
+use crate::array::escapes::force;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
+use crate::runtime::recording_state::isderiving;
 use crate::transforms::custom_rule::{Call, results};
-use crate::transforms::gradient::isderiving;
 use crate::transforms::leaves::argument_names;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree};

@@ -10,7 +10,7 @@ use crate::array::cell::wrap;
 use crate::array::to_host::item;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
-use crate::transforms::gradient::isderiving;
+use crate::runtime::recording_state::isderiving;
 use crate::transforms::leaves::rank_of;
 use crate::transforms::opaque_rule;
 use crate::tree::flatten::{Flattener, Position};

@@ -1,9 +1,6 @@
 //! Gradients and pullbacks of Python functions.
 
-use std::cell::Cell;
-
 use cotan::array::{self, Hold, Pullback};
-use cotan::aval::Kind as Dtypes;
 use cotan::prim::Lines;
 use cotan::program::{FastMap, literal_of};
 use cotan::{Array, Recording};
@@ -11,77 +8,19 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::Rank;
 use crate::array::operand::Operand;
 use crate::interpose::namespaces::reach;
 use crate::ndarray::memory::Borrow;
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::recording_state::{self, Tracing};
 use crate::transforms::leaves::Inputs;
 use crate::transforms::nonfinite::named;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::Scope;
 use crate::tree::treedef::{Kind, present};
-
-thread_local! {
-    /// How many recordings are going on in this thread.
-    static LEVEL: Cell<usize> = const { Cell::new(0) };
-    /// How many programs are being traced in this thread.
-    static TRACING: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Counts a program that is being traced, until it is dropped.
-pub struct Tracing;
-
-impl Tracing {
-    /// Counts one more.
-    pub fn enter() -> Tracing {
-        TRACING.set(TRACING.get() + 1);
-        Tracing
-    }
-}
-
-impl Drop for Tracing {
-    fn drop(&mut self) {
-        TRACING.set(TRACING.get() - 1);
-    }
-}
-
-/// Whether a program is being traced and an object may be a variable of it.
-#[pyfunction]
-pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match x.cast::<PyArray>() {
-        Ok(array) if TRACING.get() > 0 => Ok(array.get().read()?.tag() != 0),
-        _ => Ok(false),
-    }
-}
-
-/// Whether a program is being traced in this thread: what can fail on values fails when it runs.
-#[pyfunction]
-pub fn is_tracing() -> bool {
-    TRACING.get() > 0
-}
-
-/// Refuses to read, for what is computed with them, the values of an array that a program being traced
-/// computes: those of this call would be a part of it. Truth values and single whole numbers decide what is
-/// recorded.
-pub fn expect_no_variable(array: &Array) -> PyResult<()> {
-    let decides = match array.dtype().kind() {
-        Dtypes::Bool => true,
-        Dtypes::Integer => array.shape().is_empty(),
-        _ => false,
-    };
-    if TRACING.get() == 0 || decides || array::held_by(array).is_none() {
-        return Ok(());
-    }
-    Err(PyTypeError::new_err(format!(
-        "trace: this function looks at the values of an array ({}) that the program computes, and those of \
-         this call would become a part of the program; hold constant with ct.const what it depends on, or \
-         write the function with others, which are recorded",
-        array.aval()
-    )))
-}
 
 /// Counts a recording, until it is dropped.
 pub struct Nested<'py>(Python<'py>, bool);
@@ -91,7 +30,7 @@ impl<'py> Nested<'py> {
     pub fn enter(f: &Bound<'py, PyAny>, derives: bool) -> PyResult<Nested<'py>> {
         let py = f.py();
         crate::interpose::install::enter(py)?;
-        LEVEL.set(LEVEL.get() + usize::from(derives));
+        recording_state::enter_level(derives);
         let nested = Nested(py, derives);
         reach(f)?;
         Ok(nested)
@@ -100,27 +39,9 @@ impl<'py> Nested<'py> {
 
 impl Drop for Nested<'_> {
     fn drop(&mut self) {
-        LEVEL.set(LEVEL.get() - usize::from(self.1));
+        recording_state::leave_level(self.1);
         crate::interpose::install::leave(self.0);
     }
-}
-
-/// Whether the running code is being differentiated.
-///
-/// >>> import cotan as ct
-/// >>> ct.isderiving()
-/// False
-/// >>> ct.gradient(lambda x: x if ct.isderiving() else 0 * x, 2.0)
-/// (1.0,)
-#[pyfunction]
-pub fn isderiving() -> bool {
-    LEVEL.get() > 0
-}
-
-/// How deeply the running code is being differentiated: 0 outside any gradient.
-#[pyfunction]
-pub fn nestlevel() -> usize {
-    LEVEL.get()
 }
 
 /// What a function returned, as one real scalar.

@@ -6,36 +6,20 @@ use cotan::array::Tracer;
 use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};
-use cotan::{Array, Aval, Error, Foreign};
+use cotan::{Array, Aval};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::compute;
-use crate::array::cell::{PyArray, Rank, force, wrap};
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::escapes::compute;
+use crate::array::escapes::force;
 use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
-use crate::runtime::interpreter_exit::{self, Inside};
+use crate::runtime::error::attached;
 use crate::transforms::leaves::rank_of;
 use crate::tree::flatten::{Flattener, Position};
-
-/// A Python exception on its way through the core.
-pub fn foreign(error: PyErr) -> Error {
-    Error::Foreign(Foreign(Arc::new(error)))
-}
-
-/// Runs Python code for the core, on a thread that may have let go of the interpreter.
-pub fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> cotan::Result<T> {
-    let _inside = Inside::new();
-    interpreter_exit::rest_detached();
-    Python::try_attach(|py| {
-        let result = work(py).map_err(foreign);
-        interpreter_exit::rest(py);
-        result
-    })
-    .unwrap_or(Err(Error::Interrupted))
-}
 
 /// An error about a NaN that was found while a function was called back says which one that was.
 fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {

@@ -8,13 +8,13 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 
-use crate::array::cell::DROPS;
+use crate::array::captured_leaves::Binding;
 use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::escapes::DROPS;
 use crate::ndarray::memory::{Borrow, fingerprint};
 use crate::runtime::error::step;
 use crate::runtime::once_cell::intern;
 use crate::runtime::swallowed_errors;
-use crate::transforms::captured_leaves::Binding;
 use crate::transforms::checkpoint::{Frame, run_again};
 use crate::transforms::gradient::Nested;
 use crate::tree::flatten::{Flattener, Position};

@@ -1,7 +1,6 @@
 //! Transforms of Python functions: gradients, pullbacks, `vmap`, checkpoints and derivative rules.
 
 // Differentiation.
-pub mod captured_leaves;
 pub mod gradient;
 pub mod leaves;
 pub mod nonfinite;

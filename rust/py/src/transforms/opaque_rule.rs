@@ -15,12 +15,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::cell::compute;
-use crate::array::cell::{Rank, force, wrap};
+use crate::array::cell::{Rank, wrap};
+use crate::array::escapes::compute;
+use crate::array::escapes::force;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
+use crate::runtime::error::attached;
 use crate::transforms::custom_rule::{Call, Pull, with_pullback};
-use crate::transforms::host_callback::attached;
 use crate::transforms::leaves::rank_of;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree, present};

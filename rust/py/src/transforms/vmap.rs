@@ -1,7 +1,5 @@
 //! Functions of one example, for many at once.
 
-use std::cell::{Cell, RefCell};
-
 use cotan::array::{self, UNKNOWN};
 use cotan::transform::vmap;
 use cotan::{Array, Aval, Recording};
@@ -10,63 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::wrap_result;
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{Rank, wrap};
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::enter;
-use crate::transforms::gradient::{Nested, Tracing};
+use crate::runtime::recording_state::Mapping;
+use crate::runtime::recording_state::Tracing;
+use crate::transforms::gradient::Nested;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree, present};
-
-thread_local! {
-    /// How many functions are being mapped in this thread.
-    static MAPPING: Cell<usize> = const { Cell::new(0) };
-    /// What was said when the innermost of them looked at a value that nobody knows.
-    static LOOKED: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Counts a function that is being mapped, until it is dropped.
-struct Mapping {
-    /// What was said to the function around it.
-    before: Option<String>,
-}
-
-impl Mapping {
-    fn enter() -> Mapping {
-        MAPPING.set(MAPPING.get() + 1);
-        Mapping {
-            before: LOOKED.take(),
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        MAPPING.set(MAPPING.get() - 1);
-        LOOKED.replace(self.before.take());
-    }
-}
-
-/// Remembers an error about a value that nobody knows: code that catches it would go on in a way that is
-/// right for no example.
-pub fn note_unknown(message: &str) {
-    if MAPPING.get() > 0 && message.starts_with(UNKNOWN) {
-        LOOKED.with_borrow_mut(|looked| {
-            looked.get_or_insert_with(|| message.into());
-        });
-    }
-}
-
-/// Whether a function is being mapped and an array may differ between examples, so that nobody knows its
-/// value.
-#[pyfunction]
-pub fn is_mapped(x: &Bound<'_, PyArray>) -> PyResult<bool> {
-    if MAPPING.get() == 0 {
-        return Ok(false);
-    }
-    let array = x.get().read()?;
-    Ok(array.value().is_none() && array.tag() != 0)
-}
 
 /// An argument, taken apart if it is a batch.
 enum Given<'py> {
@@ -143,7 +93,7 @@ pub fn call_vmap<'py>(
         let y = f
             .call1(PyTuple::new(py, one)?)
             .map_err(|error| looked_at(py, error))?;
-        if let Some(message) = LOOKED.take() {
+        if let Some(message) = Mapping::take_looked() {
             return Err(looked_at(py, PyValueError::new_err(message)));
         }
         let mut results = Flattener::new(Borrow::Copy, false, false);

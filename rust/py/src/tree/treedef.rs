@@ -6,7 +6,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::array::cell::{Rank, force, wrap};
+use crate::array::cell::{Rank, wrap};
+use crate::array::escapes::force;
 use crate::array::to_host::item;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::error::step;

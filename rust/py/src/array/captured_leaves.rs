@@ -8,9 +8,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cotan::Array;
+use pyo3::PyClass;
 use pyo3::prelude::*;
-
-use crate::array::cell::PyArray;
+use pyo3::pyclass::boolean_struct::True;
 
 /// How many bindings there are in all threads. Every operand of every operation asks, and reading a number of all
 /// threads takes a fraction of reading one of this thread.
@@ -27,9 +27,14 @@ pub fn any() -> bool {
     BINDINGS.load(Ordering::Relaxed) > 0 && COUNT.get() > 0
 }
 
+/// Arrays are known by where they are, so that their class need not be known here.
+fn address<T>(handle: &T) -> usize {
+    std::ptr::from_ref(handle) as usize
+}
+
 /// What an array stands for in this thread.
-pub fn get(handle: &PyArray) -> Option<Array> {
-    let address = std::ptr::from_ref(handle) as usize;
+pub fn get<T>(handle: &T) -> Option<Array> {
+    let address = address(handle);
     BOUND.with_borrow(|bound| {
         let found = bound.iter().rev().find(|(a, _)| *a == address);
         found.map(|(_, array)| array.clone())
@@ -37,8 +42,8 @@ pub fn get(handle: &PyArray) -> Option<Array> {
 }
 
 /// Writes to what an array stands for; false when it stands for itself only.
-pub fn set(handle: &PyArray, array: &Array) -> bool {
-    let address = std::ptr::from_ref(handle) as usize;
+pub fn set<T>(handle: &T, array: &Array) -> bool {
+    let address = address(handle);
     BOUND.with_borrow_mut(|bound| {
         let found = bound.iter_mut().rev().find(|(a, _)| *a == address);
         found.map(|(_, own)| *own = array.clone()).is_some()
@@ -48,21 +53,21 @@ pub fn set(handle: &PyArray, array: &Array) -> bool {
 /// Arrays bound to leaves, until it is dropped.
 pub struct Binding {
     /// Keeps the addresses valid.
-    _handles: Vec<Py<PyArray>>,
+    _handles: Vec<Py<PyAny>>,
     before: usize,
 }
 
 impl Binding {
     /// Binds arrays. Inner bindings hide outer ones.
-    pub fn new<'py>(
+    pub fn new<'py, T: PyClass<Frozen = True> + Sync>(
         py: Python<'py>,
-        pairs: impl Iterator<Item = (&'py Py<PyArray>, Array)>,
+        pairs: impl Iterator<Item = (&'py Py<T>, Array)>,
     ) -> Binding {
         let before = COUNT.get();
         let mut handles = Vec::new();
         for (handle, leaf) in pairs {
-            let address = std::ptr::from_ref(handle.get()) as usize;
-            handles.push(handle.clone_ref(py));
+            let address = address(handle.get());
+            handles.push(handle.clone_ref(py).into_any());
             BOUND.with_borrow_mut(|bound| bound.push((address, leaf)));
         }
         COUNT.set(before + handles.len());

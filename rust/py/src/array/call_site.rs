@@ -1,0 +1,42 @@
+//! Refusals that depend on the Python code that reads an array: functions that take its memory, or its rows, for
+//! NumPy's.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::recording_state::is_lifting;
+use crate::runtime::source_line::frame;
+
+/// Whether a function of this name runs, in a file whose path has such a part.
+pub fn is_asked_by(py: Python<'_>, name: &str, file: &str) -> PyResult<bool> {
+    let code = frame(py)?.getattr(intern!(py, "f_code"))?;
+    let is_it = code.getattr(intern!(py, "co_name"))?.eq(name)?;
+    Ok(is_it && code.getattr(intern!(py, "co_filename"))?.contains(file)?)
+}
+
+/// Refuses the `shuffle` of a generator whose class is compiled: it asks for the length first, and would
+/// take the rows of our arrays for copies. Only code that names it is looked at.
+pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
+    static SHUFFLES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if !is_lifting() {
+        return Ok(());
+    }
+    let frame = frame(py)?;
+    let names = frame
+        .getattr(intern!(py, "f_code"))?
+        .getattr(intern!(py, "co_names"))?;
+    if !names.contains(intern!(py, "shuffle"))? {
+        return Ok(());
+    }
+    let shuffles = SHUFFLES.found(py, "cotan._src.runtime.call_site", "is_shuffling")?;
+    if shuffles.call1((frame,))?.is_truthy()? {
+        return Err(PyTypeError::new_err(
+            "shuffle: a generator that was made before the recording takes the rows of an array for copies, \
+             so that some would come out twice; write x = x[rng.permutation(len(x))], or make the generator \
+             in the function",
+        ));
+    }
+    Ok(())
+}
