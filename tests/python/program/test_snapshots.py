@@ -1,7 +1,8 @@
 """Programs of typical gradients, as they were when somebody last looked at them.
 
 A change of a rule or of the optimiser shows here as a change of text. When it is meant, write the
-files again with `pytest tests/python/program/test_snapshots.py --update-snapshots`, and look at the diff.
+files again with `pytest tests/python/program/test_snapshots.py --update-snapshots`,
+and look at the diff.
 """
 
 from pathlib import Path

@@ -11,7 +11,7 @@ from cotan._src.array import array_api
 from cotan._src.numpy.functions import FUNCTIONS
 from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
-from cotan._src.runtime.values import OverArray, is_followed
+from cotan._src.runtime.values import OverArray, is_active
 
 # Methods whose NumPy function takes the array first and then the same arguments.
 _FUNCTIONS = (
@@ -82,7 +82,7 @@ def _memory(name: str) -> Callable[..., Any]:
     """Let a method read the values; there is nothing that could follow them into memory."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_followed(self):
+        if is_active(self):
             raise TypeError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
@@ -184,7 +184,7 @@ def _memory_as(self: Any, dtype: Any) -> Any:
 
     Of one that a gradient follows there are complex numbers as their parts, and parts as such.
     """
-    if is_followed(self):
+    if is_active(self):
         parts = {self.dtype.char, dtype.char}
         if parts in ({"D", "d"}, {"F", "f"}):
             return _parts_as(self, dtype)
@@ -306,7 +306,7 @@ def _of_scalars(name: str, drops: bool) -> property:
         value = self if self._rank == "array" else _core.value(self).item()
         if self._rank == "array" or not hasattr(value, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
-        if drops and is_followed(self):
+        if drops and is_active(self):
             raise TypeError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"

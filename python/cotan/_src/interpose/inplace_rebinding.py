@@ -14,7 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.call_site import outside, running
-from cotan._src.runtime.values import is_followed
+from cotan._src.runtime.values import is_active
 
 # Counts that are being measured in a thread.
 _measuring = threading.local()
@@ -31,7 +31,7 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
         counts.append(sys.getrefcount(target))
         return False
     return (
-        is_followed(value)
+        is_active(value)
         and type(target) is np.ndarray
         and inputs[0] is target
         and target.base is None

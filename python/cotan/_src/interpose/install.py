@@ -22,7 +22,12 @@ from cotan import _core
 from cotan._src.interpose.deprecated_modules import enter_moved
 from cotan._src.interpose.import_hook import watch
 from cotan._src.interpose.imported_names import adopt, follow, is_initializing
-from cotan._src.interpose.number_classes import OF_PYTHON, is_called, is_followed_call, let_follow
+from cotan._src.interpose.number_classes import (
+    OF_PYTHON,
+    is_called,
+    keep_traced,
+    makes_traced_scalar,
+)
 from cotan._src.runtime.call_site import FOREIGN, called, is_of_program, package_of, running
 from cotan._src.runtime.method_patching import lead
 from cotan._src.runtime.plotting_context import is_drawing
@@ -93,8 +98,8 @@ def prepare(loaded: str | None = None) -> bool:
                 _prepare(name, sys.modules[name])
         for name in [n for n in _replaced if n in sys.modules]:
             _enter_restored(name, sys.modules[name])
-        followed = follow(FOREIGN, _known) and not _replaced
-        return followed and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
+        active = follow(FOREIGN, _known) and not _replaced
+        return active and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
 
@@ -385,7 +390,7 @@ def who_asks(frame: Any) -> str:
     name = running(frame).argval
     if name in _MAKING:
         return "own" if is_called(frame) else "library"
-    return "own" if name not in NUMBERS["numpy"] or is_followed_call(frame) else "library"
+    return "own" if name not in NUMBERS["numpy"] or makes_traced_scalar(frame) else "library"
 
 
 # The instructions of Python code that look a name up on a module.
@@ -550,7 +555,7 @@ def lift_module(*modules: ModuleType) -> None:
             stand_in = _known(value)
             if stand_in is not None:
                 setattr(module, name, stand_in)
-        let_follow(module)
+        keep_traced(module)
     # Before, some places in their code may have got what the modules have.
     _core.forget_places()
 

@@ -21,10 +21,10 @@ from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import NUMBERS
-from cotan._src.runtime.values import TwinInstance, as_number, is_array, is_followed, plain
+from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, plain
 
 # Names of modules whose calls give traced scalars because that was asked for.
-_followed: set[str] = set()
+_tracing_modules: set[str] = set()
 # Namespaces of programs that do not know of cotan, by identity.
 _unaware: set[int] = set()
 
@@ -38,7 +38,7 @@ def _of_numpy(name: str) -> None:
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
             return scalar(*map(plain, args), **kwargs)
-        if name in EXTENDED and is_followed(asarray(args[0])):
+        if name in EXTENDED and is_active(asarray(args[0])):
             raise TypeError(
                 f"np.{name}(x): extended precision has no derivatives here; use np.float64, or "
                 "np.complex128, or ct.dropgrad(x) to hold x constant"
@@ -64,7 +64,7 @@ for _name in (
 
 def _float(x: Any = 0.0, /) -> Any:
     x = as_number(x)
-    if not is_followed(x):
+    if not is_active(x):
         return float(plain(x))
     if x.dtype.kind == "c":
         raise TypeError("float() argument must be a real number, not complex; use x.real")
@@ -75,7 +75,7 @@ def _float(x: Any = 0.0, /) -> Any:
 
 def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
     real, imag = map(as_number, (real, imag))
-    if not is_followed(real) and not is_followed(imag):
+    if not is_active(real) and not is_active(imag):
         return complex(plain(real), plain(imag))
     if any(is_array(part) and part.ndim for part in (real, imag)):
         raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
@@ -163,9 +163,9 @@ _CLASSES = {
 BUILTINS["float"] = _CLASSES["float"]
 
 
-def let_follow(module: ModuleType) -> None:
+def keep_traced(module: ModuleType) -> None:
     """Let the calls in a module that make numbers give traced scalars."""
-    _followed.add(module.__name__)
+    _tracing_modules.add(module.__name__)
     for name in _used(codes(module)):
         if vars(module).get(name, vars(builtins)[name]) is vars(builtins)[name]:
             setattr(module, name, _CLASSES[name])
@@ -201,14 +201,14 @@ def _is_ours(value: Any) -> bool:
     return isinstance(home, str) and home.partition(".")[0] == "cotan"
 
 
-def is_followed_call(frame: Any) -> bool:
+def makes_traced_scalar(frame: Any) -> bool:
     """Say whether a frame looks a name up for a call that may give a traced scalar."""
-    return _is_following(frame.f_globals) and is_called(frame)
+    return _keeps_traced(frame.f_globals) and is_called(frame)
 
 
-def _is_following(names: dict[str, Any]) -> bool:
+def _keeps_traced(names: dict[str, Any]) -> bool:
     """Say whether numbers stay traced that code with these names makes."""
-    return id(names) in _unaware or names.get("__name__") in _followed
+    return id(names) in _unaware or names.get("__name__") in _tracing_modules
 
 
 def is_called(frame: Any) -> bool:

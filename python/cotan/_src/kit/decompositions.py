@@ -14,7 +14,7 @@ from numpy.linalg import LinAlgError
 from cotan import _core
 from cotan._src.kit.host_call import hosted
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import is_array, is_followed, plain
+from cotan._src.runtime.values import is_active, is_array, plain
 
 # How the error begins that reading a value leads to where none is known yet.
 _UNKNOWN = "the value of a cotangent"
@@ -170,7 +170,7 @@ def complete_qr(a: Any) -> tuple[Any, Any]:
     def further(a: Any) -> Any:
         return _columns(known(_core.apply("full_qr", _core.asarray(a))), 0, m, m)[..., n:]
 
-    if _core.is_tracing() or not is_followed(a):
+    if _core.is_tracing() or not is_active(a):
         return _core.concatenate([q, further(a)], -1), r
     rest = hosted("qr", lambda a: plain(further(a)), _refuse_further, a)
     return _core.concatenate([q, rest], -1), r
@@ -224,7 +224,7 @@ def full_svd(a: Any) -> tuple[Any, Any, Any]:
     parts = known(_core.apply("full_svd", constant(a)))
     u = _columns(parts, k, m, m)
     vh = _core.reshape(parts[..., k + m * m :], (*a.shape[:-2], n, n))
-    if not is_followed(a):
+    if not is_active(a):
         return u, _real(parts[..., :k]), vh
     left, s, right = svd(a)
     if m > n:
@@ -242,7 +242,7 @@ def _completed(rows: Any, others: Any) -> Any:
 
 def svdvals(a: Any) -> Any:
     """Give the singular values, descending."""
-    if is_followed(a):
+    if is_active(a):
         return part("svd_values", a, packed("svd", a))
     return _real(packed("svdvals", a))
 
@@ -260,7 +260,7 @@ def eigh(a: Any, lower: bool = True) -> tuple[Any, Any]:
 
 def eigvalsh(a: Any, lower: bool = True) -> Any:
     """Give the eigenvalues of Hermitian matrices, ascending."""
-    if is_followed(a):
+    if is_active(a):
         return eigh(a, lower)[0]
     return _real(packed("eigvalsh", hermitian(a, lower)))
 
@@ -273,7 +273,7 @@ def eig(a: Any) -> tuple[Any, Any]:
 
 def eigvals(a: Any) -> Any:
     """Give eigenvalues, complex."""
-    if is_followed(a):
+    if is_active(a):
         return eig(a)[0]
     return packed("eigvals", a)
 
@@ -303,7 +303,7 @@ def pinv(a: Any, cutoff: Any, share: Any = None) -> Any:
     inverse = _core.where(small, 0.0, 1.0 / _core.where(small, 1.0, s))
     inverse = _core.asarray(inverse[..., None], a.dtype)
     value = known(_core.matmul(adjoint(vh), inverse * adjoint(u)))
-    if is_followed(a) and _cuts(s, small, share):
+    if is_active(a) and _cuts(s, small, share):
         tall = a.shape[-2] >= a.shape[-1]
         kept = _truncated(a if tall else adjoint(a), s, small, adjoint(vh) if tall else u)
         a = kept if tall else adjoint(kept)

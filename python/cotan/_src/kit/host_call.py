@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.values import is_followed, plain
+from cotan._src.runtime.values import is_active, plain
 
 Plain = Callable[..., Any]
 Pullback = Callable[..., Sequence[Any]]
@@ -28,11 +28,11 @@ def hosted(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
         From the cotangent, the arguments (arrays of ours or plain ones) and a tuple that says which
         of them are wanted to a sequence of cotangents, None for those that are not wanted.
     """
-    wanted = tuple(map(is_followed, args))
+    wanted = tuple(map(is_active, args))
     held = [a if w else plain(a) for a, w in zip(args, wanted, strict=True)]
     if not any(wanted):
         return _core.asarray(np.asarray(forward(*held)))
-    followed = [a for a, w in zip(args, wanted, strict=True) if w]
+    active = [a for a, w in zip(args, wanted, strict=True) if w]
 
     def filled(values: Sequence[Any]) -> list[Any]:
         rest = iter(values)
@@ -45,9 +45,9 @@ def hosted(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
         *values_of_args, ct = values
         cts = pullback(ct, *filled(values_of_args), wanted)
         given = [c for c, w in zip(cts, wanted, strict=True) if w]
-        return tuple(map(_in_the_space_of, given, followed))
+        return tuple(map(_in_the_space_of, given, active))
 
-    return _core.call_back(function, back, name, followed)
+    return _core.call_back(function, back, name, active)
 
 
 def _in_the_space_of(ct: Any, x: Any) -> Any:

@@ -17,7 +17,14 @@ from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.call_site import FOREIGN
 from cotan._src.runtime.registry import creates, lifts, lifts_method, replaces
-from cotan._src.runtime.values import FUNCTIONS, OverArray, any_active, is_array, plain, unwidened
+from cotan._src.runtime.values import (
+    FUNCTIONS,
+    OverArray,
+    contains_active,
+    is_array,
+    plain,
+    unwidened,
+)
 
 creates(
     "numpy",
@@ -250,8 +257,8 @@ replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
 
 def _elements(value: Any) -> Any:
     """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
-    followed = _core.involves((value,), {})
-    return _asarray(value) if followed else np.asarray(plain(value), object)
+    active = _core.involves((value,), {})
+    return _asarray(value) if active else np.asarray(plain(value), object)
 
 
 def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -313,7 +320,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     original = found("numpy.piecewise")
     array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
     made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
-    return made if any_active(made) else plain(made)
+    return made if contains_active(made) else plain(made)
 
 
 @lifts("numpy.apply_along_axis", always=True)

@@ -26,7 +26,7 @@ from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import (
     FUNCTIONS,
-    any_active,
+    contains_active,
     flat,
     implements,
     in_numpy,
@@ -125,7 +125,7 @@ def roots(p: Any) -> Any:
     p = np.atleast_1d(p)
     places = np.nonzero(p)[0]
     zeros = p.size - int(places[-1]) - 1 if places.size else 0
-    if not zeros or not any_active((p,)):
+    if not zeros or not contains_active((p,)):
         return found
     p = p[int(places[0]) :]
     slope = _core.cast(np.polyder(p), p.dtype)
@@ -358,7 +358,7 @@ _of_values(
 
 def _is_recorded(*args: Any) -> bool:
     """Say whether values are to be found by the program that is being recorded."""
-    return any(_core.is_traced(x) or (_core.is_preparing() and any_active(x)) for x in args)
+    return any(_core.is_traced(x) or (_core.is_preparing() and contains_active(x)) for x in args)
 
 
 def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -367,7 +367,7 @@ def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
     def enter(compare: Callable[..., Any]) -> Callable[..., Any]:
         @implements(original)
         def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
-            if _core.is_preparing() and any_active((a, b)):
+            if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
             options = {k: looked_at(v) for k, v in kwargs.items()}
             return original(looked_at(a), looked_at(b), *map(looked_at, args), **options)

@@ -13,9 +13,9 @@ from cotan._src.rebind.engine import own
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import (
-    any_active,
     assigned,
     check_cast,
+    contains_active,
     either,
     expect_room,
     flat,
@@ -23,8 +23,8 @@ from cotan._src.runtime.values import (
     given,
     implements,
     in_numpy,
+    is_active,
     is_array,
-    is_followed,
     is_number,
     kept,
     plain,
@@ -232,7 +232,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         mode = "constant"
     simple = mode in _INDEX_MODES and not kwargs and x.size
     if not simple and (
-        mode != "constant" or any_active(kwargs) or set(kwargs) - {"constant_values"}
+        mode != "constant" or contains_active(kwargs) or set(kwargs) - {"constant_values"}
     ):
         return own(np.pad)(x, pad_width, mode, **kwargs)
     if mode != "constant":
@@ -269,7 +269,7 @@ def _writable(name: str, target: Any, *values: Any) -> bool:
     if is_array(target):
         return True
     for value in values:
-        if is_followed(value):
+        if is_active(value):
             assigned(name, target, value)
     return False
 

@@ -32,7 +32,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.plotting_context import is_drawing
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, plain
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
 ORIGINAL: Any = vars(ma)["MaskedArray"]
@@ -95,7 +95,7 @@ def is_drawn(args: Iterable[Any]) -> bool:
     try:
         return is_drawing()
     except TypeError:
-        if any_active(list(map(data_of, args))):
+        if contains_active(list(map(data_of, args))):
             raise
         return True
 

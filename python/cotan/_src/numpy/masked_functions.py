@@ -25,7 +25,7 @@ from cotan._src.rebind.engine import SUBSTITUTES, bound, found, holds_array, own
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.plotting_context import is_drawing
 from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
-from cotan._src.runtime.values import any_active
+from cotan._src.runtime.values import contains_active
 
 _ma: Any = ma.core
 
@@ -148,7 +148,7 @@ def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None)
 def _refuse_method(name: str) -> None:
     @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any_active(list(map(data_of, args))):
+        if not contains_active(list(map(data_of, args))):
             return unlifted(vars(ORIGINAL)[name])(self, *args, **kwargs)
         if not is_drawing():
             raise TypeError(

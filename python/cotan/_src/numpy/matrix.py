@@ -19,7 +19,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import outside, running
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import TwinInstance, any_active, is_array, is_followed, plain
+from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, plain
 
 # The original: the name stands for what is below while something is recorded.
 _matrix: Any = vars(np)["matrix"]
@@ -160,7 +160,7 @@ class Matrix(TwinInstance):
     # What NumPy asks
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if is_followed(self.A):
+        if is_active(self.A):
             raise TypeError(
                 "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
                 "one axis, or ct.dropgrad(m.A) to drop it on purpose"
@@ -391,6 +391,6 @@ def asmatrix(data: Any, dtype: Any = None) -> Any:
 
 @lifts("numpy.bmat")
 def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
-    if not any_active(_plain(obj)):
+    if not contains_active(_plain(obj)):
         return np.bmat(plain(_plain(obj)), ldict, gdict)
     return Matrix(np.block(_plain(obj)))

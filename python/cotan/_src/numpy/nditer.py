@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, plain
 
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
 
@@ -24,7 +24,7 @@ def nditer(
     operands = list(op) if isinstance(op, (list, tuple)) else [op]
     flags, asked = tuple(flags or ()), _asked(op_flags, operands)
     written = any(_is_written(x, a) for x, a in zip(operands, asked, strict=True))
-    if not written and not any_active(operands):
+    if not written and not contains_active(operands):
         by_numpy: Any = np.nditer
         order = _order(order, operands)
         read = [_in_memory(plain(x), x.strides) if is_array(x) else plain(x) for x in operands]

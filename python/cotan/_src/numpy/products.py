@@ -20,7 +20,7 @@ from cotan._src.runtime.values import (
     flat,
     implements,
     in_numpy,
-    is_followed,
+    is_active,
     of_objects,
     plain,
     written,
@@ -54,7 +54,7 @@ def around_gaps(x: Any, y: Any) -> Any:
     Those are NaN whatever the other operand is, so they are constant; then a program that leaves
     them out (`np.nansum`, `np.nan_to_num`) has the derivative of the rest.
     """
-    first = not is_followed(x)
+    first = not is_active(x)
     table, other = (plain(x), y) if first else (plain(y), x)
     if table.ndim < 2:
         return None

@@ -17,7 +17,7 @@ from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import FOREIGN, package_of
 from cotan._src.runtime.registry import creates, lifts
-from cotan._src.runtime.values import any_active, is_array, plain, refuse
+from cotan._src.runtime.values import contains_active, is_array, plain, refuse
 
 # The generator behind the functions of `numpy.random`.
 _shared: Any = mtrand._rand
@@ -99,7 +99,7 @@ def pareto(draws: Any, a: Any, size: Any = None) -> Any:
 
 @_rule
 def gamma(draws: Any, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-    if any_active(shape):
+    if contains_active(shape):
         raise refuse("random.gamma with respect to its shape")
     shape = plain(shape)
     return scale * draws.standard_gamma(shape, _shape(size, shape, scale))
@@ -109,12 +109,12 @@ def gamma(draws: Any, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
 def multivariate_normal(
     draws: Any, mean: Any, cov: Any, size: Any = None, *args: Any, **options: Any
 ) -> Any:
-    if any_active(cov) and (options.get("method", "svd") != "svd" or len(args) > 2):
+    if contains_active(cov) and (options.get("method", "svd") != "svd" or len(args) > 2):
         raise TypeError(
             "multivariate_normal: with a traced covariance write "
             "mean + rng.standard_normal(size) @ np.linalg.cholesky(cov).T"
         )
-    if not any_active(cov):
+    if not contains_active(cov):
         center = np.zeros(np.shape(mean))
         return mean + draws.multivariate_normal(center, plain(cov), size, *args, **options)
     shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size or ())
@@ -130,9 +130,9 @@ def _root(cov: Any, first: bool) -> Any:
     if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
         # Which of two opposite vectors is meant is NumPy's choice.
         u, values, v = np.linalg.svd(cov)
-        followed = u if first else v.T
-        signs = np.sign(np.sum(plain(followed) * vectors, axis=0))
-        return followed * signs * np.sqrt(values)
+        active = u if first else v.T
+        signs = np.sign(np.sum(plain(active) * vectors, axis=0))
+        return active * signs * np.sqrt(values)
     # Vectors of equal variances do not turn, and what does not vary goes on not to.
     largest = np.max(s, initial=0.0)
     gaps, size = s - s[:, None], np.sqrt(s)
@@ -213,13 +213,13 @@ for _name in ("random", "standard_normal", "standard_exponential"):
 
 def _refused(name: str) -> None:
     def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if contains_active(args) or contains_active(kwargs):
             raise refuse(f"numpy.random.{name}")
         values = {key: plain(value) for key, value in kwargs.items()}
         if out is None:
             return getattr(draws, name)(*map(plain, args), **values)
         # Drawn into memory of NumPy's, in the order in which that is filled.
-        drawn = np.array(plain(out) if not any_active(out) else np.zeros(out.shape, out.dtype))
+        drawn = np.array(plain(out) if not contains_active(out) else np.zeros(out.shape, out.dtype))
         getattr(draws, name)(*map(plain, args), out=drawn, **values)
         out[...] = drawn
         return out

@@ -8,13 +8,13 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from cotan import _core
 from cotan._src.rebind.engine import own
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import implements, is_followed
+from cotan._src.runtime.values import implements, is_active
 
 
 @implements(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
     f = _core.asarray(f)
-    if not any(is_followed(v) and v.ndim == 1 for v in varargs):
+    if not any(is_active(v) and v.ndim == 1 for v in varargs):
         return own(np.gradient)(f, *varargs, axis=axis, edge_order=edge_order)
     # NumPy looks whether the distances are equal and reads only the first one then.
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
@@ -22,7 +22,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
         raise TypeError("invalid number of arguments")
     slopes = [
         _slope(f, x, at, edge_order)
-        if is_followed(x) and x.ndim == 1
+        if is_active(x) and x.ndim == 1
         else own(np.gradient)(f, x, axis=at, edge_order=edge_order)
         for x, at in zip(varargs, axes, strict=True)
     ]

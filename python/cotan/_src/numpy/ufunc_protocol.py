@@ -19,7 +19,7 @@ from cotan._src.runtime.values import (
     are_objects,
     assigned,
     check_cast,
-    is_followed,
+    is_active,
     of_objects,
     plain,
     refuse,
@@ -64,7 +64,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
 def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
-    if any(map(is_followed, inputs)):
+    if any(map(is_active, inputs)):
         found = of_python(ufunc, method, inputs, kwargs) if is_of_python(ufunc) else NotImplemented
         if found is not NotImplemented:
             return found
@@ -206,7 +206,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     """Apply a ufunc in place at indices, as often as each occurs."""
     name = f"{ufunc.__name__}.at"
     if not isinstance(x, _core.Array):
-        if any(map(is_followed, values)):
+        if any(map(is_active, values)):
             assigned(name, x, values[0])
         ufunc.at(x, *map(plain, (key, *values)))
         return

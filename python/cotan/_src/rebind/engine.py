@@ -25,7 +25,14 @@ from cotan import _core
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.registry import ALWAYS, LIFTED, lifts, lifts_method
-from cotan._src.runtime.values import DISPATCHER, FUNCTIONS, OverArray, any_active, assigned, plain
+from cotan._src.runtime.values import (
+    DISPATCHER,
+    FUNCTIONS,
+    OverArray,
+    assigned,
+    contains_active,
+    plain,
+)
 
 # Objects of NumPy's by identity, and what stands for them.
 SUBSTITUTES: dict[int, Any] = {}
@@ -182,8 +189,8 @@ def _of_constants(function: FunctionType) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        followed = holds_array(args) or holds_array(kwargs.values())
-        return (ours_of if followed else function)(*args, **kwargs)
+        active = holds_array(args) or holds_array(kwargs.values())
+        return (ours_of if active else function)(*args, **kwargs)
 
     return call
 
@@ -460,7 +467,7 @@ def refuses(instead: str, *names: str) -> None:
 
         @lifts(name)
         def refused(*args: Any, _name: str = name, **kwargs: Any) -> Any:
-            if any_active(args) or any_active(kwargs):
+            if contains_active(args) or contains_active(kwargs):
                 raise TypeError(
                     f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
                     "constant with ct.dropgrad"

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
-from cotan._src.runtime.values import is_array, is_followed
+from cotan._src.runtime.values import is_active, is_array
 
 _Entry = Callable[..., Any]
 _DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
@@ -79,7 +79,7 @@ def kinds_of(tree: Any) -> set[str] | None:
     while waiting:
         x = waiting.pop()
         if is_array(x):
-            if is_followed(x) or _core.is_traced(x):
+            if is_active(x) or _core.is_traced(x):
                 return None
             kinds.add(x.dtype.kind)
         elif isinstance(x, np.ndarray):

@@ -231,7 +231,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
 def assigned(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
-        if is_followed(value) and not is_drawing():
+        if is_active(value) and not is_drawing():
             raise _noted(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
                 "other references to this one; make it by np.array(c) or np.copy(c) in the "
@@ -260,23 +260,23 @@ def _noted(message: str) -> TypeError:
     return TypeError(message)
 
 
-def is_followed(x: Any) -> bool:
+def is_active(x: Any) -> bool:
     """Say whether a gradient follows something; whole numbers and truth values carry none."""
     return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
 
 
-def any_active(tree: Any) -> bool:
+def contains_active(tree: Any) -> bool:
     """Say whether a gradient follows something in nested arguments."""
     if is_array(tree):
-        return is_followed(tree)
+        return is_active(tree)
     if isinstance(tree, dict):
-        return any(map(any_active, tree.values()))
-    return isinstance(tree, (list, tuple)) and any(map(any_active, tree))
+        return any(map(contains_active, tree.values()))
+    return isinstance(tree, (list, tuple)) and any(map(contains_active, tree))
 
 
 def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a function on plain values, while no gradient follows its arguments."""
-    if any_active(args) or any_active(kwargs):
+    if contains_active(args) or contains_active(kwargs):
         raise refuse(name_of(func))
     return func(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
 

@@ -21,7 +21,7 @@ from cotan._src.kit.fourier import (
 )
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, on_values, refuse
+from cotan._src.runtime.values import contains_active, on_values, refuse
 
 
 def _expect_plain(plan: Any) -> None:
@@ -206,7 +206,7 @@ def _on_values(module: str, name: str) -> Callable[..., Any]:
     """Run what has no rule on values, while no gradient follows them."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if contains_active(args) or contains_active(kwargs):
             raise refuse(f"{module}.{name}")
         return on_values(getattr(importlib.import_module(module), name), args, kwargs)
 
@@ -318,7 +318,7 @@ def _circulant(name: str) -> Callable[..., Any]:
     """Multiply the spectrum by what SciPy multiplies it by, which its answer to an impulse says."""
 
     def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.fftpack.{name} with respect to another argument than x")
         x = numbers(x)
         if x.ndim != 1:

@@ -27,7 +27,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, assigned, axes_of, is_array, plain, refuse
+from cotan._src.runtime.values import assigned, axes_of, contains_active, is_array, plain, refuse
 from cotan._src.scipy.signal.filtering import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
@@ -509,7 +509,7 @@ def _multiplies(name: str) -> None:
     @lifts(f"scipy.ndimage.{name}")
     def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
         function, x = found(f"scipy.ndimage.{name}"), asarray(input)
-        if any_active(width):
+        if contains_active(width):
             factors = _response(name, x.shape, width, n, axis)
         else:
             factors = function(np.ones(x.shape, np.complex128), value(width), n, axis)

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.ufunc_dtypes import finished
-from cotan._src.runtime.values import any_active, axes_of, is_array, on_values, plain, refuse
+from cotan._src.runtime.values import axes_of, contains_active, is_array, on_values, plain, refuse
 from cotan._src.special.ufuncs import FUNCTIONS, PARTIALS, UNKNOWN, Functions, apply
 
 f = Functions()
@@ -283,7 +283,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
 
 def _on_values(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.special.{name}")
         return on_values(_original(name), args, kwargs)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import contains_active, plain
 
 
 class Watched:
@@ -16,7 +16,7 @@ class Watched:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         y = self._function(*args, **kwargs)
-        if any_active(y):
+        if contains_active(y):
             self.seen = True
         return plain_items(y)
 

@@ -144,7 +144,7 @@ class Left(Watched):
         """
         self.leave_by(found, lambda args: (moved(args[0], found), *more), **kwargs)
 
-    def leave_by(self, found: Any, followed: Callable[[tuple[Any, ...]], Any], **kwargs: Any
+    def leave_by(self, found: Any, active: Callable[[tuple[Any, ...]], Any], **kwargs: Any
                  ) -> None:  # fmt: skip
         """Leave, with a function that gives followed arguments for plain ones."""
         last = self._last
@@ -157,7 +157,7 @@ class Left(Watched):
                     # Of what is long only what comes later can be taken back.
                     self._kept.put_back(self._end)
                     self._kept.put_back(calls[number].found)
-                    self._do_again(calls[number], found, followed, kwargs)
+                    self._do_again(calls[number], found, active, kwargs)
                     values += [(place, part, written, place.take(part, written.begin))
                                for (place, part), written in writers
                                if written.call.number == number]  # fmt: skip
@@ -167,9 +167,9 @@ class Left(Watched):
             if written.is_there(place, part):
                 place.give(part, written.begin, value)
 
-    def _do_again(self, call: _Call, found: Any, followed: Any, kwargs: Any) -> None:
+    def _do_again(self, call: _Call, found: Any, active: Any, kwargs: Any) -> None:
         if call.callback is None:
-            self._function(*followed(call.args), **kwargs)
+            self._function(*active(call.args), **kwargs)
             return
 
         def told(value: Any) -> Any:
@@ -178,7 +178,7 @@ class Left(Watched):
             report = copy.copy(value)
             report["x"] = moved(value["x"], found)
             if np.ndim(value["fun"]) == 0:
-                y = self._function(*followed((value["x"],)), **kwargs)
+                y = self._function(*active((value["x"],)), **kwargs)
                 report["fun"] = valued(value["fun"], y[0] if isinstance(y, tuple) else y)
             return report
 

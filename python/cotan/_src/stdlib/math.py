@@ -17,7 +17,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, as_number, is_array, refuse
+from cotan._src.runtime.values import as_number, contains_active, is_array, refuse
 from cotan._src.stdlib.iterables import of_items
 
 
@@ -189,7 +189,7 @@ class _Digits:
 @lifts("math.frexp")
 def frexp(x: Any) -> Any:
     caller = sys._getframe(1).f_globals.get("__name__", "")
-    if str(caller).partition(".")[0] == "mpmath" and any_active((x,)):
+    if str(caller).partition(".")[0] == "mpmath" and contains_active((x,)):
         return _Digits(), math.frexp(_value(_number(x, np.float64, "math.frexp")))[1]
     x = _number(x, np.float64, "math.frexp")
     exponent = math.frexp(_value(x))[1]
@@ -245,7 +245,7 @@ def _isclose(original: Any, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: An
     """Compare numbers; a prepared function watches the answer."""
     numbers = [as_number(x) for x in (a, b, rel_tol, abs_tol)]
     a, b, rel_tol, abs_tol = numbers
-    if not (_core.is_preparing() and any_active(numbers)):
+    if not (_core.is_preparing() and contains_active(numbers)):
         return bool(
             original(_value(a), _value(b), rel_tol=_value(rel_tol), abs_tol=_value(abs_tol))
         )

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.constant_fallback import computed, kinds_of
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import is_array, is_followed
+from cotan._src.runtime.values import is_active, is_array
 
 
 def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -84,7 +84,7 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not _is_of_numba(self.py_func):
         _expect_whole_words(self.__name__, args, kwargs)
         return self.py_func(*args, **kwargs)
-    if any(is_array(x) and is_followed(x) for x in (*args, *kwargs.values())):
+    if any(is_array(x) and is_active(x) for x in (*args, *kwargs.values())):
         raise TypeError(
             f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
             "memory, and no values that a gradient follows; use a plain class, list or dict"

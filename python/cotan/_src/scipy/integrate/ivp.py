@@ -18,7 +18,7 @@ from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.state.callback_probe import Watched, plain_items, was_seen
 from cotan._src.state.snapshot import Kept
 
@@ -317,7 +317,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
     )  # fmt: skip
     given = (t_span, y0, t_eval, args)
-    if not was_seen(function, *(watching or ())) and not any_active(given):
+    if not was_seen(function, *(watching or ())) and not contains_active(given):
         return result
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
@@ -441,7 +441,7 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
             end, state = max(all_of, key=lambda pair: sign * float(plain(pair[0])))
     if t_eval is None and exact:
         times = [t_span[0], *(s.t for s in steps[:-1]), end]
-        result.t = _core.array(times) if any_active(times) else result.t
+        result.t = _core.array(times) if contains_active(times) else result.t
         y: Any = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
         times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
@@ -499,7 +499,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
         mxordn, mxords, printmessg, tfirst,
     )  # fmt: skip
-    if function.seen or any_active((y0, t, more)):
+    if function.seen or contains_active((y0, t, more)):
 
         def ordered(t: Any, y: Any, *more: Any) -> Any:
             return func(t, y, *more) if tfirst else func(y, t, *more)
@@ -539,7 +539,7 @@ def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **op
     result = found("scipy.integrate.solve_bvp")(
         function, ends, *map(plain_items, (x, y, p, *rest)), **options
     )
-    if was_seen(function, ends) or any_active((x, rest)):
+    if was_seen(function, ends) or contains_active((x, rest)):
         raise TypeError(
             "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
             "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "

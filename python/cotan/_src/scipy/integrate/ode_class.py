@@ -14,7 +14,7 @@ from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
 from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.snapshot import Kept
@@ -62,9 +62,9 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
         self.jac, self.f_params = jac, given.params
         if given.method is not None:
             own.call_args = arguments
-    if given.is_followed() or any_active(t):
-        state, end = _followed(self, given, t)
-        self.t = end if any_active(end) else plain(end)
+    if given.is_active() or contains_active(t):
+        state, end = _traced(self, given, t)
+        self.t = end if contains_active(end) else plain(end)
         if self._y is memory and is_array(given.y):
             given.y[...] = state
             state = given.y
@@ -102,8 +102,8 @@ class _Given:
             return _Uncounted(jac)
         return _RightSide(lambda t, y, *_: jac(t, y, *params), history=self.function.history)
 
-    def is_followed(self) -> bool:
-        return self.function.seen or any_active((self.y, self.t, self.params))
+    def is_active(self) -> bool:
+        return self.function.seen or contains_active((self.y, self.t, self.params))
 
     def listener(self) -> Any:
         """Give what the compiled solver tells of its steps, with the arguments that it counts."""
@@ -121,13 +121,13 @@ class _Given:
     def _heard(self, t: Any, told: tuple[Any, ...]) -> Any:
         """Remember a step; the program hears of it later if a gradient follows the state."""
         self.times.append(float(t))
-        if self.told is None or self.is_followed():
+        if self.told is None or self.is_active():
             return 0
         self.known = len(self.times)
         return self.own._solout(*told)
 
 
-def _followed(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
+def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
     """Give what a solver has found with its derivatives, and the time at which that is."""
     y0, value = given.start, np.array(solver._y)
     if given.is_complex:

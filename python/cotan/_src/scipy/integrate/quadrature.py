@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import found, runs, runs_class
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.snapshot import Kept
 
@@ -131,11 +131,11 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     if not isinstance(function, Watched):
         return compute(func, *limits, values, full_output, *options, complex_func)
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
-    is_known = any_active((a, b, more)) or complex_func
+    is_known = contains_active((a, b, more)) or complex_func
     kept = Kept(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
-        if not function.seen and not any_active((a, b, more, wvar)):
+        if not function.seen and not contains_active((a, b, more, wvar)):
             return result
         if kept is not None:
             kept.restore()
@@ -145,7 +145,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         ]
         return (_core.apply("complex", *parts), *result[1:])
     result = compute(function, *limits, values, 1, *options)
-    if not function.seen and not any_active((a, b, more, wvar)):
+    if not function.seen and not contains_active((a, b, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
         raise TypeError(
@@ -189,7 +189,7 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     given = {k: plain_items(v) for k, v in given.items()}
     limits = float(plain(a)), float(plain(b))
     call = (lambda x: function(x, *plain_items(more))) if more else function
-    kept = Kept(f, more) if any_active((a, b, more)) else None
+    kept = Kept(f, more) if contains_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
     if function.seen or kept is not None:
         has_left = kept is not None and kept.has_changed()

@@ -29,7 +29,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHODS, lifts, lifts_method
-from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.runtime.values import contains_active, plain, valued
 from cotan._src.scipy.linalg.banded import solve_banded
 
 _HERE = "scipy.interpolate"
@@ -404,11 +404,11 @@ def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
                        axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
     free = t is None and bc_type in (None, "not-a-knot")
-    if any_active((t, bc_type)) or (any_active(x) and not free):
+    if contains_active((t, bc_type)) or (contains_active(x) and not free):
         raise TypeError("make_interp_spline: only y can be differentiated, and x without t and "
                         "bc_type; use CubicSpline, which knows them, or hold them constant with "
                         "ct.dropgrad")  # fmt: skip
-    if any_active(x):
+    if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
     x, t = plain(x), plain(t)
     make = found(f"{_HERE}.make_interp_spline")

@@ -11,7 +11,7 @@ from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.runtime.values import contains_active, plain, valued
 from cotan._src.scipy.interpolate.core import make_interp_spline, place, weights
 
 _HERE = "scipy.interpolate"
@@ -19,7 +19,7 @@ _HERE = "scipy.interpolate"
 
 def _expect_through(name: str, w: Any, s: Any, others: Any = ()) -> None:
     """Refuse what smooths, and arguments that change it."""
-    if any_active(others):
+    if contains_active(others):
         raise TypeError(f"{name}: only x and y can be differentiated; hold the rest constant with "
                         "ct.dropgrad")  # fmt: skip
     if w is not None or s is None or plain(s) != 0:
@@ -124,7 +124,7 @@ def design_matrix(cls: Any, x: Any, t: Any, k: Any, extrapolate: Any = False) ->
     """Give what SciPy gives, with the values of the basis that follow points and knots."""
     x, t = asarray(x, np.float64), asarray(t, np.float64)
     matrix = cls.design_matrix(plain(x), plain(t), k, extrapolate)
-    if not any_active((x, t)):
+    if not contains_active((x, t)):
         return matrix
     if extrapolate == "periodic":
         n = t.shape[0] - k - 1

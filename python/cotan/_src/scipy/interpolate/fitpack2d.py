@@ -16,7 +16,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.ufunc_dtypes import finished
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import contains_active, plain
 from cotan._src.scipy.interpolate.core import make_interp_spline
 
 _HERE = "scipy.interpolate"
@@ -27,7 +27,7 @@ def RectBivariateSpline(
     x: Any, y: Any, z: Any, bbox: Any = (None, None, None, None), kx: int = 3, ky: int = 3,
     s: Any = 0, maxit: int = 20,
 ) -> Any:  # fmt: skip
-    if not any_active((x, y, z, bbox, s)):
+    if not contains_active((x, y, z, bbox, s)):
         return found(f"{_HERE}.RectBivariateSpline")(
             plain(x), plain(y), plain(z), plain(bbox), kx, ky, plain(s), maxit
         )

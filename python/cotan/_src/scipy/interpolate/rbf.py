@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import adopts, found, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, plain
 
 _NAME = "scipy.interpolate.RBFInterpolator"
 
@@ -61,7 +61,7 @@ def RBFInterpolator(
     made = found(_NAME)(
         plain(y), plain(d), neighbors, plain(smoothing), kernel, plain(epsilon), degree
     )
-    if not any_active((y, d, smoothing, epsilon)):
+    if not contains_active((y, d, smoothing, epsilon)):
         return made
     if neighbors is not None:
         raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
@@ -74,27 +74,27 @@ def RBFInterpolator(
     upper = basis + np.eye(n, n + more) * np.broadcast_to(smoothing, (n,))[:, None]
     lower = np.concatenate([basis[:, n:].T, np.zeros((more, more))], axis=1)
     right = np.concatenate([d, np.zeros((more, d.shape[1]))])
-    made._followed = y, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
+    made._traced = y, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
     return made
 
 
 @lifts_method(_NAME, "__getstate__", always=True)
 def state(self: Any) -> tuple[Any, ...]:
     # Copies follow what it follows.
-    return *unlifted(found(_NAME).__getstate__)(self), getattr(self, "_followed", None)
+    return *unlifted(found(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 
 @lifts_method(_NAME, "__setstate__", always=True)
 def restore(self: Any, state: tuple[Any, ...]) -> None:
     unlifted(found(_NAME).__setstate__)(self, state[:2])
     if len(state) > 2 and state[2] is not None:
-        self._followed = state[2]
+        self._traced = state[2]
 
 
 @lifts_method(_NAME, "__call__", always=True)
 def call(self: Any, x: Any) -> Any:
-    followed = getattr(self, "_followed", None)
-    if followed is None and not is_array(x):
+    active = getattr(self, "_traced", None)
+    if active is None and not is_array(x):
         return unlifted(found(_NAME).__call__)(self, x)
     if self.neighbors is not None:
         raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
@@ -103,7 +103,7 @@ def call(self: Any, x: Any) -> Any:
         raise ValueError(
             f"RBFInterpolator: takes points of shape (any number, {self.y.shape[1]}), not {x.shape}"
         )
-    y, epsilon, coefficients = followed or (self.y, self.epsilon, self._coeffs)
+    y, epsilon, coefficients = active or (self.y, self.epsilon, self._coeffs)
     out = _basis(self, x, y, epsilon) @ _core.asarray(coefficients)
     if out.dtype != self.d_dtype:
         # SciPy keeps real and imaginary parts beside each other.

@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._src.interpose.install import StandIn
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, assigned, is_array
+from cotan._src.runtime.values import assigned, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 
 _MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
@@ -45,7 +45,7 @@ def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a routine on copies, and write back what it changed."""
     called = routine.__name__.removeprefix("function ")
     name = f"scipy.linalg {called}"
-    if any_active(args) or any_active(kwargs):
+    if contains_active(args) or contains_active(kwargs):
         if called[1:] in ROUTINES:
             return ROUTINES[called[1:]](routine, *args, **kwargs)
         raise TypeError(

@@ -11,7 +11,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.rebind.engine import refuses, runs
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain
+from cotan._src.runtime.values import contains_active, plain
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
 from cotan._src.scipy.linalg.structured_matrices import toeplitz
@@ -69,7 +69,7 @@ def tanhm(A: Any) -> Any:
 @lifts("scipy.linalg.fractional_matrix_power")
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = matrix("fractional_matrix_power", A)
-    if not any_active(t) and float(plain(t)).is_integer():
+    if not contains_active(t) and float(plain(t)).is_integer():
         return np.linalg.matrix_power(a, int(plain(t)))
     dtype = scipy_linalg().fractional_matrix_power(_value(a), plain(t)).dtype
     if dtype.char in "dD" and a.dtype.char in "fF":

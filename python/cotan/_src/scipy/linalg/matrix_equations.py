@@ -9,7 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import is_followed, plain
+from cotan._src.runtime.values import is_active, plain
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
 
 
@@ -85,7 +85,7 @@ def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
         q = dec.solve(e, dec.adjoint(dec.solve(e, q)))
         s = None if s is None else dec.solve(e, s)
     # A product of states and controls is part of a square, whose weight may be 0 without it.
-    if s is not None and (is_followed(s) or np.any(_known(s))):
+    if s is not None and (is_active(s) or np.any(_known(s))):
         shift = dec.solve(r, dec.adjoint(s))
         a, q = a - b @ shift, q - s @ shift
     return a, q

@@ -11,7 +11,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, refuse
+from cotan._src.runtime.values import contains_active, plain, refuse
 
 
 def _vector(x: Any) -> Any:
@@ -83,7 +83,7 @@ def _of_values(name: str) -> None:
 
     @lifts(f"scipy.linalg.{name}")
     def basis(*args: Any, **kwargs: Any) -> Any:
-        if any_active(args) or any_active(kwargs):
+        if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
         own = {key: plain(value) for key, value in kwargs.items()}
         return found(f"scipy.linalg.{name}")(*map(plain, args), **own)

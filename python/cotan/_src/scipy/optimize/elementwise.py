@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, valued
+from cotan._src.runtime.values import contains_active, valued
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
 from cotan._src.state.callback_probe import Watched, plain_items
 from cotan._src.state.solver_replay import Left
@@ -45,7 +45,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
         result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(init), args=plain_items(more), **options
         )
-        if function.seen or any_active(more):
+        if function.seen or contains_active(more):
             again = function.afresh(f)
 
             def call(v: Any) -> Any:

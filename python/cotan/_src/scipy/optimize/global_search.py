@@ -14,7 +14,7 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.runtime.values import contains_active, plain, valued
 from cotan._src.scipy.optimize.minimize_root import (
     constraints_afresh,
     expect_constant_bounds,
@@ -87,7 +87,7 @@ def _global(name: str) -> None:
             )
         constraints = options.get("constraints") or ()
         moves = moving(constraints, others.get("constraints") or ())
-        if not (function.seen or moves or any_active((more, options.get("x0")))):
+        if not (function.seen or moves or contains_active((more, options.get("x0")))):
             return result
         call = with_args(function.afresh(func), more)
         constraints = constraints_afresh(function, constraints)
@@ -113,7 +113,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
     result = function.solving(found(f"{_HERE}.brute"))(
         function, plain_items(ranges), plain_items(more), *rest, **options
     )
-    if not function.seen and not any_active(more):
+    if not function.seen and not contains_active(more):
         return result
     if isinstance(result, tuple):
         raise TypeError(
@@ -138,7 +138,7 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     known = found(f"{_HERE}.approx_fprime")(
         plain_items(xk), function, plain(epsilon), *plain_items(args)
     )
-    if not function.seen and not any_active((xk, args)):
+    if not function.seen and not contains_active((xk, args)):
         return known
     kept.restore()
     x = np.atleast_1d(asarray(xk, np.float64))
@@ -160,7 +160,7 @@ def _nonlinear(name: str) -> None:
         function = Left(F)
         solver = function.solving(found(f"{_HERE}.{name}"))
         x = solver(function, plain_items(xin), *rest, **watched_all(options))
-        if not function.seen and not any_active((xin,)):
+        if not function.seen and not contains_active((xin,)):
             return x
         return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
 

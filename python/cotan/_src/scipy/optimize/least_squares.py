@@ -17,7 +17,7 @@ from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.runtime.values import contains_active, plain, valued
 from cotan._src.scipy.optimize.minimize_root import (
     estimated,
     free_of,
@@ -72,7 +72,7 @@ class _Loss:
         loss = options.get("loss", "linear")
         self._function = loss if callable(loss) else _LOSSES.get(loss)
         self._scale = options.get("f_scale", 1.0)
-        self.is_followed = self._function is not None and any_active((self._scale,))
+        self.is_active = self._function is not None and contains_active((self._scale,))
 
     def cost(self, r: Any) -> Any:
         square = _core.square(r)
@@ -107,8 +107,8 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
         function, plain_items(x0), watched(jac), bounds,
         args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
     )  # fmt: skip
-    followed = loss.is_followed or any_active((args, kwargs, x0))
-    if not function.seen and not followed:
+    active = loss.is_active or contains_active((args, kwargs, x0))
+    if not function.seen and not active:
         return result
     again = function.afresh(fun)
 
@@ -131,7 +131,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
 
 
 def _expect_constant(name: str, bounds: Any) -> None:
-    if any_active(tuple(_pair(bounds))):
+    if contains_active(tuple(_pair(bounds))):
         raise TypeError(
             f"{name}: bounds that are being differentiated have no derivative rule in cotan; use "
             "minimize with constraints, or hold them constant with ct.dropgrad"
@@ -146,7 +146,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not any_active((args, x0)):
+    if not function.seen and not contains_active((args, x0)):
         return result
     call = with_args(function.afresh(func), args)
 
@@ -192,8 +192,8 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         bounds, method, watched(jac), full_output=full_output, nan_policy=nan_policy,
         **watched_all(options),
     )  # fmt: skip
-    followed = loss.is_followed or any_active((xdata, ydata, sigma, p0))
-    if not function.seen and not followed:
+    active = loss.is_active or contains_active((xdata, ydata, sigma, p0))
+    if not function.seen and not active:
         return result
     call = function.afresh(f)
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")

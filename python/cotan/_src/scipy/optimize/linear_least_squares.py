@@ -12,7 +12,7 @@ from cotan import _core
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, valued
+from cotan._src.runtime.values import contains_active, plain, valued
 from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.optimize"
@@ -46,12 +46,12 @@ def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
 @lifts(f"{_HERE}.lsq_linear", always=True)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
                **options: Any) -> Any:  # fmt: skip
-    if any_active(bounds):
+    if contains_active(bounds):
         raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
                         "cotan; hold them constant with ct.dropgrad")  # fmt: skip
     solve = found(f"{_HERE}.lsq_linear")
-    moves = any_active((A, getattr(A, "data", None)))
-    if not moves and not any_active((b,)):
+    moves = contains_active((A, getattr(A, "data", None)))
+    if not moves and not contains_active((b,)):
         return solve(plain_items(A), plain_items(b), plain_items(bounds), *args, **options)
     a, b = _dense(A), np.atleast_1d(asarray(b))
     result = solve(plain(a) if moves else plain_items(A), plain(b), plain_items(bounds), *args,

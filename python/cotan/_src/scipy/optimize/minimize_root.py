@@ -21,7 +21,7 @@ from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, refuse, valued
+from cotan._src.runtime.values import contains_active, plain, refuse, valued
 from cotan._src.state.callback_probe import Watched, plain_items, was_seen, watched
 from cotan._src.state.solver_replay import Left
 
@@ -96,7 +96,7 @@ def _bracketed(name: str) -> None:
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
-        if not function.seen and not any_active((args, a, b)):
+        if not function.seen and not contains_active((args, a, b)):
             return result
         f = function.afresh(f)
         if isinstance(result, tuple):
@@ -124,7 +124,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
         function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
         **watched_all(options),
     )  # fmt: skip
-    if not function.seen and not any_active((args, x0)):
+    if not function.seen and not contains_active((args, x0)):
         return result
     func = function.afresh(func)
     root, *report = result if isinstance(result, tuple) else (result,)
@@ -148,7 +148,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         *map(plain_items, rest),
         **watched_all(options),
     )
-    if function.seen or any_active((args, rest, options)):
+    if function.seen or contains_active((args, rest, options)):
         # A function may give its derivatives, too.
         f = function.afresh(f)
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
@@ -162,7 +162,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     x = function.solving(found(f"{_HERE}.fixed_point"))(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
-    if not function.seen and not any_active((args, x0)):
+    if not function.seen and not contains_active((args, x0)):
         return x
     func, shape = function.afresh(func), np.shape(x)
     if np.iscomplexobj(x):
@@ -190,7 +190,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
         function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
         **watched_all(options),
     )  # fmt: skip
-    if function.seen or any_active((args, x0)):
+    if function.seen or contains_active((args, x0)):
         fun = function.afresh(fun)
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
@@ -212,7 +212,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
         function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not any_active((args, x0)):
+    if not function.seen and not contains_active((args, x0)):
         return result
     func = function.afresh(func)
     if not full_output:
@@ -268,7 +268,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
         watched(hessp), bounds, others, tol, function.beside(callback), options,
     )  # fmt: skip
-    if not (function.seen or any_active((args, x0)) or moving(constraints, others)):
+    if not (function.seen or contains_active((args, x0)) or moving(constraints, others)):
         return result
     fun, constraints = function.afresh(fun), constraints_afresh(function, constraints)
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
@@ -317,7 +317,7 @@ def estimated(what: str, value: Any, on: Any) -> Any:
 
 def expect_constant_bounds(name: str, bounds: Any) -> None:
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
-    if any_active(tuple(items)):
+    if contains_active(tuple(items)):
         raise TypeError(
             f"{name}: bounds that are being differentiated have no derivative rule in cotan; make "
             "constraints of them, or hold them constant with ct.dropgrad"
@@ -327,7 +327,7 @@ def expect_constant_bounds(name: str, bounds: Any) -> None:
 def _goes_by_slopes(method: Any, x0: Any) -> bool:
     """Say whether a solver moves along sums of slopes only, from a place that is constant."""
     name = method.lower() if isinstance(method, str) else ""
-    return name in {"bfgs", "l-bfgs-b", "cg", "newton-cg"} and not any_active(x0)
+    return name in {"bfgs", "l-bfgs-b", "cg", "newton-cg"} and not contains_active(x0)
 
 
 def inside_of(
@@ -362,7 +362,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
         watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
     )  # fmt: skip
     seen = was_seen(function, inside[1], inside[3], *inside[0], *inside[2])
-    if not seen and not any_active((more, x0)):
+    if not seen and not contains_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
     constraints = [{"type": kind, "fun": function.afresh(f), "args": more} for kind, f in given]
@@ -385,7 +385,7 @@ def _in_bounds(name: str) -> None:
             function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
         )  # fmt: skip
-        if not function.seen and not any_active((more, x0)):
+        if not function.seen and not contains_active((more, x0)):
             return result
         func, both = function.afresh(func), fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
@@ -420,7 +420,9 @@ def constraints_afresh(function: Left, constraints: Any) -> Any:
 def moving(constraints: Any, others: Any) -> bool:
     """Say whether a gradient follows constraints, of which the others were watched."""
     inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
-    return was_seen(*inside) or any_active([list(vars(c).values()) for c in _each(constraints)])
+    return was_seen(*inside) or contains_active(
+        [list(vars(c).values()) for c in _each(constraints)]
+    )
 
 
 def _each(constraints: Any) -> list[Any]:
@@ -437,7 +439,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
-    if function.seen or any_active((args, bounds, bracket)):
+    if function.seen or contains_active((args, bounds, bracket)):
         fun, more = function.afresh(fun), more_of(args)
         x = np.reshape(result.x, 1).astype(float)
 
@@ -476,7 +478,7 @@ def _fmin(name: str) -> None:
         result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
-        if not function.seen and not any_active((more, x0)):
+        if not function.seen and not contains_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         call = with_args(function.afresh(f), more)

@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, plain, refuse, valued
+from cotan._src.runtime.values import contains_active, plain, refuse, valued
 from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.signal"
@@ -63,7 +63,7 @@ _PROTOTYPES = {"butter": "buttap", "bessel": "besselap", "cheby1": "cheb1ap", "c
 def _prototype(name: str, order: int, rp: Any, rs: Any, norm: str) -> Any:
     ripples = {"cheby1": [rp], "cheby2": [rs], "ellip": [rp, rs], "bessel": [norm]}.get(name, [])
     z, p, k = _known(_PROTOTYPES[name], order, *ripples)
-    if not any_active(ripples):
+    if not contains_active(ripples):
         return z, p, k
     if name == "ellip":
         raise refuse("scipy.signal.ellip with respect to its ripples")

@@ -22,7 +22,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import is_array, is_followed, plain
+from cotan._src.runtime.values import is_active, is_array, plain
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
 
 # --------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if not np.all(plain(sos)[:, 3] == 1):
         raise ValueError("sosfilt: sos[:, 3] should be all ones")
     axis = normalize_axis_index(axis, x.ndim)
-    if zi is None and not is_followed(sos):
+    if zi is None and not is_active(sos):
         return _sections(plain(sos), x, axis)
     states = []
     for s in range(sos.shape[0]):
@@ -341,7 +341,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 @lifts("scipy.signal.savgol_filter")
 def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0,
                   axis: int = -1, mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
-    if is_followed(delta):
+    if is_active(delta):
         unit = savgol_filter(x, window_length, polyorder, deriv, 1.0, axis, mode, cval)
         return unit / delta**deriv
     x = asarray(x)

@@ -12,7 +12,7 @@ from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, plain, refuse
+from cotan._src.runtime.values import contains_active, plain, refuse
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
 from cotan._src.state.callback_probe import plain_items
@@ -124,12 +124,12 @@ def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> An
         dt = T[1] - T[0]
         if not np.allclose(np.diff(plain(T)), plain(dt)):
             raise ValueError("Time steps are not equally spaced.")
-        rows += _followed(A, B, dt, u, x, interp)
+        rows += _traced(A, B, dt, u, x, interp)
     x = np.stack(rows)
     return T, np.squeeze(x @ C.T + u @ D.T), np.squeeze(x)
 
 
-def _followed(A: Any, B: Any, dt: Any, u: Any, x: Any, interp: bool) -> list[Any]:
+def _traced(A: Any, B: Any, dt: Any, u: Any, x: Any, interp: bool) -> list[Any]:
     """Give the states after each step, between which the input is constant or a line."""
     n, inputs = A.shape[0], B.shape[1]
     size = n + (2 if interp else 1) * inputs
@@ -244,7 +244,7 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
     report = found(f"{_HERE}.place_poles")(
         *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
     )
-    if not any_active((A, B, poles)):
+    if not contains_active((A, B, poles)):
         return report
     a, b = asarray(A), asarray(B)
     if b.shape[1] != 1:

@@ -17,10 +17,10 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import any_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
-from cotan._src.scipy.sparse.products import is_followed_inside, settled, toarray
+from cotan._src.scipy.sparse.products import has_active_entries, settled, toarray
 
 _HERE = "scipy.sparse.linalg"
 # An operator with more columns has no matrix here.
@@ -45,10 +45,10 @@ def _is_operator(matrix: Any) -> bool:
     return not hasattr(matrix, "tocoo") and callable(getattr(matrix, "matvec", None))
 
 
-def _is_followed(matrix: Any) -> bool:
+def _is_active(matrix: Any) -> bool:
     if _is_operator(matrix):
-        return any_active(matrix.matvec(np.ones(matrix.shape[1])))
-    return is_followed_inside(matrix) or is_array(getattr(matrix, "A", matrix))
+        return contains_active(matrix.matvec(np.ones(matrix.shape[1])))
+    return has_active_entries(matrix) or is_array(getattr(matrix, "A", matrix))
 
 
 def _values(x: Any) -> Any:
@@ -64,7 +64,7 @@ def _places(wanted: Any, own: Any) -> Any:
 @lifts(f"{_HERE}.eigsh", always=True)
 def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     original = found(f"{_HERE}.eigsh")
-    if not (_is_followed(A) or _is_followed(M)):
+    if not (_is_active(A) or _is_active(M)):
         return original(A, k, M, *args, **options)
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise TypeError("eigsh: of the matrices only A and M are differentiated; name what follows")
@@ -90,7 +90,7 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 @lifts(f"{_HERE}.eigs", always=True)
 def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     original = found(f"{_HERE}.eigs")
-    if not (_is_followed(A) or _is_followed(M)):
+    if not (_is_active(A) or _is_active(M)):
         return original(A, k, M, *args, **options)
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise TypeError("eigs: of the matrices only A and M are differentiated; name what follows")
@@ -119,7 +119,7 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 @lifts(f"{_HERE}.svds", always=True)
 def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
     original = found(f"{_HERE}.svds")
-    if not _is_followed(A):
+    if not _is_active(A):
         return original(A, k, *args, **options)
     if args:
         raise TypeError("svds: give what follows k by its name")
@@ -146,12 +146,12 @@ def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any 
     original = found(f"{_HERE}.expm_multiply")
     A = settled(A)  # noqa: N806
     times = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
-    moves = _is_followed(A)
-    if not moves and not any_active((B, start, stop)):
+    moves = _is_active(A)
+    if not moves and not contains_active((B, start, stop)):
         return original(
             A, plain(B), **{n: plain(t) for n, t in times.items()}, traceA=plain(traceA)
         )
-    if not moves and not any_active((start, stop)) and all(t is None for t in times.values()):
+    if not moves and not contains_active((start, stop)) and all(t is None for t in times.values()):
         turned = A.adjoint() if _is_operator(A) else A.conj().T
         trace = plain(traceA)
         back = None if trace is None else np.conj(trace)

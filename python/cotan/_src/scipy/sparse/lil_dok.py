@@ -15,8 +15,8 @@ from cotan import _core
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import any_active, is_array
-from cotan._src.scipy.sparse.products import holds_written, is_followed_inside, method_of, toarray
+from cotan._src.runtime.values import contains_active, is_array
+from cotan._src.scipy.sparse.products import has_active_entries, holds_written, method_of, toarray
 
 _HERE = "scipy.sparse"
 _LIL, _DOK = f"{_HERE}._lil._lil_base", f"{_HERE}._dok._dok_base"
@@ -38,7 +38,7 @@ def _squeezed(shape: tuple[int, ...]) -> list[int]:
 
 def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]:
     """Give row, column and value of each element that is written, as SciPy reads the key."""
-    if is_followed_inside(value):
+    if has_active_entries(value):
         value = toarray(value)
     value = asarray(value)
     if value.dtype.kind == "c" != matrix.dtype.kind or matrix.dtype.kind not in "fc":
@@ -68,7 +68,7 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
 
 @lifts_method(_LIL, "__setitem__", always=True)
 def _write_into_lists(self: Any, key: Any, value: Any) -> None:
-    if not any_active(value) and not is_followed_inside(value):
+    if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
         method_of(_LIL, "__setitem__")(self, key, value)
         return
@@ -84,7 +84,7 @@ def _write_into_lists(self: Any, key: Any, value: Any) -> None:
 
 @lifts_method(_ANY, "__setitem__", always=True)
 def _write_into_dictionary(self: Any, key: Any, value: Any) -> None:
-    if not any_active(value) and not is_followed_inside(value):
+    if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
         method_of(_ANY, "__setitem__")(self, key, value)
         return

@@ -9,7 +9,7 @@ from cotan._src.numpy.matrix import asmatrix, is_matrix
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import is_array
-from cotan._src.scipy.sparse.products import BASES, is_followed_inside, method_of, product_with
+from cotan._src.scipy.sparse.products import BASES, has_active_entries, method_of, product_with
 from cotan._src.scipy.sparse.traced import product
 
 
@@ -33,7 +33,7 @@ def _lift_matmul(base: str) -> None:
     def matmul(self: Any, other: Any) -> Any:
         if is_matrix(other):
             return asmatrix(_matmul(self, other.A))
-        if is_array(other) or is_followed_inside(self) or is_followed_inside(other):
+        if is_array(other) or has_active_entries(self) or has_active_entries(other):
             return _matmul(self, other)
         return method_of(base, "_matmul_dispatch")(self, other)
 

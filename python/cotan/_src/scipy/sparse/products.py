@@ -18,14 +18,14 @@ from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+from cotan._src.runtime.values import contains_active, is_active, is_array, plain
 from cotan._src.state.callback_probe import plain_items
 
 _HERE = "scipy.sparse"
 BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
 
 
-def is_followed_inside(matrix: Any) -> bool:
+def has_active_entries(matrix: Any) -> bool:
     return is_array(getattr(matrix, "data", None)) or holds_written(matrix)
 
 
@@ -69,7 +69,7 @@ def product_with(matrix: Any, x: Any) -> Any:
             f"matmul: a sparse matrix of shape {matrix.shape} and an array of shape {x.shape} do "
             "not fit"
         )
-    if not is_followed_inside(matrix):
+    if not has_active_entries(matrix):
         adjoint = matrix.conj().T
         return linear("scipy.sparse: A @ x", lambda x: matrix @ x, lambda ct: adjoint @ ct)(x)
     row, column, values = entries(matrix)
@@ -107,7 +107,7 @@ def _dense(matrix: Any, other: Any, sign: str) -> Any:
 
 
 def toarray(matrix: Any) -> Any:
-    if not is_followed_inside(matrix):
+    if not has_active_entries(matrix):
         return matrix.toarray()
     row, column, values = entries(matrix)
     zeros = np.zeros(matrix.shape, values.dtype)
@@ -117,7 +117,7 @@ def toarray(matrix: Any) -> Any:
 def _lift_toarray(base: str) -> None:
     @lifts_method(base, "toarray", always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_followed_inside(self):
+        if has_active_entries(self):
             return toarray(self)
         return method_of(base, "toarray")(self, *args, **kwargs)
 
@@ -134,12 +134,12 @@ def _lift_init(base: str) -> None:
     def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
              **options: Any) -> None:  # fmt: skip
         make = method_of(base, "__init__")
-        if isinstance(arg1, tuple) and any_active(arg1[:1]):
+        if isinstance(arg1, tuple) and contains_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
         elif isinstance(arg1, tuple) and len(arg1) > 1:
             arg1 = (arg1[0], *plain_items(arg1[1:]))  # places have no derivative
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
-            if any_active(arg1) or is_matrix(arg1):
+            if contains_active(arg1) or is_matrix(arg1):
                 made = _of_dense(arg1)
                 if shape is not None and tuple(shape) != made[1]:
                     raise ValueError(f"inconsistent shapes: {made[1]} and {tuple(shape)}")
@@ -226,7 +226,7 @@ def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) ->
 def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
     compute = found(f"{_HERE}.linalg.spsolve")
-    if not (is_array(b) or is_followed_inside(A)):
+    if not (is_array(b) or has_active_entries(A)):
         return compute(A, b, permc_spec, use_umfpack)
     if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
         A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
@@ -280,16 +280,16 @@ def _iterative(name: str) -> None:
     def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
         A = settled(A)  # noqa: N806
         solve = _Iteration(name, x0, options)
-        if is_followed_inside(A) or any_active(A):
+        if has_active_entries(A) or contains_active(A):
             matrix = found(f"{_HERE}.csr_array")(A)
             x = _solved_with(name, matrix, asarray(b), solve, solve.turned)
         elif hasattr(A, "matvec"):
             x = _solved_by(name, A, b, solve)
-        elif is_array(b) or any_active((b, x0)):
+        elif is_array(b) or contains_active((b, x0)):
             x = _solved_fixed(name, A, b, solve)
         else:
             x = solve(A, b)
-        if any_active((x, x0)):
+        if contains_active((x, x0)):
             solve.expect_solution(solve.codes[0])
         return x, solve.codes[0]
 
@@ -299,10 +299,10 @@ def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
     moved: list[bool] = []
     constant = held(operator, moved)
     constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
-    if any(moved) or (any_active(b) and solve.adjoint(constant) is None):
+    if any(moved) or (contains_active(b) and solve.adjoint(constant) is None):
         x = solve(constant, plain_items(b))
         return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
-    if not is_array(b) and not any_active(b):
+    if not is_array(b) and not contains_active(b):
         return solve(constant, b)
     return _solved_fixed(name, constant, b, solve)
 
@@ -322,14 +322,14 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
 def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
     """Give options as constants; `said` gets whether what an operator gave was followed."""
     return {
-        k: held(m, said) if hasattr(m, "matvec") or is_followed_inside(m) else plain_items(m)
+        k: held(m, said) if hasattr(m, "matvec") or has_active_entries(m) else plain_items(m)
         for k, m in options.items()
     }
 
 
 def settled(matrix: Any) -> Any:
     """Give a matrix as SciPy knows it where none of its elements moves: one made in a recording."""
-    if is_followed_inside(matrix) and not any_active(entries(matrix)[2]):
+    if has_active_entries(matrix) and not contains_active(entries(matrix)[2]):
         return held(matrix, [])
     return matrix
 
@@ -342,7 +342,7 @@ def held(matrix: Any, said: list[bool]) -> Any:
         return type(matrix)(rows)
 
     def value(y: Any) -> Any:
-        said.append(is_followed(y))
+        said.append(is_active(y))
         return plain(y)
 
     return found(f"{_HERE}.linalg.LinearOperator")(
@@ -382,7 +382,7 @@ def _least_squares(name: str) -> None:
         compute = found(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
         A = settled(A)  # noqa: N806
-        if is_followed_inside(A) or any_active((A, options)):
+        if has_active_entries(A) or contains_active((A, options)):
             raise TypeError(
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
                 "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"

@@ -16,12 +16,12 @@ from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, plain
 from cotan._src.scipy.sparse.products import (
     entries,
+    has_active_entries,
     held,
     holds_written,
-    is_followed_inside,
     method_of,
     settled,
     spsolve,
@@ -72,7 +72,7 @@ def _stacking(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         original = found(f"{_HERE}.{name}")
-        if not _any_followed(blocks):
+        if not _any_active(blocks):
             return original(blocks, *args, dtype=dtype, **kwargs)
         values: list[Any] = [np.zeros(1)]
         result = original(_numbered(blocks, values), *args, **kwargs)
@@ -88,10 +88,10 @@ def _is_nest(blocks: Any) -> bool:
     return is_table or isinstance(blocks, (list, tuple))
 
 
-def _any_followed(blocks: Any) -> bool:
+def _any_active(blocks: Any) -> bool:
     if _is_nest(blocks):
-        return any(map(_any_followed, blocks))
-    return is_array(blocks) or is_followed_inside(blocks)
+        return any(map(_any_active, blocks))
+    return is_array(blocks) or has_active_entries(blocks)
 
 
 def _holds_matrices(block: Any) -> bool:
@@ -123,7 +123,7 @@ for _name in ("block_array", "block_diag", "bmat", "hstack", "vstack"):
     _stacking(_name)
 
 
-def _when_followed(rule: Callable[..., Any], *names: str) -> None:
+def _when_active(rule: Callable[..., Any], *names: str) -> None:
     """Enter what methods do when one of the matrices is followed."""
     for name in names:
         owner, _, method = name.rpartition(".")
@@ -133,7 +133,7 @@ def _when_followed(rule: Callable[..., Any], *names: str) -> None:
 def _enter(rule: Callable[..., Any], owner: str, name: str) -> None:
     @lifts_method(owner, name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_followed_inside(self) or (args and is_followed_inside(args[0])):
+        if has_active_entries(self) or (args and has_active_entries(args[0])):
             return rule(self, *args, **kwargs)
         return method_of(owner, name)(self, *args, **kwargs)
 
@@ -142,7 +142,7 @@ def _lift_change(owner: str, name: str) -> None:
     def rule(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _changed(self, lambda numbers: getattr(numbers, name)(*args, **kwargs))
 
-    _when_followed(rule, f"{owner}.{name}")
+    _when_active(rule, f"{owner}.{name}")
 
 
 for _owner, _names in {
@@ -163,8 +163,8 @@ def _in_order(self: Any) -> None:
     self.__dict__.update(_changed(self, lambda numbers: numbers).__dict__)
 
 
-_when_followed(_in_order, "_compressed._cs_matrix.sum_duplicates", "_coo._coo_base.sum_duplicates")
-_when_followed(
+_when_active(_in_order, "_compressed._cs_matrix.sum_duplicates", "_coo._coo_base.sum_duplicates")
+_when_active(
     lambda _: None, "_compressed._cs_matrix.eliminate_zeros", "_coo._coo_base.eliminate_zeros"
 )
 
@@ -185,7 +185,7 @@ def _sum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     )
 
 
-_when_followed(_sum, "_base._spbase.sum", "_compressed._cs_matrix.sum", "_dia._dia_base.sum")
+_when_active(_sum, "_base._spbase.sum", "_compressed._cs_matrix.sum", "_dia._dia_base.sum")
 
 
 def _todense(self: Any, order: Any = None, out: Any = None) -> Any:
@@ -195,7 +195,7 @@ def _todense(self: Any, order: Any = None, out: Any = None) -> Any:
     return Matrix(toarray(self)) if _is_matrix(self) else toarray(self)
 
 
-_when_followed(_todense, "_base._spbase.todense", "_matrix.spmatrix.todense")
+_when_active(_todense, "_base._spbase.todense", "_matrix.spmatrix.todense")
 
 
 def _joined(self: Any, other: Any, sign: int) -> Any:
@@ -210,9 +210,9 @@ def _joined(self: Any, other: Any, sign: int) -> Any:
 
 
 for _owner in ("_base._spbase", "_coo._coo_base", "_compressed._cs_matrix"):
-    _when_followed(lambda self, other: _joined(self, other, 1), f"{_owner}._add_sparse")
-    _when_followed(lambda self, other: _joined(self, other, -1), f"{_owner}._sub_sparse")
-_when_followed(
+    _when_active(lambda self, other: _joined(self, other, 1), f"{_owner}._add_sparse")
+    _when_active(lambda self, other: _joined(self, other, -1), f"{_owner}._sub_sparse")
+_when_active(
     lambda self, other, sub=False: _joined(self, other, -1 if sub else 1),
     "_dia._dia_base._add_sparse",
 )
@@ -248,7 +248,7 @@ def _multiply(self: Any, other: Any) -> Any:
     return _coo(self, both, (row[at], column[at]), self.shape).asformat("csr")
 
 
-_when_followed(_multiply, "_base._spbase.multiply")
+_when_active(_multiply, "_base._spbase.multiply")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def _lift_diagonals(name: str, kind: str) -> None:
     @lifts(f"{_HERE}.{name}")
     def diags(diagonals: Any, /, offsets: Any = 0, shape: Any = None, format: Any = None,
               dtype: Any = None) -> Any:  # fmt: skip
-        if not any_active(diagonals):
+        if not contains_active(diagonals):
             return found(f"{_HERE}.{name}")(
                 diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype
             )
@@ -312,8 +312,8 @@ def spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = N
 @lifts(f"{_HERE}.kron", always=True)
 def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     parts = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
-    if not any(map(is_followed_inside, parts)):
-        return found(f"{_HERE}.kron")(*(parts if any_active((A, B)) else (A, B)), format)
+    if not any(map(has_active_entries, parts)):
+        return found(f"{_HERE}.kron")(*(parts if contains_active((A, B)) else (A, B)), format)
     (row, column, values), (row2, column2, values2) = map(entries, parts)
     m, n = parts[1].shape
     places = (
@@ -321,7 +321,7 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
         (column[:, None] * n + column2).reshape(-1).astype(np.int64),
     )
     values = (asarray(values)[:, None] * asarray(values2)).reshape(-1)
-    like = next(part for part in parts if is_followed_inside(part))
+    like = next(part for part in parts if has_active_entries(part))
     shape = parts[0].shape[0] * m, parts[0].shape[1] * n
     return _coo(like, values, places, shape).asformat(format or "csr")
 
@@ -343,9 +343,9 @@ class Factored:
 
     def __init__(self, name: str, matrix: Any, options: dict[str, Any]) -> None:
         self._name, self._matrix = name, matrix
-        followed = is_followed_inside(matrix)
+        active = has_active_entries(matrix)
         compute = found(f"{_HERE}.linalg.{name}")
-        self._own = None if followed else compute(matrix, **options)
+        self._own = None if active else compute(matrix, **options)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
         """Solve with the matrix, its transpose (T) or its adjoint (H)."""
@@ -396,7 +396,7 @@ class _Incomplete:
 @lifts(f"{_HERE}.linalg.spilu", always=True)
 def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
-    if is_followed_inside(A):
+    if has_active_entries(A):
         return _Incomplete(A, args, options)
     return found(f"{_HERE}.linalg.spilu")(A, *args, **options)
 
@@ -406,7 +406,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
                        overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
     compute = found(f"{_HERE}.linalg.spsolve_triangular")
     A = settled(A)  # noqa: N806
-    if not (is_followed_inside(A) or is_array(b)):
+    if not (has_active_entries(A) or is_array(b)):
         return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
     row, column, values = entries(A)
     side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
@@ -425,7 +425,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
 @lifts(f"{_HERE}.linalg.inv", always=True)
 def inverse(A: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
-    if not is_followed_inside(A):
+    if not has_active_entries(A):
         return found(f"{_HERE}.linalg.inv")(A)
     return type(A)(np.linalg.inv(toarray(A)))
 

@@ -19,7 +19,7 @@ from cotan._src.rebind.engine import found, refuses, runs
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import any_active, assigned, is_array, plain
+from cotan._src.runtime.values import assigned, contains_active, is_array, plain
 
 _HERE = "scipy.spatial.distance"
 
@@ -249,7 +249,7 @@ for _name in ("cdist", "pdist"):
 
 
 def _refuse(function: str, name: str, args: Any) -> None:
-    if any_active(args):
+    if contains_active(args):
         raise TypeError(
             f"{function}: the metric {name!r} counts where values differ, so it has no derivative; "
             "hold its arguments constant with ct.dropgrad"
@@ -279,7 +279,7 @@ def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
 
 def _points(tree: Any) -> Any:
     """Give the points of a tree, traced if those that it was made of were."""
-    return getattr(tree, "_followed", None) if hasattr(tree, "_followed") else np.asarray(tree.data)
+    return getattr(tree, "_traced", None) if hasattr(tree, "_traced") else np.asarray(tree.data)
 
 
 @lifts_method("scipy.spatial.KDTree", "__init__")
@@ -288,7 +288,7 @@ def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     data = asarray(data)
     make = unlifted(vars(found("scipy.spatial.KDTree"))["__init__"])
     make(self, plain(data), *map(plain, args), **options)
-    self._followed = data
+    self._traced = data
 
 
 @lifts("scipy.spatial.cKDTree", always=True)
@@ -302,7 +302,7 @@ def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
     ask = functools.partial(unlifted(vars(found("scipy.spatial.KDTree"))["query"]), self)
     distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
-    if not is_array(x) and not hasattr(self, "_followed"):
+    if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
     # Who is near is constant; how near follows.
     missing = ~np.isfinite(distances)
@@ -324,7 +324,7 @@ def _of_values(name: str) -> None:
     def near(self: Any, *args: Any, **options: Any) -> Any:
         ask = unlifted(vars(found("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
-        if any_active(given.get("weights")):
+        if contains_active(given.get("weights")):
             raise TypeError(
                 f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
                 "those of the pairs that query_ball_tree finds"
@@ -334,7 +334,7 @@ def _of_values(name: str) -> None:
 
 @lifts_method("scipy.spatial.KDTree", "sparse_distance_matrix", always=True)
 def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
-    if any_active((_points(self), _points(other))):
+    if contains_active((_points(self), _points(other))):
         raise TypeError(
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
             "query_ball_tree, and compute the distances of their points"

@@ -18,7 +18,7 @@ from cotan._src.rebind.engine import Adopted, found, stands_for
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import any_active, is_array, is_followed, plain
+from cotan._src.runtime.values import contains_active, is_active, is_array, plain
 
 _HERE = "scipy.stats"
 
@@ -105,7 +105,7 @@ _PRIMITIVE = frozenset(
 def _adopted(distribution: Any, shapes: Any) -> Adopted:
     name = type(distribution).__name__
     # The code of this one is compiled only in what depends on its shape.
-    own = name == "t_gen" and not any_active(shapes)
+    own = name == "t_gen" and not contains_active(shapes)
     return Adopted(distribution, **({} if own else _INSTEAD.get(name, {})))
 
 
@@ -189,7 +189,7 @@ class _Call:
 
     def standard(self) -> Any:
         y = self.x - self.loc
-        unknown = is_followed(self.scale) or _is_mapped(self.scale) or (
+        unknown = is_active(self.scale) or _is_mapped(self.scale) or (
             is_array(self.scale) and _core.is_preparing())  # fmt: skip
         if unknown or np.any(plain(self.scale) != 1):
             y = y / self.scale
@@ -230,7 +230,7 @@ class _Call:
 
     def is_open(self) -> bool:
         """Say whether only points, location and scale are followed."""
-        return not any(map(is_followed, self.shapes))
+        return not any(map(is_active, self.shapes))
 
 
 def _density(log: bool) -> Callable[..., Any]:
@@ -400,7 +400,7 @@ def _of_parameters(name: str) -> Callable[[_Method], None]:
     def enter(rule: _Method) -> None:
         @lifts_method(_GENERIC, name)
         def method(self: Any, *args: Any, **kwds: Any) -> Any:
-            if any_active(args) or any_active(kwds):
+            if contains_active(args) or contains_active(kwds):
                 return rule(self, *args, **kwds)
             values = {key: plain(v) for key, v in kwds.items()}
             return unlifted(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)

@@ -12,7 +12,7 @@ from cotan._src.rebind.engine import value as value_of
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import any_active, is_followed, plain
+from cotan._src.runtime.values import contains_active, is_active, plain
 
 _HERE = "scipy.stats"
 
@@ -49,7 +49,7 @@ def _parameters(dist: Any, mean: Any, cov: Any, allow_singular: Any) -> tuple[An
     """Check the parameters on values, and give them as they are."""
     dim, mean_value, known = dist._process_parameters(plain(mean), plain(cov), allow_singular)
     mean = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
-    if not is_followed(cov):
+    if not is_active(cov):
         return dim, mean, known
     cov = asarray(cov, np.float64)
     if np.any(known.rank < dim):
@@ -102,7 +102,7 @@ def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool
 def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
     """Move what is drawn about 0 to the mean: NumPy adds it in memory of its own."""
     draw = unlifted(vars(found(_NORMAL))["rvs"])
-    if not any_active([mean]):
+    if not contains_active([mean]):
         return draw(self, mean, cov, size, random_state)
     dim, _, _ = self._process_parameters(value_of(mean), value_of(cov))
     drawn = draw(self, np.zeros(dim), cov, size, random_state)
@@ -122,7 +122,7 @@ def _uncomputed(owner: str, name: str) -> None:
     @lifts_method(owner, name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         frozen = [self.mean, self.cov_object.covariance] if owner == _FROZEN else []
-        if any_active(args) or any_active(kwargs) or any_active(frozen):
+        if contains_active(args) or contains_active(kwargs) or contains_active(frozen):
             raise TypeError(
                 f"scipy.stats.multivariate_normal: {name} has no derivative rule in cotan; hold "
                 "its arguments constant with ct.dropgrad, or integrate the density of one variable "
@@ -176,7 +176,7 @@ def _wishart(name: str) -> None:
     def enter(method: str) -> None:
         @lifts_method(owner, method, always=True)
         def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not any_active([self.df, self.scale, *args]):
+            if not contains_active([self.df, self.scale, *args]):
                 return unlifted(vars(found(owner))[method])(self, *map(plain, args), **kwargs)
             given = (
                 (*args, self.df, self.scale) if "pdf" in method else (self.df, self.scale, *args)
