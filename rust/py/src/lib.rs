@@ -146,7 +146,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         interpose::install::set_imported,
         runtime::recording_state::switch_lifting,
         runtime::recording_state::is_lifting,
-        interpose::contains_array::involves,
+        interpose::contains_array::contains_array,
         runtime::identity::same_items,
         program::serialize::load_file,
         program::serialize::write_file,

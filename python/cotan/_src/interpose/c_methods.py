@@ -76,7 +76,7 @@ def _of_ufuncs(name: str) -> Callable[..., Any]:
 
 
 def _holds(items: Any) -> bool:
-    return bool(_core.involves((items,), {}))
+    return bool(_core.contains_array((items,), {}))
 
 
 _core.add_method(vars(np.ndarray)["dot"], _dot, "arrays")

@@ -439,7 +439,7 @@ def _class(original: Any, rule: Any, meets: Callable[[], bool], always: bool) ->
 
     class Meta(type(original)):  # type: ignore[misc]
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            if meets() and (always or _core.involves(args, kwargs)):
+            if meets() and (always or _core.contains_array(args, kwargs)):
                 return rule(*args, **kwargs)
             return original(*args, **kwargs)
 

@@ -120,7 +120,7 @@ def _class(original: Any, rule: Any) -> Any:
             if cls is not made:
                 return super().__call__(*args, **kwargs)  # a class that was derived from it
             if _core.is_lifting():
-                if _core.involves(args, kwargs) or (
+                if _core.contains_array(args, kwargs) or (
                     original is type and isinstance(args[0], TwinInstance)
                 ):
                     return rule(*args, **kwargs)

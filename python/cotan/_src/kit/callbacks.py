@@ -21,7 +21,7 @@ def watches(name: str, parameter: str) -> None:
 
     @lifts(name, always=True)
     def entry(*args: Any, **kwargs: Any) -> Any:
-        if _core.involves(args, kwargs):
+        if _core.contains_array(args, kwargs):
             return rule(*args, **kwargs)
         original = found(name)
         given = inspect.signature(original).bind(*args, **kwargs)

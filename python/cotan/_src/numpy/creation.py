@@ -62,7 +62,7 @@ def _of_polynomials(name: str) -> None:
         polynomials = any(isinstance(a, np.poly1d) for a in (*args, *kwargs.values()))
         args = tuple(map(_coefficients, args))
         kwargs = {k: _coefficients(v) for k, v in kwargs.items()}
-        known = FUNCTIONS[function] if _core.involves(args, kwargs) else function
+        known = FUNCTIONS[function] if _core.contains_array(args, kwargs) else function
         result = known(*args, **kwargs)
         if not polynomials:
             return result
@@ -188,7 +188,7 @@ def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callabl
             raise ValueError(
                 f"iterator too short: Expected {count} but iterator had only {len(items)} items."
             )
-        if _core.involves((items,), {}):
+        if _core.contains_array((items,), {}):
             return _array(items, dtype)
         return _core.buffer(original(items, dtype, **options), ())
 
@@ -206,10 +206,10 @@ class _Joined:
         if not self._is_on():
             return self._original[key]
         items = key if isinstance(key, tuple) else (key,)
-        involves = _core.involves(items, {})
-        if has_matrices(items, of_numpy=involves):
+        contains_array = _core.contains_array(items, {})
+        if has_matrices(items, of_numpy=contains_array):
             return joined_matrices(lambda key: self._method(self._original, key), key)
-        if not involves:
+        if not contains_array:
             return _core.buffer(self._original[key], ())
         return unwidened(self._method(self._original, key), items)
 
@@ -231,7 +231,7 @@ class _Grid:
     def __getitem__(self, key: Any) -> Any:
         slices = key if isinstance(key, tuple) else (key,)
         ends = tuple((s.start, s.stop, s.step) for s in slices if isinstance(s, slice))
-        if not self._is_on() or not _core.involves(ends, {}):
+        if not self._is_on() or not _core.contains_array(ends, {}):
             return self._original[key]
         axes = [self._along(*three) for three in ends]
         if not isinstance(key, tuple):
@@ -257,7 +257,7 @@ replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
 
 def _elements(value: Any) -> Any:
     """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
-    active = _core.involves((value,), {})
+    active = _core.contains_array((value,), {})
     return _asarray(value) if active else np.asarray(plain(value), object)
 
 
@@ -287,7 +287,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
             "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
         )
     if self.signature is not None:
-        if not _core.involves(args, kwargs):
+        if not _core.contains_array(args, kwargs):
             with contextlib.suppress(TypeError, ValueError):
                 return by_numpy(self, *args, **kwargs)
         return _with_signature(self, args, kwargs)
@@ -327,7 +327,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     # What is traced may be in the function only; not in one of a library, which may be compiled.
     package = str(getattr(func1d, "__module__", "")).partition(".")[0]
-    if package in FOREIGN and not _core.involves((arr, *args), kwargs):
+    if package in FOREIGN and not _core.contains_array((arr, *args), kwargs):
         return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
     own = FUNCTIONS[vars(np)["apply_along_axis"]]
     x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))

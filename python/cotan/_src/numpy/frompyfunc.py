@@ -42,4 +42,6 @@ def _whole(result: Any) -> Any:
     if type(result) is not np.ndarray:
         return result
     items = result.ravel().tolist()
-    return _core.array(items).reshape(result.shape) if _core.involves((items,), {}) else result
+    return (
+        _core.array(items).reshape(result.shape) if _core.contains_array((items,), {}) else result
+    )

@@ -326,7 +326,7 @@ _unique("unique_values", **_EACH)
 
 @implements(np.einsum_path)
 def einsum_path(*operands: Any, **kwargs: Any) -> Any:
-    arrays = (_core.asarray(o) if _core.involves((o,), {}) else o for o in operands)
+    arrays = (_core.asarray(o) if _core.contains_array((o,), {}) else o for o in operands)
     shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
     given: list[Any] = list(shapes)
     return np.einsum_path(*given, **kwargs)

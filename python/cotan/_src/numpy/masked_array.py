@@ -23,7 +23,7 @@ from cotan._src.rebind.engine import (
     SUBSTITUTES,
     Namespace,
     bound,
-    holds_array,
+    contains_array,
     ours,
     own_class,
     runs_class,
@@ -439,7 +439,7 @@ def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get_masked_subclass(*arrays: Any) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
-    if not holds_array(arrays) or is_drawn(arrays):
+    if not contains_array(arrays) or is_drawn(arrays):
         return ORIGINAL
     for x in arrays:
         _expect_no_other(type(x))

@@ -21,7 +21,7 @@ from cotan._src.numpy.masked_array import (
     is_drawn,
     to_draw,
 )
-from cotan._src.rebind.engine import SUBSTITUTES, bound, found, holds_array, own_class
+from cotan._src.rebind.engine import SUBSTITUTES, bound, contains_array, found, own_class
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.plotting_context import is_drawing
 from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
@@ -66,7 +66,7 @@ def _enter(name: str) -> None:
 
     @lifts(f"numpy.ma.{name}", always=True)
     def masked(*args: Any, **kwargs: Any) -> Any:
-        if holds_array(args) or holds_array(kwargs.values()):
+        if contains_array(args) or contains_array(kwargs.values()):
             if is_drawn((*args, *kwargs.values())):
                 return original(*map(to_draw, args), **{k: to_draw(x) for k, x in kwargs.items()})
             return run()(*args, **kwargs)
@@ -87,7 +87,7 @@ class _Joined:
         self._original, self._is_on = original, is_on
 
     def __getitem__(self, key: Any) -> Any:
-        met = self._is_on() and holds_array(key if isinstance(key, tuple) else (key,))
+        met = self._is_on() and contains_array(key if isinstance(key, tuple) else (key,))
         return (own_class(type(self._original))() if met else self._original)[key]
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ def _enter_method(owner: type, name: str) -> None:
     @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = unlifted(vars(owner)[name])
-        if not (holds_array(args) or holds_array(kwargs.values())):
+        if not (contains_array(args) or contains_array(kwargs.values())):
             return original(self, *args, **kwargs)
         if is_drawn((*args, *kwargs.values())):
             args = tuple(map(to_draw, args))

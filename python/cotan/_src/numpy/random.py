@@ -257,7 +257,7 @@ def _derived(base: Any) -> Any:
         makes = name in _CREATORS
 
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if rule is not None and _core.involves(args, kwargs):
+            if rule is not None and _core.contains_array(args, kwargs):
                 return rule(self._plain, *args, **kwargs)
             result = original(self, *args, **kwargs)
             # A library hands what it draws to compiled code.

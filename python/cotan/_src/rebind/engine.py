@@ -82,12 +82,12 @@ def runs_class(*names: str) -> None:
         _CLASSES.setdefault(module, set()).add(attribute)
 
 
-def holds_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
+def contains_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
     """Say whether an array of ours is among items, or in lists or tuples among them."""
     for x in items:
         if isinstance(x, kinds):
             return True
-        if isinstance(x, (list, tuple)) and holds_array(x, kinds):
+        if isinstance(x, (list, tuple)) and contains_array(x, kinds):
             return True
         expect_unmasked(x)
     return False
@@ -147,7 +147,7 @@ def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if holds_array(args) or holds_array(kwargs.values()):
+        if contains_array(args) or contains_array(kwargs.values()):
             return entry(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -189,7 +189,7 @@ def _of_constants(function: FunctionType) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        active = holds_array(args) or holds_array(kwargs.values())
+        active = contains_array(args) or contains_array(kwargs.values())
         return (ours_of if active else function)(*args, **kwargs)
 
     return call
@@ -205,7 +205,7 @@ def asking(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         lists = [a for a in args if isinstance(a, (list, tuple))]
         # What stands over an array is asked by NumPy itself, in lists, too.
-        if holds_array(lists, _core.Array) and not holds_array(lists, OverArray):
+        if contains_array(lists, _core.Array) and not contains_array(lists, OverArray):
             return FUNCTIONS.get(function, function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -427,7 +427,7 @@ class Adopted:
         return ours(value) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not holds_array((value,)):
+        if not contains_array((value,)):
             # What it remembers of constants.
             setattr(self._instance, name, value)
             return
@@ -500,7 +500,7 @@ def of_values(name: str, args: Any, kwargs: Any) -> Any:
 
 def value(x: Any) -> Any:
     """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
-    if isinstance(x, (list, tuple)) and holds_array(x):
+    if isinstance(x, (list, tuple)) and contains_array(x):
         return type(x)(map(value, x))
     return plain(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, bound, holds_array, own
+from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, bound, contains_array, own
 from cotan._src.runtime.values import (
     FUNCTIONS,
     OverArray,
@@ -142,7 +142,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
         if copy is False and result is not a:
             raise ValueError("asarray: unable to avoid a copy; leave out copy=")
         return result.copy() if copy and result is a else result
-    if isinstance(a, (list, tuple)) and holds_array(a):
+    if isinstance(a, (list, tuple)) and contains_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     return np.asarray(a, dtype, order, **options)
 
@@ -170,7 +170,7 @@ def _objects(items: Any) -> Any:
         x = items
         for i in index:
             x = x[i]
-        if holds_array((x,)):
+        if contains_array((x,)):
             result[index] = x
     return result
 

@@ -24,7 +24,7 @@ def leads(original: Any, rule: Callable[..., Any], always: bool) -> Any:
 
     @functools.wraps(original)
     def method(*args: Any, **kwargs: Any) -> Any:
-        if _core.is_lifting() and (always or _core.involves(args, kwargs)):
+        if _core.is_lifting() and (always or _core.contains_array(args, kwargs)):
             return rule(*args, **kwargs)
         return original(*args, **kwargs)
 

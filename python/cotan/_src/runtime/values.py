@@ -105,7 +105,7 @@ def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: A
 
 def _objects(x: Any) -> Any:
     """Give an array of ours, or a list with one, as an ndarray of its elements."""
-    if isinstance(x, (list, tuple)) and _core.involves((x,), {}):
+    if isinstance(x, (list, tuple)) and _core.contains_array((x,), {}):
         x = _core.array(x)
     return of_elements(x) if is_array(x) else x
 

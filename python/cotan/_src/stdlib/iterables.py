@@ -33,7 +33,7 @@ def of_items(name: str) -> Callable[[_Entry], _Entry]:
         def declining(*args: Any, **kwargs: Any) -> Any:
             given = [listed(a) for a in args]
             named = {key: listed(value) for key, value in kwargs.items()}
-            if _core.involves(tuple(given), named):
+            if _core.contains_array(tuple(given), named):
                 return compute(*given, **named)
             before, after = (*args, *kwargs.values()), (*given, *named.values())
             is_as_it_was = all(a is b for a, b in zip(before, after, strict=True))

@@ -26,7 +26,7 @@ def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = inspect.unwrap(type(self).__call__)
-    if not _core.involves(args, kwargs):
+    if not _core.contains_array(args, kwargs):
         return _unlifted(call, self, *args, **kwargs)
     return computed(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
 
@@ -41,7 +41,7 @@ def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _are_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    if not _core.involves(args, kwargs):
+    if not _core.contains_array(args, kwargs):
         return True
     return kinds_of((args, kwargs)) is not None and _are_apart(args, kwargs)
 
@@ -58,7 +58,7 @@ def _closes_over_arrays(function: Any) -> bool:
     while waiting:
         cells = [c for c in waiting.pop().__closure__ or () if c != CellType()]
         for value in [c.cell_contents for c in cells if id(c) not in seen]:
-            if _core.involves((value,), {}):
+            if _core.contains_array((value,), {}):
                 return True
             inner = getattr(value, "py_func", None)
             waiting += [inner] if isinstance(inner, FunctionType) else []

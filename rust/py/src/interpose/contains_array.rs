@@ -11,12 +11,12 @@ use crate::runtime::once_cell::{OnceImported, intern};
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
-pub fn involves(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
+pub fn contains_array(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
     any_array(args, Some(kwargs), &|_| Ok(true))
 }
 
 /// Whether a gradient follows an argument, or something in it.
-pub fn follows(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub fn contains_active(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     let test = |array: &PyArray| Ok(array.read()?.is_active());
     in_items(std::iter::once(given.clone()), &test, 0)
 }

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
-use crate::interpose::contains_array::{follows, involves};
+use crate::interpose::contains_array::{contains_active, contains_array};
 use crate::runtime::error::panicked;
 
 /// `vectorcallfunc`, which the limited API of early versions lacks.
@@ -194,12 +194,12 @@ impl Asked {
 
     fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
         if self == Asked::Followed {
-            return follows(given);
+            return contains_active(given);
         }
         if given.is_instance_of::<PyArray>() {
             return match self {
                 Asked::Arrays | Asked::Numbers => Ok(true),
-                Asked::FollowedNumbers => follows(given),
+                Asked::FollowedNumbers => contains_active(given),
                 _ => Ok(false),
             };
         }
@@ -207,7 +207,7 @@ impl Asked {
             return Ok(false);
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
-            return involves(
+            return contains_array(
                 &PyTuple::new(given.py(), [given])?,
                 &PyDict::new(given.py()),
             );

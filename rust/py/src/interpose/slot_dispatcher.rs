@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::interpose::contains_array::involves;
+use crate::interpose::contains_array::contains_array;
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall, guarded};
 use crate::runtime::recording_state::is_lifting;
 
@@ -159,7 +159,7 @@ impl Drop for Computed {
 fn computed(function: *mut PyObject, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
     let py = args.py();
     let lists: Vec<_> = args.lists().collect();
-    if lists.is_empty() || !involves(&PyTuple::new(py, lists)?, &PyDict::new(py))? {
+    if lists.is_empty() || !contains_array(&PyTuple::new(py, lists)?, &PyDict::new(py))? {
         return Ok(None);
     }
     let find = |s: &FastMap<usize, [Py<PyAny>; 2]>| {

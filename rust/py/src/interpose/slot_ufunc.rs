@@ -20,7 +20,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
-use crate::interpose::contains_array::involves;
+use crate::interpose::contains_array::contains_array;
 use crate::interpose::protocols::direct;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
 use crate::runtime::interpreter_exit;
@@ -161,7 +161,10 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
     let convert = |(i, item): (usize, &Bound<'py, PyAny>)| {
         let py = item.py();
         let is_list = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
-        if i < positional && is_list && involves(&PyTuple::new(py, [item])?, &PyDict::new(py))? {
+        if i < positional
+            && is_list
+            && contains_array(&PyTuple::new(py, [item])?, &PyDict::new(py))?
+        {
             return crate::functions::creation::array(py, item, None);
         }
         Ok(item.clone())

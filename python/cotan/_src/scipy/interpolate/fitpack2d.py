@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found, holds_array
+from cotan._src.rebind.engine import contains_array, found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -54,7 +54,7 @@ def RectBivariateSpline(
 
 @lifts_method(f"{_HERE}._fitpack2._BivariateSplineBase", "__call__", always=True)
 def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
-    if not holds_array((x, y, *self.tck)):
+    if not contains_array((x, y, *self.tck)):
         return unlifted(type(self).__call__)(self, x, y, dx, dy, grid)
     x, y = asarray(x), asarray(y)
     tck = *self.tck, *self.degrees
@@ -70,7 +70,7 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
 
 @lifts_method(f"{_HERE}._fitpack2.BivariateSpline", "integral", always=True)
 def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
-    if not holds_array((xa, xb, ya, yb, *self.tck)):
+    if not contains_array((xa, xb, ya, yb, *self.tck)):
         return unlifted(type(self).integral)(self, xa, xb, ya, yb)
     if any(np.ndim(end) for end in (xa, xb, ya, yb)):
         raise TypeError(

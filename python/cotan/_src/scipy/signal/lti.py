@@ -103,7 +103,7 @@ def _real_poly(roots: Any) -> Any:
 
 @lifts(f"{_HERE}.lsim", always=True)
 def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> Any:
-    if not _core.involves((_parts(system), U, T, X0), {}):
+    if not _core.contains_array((_parts(system), U, T, X0), {}):
         return found(f"{_HERE}.lsim")(system, U, T, X0, interp)
     A, B, C, D, _ = _states(system)
     T = np.atleast_1d(asarray(T))
@@ -163,7 +163,7 @@ def _times(A: Any, N: Any) -> Any:
 
 @lifts(f"{_HERE}.step", always=True)
 def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
-    if not _core.involves((_parts(system), X0, T), {}):
+    if not _core.contains_array((_parts(system), X0, T), {}):
         return found(f"{_HERE}.step")(system, X0, T, N)
     A, B, C, D, _ = _states(system)
     T = _times(A, N) if T is None else np.asarray(T)
@@ -174,7 +174,7 @@ def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 
 @lifts(f"{_HERE}.impulse", always=True)
 def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
-    if not _core.involves((_parts(system), X0, T), {}):
+    if not _core.contains_array((_parts(system), X0, T), {}):
         return found(f"{_HERE}.impulse")(system, X0, T, N)
     A, B, C, D, _ = _states(system)
     x = np.squeeze(B) if X0 is None else np.squeeze(B + np.atleast_2d(asarray(X0)).T)
@@ -184,7 +184,7 @@ def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 
 @lifts(f"{_HERE}.dlsim", always=True)
 def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
-    if not _core.involves((_parts(system), u, t, x0), {}):
+    if not _core.contains_array((_parts(system), u, t, x0), {}):
         return found(f"{_HERE}.dlsim")(system, u, t, x0)
     if t is not None:
         raise refuse("scipy.signal.dlsim with t=")
@@ -208,7 +208,7 @@ def _responses(name: str, drive: Any) -> None:
 
     @lifts(f"{_HERE}.{name}", always=True)
     def respond(system: Any, x0: Any = None, t: Any = None, n: Any = None) -> Any:
-        if not _core.involves((_parts(system), x0, t), {}):
+        if not _core.contains_array((_parts(system), x0, t), {}):
             return found(f"{_HERE}.{name}")(system, x0, t, n)
         if t is not None:
             raise refuse(f"scipy.signal.{name} with t=")
@@ -228,7 +228,7 @@ _responses("dimpulse", lambda steps, unit: np.eye(steps, 1) * unit)
 def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
     original = found(f"{_HERE}.cont2discrete")
     is_tuple = isinstance(system, (tuple, list))
-    if not is_tuple or len(system) == 4 or not _core.involves((system, dt, alpha), {}):
+    if not is_tuple or len(system) == 4 or not _core.contains_array((system, dt, alpha), {}):
         return original(system, dt, method=method, alpha=alpha)
     *states, _ = _states(tuple(system))
     *made, dt = original(tuple(states), dt, method=method, alpha=alpha)
@@ -297,7 +297,7 @@ def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
 def _forms(owner: str, name: str, target: str) -> None:
     @lifts_method(f"{_HERE}._ltisys.{owner}", name, always=True)
     def changed(self: Any) -> Any:
-        if not _core.involves((_parts(self),), {}):
+        if not _core.contains_array((_parts(self),), {}):
             return unlifted(vars(found(f"{_HERE}._ltisys.{owner}"))[name])(self)
         *states, _ = _states(self, self.dt is not None)
         parts = states if target == "StateSpace" else ss2tf(*states)
