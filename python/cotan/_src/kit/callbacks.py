@@ -10,11 +10,11 @@ from typing import Any
 from cotan import _core
 from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import LIFTED, lifts
-from cotan._src.state.callback_probe import Watched
+from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.snapshot import Kept
 
 
-def watches(name: str, parameter: str) -> None:
+def probes_callback(name: str, parameter: str) -> None:
     """Let the rule of a function be called for what one of its parameters closes over, too."""
     module, _, attribute = name.rpartition(".")
     rule = LIFTED[module][attribute]
@@ -28,10 +28,10 @@ def watches(name: str, parameter: str) -> None:
         function = given.arguments.get(parameter)
         if not callable(function):
             return original(*args, **kwargs)
-        watched, kept = Watched(function), Kept(function)
-        given.arguments[parameter] = watched
+        probed, kept = CallbackProbe(function), Kept(function)
+        given.arguments[parameter] = probed
         result = original(*given.args, **given.kwargs)
-        if not watched.seen:
+        if not probed.captures_active:
             return result
         kept.restore()
         return rule(*args, **kwargs)

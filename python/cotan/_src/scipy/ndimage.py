@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.callbacks import watches
+from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import hosted, linear
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import (
@@ -524,5 +524,5 @@ def _multiplies(name: str) -> None:
 for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
     _multiplies(_name)
 
-watches("scipy.ndimage.generic_filter", "function")
-watches("scipy.ndimage.geometric_transform", "mapping")
+probes_callback("scipy.ndimage.generic_filter", "function")
+probes_callback("scipy.ndimage.geometric_transform", "mapping")

@@ -7,31 +7,31 @@ from typing import Any
 from cotan._src.runtime.values import contains_active, plain
 
 
-class Watched:
+class CallbackProbe:
     """A function that is called with plain values, gives plain ones, and knows if that lost any."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self.seen = False
+        self.captures_active = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         y = self._function(*args, **kwargs)
         if contains_active(y):
-            self.seen = True
+            self.captures_active = True
         return plain_items(y)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
 
 
-def watched(function: Any) -> Any:
+def probed(function: Any) -> Any:
     """Give a function that is watched; what is no function as it is."""
-    return Watched(function) if callable(function) else function
+    return CallbackProbe(function) if callable(function) else function
 
 
-def was_seen(*functions: Any) -> bool:
+def any_captures_active(*functions: Any) -> bool:
     """Say whether a gradient follows what one of the functions gave."""
-    return any(isinstance(f, Watched) and f.seen for f in functions)
+    return any(isinstance(f, CallbackProbe) and f.captures_active for f in functions)
 
 
 def plain_items(y: Any) -> Any:

@@ -255,8 +255,8 @@ class _Search:
         names = _with_methods(cls, names)
         members = getattr(value, "__dict__", None)
         self._attributes(members, names, self._may_appear(cls, names))
-        is_watched_whole = isinstance(value, (dict, np.ndarray))
-        if type(members) is dict and not is_watched_whole and not _is_installed(cls.__module__):
+        is_probed_whole = isinstance(value, (dict, np.ndarray))
+        if type(members) is dict and not is_probed_whole and not _is_installed(cls.__module__):
             self._note(value, "__class__", value.__class__)
         self._members(value, names)
         wrapped = getattr(value, "__wrapped__", None)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan._src.runtime.values import is_array, plain, valued
 from cotan._src.state.buffers import is_large
-from cotan._src.state.callback_probe import Watched
+from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.slots import Place
 from cotan._src.state.snapshot import Kept
 
@@ -51,7 +51,7 @@ class _Written(NamedTuple):
         )
 
 
-class Left(Watched):
+class Left(CallbackProbe):
     """A function some of whose calls are done again with what is followed, for what it keeps.
 
     Others that the rule calls, as those of constraints, keep what they had at the end.

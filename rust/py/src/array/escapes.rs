@@ -25,7 +25,7 @@ pub struct Noted {
     pub roots: Vec<Array>,
     /// Plain arrays that were met, and what was in them.
     pub arrays: Vec<(Py<PyUntypedArray>, Value)>,
-    /// `Array`s that nothing contains_active, and which value each was.
+    /// `Array`s that nothing follows, and which value each was.
     pub handles: Vec<(Py<PyArray>, u64)>,
     /// Functions that the program calls back.
     pub callbacks: Vec<Py<PyAny>>,

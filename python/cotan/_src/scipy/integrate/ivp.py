@@ -19,7 +19,7 @@ from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
-from cotan._src.state.callback_probe import Watched, plain_items, was_seen
+from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, plain_items
 from cotan._src.state.snapshot import Kept
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
@@ -49,7 +49,7 @@ class _History(list[Any]):
         self.steps: Any = ()
 
 
-class Called(Watched):
+class Called(CallbackProbe):
     """A right side that remembers when it was called, and with which state."""
 
     def __init__(self, function: Callable[..., Any], state_at: int = 1,
@@ -317,7 +317,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
     )  # fmt: skip
     given = (t_span, y0, t_eval, args)
-    if not was_seen(function, *(watching or ())) and not contains_active(given):
+    if not any_captures_active(function, *(watching or ())) and not contains_active(given):
         return result
     if kind not in (*_EXPLICIT, *_STIFF):
         raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
@@ -499,7 +499,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
         mxordn, mxords, printmessg, tfirst,
     )  # fmt: skip
-    if function.seen or contains_active((y0, t, more)):
+    if function.captures_active or contains_active((y0, t, more)):
 
         def ordered(t: Any, y: Any, *more: Any) -> Any:
             return func(t, y, *more) if tfirst else func(y, t, *more)
@@ -535,11 +535,11 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
 @lifts("scipy.integrate.solve_bvp", always=True)
 def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
     """Solve between two ends, on values; a program that follows it is told what it can do."""
-    function, ends = Watched(fun), Watched(bc)
+    function, ends = CallbackProbe(fun), CallbackProbe(bc)
     result = found("scipy.integrate.solve_bvp")(
         function, ends, *map(plain_items, (x, y, p, *rest)), **options
     )
-    if was_seen(function, ends) or contains_active((x, rest)):
+    if any_captures_active(function, ends) or contains_active((x, rest)):
         raise TypeError(
             "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
             "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "

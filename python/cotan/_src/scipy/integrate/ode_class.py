@@ -16,7 +16,7 @@ from cotan._src.runtime.method_patching import unlifted
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
-from cotan._src.state.callback_probe import Watched, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, plain_items
 from cotan._src.state.snapshot import Kept
 
 _ODE = "scipy.integrate.ode"
@@ -25,7 +25,7 @@ _COMPLEX = "scipy.integrate.complex_ode"
 _TELLING = {"dopri5": "RK45", "dop853": "DOP853"}
 
 
-class _Uncounted(Watched):
+class _Uncounted(CallbackProbe):
     """A function for compiled solvers of SciPy before 1.16: they count the arguments of its code.
 
     What has none is called with all that there are.
@@ -51,7 +51,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
     memory = np.array(plain(given.y)) if is_array(given.y) else given.y
     try:
         setattr(self, given.name, given.function)
-        self.jac = given.watched_slopes(jac, self.jac_params)
+        self.jac = given.probed_slopes(jac, self.jac_params)
         self._y, self.t = memory, plain(given.t)
         self.f_params = plain_items(tuple(given.params))
         if given.method is not None:
@@ -94,7 +94,7 @@ class _Given:
         self.times: list[Any] = []
         self.known = 0
 
-    def watched_slopes(self, jac: Any, params: Any) -> Any:
+    def probed_slopes(self, jac: Any, params: Any) -> Any:
         """Give a function of derivatives that is watched; it has parameters of its own."""
         if not callable(jac):
             return jac
@@ -103,7 +103,7 @@ class _Given:
         return _RightSide(lambda t, y, *_: jac(t, y, *params), history=self.function.history)
 
     def is_active(self) -> bool:
-        return self.function.seen or contains_active((self.y, self.t, self.params))
+        return self.function.captures_active or contains_active((self.y, self.t, self.params))
 
     def listener(self) -> Any:
         """Give what the compiled solver tells of its steps, with the arguments that it counts."""

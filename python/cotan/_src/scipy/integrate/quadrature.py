@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._src.rebind.engine import found, runs, runs_class
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
-from cotan._src.state.callback_probe import Watched, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, plain_items
 from cotan._src.state.snapshot import Kept
 
 runs("""
@@ -104,7 +104,7 @@ def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
         f(at)
 
 
-class _Listed(Watched):
+class _Listed(CallbackProbe):
     """An integrand that remembers where it was called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -128,14 +128,14 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     options = (plain(epsabs), plain(epsrel), limit, plain_items(points), weight, plain_items(wvar),
                wopts, maxp1, limlst)  # fmt: skip
     values = plain_items(more)
-    if not isinstance(function, Watched):
+    if not isinstance(function, CallbackProbe):
         return compute(func, *limits, values, full_output, *options, complex_func)
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
     is_known = contains_active((a, b, more)) or complex_func
     kept = Kept(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
-        if not function.seen and not contains_active((a, b, more, wvar)):
+        if not function.captures_active and not contains_active((a, b, more, wvar)):
             return result
         if kept is not None:
             kept.restore()
@@ -145,7 +145,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         ]
         return (_core.apply("complex", *parts), *result[1:])
     result = compute(function, *limits, values, 1, *options)
-    if not function.seen and not contains_active((a, b, more, wvar)):
+    if not function.captures_active and not contains_active((a, b, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
         raise TypeError(
@@ -191,7 +191,7 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     call = (lambda x: function(x, *plain_items(more))) if more else function
     kept = Kept(f, more) if contains_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
-    if function.seen or kept is not None:
+    if function.captures_active or kept is not None:
         has_left = kept is not None and kept.has_changed()
         kept = kept or Kept(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))

@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import found
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, valued
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
-from cotan._src.state.callback_probe import Watched, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, plain_items
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize.elementwise"
@@ -45,7 +45,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
         result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(init), args=plain_items(more), **options
         )
-        if function.seen or contains_active(more):
+        if function.captures_active or contains_active(more):
             again = function.afresh(f)
 
             def call(v: Any) -> Any:
@@ -63,7 +63,7 @@ def _lift_bracket(name: str) -> None:
         """Where one looks for a solution has no influence on it."""
         options = {key: plain_items(value) for key, value in options.items()}
         more = plain_items(more_of(args))
-        return found(f"{_HERE}.{name}")(Watched(f), *plain_items(rest), args=more, **options)
+        return found(f"{_HERE}.{name}")(CallbackProbe(f), *plain_items(rest), args=more, **options)
 
 
 def _slope(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -23,11 +23,11 @@ from cotan._src.scipy.optimize.minimize_root import (
     minimum_of,
     more_of,
     moving,
+    probed_all,
     root_of,
-    watched_all,
     with_args,
 )
-from cotan._src.state.callback_probe import Watched, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, plain_items
 from cotan._src.state.snapshot import Kept
 from cotan._src.state.solver_replay import Left
 
@@ -76,7 +76,7 @@ def _global(name: str) -> None:
         args = options.pop("args", ())
         function, more = Left(func, args, options.get("constraints")), more_of(args)
         given = {} if name == "direct" and not more else {"args": plain_items(more)}
-        others = watched_all(options)
+        others = probed_all(options)
         result = function.solving(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
@@ -87,7 +87,7 @@ def _global(name: str) -> None:
             )
         constraints = options.get("constraints") or ()
         moves = moving(constraints, others.get("constraints") or ())
-        if not (function.seen or moves or contains_active((more, options.get("x0")))):
+        if not (function.captures_active or moves or contains_active((more, options.get("x0")))):
             return result
         call = with_args(function.afresh(func), more)
         constraints = constraints_afresh(function, constraints)
@@ -113,7 +113,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
     result = function.solving(found(f"{_HERE}.brute"))(
         function, plain_items(ranges), plain_items(more), *rest, **options
     )
-    if not function.seen and not contains_active(more):
+    if not function.captures_active and not contains_active(more):
         return result
     if isinstance(result, tuple):
         raise TypeError(
@@ -134,11 +134,11 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 @lifts(f"{_HERE}.approx_fprime", always=True)
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
-    function, kept = Watched(f), Kept(f, args)
+    function, kept = CallbackProbe(f), Kept(f, args)
     known = found(f"{_HERE}.approx_fprime")(
         plain_items(xk), function, plain(epsilon), *plain_items(args)
     )
-    if not function.seen and not contains_active((xk, args)):
+    if not function.captures_active and not contains_active((xk, args)):
         return known
     kept.restore()
     x = np.atleast_1d(asarray(xk, np.float64))
@@ -159,8 +159,8 @@ def _nonlinear(name: str) -> None:
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Left(F)
         solver = function.solving(found(f"{_HERE}.{name}"))
-        x = solver(function, plain_items(xin), *rest, **watched_all(options))
-        if not function.seen and not contains_active((xin,)):
+        x = solver(function, plain_items(xin), *rest, **probed_all(options))
+        if not function.captures_active and not contains_active((xin,)):
             return x
         return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
 

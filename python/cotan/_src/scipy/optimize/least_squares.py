@@ -24,11 +24,11 @@ from cotan._src.scipy.optimize.minimize_root import (
     minimum_of,
     more_of,
     plain_of,
+    probed_all,
     slope_of,
-    watched_all,
     with_args,
 )
-from cotan._src.state.callback_probe import plain_items, watched
+from cotan._src.state.callback_probe import plain_items, probed
 from cotan._src.state.solver_replay import Left, moved
 
 _HERE = "scipy.optimize"
@@ -104,11 +104,11 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
     function, loss = Left(fun, args, kwargs, options), _Loss(options)
     result = function.solving(solve)(
-        function, plain_items(x0), watched(jac), bounds,
-        args=plain_items(args), kwargs=plain_of(kwargs), **watched_all(options),
+        function, plain_items(x0), probed(jac), bounds,
+        args=plain_items(args), kwargs=plain_of(kwargs), **probed_all(options),
     )  # fmt: skip
     active = loss.is_active or contains_active((args, kwargs, x0))
-    if not function.seen and not active:
+    if not function.captures_active and not active:
         return result
     again = function.afresh(fun)
 
@@ -143,10 +143,10 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
     result = function.solving(found(f"{_HERE}.leastsq"))(
-        function, plain_items(x0), plain_items(more_of(args)), watched(Dfun), full_output,
+        function, plain_items(x0), plain_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not contains_active((args, x0)):
+    if not function.captures_active and not contains_active((args, x0)):
         return result
     call = with_args(function.afresh(func), args)
 
@@ -189,11 +189,11 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     result = function.solving(found(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), plain_items(xdata),
         plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
-        bounds, method, watched(jac), full_output=full_output, nan_policy=nan_policy,
-        **watched_all(options),
+        bounds, method, probed(jac), full_output=full_output, nan_policy=nan_policy,
+        **probed_all(options),
     )  # fmt: skip
     active = loss.is_active or contains_active((xdata, ydata, sigma, p0))
-    if not function.seen and not active:
+    if not function.captures_active and not active:
         return result
     call = function.afresh(f)
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")

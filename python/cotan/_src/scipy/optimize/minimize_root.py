@@ -22,7 +22,7 @@ from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, refuse, valued
-from cotan._src.state.callback_probe import Watched, plain_items, was_seen, watched
+from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, plain_items, probed
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize"
@@ -32,23 +32,23 @@ def more_of(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def watched_all(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: _watched_items(v) for k, v in options.items()}
+def probed_all(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: _probed_items(v) for k, v in options.items()}
 
 
-def _watched_items(value: Any) -> Any:
+def _probed_items(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _watched_items(v) for k, v in value.items()}
+        return {k: _probed_items(v) for k, v in value.items()}
     if _is_constraint(value):
         value = copy.copy(value)
         for name, part in vars(value).items():
-            setattr(value, name, watched(part) if name == "fun" else plain_items(part))
+            setattr(value, name, probed(part) if name == "fun" else plain_items(part))
         return value
     if isinstance(value, (list, tuple)) and any(
         isinstance(v, dict) or _is_constraint(v) for v in value
     ):
-        return type(value)(map(_watched_items, value))
-    return watched(value) if callable(value) and not isinstance(value, type) else plain_items(value)
+        return type(value)(map(_probed_items, value))
+    return probed(value) if callable(value) and not isinstance(value, type) else plain_items(value)
 
 
 def _is_constraint(value: Any) -> bool:
@@ -96,7 +96,7 @@ def _bracketed(name: str) -> None:
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
-        if not function.seen and not contains_active((args, a, b)):
+        if not function.captures_active and not contains_active((args, a, b)):
             return result
         f = function.afresh(f)
         if isinstance(result, tuple):
@@ -121,10 +121,10 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
     function = Left(func, args)
     start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
     result = function.solving(found(f"{_HERE}.newton"))(
-        function, start, watched(fprime), plain_items(more_of(args)), *map(watched, rest),
-        **watched_all(options),
+        function, start, probed(fprime), plain_items(more_of(args)), *map(probed, rest),
+        **probed_all(options),
     )  # fmt: skip
-    if not function.seen and not contains_active((args, x0)):
+    if not function.captures_active and not contains_active((args, x0)):
         return result
     func = function.afresh(func)
     root, *report = result if isinstance(result, tuple) else (result,)
@@ -146,9 +146,9 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function,
         plain_items(more_of(args)),
         *map(plain_items, rest),
-        **watched_all(options),
+        **probed_all(options),
     )
-    if function.seen or contains_active((args, rest, options)):
+    if function.captures_active or contains_active((args, rest, options)):
         # A function may give its derivatives, too.
         f = function.afresh(f)
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
@@ -162,7 +162,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     x = function.solving(found(f"{_HERE}.fixed_point"))(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
-    if not function.seen and not contains_active((args, x0)):
+    if not function.captures_active and not contains_active((args, x0)):
         return x
     func, shape = function.afresh(func), np.shape(x)
     if np.iscomplexobj(x):
@@ -187,10 +187,10 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
     result = function.solving(found(f"{_HERE}.root"))(
-        function, plain_items(x0), plain_items(more_of(args)), method, watched(jac), *rest,
-        **watched_all(options),
+        function, plain_items(x0), plain_items(more_of(args)), method, probed(jac), *rest,
+        **probed_all(options),
     )  # fmt: skip
-    if function.seen or contains_active((args, x0)):
+    if function.captures_active or contains_active((args, x0)):
         fun = function.afresh(fun)
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
@@ -209,10 +209,10 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
     result = function.solving(found(f"{_HERE}.fsolve"))(
-        function, plain_items(x0), plain_items(more_of(args)), watched(fprime), full_output, *rest,
+        function, plain_items(x0), plain_items(more_of(args)), probed(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
-    if not function.seen and not contains_active((args, x0)):
+    if not function.captures_active and not contains_active((args, x0)):
         return result
     func = function.afresh(func)
     if not full_output:
@@ -262,13 +262,13 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
-    function, slope = Left(fun, args, constraints, callback), watched(jac)
-    others = _watched_items(constraints)
+    function, slope = Left(fun, args, constraints, callback), probed(jac)
+    others = _probed_items(constraints)
     result = function.solving(found(f"{_HERE}.minimize"))(
-        function, plain_items(x0), plain_items(more_of(args)), method, slope, watched(hess),
-        watched(hessp), bounds, others, tol, function.beside(callback), options,
+        function, plain_items(x0), plain_items(more_of(args)), method, slope, probed(hess),
+        probed(hessp), bounds, others, tol, function.beside(callback), options,
     )  # fmt: skip
-    if not (function.seen or contains_active((args, x0)) or moving(constraints, others)):
+    if not (function.captures_active or contains_active((args, x0)) or moving(constraints, others)):
         return result
     fun, constraints = function.afresh(fun), constraints_afresh(function, constraints)
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
@@ -355,13 +355,13 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
     function, more = Left(func, args, given), more_of(args)
-    inside = [list(map(watched, eqcons)), watched(f_eqcons), list(map(watched, ieqcons)),
-              watched(f_ieqcons)]  # fmt: skip
+    inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
+              probed(f_ieqcons)]  # fmt: skip
     result = function.solving(found(f"{_HERE}.fmin_slsqp"))(
-        function, plain_items(x0), *inside, plain_items(bounds), watched(fprime),
-        watched(fprime_eqcons), watched(fprime_ieqcons), plain_items(more), *rest, **options,
+        function, plain_items(x0), *inside, plain_items(bounds), probed(fprime),
+        probed(fprime_eqcons), probed(fprime_ieqcons), plain_items(more), *rest, **options,
     )  # fmt: skip
-    seen = was_seen(function, inside[1], inside[3], *inside[0], *inside[2])
+    seen = any_captures_active(function, inside[1], inside[3], *inside[0], *inside[2])
     if not seen and not contains_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
@@ -382,10 +382,10 @@ def _in_bounds(name: str) -> None:
         expect_constant_bounds(name, bounds)
         function, more = Left(func, args), more_of(args)
         result = function.solving(found(f"{_HERE}.{name}"))(
-            function, plain_items(x0), watched(fprime), plain_items(more), approx_grad,
+            function, plain_items(x0), probed(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
         )  # fmt: skip
-        if not function.seen and not contains_active((more, x0)):
+        if not function.captures_active and not contains_active((more, x0)):
             return result
         func, both = function.afresh(func), fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
@@ -419,8 +419,8 @@ def constraints_afresh(function: Left, constraints: Any) -> Any:
 
 def moving(constraints: Any, others: Any) -> bool:
     """Say whether a gradient follows constraints, of which the others were watched."""
-    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, Watched)]
-    return was_seen(*inside) or contains_active(
+    inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, CallbackProbe)]
+    return any_captures_active(*inside) or contains_active(
         [list(vars(c).values()) for c in _each(constraints)]
     )
 
@@ -439,7 +439,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
-    if function.seen or contains_active((args, bounds, bracket)):
+    if function.captures_active or contains_active((args, bounds, bracket)):
         fun, more = function.afresh(fun), more_of(args)
         x = np.reshape(result.x, 1).astype(float)
 
@@ -474,11 +474,11 @@ def _fmin(name: str) -> None:
         given = dict(list(parameters.arguments.items())[2:])
         more = given.get("args", ())
         function = Left(f, more)
-        rest = watched_all({k: v for k, v in given.items() if k != "args"})
+        rest = probed_all({k: v for k, v in given.items() if k != "args"})
         result = function.solving(found(f"{_HERE}.{name}"))(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
-        if not function.seen and not contains_active((more, x0)):
+        if not function.captures_active and not contains_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
         call = with_args(function.afresh(f), more)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.callbacks import watches
+from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import found, refuses, runs
@@ -245,7 +245,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
 
 for _name in ("cdist", "pdist"):
-    watches(f"{_HERE}.{_name}", "metric")
+    probes_callback(f"{_HERE}.{_name}", "metric")
 
 
 def _refuse(function: str, name: str, args: Any) -> None:
