@@ -29,7 +29,7 @@ from cotan._src.interpose.number_classes import (
     makes_traced_scalar,
 )
 from cotan._src.runtime.call_site import FOREIGN, called, is_of_program, package_of, running
-from cotan._src.runtime.method_patching import lead
+from cotan._src.runtime.method_patching import patch_method
 from cotan._src.runtime.plotting_context import is_drawing
 from cotan._src.runtime.registry import (
     ALWAYS,
@@ -254,7 +254,7 @@ def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> Non
     for name, rule in methods.items():
         original = inspect.getattr_static(owner, name, None)
         if original is not None:
-            lead(owner, name, original, rule, rule in ALWAYS)
+            patch_method(owner, name, original, rule, rule in ALWAYS)
 
 
 def _by_its_name(module: Any) -> Any:

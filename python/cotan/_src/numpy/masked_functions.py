@@ -22,7 +22,7 @@ from cotan._src.numpy.masked_array import (
     to_draw,
 )
 from cotan._src.rebind.engine import SUBSTITUTES, bound, contains_array, found, own_class
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.plotting_context import is_drawing
 from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
 from cotan._src.runtime.values import contains_active
@@ -116,7 +116,7 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
 def _enter_method(owner: type, name: str) -> None:
     @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        original = unlifted(vars(owner)[name])
+        original = original_of(vars(owner)[name])
         if not (contains_array(args) or contains_array(kwargs.values())):
             return original(self, *args, **kwargs)
         if is_drawn((*args, *kwargs.values())):
@@ -142,21 +142,21 @@ def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None)
     """Let constants be seen as what NumPy's code takes for the class of another array."""
     if dtype is Masked or type is Masked:
         return Memory.view(as_constant(self), Masked)
-    return unlifted(ORIGINAL.view)(self, dtype, type, fill_value)
+    return original_of(ORIGINAL.view)(self, dtype, type, fill_value)
 
 
 def _refuse_method(name: str) -> None:
     @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not contains_active(list(map(data_of, args))):
-            return unlifted(vars(ORIGINAL)[name])(self, *args, **kwargs)
+            return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)
         if not is_drawing():
             raise TypeError(
                 f"numpy.ma: {name} would write what a gradient follows into a constant masked "
                 "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
                 "write m = m * x for m *= x"
             )
-        return unlifted(vars(ORIGINAL)[name])(self, *map(to_draw, args), **kwargs)
+        return original_of(vars(ORIGINAL)[name])(self, *map(to_draw, args), **kwargs)
 
 
 for _name in (

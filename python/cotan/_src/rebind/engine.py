@@ -22,7 +22,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cotan import _core
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.registry import ALWAYS, LIFTED, lifts, lifts_method
 from cotan._src.runtime.values import (
@@ -276,7 +276,7 @@ _OWN_CLASSES: set[type] = set()
 
 def bound(function: FunctionType) -> Callable[..., Any]:
     """Give a function of a library's with our names in place of its own."""
-    function = unlifted(function)
+    function = original_of(function)
     if id(function) not in _BOUND:
         names = function.__globals__
         cells = [CellType() for _ in function.__closure__ or ()]
@@ -323,7 +323,7 @@ def own_class(cls: type) -> type:
     members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
     for name, value in vars(cls).items():
         instead = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
-        member = instead or _member(unlifted(value))
+        member = instead or _member(original_of(value))
         if member is not None:
             members[name] = member
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)
@@ -416,13 +416,13 @@ class Adopted:
                 member = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
                 if isinstance(member, FunctionType):
                     return MethodType(member, self)
-                method = unlifted(vars(cls)[name])
+                method = original_of(vars(cls)[name])
                 if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
                     return MethodType(bound(method), self)
                 break
         value = getattr(instance, name)
         if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
-            return bound(unlifted(value))
+            return bound(original_of(value))
         # Some keep the namespace of their arrays.
         return ours(value) if isinstance(value, ModuleType) else value
 
@@ -444,7 +444,7 @@ def adopts(*names: str) -> None:
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             self.__class__ = own_class(type(self))
             owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
-            bound(unlifted(vars(owner)["__init__"]))(self, *args, **kwargs)
+            bound(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
 
         runs_class(name)
 
@@ -457,7 +457,7 @@ def runs_methods(cls: str, *names: str) -> None:
         def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
             if isinstance(self, Adopted):
                 # A method of a derived class goes on to that of its base.
-                return bound(unlifted(vars(found(cls))[_name]))(self, *args, **kwargs)
+                return bound(original_of(vars(found(cls))[_name]))(self, *args, **kwargs)
             return getattr(Adopted(self), _name)(*args, **kwargs)
 
 

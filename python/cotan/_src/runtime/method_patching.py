@@ -14,12 +14,12 @@ from cotan import _core
 _PLACE = "where the method is"
 
 
-def _led(*args: Any, **kwargs: Any) -> Any:
+def _patched(*args: Any, **kwargs: Any) -> Any:
     method: Any = "where the method is"
     return method(*args, **kwargs)
 
 
-def leads(original: Any, rule: Callable[..., Any], always: bool) -> Any:
+def wrapped(original: Any, rule: Callable[..., Any], always: bool) -> Any:
     """Make a method that calls a rule while something is recorded, and the original otherwise."""
 
     @functools.wraps(original)
@@ -31,34 +31,36 @@ def leads(original: Any, rule: Callable[..., Any], always: bool) -> Any:
     return method
 
 
-def lead(owner: type, name: str, original: Any, rule: Callable[..., Any], always: bool) -> None:
+def patch_method(
+    owner: type, name: str, original: Any, rule: Callable[..., Any], always: bool
+) -> None:
     """Let a class have a method that leads to a rule."""
-    if is_led(original):
+    if is_patched(original):
         return
     if isinstance(original, classmethod):
-        setattr(owner, name, classmethod(leads(original.__func__, rule, always)))
+        setattr(owner, name, classmethod(wrapped(original.__func__, rule, always)))
         return
     own = name in vars(owner) and type(original) is FunctionType
     if not own or original.__closure__ is not None:
-        setattr(owner, name, leads(original, rule, always))
+        setattr(owner, name, wrapped(original, rule, always))
         return
     copy = FunctionType(original.__code__, original.__globals__, original.__name__)
     copy.__defaults__, copy.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
     functools.update_wrapper(copy, original)
     copy.__dict__.pop("__wrapped__")
-    method = leads(copy, rule, always)
-    code = _led.__code__
+    method = wrapped(copy, rule, always)
+    code = _patched.__code__
     constants = tuple(method if c == _PLACE else c for c in code.co_consts)
     # For `inspect.signature`, too, which would see arguments of any kind.
     original.__wrapped__ = copy
     original.__code__ = code.replace(co_consts=constants, co_name=original.__name__)
 
 
-def is_led(method: Any) -> bool:
+def is_patched(method: Any) -> bool:
     code = getattr(method, "__code__", None)
     return code is not None and code.co_filename == __file__
 
 
-def unlifted(method: Any) -> Any:
+def original_of(method: Any) -> Any:
     """Give a method of a class as the library has it."""
-    return method.__wrapped__ if is_led(method) else method
+    return method.__wrapped__ if is_patched(method) else method

@@ -12,7 +12,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import found
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
@@ -56,7 +56,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
         self.f_params = plain_items(tuple(given.params))
         if given.method is not None:
             own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
-        unlifted(found(_ODE).integrate)(self, plain(t), step, relax)
+        original_of(found(_ODE).integrate)(self, plain(t), step, relax)
     finally:
         setattr(self, given.name, given.right_side)
         self.jac, self.f_params = jac, given.params
@@ -177,6 +177,6 @@ def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
 @lifts_method(_COMPLEX, "set_initial_value")
 def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
     y = _core.cast(asarray(y).reshape(-1), np.complex128)
-    unlifted(found(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
+    original_of(found(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
     self._y, self.t = np.stack([y.real, y.imag], axis=1).reshape(-1), t
     return self

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import contains_array, found
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import contains_active, plain
@@ -55,7 +55,7 @@ def RectBivariateSpline(
 @lifts_method(f"{_HERE}._fitpack2._BivariateSplineBase", "__call__", always=True)
 def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
     if not contains_array((x, y, *self.tck)):
-        return unlifted(type(self).__call__)(self, x, y, dx, dy, grid)
+        return original_of(type(self).__call__)(self, x, y, dx, dy, grid)
     x, y = asarray(x), asarray(y)
     tck = *self.tck, *self.degrees
     if grid:
@@ -71,7 +71,7 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
 @lifts_method(f"{_HERE}._fitpack2.BivariateSpline", "integral", always=True)
 def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
     if not contains_array((xa, xb, ya, yb, *self.tck)):
-        return unlifted(type(self).integral)(self, xa, xb, ya, yb)
+        return original_of(type(self).integral)(self, xa, xb, ya, yb)
     if any(np.ndim(end) for end in (xa, xb, ya, yb)):
         raise TypeError(
             "integral: the ends are numbers; integrate over one rectangle after another"

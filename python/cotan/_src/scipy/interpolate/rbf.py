@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import adopts, found, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import contains_active, is_array, plain
 
@@ -81,12 +81,12 @@ def RBFInterpolator(
 @lifts_method(_NAME, "__getstate__", always=True)
 def state(self: Any) -> tuple[Any, ...]:
     # Copies follow what it follows.
-    return *unlifted(found(_NAME).__getstate__)(self), getattr(self, "_traced", None)
+    return *original_of(found(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 
 @lifts_method(_NAME, "__setstate__", always=True)
 def restore(self: Any, state: tuple[Any, ...]) -> None:
-    unlifted(found(_NAME).__setstate__)(self, state[:2])
+    original_of(found(_NAME).__setstate__)(self, state[:2])
     if len(state) > 2 and state[2] is not None:
         self._traced = state[2]
 
@@ -95,7 +95,7 @@ def restore(self: Any, state: tuple[Any, ...]) -> None:
 def call(self: Any, x: Any) -> Any:
     active = getattr(self, "_traced", None)
     if active is None and not is_array(x):
-        return unlifted(found(_NAME).__call__)(self, x)
+        return original_of(found(_NAME).__call__)(self, x)
     if self.neighbors is not None:
         raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
     x = asarray(x).astype(np.float64)

@@ -10,7 +10,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import contains_active, plain, refuse
 from cotan._src.scipy.linalg.matrix_functions import expm
@@ -289,7 +289,7 @@ _method("dlti", "output", lambda self, u, t, x0=None: dlsim(self, u, t, x0))
 
 @lifts_method(f"{_HERE}._ltisys.ZerosPolesGain", "__init__")
 def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
-    make = unlifted(vars(found(f"{_HERE}.ZerosPolesGain"))["__init__"])
+    make = original_of(vars(found(f"{_HERE}.ZerosPolesGain"))["__init__"])
     # What is in lists becomes arrays.
     make(self, *(asarray(x) if isinstance(x, (list, tuple)) else x for x in system), **options)
 
@@ -298,7 +298,7 @@ def _forms(owner: str, name: str, target: str) -> None:
     @lifts_method(f"{_HERE}._ltisys.{owner}", name, always=True)
     def changed(self: Any) -> Any:
         if not _core.contains_array((_parts(self),), {}):
-            return unlifted(vars(found(f"{_HERE}._ltisys.{owner}"))[name])(self)
+            return original_of(vars(found(f"{_HERE}._ltisys.{owner}"))[name])(self)
         *states, _ = _states(self, self.dt is not None)
         parts = states if target == "StateSpace" else ss2tf(*states)
         if target == "ZerosPolesGain":

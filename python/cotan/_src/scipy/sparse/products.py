@@ -16,7 +16,7 @@ from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import is_matrix
 from cotan._src.rebind.engine import found, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import contains_active, is_active, is_array, plain
 from cotan._src.state.callback_probe import plain_items
@@ -38,7 +38,7 @@ def holds_written(matrix: Any) -> bool:
 
 
 def method_of(base: str, name: str) -> Callable[..., Any]:
-    return unlifted(vars(found(base))[name])  # type: ignore[no-any-return]
+    return original_of(vars(found(base))[name])  # type: ignore[no-any-return]
 
 
 def entries(matrix: Any) -> tuple[Any, Any, Any]:

@@ -17,7 +17,7 @@ from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import found, refuses, runs
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import assigned, contains_active, is_array, plain
 
@@ -174,7 +174,7 @@ def _named(metric: Any) -> str | None:
     """Give the canonical name of a metric, None for a function that is called for every pair."""
     if callable(metric):
         known = found(f"{_HERE}._METRIC_ALIAS").get(getattr(metric, "__name__", ""))
-        original = unlifted(metric)
+        original = original_of(metric)
         return known.canonical_name if known and original is known.dist_func else None
     if not isinstance(metric, str):
         raise TypeError("2nd argument metric must be a string identifier or a function.")
@@ -286,7 +286,7 @@ def _points(tree: Any) -> Any:
 def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
     data = asarray(data)
-    make = unlifted(vars(found("scipy.spatial.KDTree"))["__init__"])
+    make = original_of(vars(found("scipy.spatial.KDTree"))["__init__"])
     make(self, plain(data), *map(plain, args), **options)
     self._traced = data
 
@@ -300,7 +300,7 @@ def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
 @lifts_method("scipy.spatial.KDTree", "query", always=True)
 def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
-    ask = functools.partial(unlifted(vars(found("scipy.spatial.KDTree"))["query"]), self)
+    ask = functools.partial(original_of(vars(found("scipy.spatial.KDTree"))["query"]), self)
     distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
@@ -322,7 +322,7 @@ def _of_values(name: str) -> None:
 
     @lifts_method("scipy.spatial.KDTree", name)
     def near(self: Any, *args: Any, **options: Any) -> Any:
-        ask = unlifted(vars(found("scipy.spatial.KDTree"))[name])
+        ask = original_of(vars(found("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
             raise TypeError(
@@ -339,7 +339,7 @@ def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) ->
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
             "query_ball_tree, and compute the distances of their points"
         )
-    ask = unlifted(vars(found("scipy.spatial.KDTree"))["sparse_distance_matrix"])
+    ask = original_of(vars(found("scipy.spatial.KDTree"))["sparse_distance_matrix"])
     return ask(self, other, *map(plain, args), **{k: plain(v) for k, v in options.items()})
 
 

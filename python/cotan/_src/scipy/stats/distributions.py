@@ -16,7 +16,7 @@ from cotan import _core
 from cotan._src.kit.host_call import hosted
 from cotan._src.rebind.engine import Adopted, found, stands_for
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import contains_active, is_active, is_array, plain
 
@@ -403,7 +403,7 @@ def _of_parameters(name: str) -> Callable[[_Method], None]:
             if contains_active(args) or contains_active(kwds):
                 return rule(self, *args, **kwds)
             values = {key: plain(v) for key, v in kwds.items()}
-            return unlifted(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)
+            return original_of(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)
 
     return enter
 

@@ -17,7 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import bound, found, own_class, runs, value
 from cotan._src.rebind.numpy_substitutes import array, asarray
-from cotan._src.runtime.method_patching import unlifted
+from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 
 
@@ -114,7 +114,7 @@ def _write(self: Any, *args: Any, **options: Any) -> Any:
     """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
     if isinstance(self._x, _core.Array) and self._x.ndim == 0:
         self._x = array(self._x)
-    return unlifted(vars(found(_AT))["_op"])(self, *args, **options)
+    return original_of(vars(found(_AT))["_op"])(self, *args, **options)
 
 
 runs("""
