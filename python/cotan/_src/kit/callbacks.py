@@ -8,7 +8,7 @@ import inspect
 from typing import Any
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import LIFTED, lifts
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.snapshot import Kept
@@ -23,7 +23,7 @@ def probes_callback(name: str, parameter: str) -> None:
     def entry(*args: Any, **kwargs: Any) -> Any:
         if _core.contains_array(args, kwargs):
             return rule(*args, **kwargs)
-        original = found(name)
+        original = locate(name)
         given = inspect.signature(original).bind(*args, **kwargs)
         function = given.arguments.get(parameter)
         if not callable(function):

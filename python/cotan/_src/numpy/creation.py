@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.matrix import has_matrices, joined_matrices
-from cotan._src.rebind.engine import SUBSTITUTES, adopts, asking, bound, found
+from cotan._src.rebind.engine import SUBSTITUTES, adopts, ask_inside_lists, locate, rebind_function
 from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
@@ -77,7 +77,7 @@ for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint"):
     _of_polynomials(_name)
 
 
-_polyval_of_arrays = asking(np.polyval)
+_polyval_of_arrays = ask_inside_lists(np.polyval)
 
 
 @_for_polynomials("polyval")
@@ -200,7 +200,7 @@ class _Joined:
 
     def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on
-        self._method = bound(type(original).__getitem__)
+        self._method = rebind_function(type(original).__getitem__)
 
     def __getitem__(self, key: Any) -> Any:
         if not self._is_on():
@@ -269,7 +269,7 @@ def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             "arguments by position, or stack the results of a loop with np.stack"
         )
     owner: Any = np.vectorize
-    return bound(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
+    return rebind_function(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
 
 
 @lifts_method("numpy.vectorize", "__call__", always=True)
@@ -317,7 +317,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 @lifts("numpy.piecewise", always=True)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     # What is traced may be in the functions only.
-    original = found("numpy.piecewise")
+    original = locate("numpy.piecewise")
     array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
     made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
     return made if contains_active(made) else plain(made)

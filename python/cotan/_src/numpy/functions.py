@@ -21,7 +21,7 @@ from cotan._src.numpy import products as _linalg  # noqa: F401
 from cotan._src.numpy import reductions as _reduce  # noqa: F401
 from cotan._src.numpy import sampling_shortcuts as _sampled  # noqa: F401
 from cotan._src.numpy import shape as _shape  # noqa: F401
-from cotan._src.rebind.engine import own
+from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import (
@@ -83,7 +83,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 def angle(z: Any, deg: Any = False) -> Any:
     z = host_asarray(z)
     # Of real numbers it is 0 or pi, with no slope at 0 either.
-    return own(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
+    return rebound(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
 
 
 @implements(np.fix)
@@ -102,7 +102,7 @@ def i0(x: Any) -> Any:
     near = _core.lt(_core.abs(x), 0.01)
     t = _core.square(_core.where(near, x, 0)) / 4
     series = 1 + t * (1 + t / 4 * (1 + t / 9 * (1 + t / 16)))
-    return _core.where(near, series, own(np.i0)(_core.where(near, 1, x)))
+    return _core.where(near, series, rebound(np.i0)(_core.where(near, 1, x)))
 
 
 @implements(np.sinc)
@@ -121,7 +121,7 @@ def sinc(x: Any) -> Any:
 @implements(np.roots)
 def roots(p: Any) -> Any:
     """Give the roots as NumPy does, which leaves out trailing zeros: they move roots, too."""
-    found = own(np.roots)(p)
+    found = rebound(np.roots)(p)
     p = np.atleast_1d(p)
     places = np.nonzero(p)[0]
     zeros = p.size - int(places[-1]) - 1 if places.size else 0

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
 from cotan._src.numpy.shape import rearranged
-from cotan._src.rebind.engine import own
+from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import (
@@ -234,7 +234,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if not simple and (
         mode != "constant" or contains_active(kwargs) or set(kwargs) - {"constant_values"}
     ):
-        return own(np.pad)(x, pad_width, mode, **kwargs)
+        return rebound(np.pad)(x, pad_width, mode, **kwargs)
     if mode != "constant":
         # NumPy pads the positions, and the elements follow them.
         return rearranged(np.pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
@@ -328,7 +328,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if not _writable("put_along_axis", arr, values):
         np.put_along_axis(arr, plain(indices), plain(values), axis)
     elif axis is not None:
-        own(np.put_along_axis)(arr, plain(indices), values, axis)
+        rebound(np.put_along_axis)(arr, plain(indices), values, axis)
     elif np.ndim(indices) != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
     else:

@@ -22,12 +22,12 @@ from cotan._src.rebind.engine import (
     ONLY_IN,
     SUBSTITUTES,
     Namespace,
-    bound,
+    class_twin,
     contains_array,
-    ours,
-    own_class,
+    rebind_function,
+    rebound_class,
     runs_class,
-    standing_class,
+    substitute_for,
 )
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
@@ -171,7 +171,7 @@ for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "va
 
 # What NumPy's class has for memory alone, and what may be followed though it is made a float.
 _LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__", "__float__"}
-_NumPys: Any = standing_class(ORIGINAL, "MaskedArray", (Memory,), _LEFT_OUT)
+_NumPys: Any = class_twin(ORIGINAL, "MaskedArray", (Memory,), _LEFT_OUT)
 
 
 class Masked(_NumPys):  # type: ignore[misc]
@@ -310,7 +310,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             func(*data_of(args), **data_of(kwargs))
             return out
         if _keeps_masks(func, code, given):
-            return bound(code)(*args, **kwargs)
+            return rebind_function(code)(*args, **kwargs)
         made = func(*data_of(tuple(args)), **data_of(kwargs))
         name = func.__name__
         if name == "empty_like" or (name == "broadcast_to" and given.get("subok")):
@@ -403,13 +403,13 @@ MET[ORIGINAL] = as_operand
 
 def instance_of(value: Any) -> Any:
     """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
-    copy: Any = object.__new__(own_class(type(value)))
+    copy: Any = object.__new__(rebound_class(type(value)))
     for name, x in vars(value).items():
         if name == "domain" and x is not None:
             vars(copy)[name] = instance_of(x)
         else:
             is_function = callable(x) and not isinstance(x, np.ufunc)
-            vars(copy)[name] = ours(x) if is_function else x
+            vars(copy)[name] = substitute_for(x) if is_function else x
     return copy
 
 

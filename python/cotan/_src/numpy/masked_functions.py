@@ -21,7 +21,13 @@ from cotan._src.numpy.masked_array import (
     is_drawn,
     to_draw,
 )
-from cotan._src.rebind.engine import SUBSTITUTES, bound, contains_array, found, own_class
+from cotan._src.rebind.engine import (
+    SUBSTITUTES,
+    contains_array,
+    locate,
+    rebind_function,
+    rebound_class,
+)
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.plotting_context import is_drawing
 from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
@@ -62,7 +68,11 @@ def _enter(name: str) -> None:
     def run() -> Any:
         if isinstance(original, type):
             return Masked
-        return bound(original) if isinstance(original, FunctionType) else instance_of(original)
+        return (
+            rebind_function(original)
+            if isinstance(original, FunctionType)
+            else instance_of(original)
+        )
 
     @lifts(f"numpy.ma.{name}", always=True)
     def masked(*args: Any, **kwargs: Any) -> Any:
@@ -88,7 +98,7 @@ class _Joined:
 
     def __getitem__(self, key: Any) -> Any:
         met = self._is_on() and contains_array(key if isinstance(key, tuple) else (key,))
-        return (own_class(type(self._original))() if met else self._original)[key]
+        return (rebound_class(type(self._original))() if met else self._original)[key]
 
     def __len__(self) -> int:
         return len(self._original)
@@ -101,7 +111,7 @@ replaces("numpy.ma.mr_")(_Joined)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """Put results together as they are: NumPy's own code keeps them among objects."""
     if np.ma.asanyarray(arr).dtype.char not in DTYPES:
-        return found("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
+        return locate("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
     x = np.moveaxis(Masked(arr), axis, -1)
     places = x.shape[:-1]
     results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]

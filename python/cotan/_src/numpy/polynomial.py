@@ -15,7 +15,15 @@ from numpy.polynomial import (
 )
 
 from cotan import _core
-from cotan._src.rebind.engine import adopts, found, own, own_class, own_of, runs, stands_for
+from cotan._src.rebind.engine import (
+    adopts,
+    locate,
+    rebound,
+    rebound_by_name,
+    rebound_class,
+    runs,
+    stands_for,
+)
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import DISPATCHER, FUNCTIONS, implements
 
@@ -33,7 +41,7 @@ for _module in _MODULES:
     for _function in vars(_module).values():
         # Some are dispatched by NumPy.
         if isinstance(_function, DISPATCHER) and _function not in FUNCTIONS:
-            implements(_function)(own(_function))
+            implements(_function)(rebound(_function))
 
 adopts(*(f"numpy.polynomial.{name}" for name in _CLASSES))
 _AS_SERIES = "numpy.polynomial.polyutils.as_series"
@@ -42,7 +50,7 @@ _AS_SERIES = "numpy.polynomial.polyutils.as_series"
 @stands_for(_AS_SERIES)
 def _as_series(*args: Any, **kwargs: Any) -> Any:
     """Give series that can be written into: one of constants is added to by one of ours."""
-    series = own_of(_AS_SERIES)(*args, **kwargs)
+    series = rebound_by_name(_AS_SERIES)(*args, **kwargs)
     if not any(isinstance(c, _core.Array) for c in series):
         return series
     return [_core.array(c) if type(c) is np.ndarray else c for c in series]
@@ -50,7 +58,7 @@ def _as_series(*args: Any, **kwargs: Any) -> Any:
 
 def _adopted(series: Any) -> Any:
     """Give the same polynomial with our names in its methods."""
-    ours: Any = own_class(type(series))
+    ours: Any = rebound_class(type(series))
     return ours(series.coef, series.domain, series.window, series.symbol)
 
 
@@ -78,7 +86,7 @@ def _makes(name: str) -> None:
 
     @lifts_method(_BASE, name)
     def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(own_class(cls), name)(*args, **kwargs)
+        return getattr(rebound_class(cls), name)(*args, **kwargs)
 
 
 for _name in ("fit", "fromroots"):
@@ -87,8 +95,8 @@ for _name in ("fit", "fromroots"):
 
 def _mixing(name: str) -> None:
     """Let polynomials of constants compute with our arrays, and with polynomials of those."""
-    cls: Any = found(f"numpy.polynomial.{name}")
-    ours: Any = own_class(cls)
+    cls: Any = locate(f"numpy.polynomial.{name}")
+    ours: Any = rebound_class(cls)
     coefficients = ours._get_coefficients
 
     def adopted(other: Any) -> Any:

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
-from cotan._src.rebind.engine import own
+from cotan._src.rebind.engine import rebound
 from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes
 from cotan._src.runtime.values import (
     FUNCTIONS,
@@ -80,7 +80,7 @@ def _of_numbers(name: str, least: float) -> None:
                    initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
         x = _core.asarray(a)
         if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
-            return own(function)(a, axis, out, keepdims, initial, where)
+            return rebound(function)(a, axis, out, keepdims, initial, where)
         known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
         return extreme(known, axis, out, keepdims, initial=initial, where=where)
 
@@ -236,13 +236,15 @@ def safe_sqrt(x: Any) -> Any:
 @implements(np.nanstd)
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
            **kwargs: Any) -> Any:  # fmt: skip
-    return written("nanstd", out, safe_sqrt(own(np.nanvar)(a, axis, dtype, None, *args, **kwargs)))
+    return written(
+        "nanstd", out, safe_sqrt(rebound(np.nanvar)(a, axis, dtype, None, *args, **kwargs))
+    )
 
 
 @implements(np.nanmean)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
             **kwargs: Any) -> Any:  # fmt: skip
-    result = own(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
+    result = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
     # NumPy makes a scalar by calling the dtype, which gives an array of ours.
     return result[()] if out is None and np.ndim(result) == 0 else result
 
@@ -253,7 +255,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: A
     whole = is_array(a) and a.dtype.kind in "biu"
     if range is not None:
         range = tuple(1.0 * edge for edge in range)
-    return own(np.histogram)(plain(a) if whole else a, bins, range, *args, **kwargs)
+    return rebound(np.histogram)(plain(a) if whole else a, bins, range, *args, **kwargs)
 
 
 @implements(np.nanmedian)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from cotan import _core
-from cotan._src.rebind.engine import own
+from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import implements, is_active
 
@@ -15,7 +15,7 @@ from cotan._src.runtime.values import implements, is_active
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
     f = _core.asarray(f)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
-        return own(np.gradient)(f, *varargs, axis=axis, edge_order=edge_order)
+        return rebound(np.gradient)(f, *varargs, axis=axis, edge_order=edge_order)
     # NumPy looks whether the distances are equal and reads only the first one then.
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
     if len(varargs) != len(axes):
@@ -23,7 +23,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
     slopes = [
         _slope(f, x, at, edge_order)
         if is_active(x) and x.ndim == 1
-        else own(np.gradient)(f, x, axis=at, edge_order=edge_order)
+        else rebound(np.gradient)(f, x, axis=at, edge_order=edge_order)
         for x, at in zip(varargs, axes, strict=True)
     ]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
@@ -61,7 +61,7 @@ def cov(m: Any, y: Any = None, *args: Any, fweights: Any = None, aweights: Any =
         **kwargs: Any) -> Any:  # fmt: skip
     # What NumPy changes in place has to be ours to begin with.
     m, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
-    return own(np.cov)(m, y, *args, fweights=fweights, aweights=aweights, **kwargs)
+    return rebound(np.cov)(m, y, *args, fweights=fweights, aweights=aweights, **kwargs)
 
 
 def _own_copy(x: Any) -> Any:

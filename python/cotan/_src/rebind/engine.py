@@ -133,7 +133,7 @@ class _Table:
                     found[id(value)] = value, rule
         for value, rule in list(found.values()):
             if rule is None:
-                found[id(value)] = value, own_class(value)
+                found[id(value)] = value, rebound_class(value)
         self._found = found
 
 
@@ -154,13 +154,13 @@ def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def ours(value: Any) -> Any:
+def substitute_for(value: Any) -> Any:
     """Give what stands for a value of a library's in code that runs on our arrays."""
     found = SUBSTITUTES.get(id(value))
     if found is not None:
         return found
     if isinstance(value, DISPATCHER):
-        return asking(value)
+        return ask_inside_lists(value)
     if isinstance(value, ModuleType):
         return namespace(value) if _is_library(value.__name__) else value
     if isinstance(value, (type, FunctionType)) or callable(value):
@@ -168,7 +168,7 @@ def ours(value: Any) -> Any:
         if found is not None:
             return found
     if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
-        return _of_constants(value) if _designs(value) else bound(value)
+        return _of_constants(value) if _designs(value) else rebind_function(value)
     return value
 
 
@@ -185,7 +185,7 @@ def _designs(function: FunctionType) -> bool:
 
 def _of_constants(function: FunctionType) -> Callable[..., Any]:
     """Let a function of constants alone be the library's: it may know functions by identity."""
-    ours_of = bound(function)
+    ours_of = rebind_function(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -199,7 +199,7 @@ def _is_library(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES or name in _MODULES
 
 
-def asking(function: Any) -> Callable[..., Any]:
+def ask_inside_lists(function: Any) -> Callable[..., Any]:
     """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -224,7 +224,7 @@ class Namespace:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = INTERNAL.get(name) or ours(_attribute(self._module, name))
+        value = INTERNAL.get(name) or substitute_for(_attribute(self._module, name))
         setattr(self, name, value)
         return value
 
@@ -251,7 +251,7 @@ class _Globals(dict[str, Any]):
             value = alone[name]
         else:
             rule = _RULES.get(module, {}).get(name) or INTERNAL.get(name)
-            value = rule or ours(self._names[name])
+            value = rule or substitute_for(self._names[name])
         self[name] = value
         return value
 
@@ -270,14 +270,14 @@ BUILTINS = {**vars(builtins), "__import__": _import}
 # Functions and classes with our names in place of their own
 
 _GLOBALS: dict[int, _Globals] = {}
-_BOUND: dict[int, tuple[Any, Any]] = {}
-_OWN_CLASSES: set[type] = set()
+_REBOUND: dict[int, tuple[Any, Any]] = {}
+_REBOUND_CLASSES: set[type] = set()
 
 
-def bound(function: FunctionType) -> Callable[..., Any]:
+def rebind_function(function: FunctionType) -> Callable[..., Any]:
     """Give a function of a library's with our names in place of its own."""
     function = original_of(function)
-    if id(function) not in _BOUND:
+    if id(function) not in _REBOUND:
         names = function.__globals__
         cells = [CellType() for _ in function.__closure__ or ()]
         copy = FunctionType(
@@ -291,7 +291,7 @@ def bound(function: FunctionType) -> Callable[..., Any]:
         copy.__qualname__ = function.__qualname__
         copy.__module__ = function.__module__
         vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
-        _BOUND[id(function)] = function, copy
+        _REBOUND[id(function)] = function, copy
         names_of = function.__code__.co_freevars
         for name, cell, known in zip(names_of, cells, function.__closure__ or (), strict=True):
             try:
@@ -299,27 +299,27 @@ def bound(function: FunctionType) -> Callable[..., Any]:
             except ValueError:
                 continue  # a name that was never bound
             # `super()` goes on after the class that the method was written in.
-            cell.cell_contents = value if name == "__class__" else ours(value)
-    result: Callable[..., Any] = _BOUND[id(function)][1]
+            cell.cell_contents = value if name == "__class__" else substitute_for(value)
+    result: Callable[..., Any] = _REBOUND[id(function)][1]
     return result
 
 
-def own(function: Any) -> Callable[..., Any]:
+def rebound(function: Any) -> Callable[..., Any]:
     """Give what a public function of NumPy's does, for our arrays."""
-    return bound(inspect.unwrap(function))
+    return rebind_function(inspect.unwrap(function))
 
 
-def own_class(cls: type) -> type:
+def rebound_class(cls: type) -> type:
     """Give a subclass of a class of SciPy's, with our names in all of its methods.
 
     It comes before the class, and inherits from such subclasses of the class's bases, so that
     `super()` in its methods finds them.
     """
-    if cls in _OWN_CLASSES:
+    if cls in _REBOUND_CLASSES:
         return cls
-    if id(cls) in _BOUND:
-        return _BOUND[id(cls)][1]  # type: ignore[no-any-return]
-    bases = [own_class(b) for b in cls.__bases__ if _is_python_class(b)]
+    if id(cls) in _REBOUND:
+        return _REBOUND[id(cls)][1]  # type: ignore[no-any-return]
+    bases = [rebound_class(b) for b in cls.__bases__ if _is_python_class(b)]
     members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
     for name, value in vars(cls).items():
         instead = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
@@ -329,12 +329,12 @@ def own_class(cls: type) -> type:
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)
     copy.__qualname__ = cls.__qualname__
     copy.__doc__ = cls.__doc__
-    _OWN_CLASSES.add(copy)
-    _BOUND[id(cls)] = cls, copy
+    _REBOUND_CLASSES.add(copy)
+    _REBOUND[id(cls)] = cls, copy
     return copy
 
 
-def standing_class(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
+def class_twin(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
     """Give a class that has what a class of NumPy's has, over other bases, with our names in it.
 
     It does not derive from the class, whose objects are memory. `super()` in its methods goes on to
@@ -371,7 +371,7 @@ def _is_python_class(cls: type) -> bool:
 def _member(value: Any) -> Any:
     """Give a member of a class with our names; None for one that can be inherited."""
     if isinstance(value, FunctionType):
-        return bound(value)
+        return rebind_function(value)
     if isinstance(value, (staticmethod, classmethod)):
         inner = _member(value.__func__)
         return None if inner is None else type(value)(inner)
@@ -386,18 +386,18 @@ def _member(value: Any) -> Any:
 # Finding things
 
 
-def found(name: str) -> Any:
+def locate(name: str) -> Any:
     """Give the object of a dotted name, importing its module; the original while it is lifted."""
     module, _, attribute = name.rpartition(".")
     return _attribute(importlib.import_module(module), attribute)
 
 
-def own_of(name: str) -> Callable[..., Any]:
+def rebound_by_name(name: str) -> Callable[..., Any]:
     """Give what a function of a library's does for our arrays, by its dotted name."""
-    return bound(found(name))
+    return rebind_function(locate(name))
 
 
-class Adopted:
+class ReboundInstance:
     """An instance of a library's class whose methods run with our names, those it calls too.
 
     `instead` has methods, with the instance first, that take the place of its own.
@@ -418,13 +418,13 @@ class Adopted:
                     return MethodType(member, self)
                 method = original_of(vars(cls)[name])
                 if isinstance(method, FunctionType) and _is_library(method.__module__ or ""):
-                    return MethodType(bound(method), self)
+                    return MethodType(rebind_function(method), self)
                 break
         value = getattr(instance, name)
         if isinstance(value, FunctionType) and _is_library(value.__module__ or ""):
-            return bound(original_of(value))
+            return rebind_function(original_of(value))
         # Some keep the namespace of their arrays.
-        return ours(value) if isinstance(value, ModuleType) else value
+        return substitute_for(value) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not contains_array((value,)):
@@ -442,9 +442,9 @@ def adopts(*names: str) -> None:
 
         @lifts_method(name, "__init__")
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            self.__class__ = own_class(type(self))
+            self.__class__ = rebound_class(type(self))
             owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
-            bound(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
+            rebind_function(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
 
         runs_class(name)
 
@@ -455,10 +455,10 @@ def runs_methods(cls: str, *names: str) -> None:
 
         @lifts_method(cls, name)
         def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
-            if isinstance(self, Adopted):
+            if isinstance(self, ReboundInstance):
                 # A method of a derived class goes on to that of its base.
-                return bound(original_of(vars(found(cls))[_name]))(self, *args, **kwargs)
-            return getattr(Adopted(self), _name)(*args, **kwargs)
+                return rebind_function(original_of(vars(locate(cls))[_name]))(self, *args, **kwargs)
+            return getattr(ReboundInstance(self), _name)(*args, **kwargs)
 
 
 def refuses(instead: str, *names: str) -> None:
@@ -472,23 +472,23 @@ def refuses(instead: str, *names: str) -> None:
                     f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
                     "constant with ct.dropgrad"
                 )
-            return of_values(_name, args, kwargs)
+            return call_original(_name, args, kwargs)
 
 
 # What SciPy's functions call the arrays that they write to.
 _TARGETS = ("output", "out", "distances", "indices")
 
 
-def of_values(name: str, args: Any, kwargs: Any) -> Any:
+def call_original(name: str, args: Any, kwargs: Any) -> Any:
     """Run a function on values. What it writes to an array of ours gets there afterwards."""
-    function = found(name)
+    function = locate(name)
     given = inspect.signature(function).bind(*args, **kwargs)
     names = given.arguments
     targets = {n: names[n] for n in _TARGETS if isinstance(names.get(n), _core.Array)}
     written = {n: _core.value(x).copy() for n, x in targets.items()}
     given.arguments.update(written)
-    values = {key: value(v) for key, v in given.kwargs.items()}
-    result = function(*map(value, given.args), **values)
+    values = {key: detached(v) for key, v in given.kwargs.items()}
+    result = function(*map(detached, given.args), **values)
     for n, x in targets.items():
         assigned(name, x, written[n])
 
@@ -498,10 +498,10 @@ def of_values(name: str, args: Any, kwargs: Any) -> Any:
     return tuple(map(handed, result)) if type(result) is tuple else handed(result)
 
 
-def value(x: Any) -> Any:
+def detached(x: Any) -> Any:
     """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
     if isinstance(x, (list, tuple)) and contains_array(x):
-        return type(x)(map(value, x))
+        return type(x)(map(detached, x))
     return plain(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
 
 
@@ -511,7 +511,7 @@ def piecewise_constant(*names: str) -> None:
 
         @lifts(name)
         def constant(*args: Any, _name: str = name, **kwargs: Any) -> Any:
-            return of_values(_name, args, kwargs)
+            return call_original(_name, args, kwargs)
 
 
 def runs(names: str, always: bool = False) -> None:
@@ -527,11 +527,11 @@ def runs(names: str, always: bool = False) -> None:
 def _enter(name: str, bare: bool, always: bool) -> None:
     @functools.cache
     def entry() -> Callable[..., Any]:
-        function = found(name)
+        function = locate(name)
         if isinstance(function, functools.partial):
             inner: Any = function.func
-            return functools.partial(bound(inner), *function.args, **function.keywords)
-        return bound(inspect.unwrap(function) if bare else function)
+            return functools.partial(rebind_function(inner), *function.args, **function.keywords)
+        return rebind_function(inspect.unwrap(function) if bare else function)
 
     @lifts(name, always=always)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, bound, contains_array, own
+from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, contains_array, rebind_function, rebound
 from cotan._src.runtime.values import (
     FUNCTIONS,
     OverArray,
@@ -388,7 +388,7 @@ def _unless_over(own: Any, module: str) -> Any:
     @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(x, OverArray) for x in args):
-            return bound(in_numpy(f"{module}.{own.__name__}"))(*args, **kwargs)
+            return rebind_function(in_numpy(f"{module}.{own.__name__}"))(*args, **kwargs)
         return own(*args, **kwargs)
 
     return call
@@ -434,7 +434,7 @@ OWN = _names(_FUNCTIONS)
 
 def _enter(function: Any) -> None:
     def first(*args: Any, **kwargs: Any) -> Any:
-        run, count = own(function), _WRITTEN.get(function.__name__, 0)
+        run, count = rebound(function), _WRITTEN.get(function.__name__, 0)
 
         def on_ours(*args: Any, **kwargs: Any) -> Any:
             return run(*(_core.asarray(asarray(a)) for a in args[:count]), *args[count:], **kwargs)
@@ -451,7 +451,7 @@ for _function in OWN:
 
 @implements(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    result = own(np.select)(condlist, choicelist, default)
+    result = rebound(np.select)(condlist, choicelist, default)
     return unwidened(result, [*choicelist, default])
 
 
@@ -462,7 +462,7 @@ def _of_number(function: Any) -> None:
     def quantile(
         a: Any, q: Any, axis: Any = None, out: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        result = own(function)(a, q, axis, out, *args, **kwargs)
+        result = rebound(function)(a, q, axis, out, *args, **kwargs)
         a = _core.asarray(a)
         narrow = is_array(q) and q._rank == "number" and a.dtype.kind == "f" and out is None
         return result.astype(a.dtype) if narrow else result

@@ -19,7 +19,7 @@ from cotan._src.kit.fourier import (
     real_transform,
     resized,
 )
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, on_values, refuse
 
@@ -325,7 +325,7 @@ def _circulant(name: str) -> Callable[..., Any]:
             raise ValueError(f"{name}: takes an array with one axis, got shape {x.shape}")
         impulse = np.zeros(x.shape)
         impulse[:1] = 1.0
-        factors = np.fft.fft(found(f"scipy.fftpack.{name}")(impulse, *args, **kwargs))
+        factors = np.fft.fft(locate(f"scipy.fftpack.{name}")(impulse, *args, **kwargs))
         complex_ = x.dtype.kind == "c"
         y = np.fft.ifft(np.fft.fft(x.astype(complex if complex_ else float)) * factors)
         return y if complex_ else y.real

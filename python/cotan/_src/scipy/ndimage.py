@@ -17,13 +17,13 @@ from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import hosted, linear
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import (
-    found,
-    own_of,
+    detached,
+    locate,
     piecewise_constant,
+    rebound_by_name,
     refuses,
     runs,
     stands_for,
-    value,
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
@@ -68,7 +68,7 @@ def _slid(w: Any, x: Any) -> Any:
     count = w.shape[0]
 
     def forward(w: Any, x: Any) -> Any:
-        y = found("scipy.ndimage.correlate1d")(x, w, mode="constant", origin=-(count // 2))
+        y = locate("scipy.ndimage.correlate1d")(x, w, mode="constant", origin=-(count // 2))
         return y[..., : x.shape[-1] - count + 1]
 
     def pullback(ct: Any, w: Any, x: Any, wanted: Any) -> Any:
@@ -209,10 +209,10 @@ def _measures(name: str, measure: Any) -> None:
         x = asarray(input)
         if labels is None:
             return measure(x)
-        x, places = np.broadcast_arrays(x, value(asarray(labels)))
+        x, places = np.broadcast_arrays(x, detached(asarray(labels)))
         if index is None:
             return measure(x[places > 0])
-        asked = np.asarray(value(index))
+        asked = np.asarray(detached(index))
         inside = [places == label for label in asked.ravel()]
         found = [measure(x[own]) if own.any() else np.zeros((), x.dtype) for own in inside]
         return np.reshape(_core.stack([_core.asarray(m) for m in found]), asked.shape)[()]
@@ -226,7 +226,7 @@ _measures("median", np.median)
 @lifts("scipy.ndimage.standard_deviation")
 def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
     # 0 where all elements of a region are equal, as that of np.std.
-    return safe_sqrt(own_of("scipy.ndimage.variance")(input, labels, index))
+    return safe_sqrt(rebound_by_name("scipy.ndimage.variance")(input, labels, index))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
                                mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
                                extra_keywords: Any = None, *, axes: Any = None) -> Any:  # fmt: skip
     x = asarray(input)
-    along = range(x.ndim) if axes is None else np.atleast_1d(value(axes)).tolist()
+    along = range(x.ndim) if axes is None else np.atleast_1d(detached(axes)).tolist()
     modes = [mode] * len(along) if isinstance(mode, str) else mode
     keywords = extra_keywords or {}
     is_kind = isinstance(output, (str, type, np.dtype))
@@ -268,14 +268,14 @@ def _float(x: Any) -> Any:
 @functools.lru_cache(maxsize=32)
 def _spline_matrix(n: int, order: int, mode: str) -> Any:
     """Give the matrix from coefficients to samples, factorised: it has a few diagonals only."""
-    filter1d = found("scipy.ndimage.spline_filter1d")
+    filter1d = locate("scipy.ndimage.spline_filter1d")
     small = min(n, 24)
     matrix = np.linalg.inv(filter1d(np.eye(small), order, axis=0, mode=mode))
     matrix[np.abs(matrix) < 1e-9] = 0
     if small < n:
         half = small // 2
         inner = matrix[half, half - order : half + order + 1]
-        whole = found("scipy.sparse.diags")(inner, range(-order, order + 1), (n, n)).tolil()
+        whole = locate("scipy.sparse.diags")(inner, range(-order, order + 1), (n, n)).tolil()
         whole[:half] = 0
         whole[-half:] = 0
         top, bottom = matrix[:half], matrix[-half:]
@@ -290,7 +290,7 @@ def _spline_matrix(n: int, order: int, mode: str) -> Any:
             row = n - half + i
             whole[row, row - order : n - half] = inner[: order - i]
         matrix = whole
-    return found("scipy.sparse.linalg.splu")(found("scipy.sparse.csc_matrix")(matrix))
+    return locate("scipy.sparse.linalg.splu")(locate("scipy.sparse.csc_matrix")(matrix))
 
 
 def _sides(top: Any, half: int, order: int) -> tuple[Any, Any]:
@@ -314,7 +314,7 @@ def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) 
     n = x.shape[axis]
 
     def forward(x: Any) -> Any:
-        return found("scipy.ndimage.spline_filter1d")(x, order, axis, x.dtype, named)
+        return locate("scipy.ndimage.spline_filter1d")(x, order, axis, x.dtype, named)
 
     def adjoint(ct: Any) -> Any:
         rows = np.moveaxis(ct, axis, 0)
@@ -508,11 +508,11 @@ def _multiplies(name: str) -> None:
 
     @lifts(f"scipy.ndimage.{name}")
     def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-        function, x = found(f"scipy.ndimage.{name}"), asarray(input)
+        function, x = locate(f"scipy.ndimage.{name}"), asarray(input)
         if contains_active(width):
             factors = _response(name, x.shape, width, n, axis)
         else:
-            factors = function(np.ones(x.shape, np.complex128), value(width), n, axis)
+            factors = function(np.ones(x.shape, np.complex128), detached(width), n, axis)
         like = np.ones(x.shape, x.dtype)
         wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
@@ -264,7 +264,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
         if method == "Radau":
             step = _implicit(fun, a, b, y, stages)
         else:
-            cls = found(f"scipy.integrate.{method}")
+            cls = locate(f"scipy.integrate.{method}")
             if f is None:
                 f = fun(a, y)
                 if called is not None:
@@ -299,7 +299,7 @@ def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> 
 def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
               dense_output: bool = False, events: Any = None, vectorized: bool = False,
               args: Any = None, **options: Any) -> Any:  # fmt: skip
-    solve = found("scipy.integrate.solve_ivp")
+    solve = locate("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
     kept = Kept(fun, args, some, options)
@@ -311,7 +311,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
     log = history.steps = _Log(function.calls)
-    solver = _logging(found(f"scipy.integrate.{method}")) if known else method
+    solver = _logging(locate(f"scipy.integrate.{method}")) if known else method
     result = solve(
         function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
@@ -396,8 +396,8 @@ def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options
     called = Called(function)
     log = _Log(called.calls)
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
-    cls = _logging(found(f"scipy.integrate.{method}"))
-    found("scipy.integrate.solve_ivp")(
+    cls = _logging(locate(f"scipy.integrate.{method}"))
+    locate("scipy.integrate.solve_ivp")(
         called, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
         **chosen,
     )  # fmt: skip
@@ -452,7 +452,7 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     if result.sol is not None:
         inner = [plain(s.t) for s in steps[:-1]]
         ts = [plain(t_span[0]), *inner, plain(end)]
-        result.sol = found("scipy.integrate.OdeSolution")(ts, steps)
+        result.sol = locate("scipy.integrate.OdeSolution")(ts, steps)
     return result
 
 
@@ -494,7 +494,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
     kept = Kept(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
-    y, info = found("scipy.integrate.odeint")(
+    y, info = locate("scipy.integrate.odeint")(
         function, plain_items(y0), plain_items(t), plain_items(more), slopes,
         col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
         mxordn, mxords, printmessg, tfirst,
@@ -536,7 +536,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
 def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
     """Solve between two ends, on values; a program that follows it is told what it can do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)
-    result = found("scipy.integrate.solve_bvp")(
+    result = locate("scipy.integrate.solve_bvp")(
         function, ends, *map(plain_items, (x, y, p, *rest)), **options
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):

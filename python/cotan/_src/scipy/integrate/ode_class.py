@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
@@ -56,7 +56,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
         self.f_params = plain_items(tuple(given.params))
         if given.method is not None:
             own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
-        original_of(found(_ODE).integrate)(self, plain(t), step, relax)
+        original_of(locate(_ODE).integrate)(self, plain(t), step, relax)
     finally:
         setattr(self, given.name, given.right_side)
         self.jac, self.f_params = jac, given.params
@@ -79,7 +79,7 @@ class _Given:
         self.own = solver._integrator
         # The class for complex numbers calls the program's function by one of its own, and keeps
         # real and imaginary parts beside each other.
-        self.is_complex = isinstance(solver, found(_COMPLEX))
+        self.is_complex = isinstance(solver, locate(_COMPLEX))
         self.name = "cf" if self.is_complex else "f"
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
@@ -177,6 +177,6 @@ def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
 @lifts_method(_COMPLEX, "set_initial_value")
 def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
     y = _core.cast(asarray(y).reshape(-1), np.complex128)
-    original_of(found(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
+    original_of(locate(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
     self._y, self.t = np.stack([y.real, y.imag], axis=1).reshape(-1), t
     return self

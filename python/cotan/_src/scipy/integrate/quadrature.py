@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found, runs, runs_class
+from cotan._src.rebind.engine import locate, runs, runs_class
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
 from cotan._src.state.callback_probe import CallbackProbe, plain_items
@@ -122,7 +122,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
          wvar: Any = None, wopts: Any = None, maxp1: int = 50, limlst: int = 50,
          complex_func: bool = False) -> Any:  # fmt: skip
     more = args if isinstance(args, tuple) else (args,)
-    compute = found("scipy.integrate.quad")
+    compute = locate("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
     limits = float(plain(a)), float(plain(b))
     options = (plain(epsabs), plain(epsrel), limit, plain_items(points), weight, plain_items(wvar),
@@ -172,13 +172,13 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
 def _told(result: Any) -> Any:
     """Give value and error only, and warn as SciPy does when something was wrong."""
     if len(result) > 3:
-        warnings.warn(result[3], found("scipy.integrate.IntegrationWarning"), stacklevel=4)
+        warnings.warn(result[3], locate("scipy.integrate.IntegrationWarning"), stacklevel=4)
     return result[:2]
 
 
 @lifts("scipy.integrate.quad_vec", always=True)
 def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
-    compute = found("scipy.integrate.quad_vec")
+    compute = locate("scipy.integrate.quad_vec")
     function = _Listed(f)
     names = ("epsabs", "epsrel", "norm", "cache_size", "limit", "workers", "points", "quadrature",
              "full_output")  # fmt: skip

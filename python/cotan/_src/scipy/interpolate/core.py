@@ -17,9 +17,9 @@ from cotan._src.kit.host_call import conj, hosted
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
     adopts,
-    bound,
-    found,
-    own_class,
+    locate,
+    rebind_function,
+    rebound_class,
     refuses,
     runs,
     runs_class,
@@ -76,7 +76,7 @@ def _monotone(x: Any, y: Any, **options: Any) -> Any:
     before, after = (np.where(flat, 1.0, part) for part in (m[:-1], m[1:]))
     w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
     inner = np.where(flat, 0.0, 1.0 / ((w1 / before + w2 / after) / (w1 + w2)))
-    end = bound(vars(found(f"{_HERE}.PchipInterpolator"))["_edge_case"].__func__)
+    end = rebind_function(vars(locate(f"{_HERE}.PchipInterpolator"))["_edge_case"].__func__)
     first = end(h[0], h[1], m[0], m[1], **options)
     last = end(h[-1], h[-2], m[-1], m[-2], **options)
     return np.concatenate([first[None], inner, last[None]]).reshape(shape)
@@ -100,7 +100,7 @@ def _choice(name: str) -> None:
     @stands_for(f"{_HERE}.{name}")
     def choose(xp: Any) -> Any:
         # It is cached, and would be SciPy's own.
-        return bound(inspect.unwrap(found(f"{_HERE}.{name}")))(xp)
+        return rebind_function(inspect.unwrap(locate(f"{_HERE}.{name}")))(xp)
 
 
 for _name in (
@@ -181,7 +181,7 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
 def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool) -> list[Any]:
     """Give where pieces have a value; where they jump past it, the break moves."""
     c, x = _core.asarray(asarray(c)), asarray(x)
-    compute = found(f"{_HERE}._ppoly.real_roots")
+    compute = locate(f"{_HERE}._ppoly.real_roots")
     results = []
     all_found = compute(plain(c), plain(x), float(plain(y)), report_discont, extrapolate)
     for i, values in enumerate(all_found):
@@ -233,7 +233,7 @@ def _banded(widths: Any, ab: Any, b: Any) -> Any:
     lower, upper = widths
 
     def forward(ab: Any, b: Any) -> Any:
-        return found("scipy.linalg.solve_banded")(widths, ab, b)
+        return locate("scipy.linalg.solve_banded")(widths, ab, b)
 
     def pullback(ct: Any, ab: Any, b: Any, wanted: Any) -> Any:
         ab = _core.asarray(ab)
@@ -411,7 +411,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
     x, t = plain(x), plain(t)
-    make = found(f"{_HERE}.make_interp_spline")
+    make = locate(f"{_HERE}.make_interp_spline")
     y = asarray(y)
     axis = normalize_axis_index(axis, y.ndim)
     y = asarray(y, y.dtype if y.dtype.kind == "c" else np.float64)
@@ -421,7 +421,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
         raise ValueError("array must not contain infs or NaNs")
     if bc_type == "periodic" and not np.allclose(plain(y)[0], plain(y)[-1], atol=1e-15):
         raise ValueError("First and last points does not match while periodic case expected")
-    made = own_class(found(f"{_HERE}.BSpline"))
+    made = rebound_class(locate(f"{_HERE}.BSpline"))
     if bc_type is None or (t is None and bc_type == "not-a-knot"):
         spline = make(x, np.zeros(y.shape[0]), k, t)
         own: Any = _core.reshape(_collocated(x, spline.t, k, flat), y.shape)
@@ -448,7 +448,7 @@ def _collocated(x: Any, t: Any, k: int, y: Any) -> Any:
     """Give the coefficients of the spline through samples, by a matrix of few diagonals."""
     if k < 2:
         return y
-    matrix = found(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
+    matrix = locate(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
     bands = np.zeros((2 * k + 1, y.shape[0]))
     bands[k + matrix.row - matrix.col, matrix.col] = matrix.data
     return solve_banded((k, k), bands, y)
@@ -465,7 +465,7 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
     axis = normalize_axis_index(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     # Checks what SciPy checks.
-    found(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
+    locate(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
     at = place(plain(t), k, plain(x))
     rows = np.arange(x.size)
     matrix: Any = np.zeros((x.size, x.size))
@@ -474,7 +474,7 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
         matrix = _core.index_add(matrix, (rows, at - k + j), whole)
     flat: Any = _core.reshape(y, (y.shape[0], -1))
     c: Any = _core.reshape(np.linalg.solve(matrix, flat), y.shape)
-    return own_class(found(f"{_HERE}.BSpline"))(t, np.moveaxis(c, 0, axis), k, True, axis)
+    return rebound_class(locate(f"{_HERE}.BSpline"))(t, np.moveaxis(c, 0, axis), k, True, axis)
 
 
 def _without_values(bc_type: Any, columns: int) -> Any:

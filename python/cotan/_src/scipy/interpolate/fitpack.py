@@ -8,7 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import newton_moved
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import contains_active, plain, valued
@@ -92,7 +92,7 @@ class _Fitted:
         constant = self._spline
         tck = plain(constant.t), np.append(plain(constant.c), np.zeros(constant.k + 1)), constant.k
         # What SciPy says of other degrees than three it says here.
-        at = found(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
+        at = locate(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
         return valued(at, newton_moved(at, self._spline, plain(self._spline(at, 1))))
 
     def get_coeffs(self) -> Any:

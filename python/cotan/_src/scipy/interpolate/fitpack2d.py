@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import contains_array, found
+from cotan._src.rebind.engine import contains_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -28,7 +28,7 @@ def RectBivariateSpline(
     s: Any = 0, maxit: int = 20,
 ) -> Any:  # fmt: skip
     if not contains_active((x, y, z, bbox, s)):
-        return found(f"{_HERE}.RectBivariateSpline")(
+        return locate(f"{_HERE}.RectBivariateSpline")(
             plain(x), plain(y), plain(z), plain(bbox), kx, ky, plain(s), maxit
         )
     if s is None or plain(s) != 0 or any(side is not None for side in bbox):
@@ -44,7 +44,7 @@ def RectBivariateSpline(
             raise ValueError(f"{name} dimension of z must have same number of elements as {name}")
     rows = make_interp_spline(x, z, kx)
     columns = make_interp_spline(y, rows.c.T, ky)
-    cls: Any = found(f"{_HERE}.RectBivariateSpline")
+    cls: Any = locate(f"{_HERE}.RectBivariateSpline")
     made = cls.__new__(cls)
     made.fp = 0.0
     made.tck = rows.t, columns.t, columns.c.T.reshape(-1)
@@ -81,7 +81,7 @@ def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
     for t, k, ends in ((tx, self.degrees[0], (xa, xb)), (ty, self.degrees[1], (ya, yb))):
         # Beyond the ends there is nothing.
         low, high = (np.clip(asarray(end), t[k], t[-k - 1]) for end in ends)
-        through: Any = found(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k).antiderivative()
+        through: Any = locate(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k).antiderivative()
         sides.append(through(high) - through(low))
     rows, columns = sides
     return finished(_core.matmul(_core.matmul(rows, asarray(c).reshape(len(rows), -1)), columns))
@@ -116,5 +116,5 @@ def _factors(tck: Any, x: Any, y: Any, dx: int, dy: int) -> tuple[Any, Any, Any]
 def _basis(t: Any, k: int, x: Any, nu: int) -> Any:
     # Beyond the ends the value is that at the end.
     x = np.clip(asarray(x), t[k], t[-k - 1])
-    spline: Any = found(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k)
+    spline: Any = locate(f"{_HERE}.BSpline")(t, np.eye(len(t) - k - 1), k)
     return spline(x, nu)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import adopts, found, runs_methods
+from cotan._src.rebind.engine import adopts, locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -58,7 +58,7 @@ def RBFInterpolator(
     y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0,
     kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
 ) -> Any:  # fmt: skip
-    made = found(_NAME)(
+    made = locate(_NAME)(
         plain(y), plain(d), neighbors, plain(smoothing), kernel, plain(epsilon), degree
     )
     if not contains_active((y, d, smoothing, epsilon)):
@@ -81,12 +81,12 @@ def RBFInterpolator(
 @lifts_method(_NAME, "__getstate__", always=True)
 def state(self: Any) -> tuple[Any, ...]:
     # Copies follow what it follows.
-    return *original_of(found(_NAME).__getstate__)(self), getattr(self, "_traced", None)
+    return *original_of(locate(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 
 @lifts_method(_NAME, "__setstate__", always=True)
 def restore(self: Any, state: tuple[Any, ...]) -> None:
-    original_of(found(_NAME).__setstate__)(self, state[:2])
+    original_of(locate(_NAME).__setstate__)(self, state[:2])
     if len(state) > 2 and state[2] is not None:
         self._traced = state[2]
 
@@ -95,7 +95,7 @@ def restore(self: Any, state: tuple[Any, ...]) -> None:
 def call(self: Any, x: Any) -> Any:
     active = getattr(self, "_traced", None)
     if active is None and not is_array(x):
-        return original_of(found(_NAME).__call__)(self, x)
+        return original_of(locate(_NAME).__call__)(self, x)
     if self.neighbors is not None:
         raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
     x = asarray(x).astype(np.float64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.install import StandIn
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import assigned, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
@@ -97,7 +97,7 @@ def _looked_up(name: str) -> None:
     @lifts(f"scipy.linalg.{name}", *(f"{m}.{name}" for m in _MODULES), always=True)
     def looked_up(*args: Any, **kwargs: Any) -> Any:
         """Look routines up by what they do and by the dtypes of arrays."""
-        routines = found(f"scipy.linalg.{name}")(*args, **kwargs)
+        routines = locate(f"scipy.linalg.{name}")(*args, **kwargs)
         return list(map(_stand_in, routines)) if type(routines) is list else _stand_in(routines)
 
 

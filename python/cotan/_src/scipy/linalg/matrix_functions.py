@@ -17,7 +17,7 @@ from numpy.linalg import LinAlgError
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import plain
@@ -132,7 +132,7 @@ def _with_error(name: str, result: Any, a: Any, disp: Any) -> Any:
         return result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        error = found(f"scipy.linalg.{name}")(plain(dec.constant(a)), disp=False)[1]
+        error = locate(f"scipy.linalg.{name}")(plain(dec.constant(a)), disp=False)[1]
     return result, error
 
 

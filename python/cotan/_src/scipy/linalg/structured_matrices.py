@@ -8,7 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, refuse
@@ -86,7 +86,7 @@ def _of_values(name: str) -> None:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
         own = {key: plain(value) for key, value in kwargs.items()}
-        return found(f"scipy.linalg.{name}")(*map(plain, args), **own)
+        return locate(f"scipy.linalg.{name}")(*map(plain, args), **own)
 
 
 _of_values("orth")
@@ -99,7 +99,7 @@ def _asks(name: str) -> None:
     @lifts(f"scipy.linalg.{name}")
     def form(a: Any, *args: Any, **kwargs: Any) -> Any:
         value = np.asarray(plain(dec.constant(host_asarray(a))))
-        return found(f"scipy.linalg.{name}")(value, *args, **kwargs)
+        return locate(f"scipy.linalg.{name}")(value, *args, **kwargs)
 
 
 _asks("bandwidth")
@@ -113,7 +113,7 @@ def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
     """Scale and permute by what SciPy says, which is constant where it does not jump."""
     del overwrite_a
     a = host_asarray(A)
-    original = found("scipy.linalg.matrix_balance")
+    original = locate("scipy.linalg.matrix_balance")
     _, transform = original(plain(a), permute, scale, False)
     _, (scaling, order) = original(plain(a), permute, scale, True)
     # Powers of 2, so that this is exact, in the precision of the matrix.

@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, valued
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
@@ -42,7 +42,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
     @lifts(f"{_HERE}.{name}", always=True)
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
         function, more = Left(f, args), more_of(args)
-        result = function.solving(found(f"{_HERE}.{name}"))(
+        result = function.solving(locate(f"{_HERE}.{name}"))(
             function, plain_items(init), args=plain_items(more), **options
         )
         if function.captures_active or contains_active(more):
@@ -63,7 +63,7 @@ def _lift_bracket(name: str) -> None:
         """Where one looks for a solution has no influence on it."""
         options = {key: plain_items(value) for key, value in options.items()}
         more = plain_items(more_of(args))
-        return found(f"{_HERE}.{name}")(CallbackProbe(f), *plain_items(rest), args=more, **options)
+        return locate(f"{_HERE}.{name}")(CallbackProbe(f), *plain_items(rest), args=more, **options)
 
 
 def _slope(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, valued
@@ -70,7 +70,7 @@ def _global(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
         expect_constant_bounds(name, bounds)
-        original = found(f"{_HERE}.{name}")
+        original = locate(f"{_HERE}.{name}")
         names = list(inspect.signature(original).parameters)[2:]
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
@@ -110,7 +110,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
-    result = function.solving(found(f"{_HERE}.brute"))(
+    result = function.solving(locate(f"{_HERE}.brute"))(
         function, plain_items(ranges), plain_items(more), *rest, **options
     )
     if not function.captures_active and not contains_active(more):
@@ -135,7 +135,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
     function, kept = CallbackProbe(f), Kept(f, args)
-    known = found(f"{_HERE}.approx_fprime")(
+    known = locate(f"{_HERE}.approx_fprime")(
         plain_items(xk), function, plain(epsilon), *plain_items(args)
     )
     if not function.captures_active and not contains_active((xk, args)):
@@ -158,7 +158,7 @@ def _nonlinear(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Left(F)
-        solver = function.solving(found(f"{_HERE}.{name}"))
+        solver = function.solving(locate(f"{_HERE}.{name}"))
         x = solver(function, plain_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):
             return x
@@ -177,7 +177,7 @@ for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing
 @lifts(f"{_HERE}.isotonic_regression")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """Each block has the mean of its elements; which blocks there are is constant."""
-    result = found(f"{_HERE}.isotonic_regression")(
+    result = locate(f"{_HERE}.isotonic_regression")(
         plain_items(y), weights=plain_items(weights), increasing=increasing
     )
     y = np.atleast_1d(asarray(y, np.float64))

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import stacked, without_rule
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, valued
@@ -98,7 +98,7 @@ class _Loss:
 def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
                   *rest: Any, **options: Any) -> Any:  # fmt: skip
     _expect_constant("least_squares", bounds)
-    solve = found(f"{_HERE}.least_squares")
+    solve = locate(f"{_HERE}.least_squares")
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
@@ -142,7 +142,7 @@ def _expect_constant(name: str, bounds: Any) -> None:
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
-    result = function.solving(found(f"{_HERE}.leastsq"))(
+    result = function.solving(locate(f"{_HERE}.leastsq"))(
         function, plain_items(x0), plain_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
@@ -186,7 +186,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         p0 = np.ones(count) if np.all(np.isinf(plain_items(_pair(bounds)[0]))) else None
-    result = function.solving(found(f"{_HERE}.curve_fit"))(
+    result = function.solving(locate(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), plain_items(xdata),
         plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
         bounds, method, probed(jac), full_output=full_output, nan_policy=nan_policy,
@@ -205,7 +205,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
 
     popt, pcov, *report = result
     low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
-    free = free_of(found(f"{_HERE}.Bounds")(low, high), popt)
+    free = free_of(locate(f"{_HERE}.Bounds")(low, high), popt)
     y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
     if report:
         report[0] = _with_residuals(report[0], residuals(y), y)

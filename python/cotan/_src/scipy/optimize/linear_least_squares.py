@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, valued
@@ -37,7 +37,7 @@ def _dense(a: Any) -> Any:
 
 @lifts(f"{_HERE}.nnls")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    x, _ = found(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
+    x, _ = locate(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
     a, b = asarray(A), asarray(b).reshape(-1)
     x = _of_free(a, b, x, x > 0)
     return x, np.linalg.norm(a @ x - b)
@@ -49,7 +49,7 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # n
     if contains_active(bounds):
         raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
                         "cotan; hold them constant with ct.dropgrad")  # fmt: skip
-    solve = found(f"{_HERE}.lsq_linear")
+    solve = locate(f"{_HERE}.lsq_linear")
     moves = contains_active((A, getattr(A, "data", None)))
     if not moves and not contains_active((b,)):
         return solve(plain_items(A), plain_items(b), plain_items(bounds), *args, **options)

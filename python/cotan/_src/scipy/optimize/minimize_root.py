@@ -18,7 +18,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
-from cotan._src.rebind.engine import found, refuses
+from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, refuse, valued
@@ -92,7 +92,7 @@ def _bracketed(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function = Left(f, args)
-        result = function.solving(found(f"{_HERE}.{name}"))(
+        result = function.solving(locate(f"{_HERE}.{name}"))(
             function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
             **plain_of(options),
         )  # fmt: skip
@@ -120,7 +120,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
     start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
-    result = function.solving(found(f"{_HERE}.newton"))(
+    result = function.solving(locate(f"{_HERE}.newton"))(
         function, start, probed(fprime), plain_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
     )  # fmt: skip
@@ -142,7 +142,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
     function = Left(f, args)
-    result = function.solving(found(f"{_HERE}.root_scalar"))(
+    result = function.solving(locate(f"{_HERE}.root_scalar"))(
         function,
         plain_items(more_of(args)),
         *map(plain_items, rest),
@@ -159,7 +159,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 @lifts(f"{_HERE}.fixed_point", always=True)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, args = Left(func, args), tuple(args)  # as in newton
-    x = function.solving(found(f"{_HERE}.fixed_point"))(
+    x = function.solving(locate(f"{_HERE}.fixed_point"))(
         function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
     )
     if not function.captures_active and not contains_active((args, x0)):
@@ -186,7 +186,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
-    result = function.solving(found(f"{_HERE}.root"))(
+    result = function.solving(locate(f"{_HERE}.root"))(
         function, plain_items(x0), plain_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
     )  # fmt: skip
@@ -208,7 +208,7 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
-    result = function.solving(found(f"{_HERE}.fsolve"))(
+    result = function.solving(locate(f"{_HERE}.fsolve"))(
         function, plain_items(x0), plain_items(more_of(args)), probed(fprime), full_output, *rest,
         **plain_of(options),
     )  # fmt: skip
@@ -264,7 +264,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     expect_constant_bounds("minimize", bounds)
     function, slope = Left(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
-    result = function.solving(found(f"{_HERE}.minimize"))(
+    result = function.solving(locate(f"{_HERE}.minimize"))(
         function, plain_items(x0), plain_items(more_of(args)), method, slope, probed(hess),
         probed(hessp), bounds, others, tol, function.beside(callback), options,
     )  # fmt: skip
@@ -357,7 +357,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     function, more = Left(func, args, given), more_of(args)
     inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
-    result = function.solving(found(f"{_HERE}.fmin_slsqp"))(
+    result = function.solving(locate(f"{_HERE}.fmin_slsqp"))(
         function, plain_items(x0), *inside, plain_items(bounds), probed(fprime),
         probed(fprime_eqcons), probed(fprime_ieqcons), plain_items(more), *rest, **options,
     )  # fmt: skip
@@ -381,7 +381,7 @@ def _in_bounds(name: str) -> None:
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
         function, more = Left(func, args), more_of(args)
-        result = function.solving(found(f"{_HERE}.{name}"))(
+        result = function.solving(locate(f"{_HERE}.{name}"))(
             function, plain_items(x0), probed(fprime), plain_items(more), approx_grad,
             plain_items(bounds), *rest, **options,
         )  # fmt: skip
@@ -435,7 +435,7 @@ def _each(constraints: Any) -> list[Any]:
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
-    result = function.solving(found(f"{_HERE}.minimize_scalar"))(
+    result = function.solving(locate(f"{_HERE}.minimize_scalar"))(
         function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
         **plain_of(options),
     )  # fmt: skip
@@ -469,13 +469,13 @@ def _fmin(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def fmin(*args: Any, **options: Any) -> Any:
         # The function is `f` for some of them, and `func` for others.
-        parameters = inspect.signature(found(f"{_HERE}.{name}")).bind(*args, **options)
+        parameters = inspect.signature(locate(f"{_HERE}.{name}")).bind(*args, **options)
         f, x0, *_ = parameters.args
         given = dict(list(parameters.arguments.items())[2:])
         more = given.get("args", ())
         function = Left(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
-        result = function.solving(found(f"{_HERE}.{name}"))(
+        result = function.solving(locate(f"{_HERE}.{name}"))(
             function, plain_items(x0), args=plain_items(more_of(more)), **rest
         )
         if not function.captures_active and not contains_active((more, x0)):
@@ -500,7 +500,7 @@ for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
 @lifts(f"{_HERE}.linear_sum_assignment")
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     """Who belongs to whom is constant where it does not jump."""
-    return found(f"{_HERE}.linear_sum_assignment")(plain(cost_matrix), maximize)
+    return locate(f"{_HERE}.linear_sum_assignment")(plain(cost_matrix), maximize)
 
 
 refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, plain, refuse, valued
@@ -22,7 +22,7 @@ _HERE = "scipy.signal"
 
 def _known(name: str, *args: Any, **options: Any) -> Any:
     options = {key: plain_items(value) for key, value in options.items()}
-    return found(f"{_HERE}.{name}")(*map(plain_items, args), **options)
+    return locate(f"{_HERE}.{name}")(*map(plain_items, args), **options)
 
 
 def _valued(known: Any, computed: Any) -> Any:

@@ -13,8 +13,8 @@ from cotan import _core
 from cotan._src.kit.host_call import conj, fitted, hosted, linear
 from cotan._src.rebind.engine import (
     adopts,
-    found,
-    own_of,
+    locate,
+    rebound_by_name,
     runs,
     runs_class,
     runs_methods,
@@ -39,10 +39,10 @@ def _convolved(a: Any, v: Any, mode: str, method: str, axes: tuple[int, ...]) ->
 
     def forward(a: Any, v: Any) -> Any:
         if method == "oa":
-            return found("scipy.signal.oaconvolve")(a, v, mode, axes=axes)
+            return locate("scipy.signal.oaconvolve")(a, v, mode, axes=axes)
         if len(axes) < a.ndim or method == "fft":
-            return found("scipy.signal.fftconvolve")(a, v, mode, axes=axes)
-        return found("scipy.signal.convolve")(a, v, mode, method)
+            return locate("scipy.signal.fftconvolve")(a, v, mode, axes=axes)
+        return locate("scipy.signal.convolve")(a, v, mode, method)
 
     def pullback(ct: Any, a: Any, v: Any, wanted: Any) -> Any:
         whole = _widened(ct, a.shape, v.shape, mode, axes)
@@ -60,8 +60,8 @@ def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
 
     def forward(c: Any, v: Any) -> Any:
         if len(axes) < c.ndim or method in {"fft", "oa"}:
-            return found("scipy.signal.fftconvolve")(c, _reversed(v, axes), "valid", axes=axes)
-        return found("scipy.signal.correlate")(c, v, "valid", method)
+            return locate("scipy.signal.fftconvolve")(c, _reversed(v, axes), "valid", axes=axes)
+        return locate("scipy.signal.correlate")(c, v, "valid", method)
 
     def pullback(ct: Any, c: Any, v: Any, wanted: Any) -> Any:
         return (
@@ -210,7 +210,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 
 def _filtered(b: Any, a: Any, x: Any) -> Any:
     def forward(b: Any, a: Any, x: Any) -> Any:
-        return found("scipy.signal.lfilter")(b, a, x)
+        return locate("scipy.signal.lfilter")(b, a, x)
 
     def pullback(ct: Any, b: Any, a: Any, x: Any, wanted: Any) -> Any:
         b, a, x = (_core.asarray(v) for v in (b, a, x))
@@ -315,10 +315,10 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 def _sections(sos: Any, x: Any, axis: int) -> Any:
     def forward(x: Any) -> Any:
-        return found("scipy.signal.sosfilt")(sos, x, axis)
+        return locate("scipy.signal.sosfilt")(sos, x, axis)
 
     def adjoint(ct: Any) -> Any:
-        filtered = found("scipy.signal.sosfilt")(np.conj(sos), np.flip(ct, axis), axis)
+        filtered = locate("scipy.signal.sosfilt")(np.conj(sos), np.flip(ct, axis), axis)
         return np.flip(filtered, axis)
 
     return linear("scipy.signal.sosfilt", forward, adjoint)(x)
@@ -333,7 +333,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 
     def forward(x: Any) -> Any:
         # It takes away what lies in a subspace, so it is its own adjoint.
-        return found("scipy.signal.detrend")(x, axis, type, plain(bp))
+        return locate("scipy.signal.detrend")(x, axis, type, plain(bp))
 
     return linear("scipy.signal.detrend", forward, forward)(_core.asarray(data, kind))
 
@@ -347,14 +347,14 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     x = asarray(x)
     options = (window_length, polyorder, deriv, delta)
     if mode != "interp" or window_length % 2 == 0:
-        return own_of("scipy.signal.savgol_filter")(x, *options, axis, mode, cval)
+        return rebound_by_name("scipy.signal.savgol_filter")(x, *options, axis, mode, cval)
     kind = x.dtype if x.dtype in {np.dtype(np.float32), np.dtype(np.float64)} else np.float64
     x = np.moveaxis(asarray(x, kind), axis, -1)
     if window_length > x.shape[-1]:
         raise ValueError("If mode is 'interp', window_length must be less than or equal to "
                          f"the size of x: {window_length} > {x.shape[-1]}")  # fmt: skip
     # What the filter makes of one window: the fit at either end, and the weights in between.
-    matrix = found("scipy.signal.savgol_filter")(
+    matrix = locate("scipy.signal.savgol_filter")(
         np.eye(window_length, dtype=kind), *options, axis=0
     )
     half = window_length // 2
@@ -395,7 +395,7 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
     if b.ndim == 1 and a.ndim == 1 and a.size and plain(a[0]):
         b, a = b / a[0], a / a[0]
-    return own_of("scipy.signal.lfiltic")(b, a, y, x)
+    return rebound_by_name("scipy.signal.lfiltic")(b, a, y, x)
 
 
 @lifts("scipy.signal.lfilter_zi")
@@ -418,7 +418,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
 
 @lifts("scipy.signal.medfilt2d")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
-    return own_of("scipy.signal.medfilt")(input, kernel_size)
+    return rebound_by_name("scipy.signal.medfilt")(input, kernel_size)
 
 
 # What makes a Python number of a frequency that is followed.

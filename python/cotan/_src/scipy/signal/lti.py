@@ -8,7 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import solution, without_rule
-from cotan._src.rebind.engine import found, refuses
+from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -25,7 +25,7 @@ def tf2ss(num: Any, den: Any) -> Any:
     """Give the controller canonical form."""
     num, den = np.atleast_2d(asarray(num)), np.atleast_1d(asarray(den))
     # It says what it does not like.
-    found(f"{_HERE}.tf2ss")(plain(num), plain(den))
+    locate(f"{_HERE}.tf2ss")(plain(num), plain(den))
     den = den[np.flatnonzero(plain(den))[0] :]
     num, den = num / den[0], den / den[0]
     order = den.shape[0]
@@ -62,7 +62,7 @@ def _characteristic(a: Any) -> Any:
 def _filled(A: Any, B: Any, C: Any, D: Any) -> Any:
     """Give matrices with two axes, and zeros for those that are not there."""
     parts = [None if m is None else np.atleast_2d(asarray(m)) for m in (A, B, C, D)]
-    plain_parts = found(f"{_HERE}.abcd_normalize")(*map(plain_items, parts))
+    plain_parts = locate(f"{_HERE}.abcd_normalize")(*map(plain_items, parts))
     return [
         p if p is not None and p.shape == known.shape else np.reshape(p, known.shape)
         if p is not None and p.size == known.size
@@ -74,12 +74,12 @@ def _filled(A: Any, B: Any, C: Any, D: Any) -> Any:
 def _states(system: Any, discrete: bool = False) -> Any:
     """Give the four matrices of a system in any form, and its step if it is discrete."""
     kind, other = (f"{_HERE}.dlti", f"{_HERE}.lti")[:: 1 if discrete else -1]
-    if isinstance(system, found(other)):
+    if isinstance(system, locate(other)):
         raise AttributeError(
             f"a {'discrete' if not discrete else 'continuous'}-time system is of no use here"
         )
     dt = None
-    if isinstance(system, found(kind)):
+    if isinstance(system, locate(kind)):
         dt = system.dt
         if hasattr(system, "A"):
             system = system.A, system.B, system.C, system.D
@@ -104,7 +104,7 @@ def _real_poly(roots: Any) -> Any:
 @lifts(f"{_HERE}.lsim", always=True)
 def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> Any:
     if not _core.contains_array((_parts(system), U, T, X0), {}):
-        return found(f"{_HERE}.lsim")(system, U, T, X0, interp)
+        return locate(f"{_HERE}.lsim")(system, U, T, X0, interp)
     A, B, C, D, _ = _states(system)
     T = np.atleast_1d(asarray(T))
     n, inputs, steps = A.shape[0], B.shape[1], T.shape[0]
@@ -164,7 +164,7 @@ def _times(A: Any, N: Any) -> Any:
 @lifts(f"{_HERE}.step", always=True)
 def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        return found(f"{_HERE}.step")(system, X0, T, N)
+        return locate(f"{_HERE}.step")(system, X0, T, N)
     A, B, C, D, _ = _states(system)
     T = _times(A, N) if T is None else np.asarray(T)
     T = T if np.ndim(T) else _times(A, T)
@@ -175,7 +175,7 @@ def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 @lifts(f"{_HERE}.impulse", always=True)
 def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        return found(f"{_HERE}.impulse")(system, X0, T, N)
+        return locate(f"{_HERE}.impulse")(system, X0, T, N)
     A, B, C, D, _ = _states(system)
     x = np.squeeze(B) if X0 is None else np.squeeze(B + np.atleast_2d(asarray(X0)).T)
     T = _times(A, N) if T is None else T
@@ -185,7 +185,7 @@ def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 @lifts(f"{_HERE}.dlsim", always=True)
 def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
     if not _core.contains_array((_parts(system), u, t, x0), {}):
-        return found(f"{_HERE}.dlsim")(system, u, t, x0)
+        return locate(f"{_HERE}.dlsim")(system, u, t, x0)
     if t is not None:
         raise refuse("scipy.signal.dlsim with t=")
     is_states = hasattr(system, "A") or (isinstance(system, (tuple, list)) and len(system) == 5)
@@ -209,7 +209,7 @@ def _responses(name: str, drive: Any) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def respond(system: Any, x0: Any = None, t: Any = None, n: Any = None) -> Any:
         if not _core.contains_array((_parts(system), x0, t), {}):
-            return found(f"{_HERE}.{name}")(system, x0, t, n)
+            return locate(f"{_HERE}.{name}")(system, x0, t, n)
         if t is not None:
             raise refuse(f"scipy.signal.{name} with t=")
         *states, dt = _states(system, discrete=True)
@@ -226,7 +226,7 @@ _responses("dimpulse", lambda steps, unit: np.eye(steps, 1) * unit)
 
 @lifts(f"{_HERE}.cont2discrete", always=True)
 def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
-    original = found(f"{_HERE}.cont2discrete")
+    original = locate(f"{_HERE}.cont2discrete")
     is_tuple = isinstance(system, (tuple, list))
     if not is_tuple or len(system) == 4 or not _core.contains_array((system, dt, alpha), {}):
         return original(system, dt, method=method, alpha=alpha)
@@ -234,14 +234,14 @@ def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) 
     *made, dt = original(tuple(states), dt, method=method, alpha=alpha)
     if len(system) == 2:
         return *ss2tf(*made), dt
-    return *found(f"{_HERE}.tf2zpk")(*ss2tf(*made)), dt
+    return *locate(f"{_HERE}.tf2zpk")(*ss2tf(*made)), dt
 
 
 @lifts(f"{_HERE}.place_poles")
 def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
                 maxiter: int = 30) -> Any:  # fmt: skip
     """With one input there is one gain, by which the characteristic polynomial has these roots."""
-    report = found(f"{_HERE}.place_poles")(
+    report = locate(f"{_HERE}.place_poles")(
         *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
     )
     if not contains_active((A, B, poles)):
@@ -289,7 +289,7 @@ _method("dlti", "output", lambda self, u, t, x0=None: dlsim(self, u, t, x0))
 
 @lifts_method(f"{_HERE}._ltisys.ZerosPolesGain", "__init__")
 def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
-    make = original_of(vars(found(f"{_HERE}.ZerosPolesGain"))["__init__"])
+    make = original_of(vars(locate(f"{_HERE}.ZerosPolesGain"))["__init__"])
     # What is in lists becomes arrays.
     make(self, *(asarray(x) if isinstance(x, (list, tuple)) else x for x in system), **options)
 
@@ -298,13 +298,13 @@ def _forms(owner: str, name: str, target: str) -> None:
     @lifts_method(f"{_HERE}._ltisys.{owner}", name, always=True)
     def changed(self: Any) -> Any:
         if not _core.contains_array((_parts(self),), {}):
-            return original_of(vars(found(f"{_HERE}._ltisys.{owner}"))[name])(self)
+            return original_of(vars(locate(f"{_HERE}._ltisys.{owner}"))[name])(self)
         *states, _ = _states(self, self.dt is not None)
         parts = states if target == "StateSpace" else ss2tf(*states)
         if target == "ZerosPolesGain":
-            parts = found(f"{_HERE}.tf2zpk")(*parts)
+            parts = locate(f"{_HERE}.tf2zpk")(*parts)
         options = {} if self.dt is None else {"dt": self.dt}
-        return found(f"{_HERE}.{target}")(*parts, **options)
+        return locate(f"{_HERE}.{target}")(*parts, **options)
 
 
 _forms("TransferFunction", "to_ss", "StateSpace")
@@ -318,7 +318,7 @@ def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
     def to_discrete(self: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
         parts = tuple(getattr(self, n) for n in names)
         made = cont2discrete(parts, dt, method, alpha)
-        return found(f"{_HERE}.{target}")(*made[:-1], dt=dt)
+        return locate(f"{_HERE}.{target}")(*made[:-1], dt=dt)
 
 
 _discretized("TransferFunctionContinuous", "TransferFunction", ("num", "den"))

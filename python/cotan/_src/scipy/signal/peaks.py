@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import plain
@@ -43,7 +43,7 @@ def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any 
                plateau_size: Any = None) -> Any:  # fmt: skip
     x = asarray(x)
     given = plain_items((height, threshold, distance, prominence, width, wlen))
-    peaks, known = found(f"{_HERE}.find_peaks")(plain(x), *given, plain(rel_height), plateau_size)
+    peaks, known = locate(f"{_HERE}.find_peaks")(plain(x), *given, plain(rel_height), plateau_size)
     names = {
         "peak_heights": x[peaks],
         "left_thresholds": x[peaks] - x[peaks - 1],
@@ -60,7 +60,7 @@ def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any 
 @lifts(f"{_HERE}.peak_prominences")
 def peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
     x, peaks = asarray(x), np.asarray(plain(peaks))
-    _, left, right = found(f"{_HERE}.peak_prominences")(plain(x), peaks, plain(wlen))
+    _, left, right = locate(f"{_HERE}.peak_prominences")(plain(x), peaks, plain(wlen))
     return _prominences(x, peaks, left, right), left, right
 
 
@@ -69,7 +69,7 @@ def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any 
                 wlen: Any = None) -> Any:  # fmt: skip
     x, peaks = asarray(x), np.asarray(plain(peaks))
     data = prominence_data if prominence_data is not None else peak_prominences(x, peaks, wlen)
-    values = found(f"{_HERE}.peak_widths")(
+    values = locate(f"{_HERE}.peak_widths")(
         plain(x), peaks, plain(rel_height), plain_items(tuple(data)), plain(wlen)
     )
     known = dict(zip(("widths", "width_heights", "left_ips", "right_ips"), values, strict=True))
@@ -83,7 +83,7 @@ def _places(name: str) -> None:
     @lifts(f"{_HERE}.{name}")
     def find(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = plain_items(args), {k: plain_items(v) for k, v in kwargs.items()}
-        return found(f"{_HERE}.{name}")(*args, **kwargs)
+        return locate(f"{_HERE}.{name}")(*args, **kwargs)
 
 
 for _name in ("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt"):

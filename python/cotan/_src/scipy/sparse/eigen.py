@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.kit.host_call import linear
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, is_array, plain, valued
@@ -63,7 +63,7 @@ def _places(wanted: Any, own: Any) -> Any:
 
 @lifts(f"{_HERE}.eigsh", always=True)
 def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
-    original = found(f"{_HERE}.eigsh")
+    original = locate(f"{_HERE}.eigsh")
     if not (_is_active(A) or _is_active(M)):
         return original(A, k, M, *args, **options)
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
@@ -89,7 +89,7 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 
 @lifts(f"{_HERE}.eigs", always=True)
 def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
-    original = found(f"{_HERE}.eigs")
+    original = locate(f"{_HERE}.eigs")
     if not (_is_active(A) or _is_active(M)):
         return original(A, k, M, *args, **options)
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
@@ -118,7 +118,7 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 
 @lifts(f"{_HERE}.svds", always=True)
 def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
-    original = found(f"{_HERE}.svds")
+    original = locate(f"{_HERE}.svds")
     if not _is_active(A):
         return original(A, k, *args, **options)
     if args:
@@ -143,7 +143,7 @@ def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
 def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None,
                   endpoint: Any = None, traceA: Any = None) -> Any:  # fmt: skip
     """Apply exponentials; those of a matrix that is followed are dense."""
-    original = found(f"{_HERE}.expm_multiply")
+    original = locate(f"{_HERE}.expm_multiply")
     A = settled(A)  # noqa: N806
     times = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     moves = _is_active(A)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import contains_active, is_array
@@ -24,7 +24,7 @@ _ANY = f"{_HERE}._index.IndexMixin"
 
 
 def _kind(sparse: Any) -> str:
-    return "array" if isinstance(sparse, found(f"{_HERE}.sparray")) else "matrix"
+    return "array" if isinstance(sparse, locate(f"{_HERE}.sparray")) else "matrix"
 
 
 def _is_inside(key: Any, n: int) -> bool:
@@ -52,7 +52,7 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
         yield row, column, _core.asarray(value.reshape(()), matrix.dtype)
         return
     # Numbers in the place of the values say which one comes where.
-    probe = found(f"{_HERE}.lil_{_kind(matrix)}")(matrix.shape)
+    probe = locate(f"{_HERE}.lil_{_kind(matrix)}")(matrix.shape)
     shape = np.shape(probe[key]) if not hasattr(probe[key], "tocoo") else probe[key].shape
     if _squeezed(value.shape) == _squeezed(shape):
         value = value.reshape(shape)  # a row of values goes into a column, too
@@ -112,7 +112,7 @@ def _element(self: Any, row: Any, col: Any) -> Any:
 def _compressed(matrix: Any) -> Any:
     indptr = np.cumsum([0, *map(len, matrix.rows)])
     indices = np.array([j for row in matrix.rows for j in row], dtype=np.int32)
-    made = found(f"{_HERE}.csr_{_kind(matrix)}")
+    made = locate(f"{_HERE}.csr_{_kind(matrix)}")
     csr = made((np.ones(indices.size, matrix.dtype), indices, indptr), shape=matrix.shape)
     csr.data = _core.array([x for row in matrix.data for x in row], matrix.dtype)
     return csr
@@ -120,7 +120,7 @@ def _compressed(matrix: Any) -> Any:
 
 def _coordinates(matrix: Any) -> Any:
     places = np.array(list(matrix.keys()), dtype=np.int32).T
-    made = found(f"{_HERE}.coo_{_kind(matrix)}")
+    made = locate(f"{_HERE}.coo_{_kind(matrix)}")
     coo = made((np.ones(places.shape[1], matrix.dtype), tuple(places)), shape=matrix.shape)
     coo.data = _core.array(list(matrix.values()), matrix.dtype)
     return coo

@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.kit.host_call import conj, hosted, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import is_matrix
-from cotan._src.rebind.engine import found, refuses
+from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -38,7 +38,7 @@ def holds_written(matrix: Any) -> bool:
 
 
 def method_of(base: str, name: str) -> Callable[..., Any]:
-    return original_of(vars(found(base))[name])  # type: ignore[no-any-return]
+    return original_of(vars(locate(base))[name])  # type: ignore[no-any-return]
 
 
 def entries(matrix: Any) -> tuple[Any, Any, Any]:
@@ -98,7 +98,7 @@ def _dense(matrix: Any, other: Any, sign: str) -> Any:
     if np.ndim(other) == 0:
         # as SciPy says it
         raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
-    if not isinstance(matrix, found(f"{_HERE}.sparray")):
+    if not isinstance(matrix, locate(f"{_HERE}.sparray")):
         raise TypeError(
             f"a sparse matrix {sign} an array gives an np.matrix, which multiplies by rules of its "
             f"own; write A.toarray() {sign} x, or use a sparse array such as csr_array"
@@ -225,11 +225,11 @@ def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) ->
 @lifts(f"{_HERE}.linalg.spsolve", always=True)
 def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
-    compute = found(f"{_HERE}.linalg.spsolve")
+    compute = locate(f"{_HERE}.linalg.spsolve")
     if not (is_array(b) or has_active_entries(A)):
         return compute(A, b, permc_spec, use_umfpack)
     if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
-        A = found(f"{_HERE}.csc_array")(A)  # noqa: N806
+        A = locate(f"{_HERE}.csc_array")(A)  # noqa: N806
     b = asarray(b) if not hasattr(b, "toarray") else b.toarray()
 
     def solve(matrix: Any, b: Any) -> Any:
@@ -246,7 +246,7 @@ class _Iteration:
 
     def __init__(self, name: str, x0: Any, options: dict[str, Any]) -> None:
         self._name, self._x0 = name, plain_items(x0)
-        self._compute = found(f"{_HERE}.linalg.{name}")
+        self._compute = locate(f"{_HERE}.linalg.{name}")
         self._moved: list[bool] = []
         self._options = _held_in(options, self._moved)
         self.codes: list[int] = []
@@ -281,7 +281,7 @@ def _iterative(name: str) -> None:
         A = settled(A)  # noqa: N806
         solve = _Iteration(name, x0, options)
         if has_active_entries(A) or contains_active(A):
-            matrix = found(f"{_HERE}.csr_array")(A)
+            matrix = locate(f"{_HERE}.csr_array")(A)
             x = _solved_with(name, matrix, asarray(b), solve, solve.turned)
         elif hasattr(A, "matvec"):
             x = _solved_by(name, A, b, solve)
@@ -338,14 +338,14 @@ def held(matrix: Any, said: list[bool]) -> Any:
     """Give a matrix or an operator as a constant; `said` gets whether what it gave was followed."""
     if not hasattr(matrix, "matvec"):
         row, column, values = entries(matrix)
-        rows = found(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+        rows = locate(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
         return type(matrix)(rows)
 
     def value(y: Any) -> Any:
         said.append(is_active(y))
         return plain(y)
 
-    return found(f"{_HERE}.linalg.LinearOperator")(
+    return locate(f"{_HERE}.linalg.LinearOperator")(
         matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),
         dtype=matrix.dtype,
     )  # fmt: skip
@@ -379,7 +379,7 @@ def _least_squares(name: str) -> None:
 
     @lifts(f"{_HERE}.linalg.{name}")
     def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
-        compute = found(f"{_HERE}.linalg.{name}")
+        compute = locate(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
         A = settled(A)  # noqa: N806
         if has_active_entries(A) or contains_active((A, options)):

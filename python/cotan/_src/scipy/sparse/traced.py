@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._src.kit.host_call import linear
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.numpy.matrix import Matrix
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.values import contains_active, is_array, plain
@@ -32,12 +32,12 @@ _HERE = "scipy.sparse"
 
 
 def _is_matrix(sparse: Any) -> bool:
-    return not isinstance(sparse, found(f"{_HERE}.sparray"))
+    return not isinstance(sparse, locate(f"{_HERE}.sparray"))
 
 
 def _coo(like: Any, values: Any, places: Any, shape: Any) -> Any:
     kind = "matrix" if _is_matrix(like) else "array"
-    return found(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+    return locate(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
 
 
 def _summed(matrix: Any) -> tuple[Any, Any, Any]:
@@ -71,7 +71,7 @@ def _stacking(name: str) -> None:
 
     @lifts(f"{_HERE}.{name}", always=True)
     def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
-        original = found(f"{_HERE}.{name}")
+        original = locate(f"{_HERE}.{name}")
         if not _any_active(blocks):
             return original(blocks, *args, dtype=dtype, **kwargs)
         values: list[Any] = [np.zeros(1)]
@@ -110,7 +110,7 @@ def _numbered(block: Any, values: list[Any]) -> Any:
         dense = asarray(block)
         dense = dense.reshape((1,) * (2 - dense.ndim) + dense.shape)
         row, column = (i.reshape(-1) for i in np.indices(dense.shape))
-        block = found(f"{_HERE}.coo_array")((np.ones(row.size), (row, column)), shape=dense.shape)
+        block = locate(f"{_HERE}.coo_array")((np.ones(row.size), (row, column)), shape=dense.shape)
         own = dense.reshape(-1)
     else:
         row, column, own = _summed(block)
@@ -290,12 +290,12 @@ def _lift_diagonals(name: str, kind: str) -> None:
     def diags(diagonals: Any, /, offsets: Any = 0, shape: Any = None, format: Any = None,
               dtype: Any = None) -> Any:  # fmt: skip
         if not contains_active(diagonals):
-            return found(f"{_HERE}.{name}")(
+            return locate(f"{_HERE}.{name}")(
                 diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype
             )
         values, places, shape = _diagonals(diagonals, offsets, shape)
         values = values if dtype is None else values.astype(dtype)
-        made = found(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+        made = locate(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
         return made.asformat("csr" if format in {None, "dia"} else format)
 
 
@@ -306,14 +306,14 @@ _lift_diagonals("diags_array", "array")
 @lifts(f"{_HERE}.spdiags")
 def spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = None) -> Any:
     shape = m if m is None or np.ndim(m) else (m, n)
-    return found(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape).asformat(format)
+    return locate(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape).asformat(format)
 
 
 @lifts(f"{_HERE}.kron", always=True)
 def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     parts = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
     if not any(map(has_active_entries, parts)):
-        return found(f"{_HERE}.kron")(*(parts if contains_active((A, B)) else (A, B)), format)
+        return locate(f"{_HERE}.kron")(*(parts if contains_active((A, B)) else (A, B)), format)
     (row, column, values), (row2, column2, values2) = map(entries, parts)
     m, n = parts[1].shape
     places = (
@@ -331,7 +331,7 @@ def _of_dense(x: Any) -> Any:
     x = np.atleast_2d(asarray(x))
     row, column = np.indices(x.shape)
     places = row.reshape(-1), column.reshape(-1)
-    return found(f"{_HERE}.coo_matrix")((x.reshape(-1), places), shape=x.shape)
+    return locate(f"{_HERE}.coo_matrix")((x.reshape(-1), places), shape=x.shape)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class Factored:
     def __init__(self, name: str, matrix: Any, options: dict[str, Any]) -> None:
         self._name, self._matrix = name, matrix
         active = has_active_entries(matrix)
-        compute = found(f"{_HERE}.linalg.{name}")
+        compute = locate(f"{_HERE}.linalg.{name}")
         self._own = None if active else compute(matrix, **options)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
@@ -382,7 +382,7 @@ class _Incomplete:
     def __init__(self, matrix: Any, args: Any, options: dict[str, Any]) -> None:
         self._values = entries(matrix)[2]
         constant = held(matrix, []).tocsc()
-        self._own = found(f"{_HERE}.linalg.spilu")(constant, *args, **options)
+        self._own = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
         x = self._own.solve(plain(rhs), trans)
@@ -398,13 +398,13 @@ def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
     if has_active_entries(A):
         return _Incomplete(A, args, options)
-    return found(f"{_HERE}.linalg.spilu")(A, *args, **options)
+    return locate(f"{_HERE}.linalg.spilu")(A, *args, **options)
 
 
 @lifts(f"{_HERE}.linalg.spsolve_triangular", always=True)
 def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = False,  # noqa: N803
                        overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
-    compute = found(f"{_HERE}.linalg.spsolve_triangular")
+    compute = locate(f"{_HERE}.linalg.spsolve_triangular")
     A = settled(A)  # noqa: N806
     if not (has_active_entries(A) or is_array(b)):
         return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
@@ -418,7 +418,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
     ones = np.arange(A.shape[0] if unit_diagonal else 0)
     places = np.concatenate([row[side], ones]), np.concatenate([column[side], ones])
     values = np.concatenate([asarray(values)[side], np.ones(ones.size, values.dtype)])
-    triangle = found(f"{_HERE}.csc_array")((values, places), shape=A.shape)
+    triangle = locate(f"{_HERE}.csc_array")((values, places), shape=A.shape)
     return spsolve(triangle, b).reshape(np.shape(b))
 
 
@@ -426,7 +426,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
 def inverse(A: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
     if not has_active_entries(A):
-        return found(f"{_HERE}.linalg.inv")(A)
+        return locate(f"{_HERE}.linalg.inv")(A)
     return type(A)(np.linalg.inv(toarray(A)))
 
 

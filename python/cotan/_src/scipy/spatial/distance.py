@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
-from cotan._src.rebind.engine import found, refuses, runs
+from cotan._src.rebind.engine import locate, refuses, runs
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -113,7 +113,7 @@ def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
     p, q = (x / _core.sum(x, -1, True) for x in (p, q))
     middle = (p + q) / 2
-    relative = found("scipy.special.rel_entr")
+    relative = locate("scipy.special.rel_entr")
     total = _total(relative(p, middle)) + _total(relative(q, middle))
     if base is not None:
         total = total / np.log(base)
@@ -173,12 +173,12 @@ runs(f"{_HERE}.jensenshannon")
 def _named(metric: Any) -> str | None:
     """Give the canonical name of a metric, None for a function that is called for every pair."""
     if callable(metric):
-        known = found(f"{_HERE}._METRIC_ALIAS").get(getattr(metric, "__name__", ""))
+        known = locate(f"{_HERE}._METRIC_ALIAS").get(getattr(metric, "__name__", ""))
         original = original_of(metric)
         return known.canonical_name if known and original is known.dist_func else None
     if not isinstance(metric, str):
         raise TypeError("2nd argument metric must be a string identifier or a function.")
-    known = found(f"{_HERE}._METRIC_ALIAS").get(metric.lower())
+    known = locate(f"{_HERE}._METRIC_ALIAS").get(metric.lower())
     if known is None:
         raise ValueError(f"Unknown Distance Metric: {metric}")
     return str(known.canonical_name)
@@ -217,7 +217,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # no
         return _written(_core.array(distances), out)
     if name not in _METRICS:
         _refuse("cdist", name, (XA, XB, kwargs))
-        return _written(found(f"{_HERE}.cdist")(plain(XA), plain(XB), name, **kwargs), out)
+        return _written(locate(f"{_HERE}.cdist")(plain(XA), plain(XB), name, **kwargs), out)
     options = _completed(name, lambda: np.concatenate([a, b]), kwargs)
     if name == "cosine" and not options:
         return _written(_cosines(a, b), out)
@@ -239,7 +239,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
         return _written(_core.array(pairs), out)
     if name not in _METRICS:
         _refuse("pdist", name, (X, kwargs))
-        return _written(found(f"{_HERE}.pdist")(plain(X), name, **kwargs), out)
+        return _written(locate(f"{_HERE}.pdist")(plain(X), name, **kwargs), out)
     options = _completed(name, lambda: x, kwargs)
     return _written(_METRICS[name](x[i], x[j], **options), out)
 
@@ -259,7 +259,7 @@ def _refuse(function: str, name: str, args: Any) -> None:
 @lifts(f"{_HERE}.squareform")
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
     x = asarray(X)
-    shape = np.shape(found(f"{_HERE}.squareform")(plain(x), force, checks))
+    shape = np.shape(locate(f"{_HERE}.squareform")(plain(x), force, checks))
     if x.ndim == len(shape):
         return x
     if x.ndim == 2:
@@ -272,7 +272,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
 @lifts("scipy.spatial.distance.directed_hausdorff")
 def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
     u, v = asarray(u), asarray(v)
-    compute = found("scipy.spatial.distance.directed_hausdorff")
+    compute = locate("scipy.spatial.distance.directed_hausdorff")
     _, i, j = compute(plain(u), plain(v), *args, **options)
     return _euclidean(u[i], v[j]), i, j
 
@@ -286,7 +286,7 @@ def _points(tree: Any) -> Any:
 def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
     data = asarray(data)
-    make = original_of(vars(found("scipy.spatial.KDTree"))["__init__"])
+    make = original_of(vars(locate("scipy.spatial.KDTree"))["__init__"])
     make(self, plain(data), *map(plain, args), **options)
     self._traced = data
 
@@ -294,13 +294,13 @@ def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
 @lifts("scipy.spatial.cKDTree", always=True)
 def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
     """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
-    return found("scipy.spatial.KDTree")(data, *args, **options)
+    return locate("scipy.spatial.KDTree")(data, *args, **options)
 
 
 @lifts_method("scipy.spatial.KDTree", "query", always=True)
 def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
-    ask = functools.partial(original_of(vars(found("scipy.spatial.KDTree"))["query"]), self)
+    ask = functools.partial(original_of(vars(locate("scipy.spatial.KDTree"))["query"]), self)
     distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
@@ -322,7 +322,7 @@ def _of_values(name: str) -> None:
 
     @lifts_method("scipy.spatial.KDTree", name)
     def near(self: Any, *args: Any, **options: Any) -> Any:
-        ask = original_of(vars(found("scipy.spatial.KDTree"))[name])
+        ask = original_of(vars(locate("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
             raise TypeError(
@@ -339,7 +339,7 @@ def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) ->
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
             "query_ball_tree, and compute the distances of their points"
         )
-    ask = original_of(vars(found("scipy.spatial.KDTree"))["sparse_distance_matrix"])
+    ask = original_of(vars(locate("scipy.spatial.KDTree"))["sparse_distance_matrix"])
     return ask(self, other, *map(plain, args), **{k: plain(v) for k, v in options.items()})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import plain
@@ -72,12 +72,12 @@ class Rotation:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        return found(_NAME)
+        return locate(_NAME)
 
     def __getattr__(self, name: str) -> Any:
         # Read only where nothing has that name.
         message = f"'Rotation' object has no attribute {name!r}"
-        if hasattr(found(_NAME), name):
+        if hasattr(locate(_NAME), name):
             message = (
                 f"{_NAME}.{name} has no derivative rule in cotan yet; compute with x.as_matrix() "
                 "or x.as_quat(), or make the rotation of ct.dropgrad(x)"
@@ -289,4 +289,4 @@ def apply(self: Any, vectors: Any, inverse: bool = False) -> Any:
 def multiply(self: Any, other: Any) -> Any:
     if type(other) is Rotation:
         return other.__rmul__(self)
-    return inspect.unwrap(found(_NAME).__mul__)(self, other)
+    return inspect.unwrap(locate(_NAME).__mul__)(self, other)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import found
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import plain, refuse, valued
@@ -25,7 +25,7 @@ def pearsonr(
     if method is not None:
         raise refuse("scipy.stats.pearsonr with method=")
     x, y = map(asarray, (x, y))
-    original = found("scipy.stats.pearsonr")
+    original = locate("scipy.stats.pearsonr")
     # It raises what it does not like, and says of what class its result is.
     known = original(plain(x), plain(y), alternative=alternative, axis=axis)
     kind = np.result_type(x.dtype, y.dtype)
@@ -43,7 +43,7 @@ def pearsonr(
         r = _core.asarray(r, kind)[()]
         return type(known)(statistic=r, pvalue=known.pvalue, **rest)
     tail = {"two-sided": (1 - np.abs(r)) / 2, "greater": (1 - r) / 2, "less": (1 + r) / 2}
-    p = found("scipy.special.betainc")(n / 2 - 1, n / 2 - 1, tail[alternative])
+    p = locate("scipy.special.betainc")(n / 2 - 1, n / 2 - 1, tail[alternative])
     p = 2 * p if alternative == "two-sided" else p
     r, p = (_core.asarray(v, kind)[()] for v in (r, p))
     return type(known)(statistic=r, pvalue=p, **rest)

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import hosted
-from cotan._src.rebind.engine import Adopted, found, stands_for
+from cotan._src.rebind.engine import ReboundInstance, locate, stands_for
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
@@ -37,27 +37,27 @@ def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
     if np.any(np.isinf(plain(df))):
         raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
     # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
-    constant = np.log(found("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
+    constant = np.log(locate("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
     return constant - (df + 1) / 2 * np.log1p(x * x / df)
 
 
 def _binom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
     del self
-    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    betaln, k = locate("scipy.special.betaln"), np.floor(k)
     count = -betaln(n - k + 1, k + 1) - np.log1p(n)
     return np.exp(count + _powers(k, p, n - k))
 
 
 def _nbinom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
     del self
-    betaln, k = found("scipy.special.betaln"), np.floor(k)
+    betaln, k = locate("scipy.special.betaln"), np.floor(k)
     count = -betaln(n, k + 1) - np.log(n + k)
     return np.exp(count + _powers(n, p, k))
 
 
 def _powers(n: Any, p: Any, m: Any) -> Any:
     """Give the logarithm of `p**n * (1 - p)**m`."""
-    return found("scipy.special.xlogy")(n, p) + found("scipy.special.xlog1py")(m, -p)
+    return locate("scipy.special.xlogy")(n, p) + locate("scipy.special.xlog1py")(m, -p)
 
 
 def _cauchy_logpdf(self: Any, x: Any) -> Any:
@@ -102,11 +102,11 @@ _PRIMITIVE = frozenset(
 )
 
 
-def _adopted(distribution: Any, shapes: Any) -> Adopted:
+def _adopted(distribution: Any, shapes: Any) -> ReboundInstance:
     name = type(distribution).__name__
     # The code of this one is compiled only in what depends on its shape.
     own = name == "t_gen" and not contains_active(shapes)
-    return Adopted(distribution, **({} if own else _INSTEAD.get(name, {})))
+    return ReboundInstance(distribution, **({} if own else _INSTEAD.get(name, {})))
 
 
 @stands_for("scipy._lib.array_api_extra.apply_where")
@@ -236,7 +236,7 @@ class _Call:
 def _density(log: bool) -> Callable[..., Any]:
     def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         call = _Call(self, x, args, kwds)
-        base = found("scipy.stats.rv_continuous")
+        base = locate("scipy.stats.rv_continuous")
         if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
             raise TypeError(
                 f"scipy.stats.{self.name}: the density is found by numerical differences, so it "
@@ -391,7 +391,7 @@ _GENERIC = f"{_HERE}._distn_infrastructure.rv_generic"
 
 
 def _is_discrete(dist: Any) -> bool:
-    return isinstance(dist, found("scipy.stats.rv_discrete"))
+    return isinstance(dist, locate("scipy.stats.rv_discrete"))
 
 
 def _of_parameters(name: str) -> Callable[[_Method], None]:
@@ -403,7 +403,7 @@ def _of_parameters(name: str) -> Callable[[_Method], None]:
             if contains_active(args) or contains_active(kwds):
                 return rule(self, *args, **kwds)
             values = {key: plain(v) for key, v in kwds.items()}
-            return original_of(vars(found(_GENERIC))[name])(self, *map(plain, args), **values)
+            return original_of(vars(locate(_GENERIC))[name])(self, *map(plain, args), **values)
 
     return enter
 
@@ -446,7 +446,7 @@ _of_parameters("std")(lambda *args, **kwds: np.sqrt(_moment("v")(*args, **kwds))
 
 @_of_parameters("entropy")
 def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
-    base = found(f"{_HERE}.rv_continuous")
+    base = locate(f"{_HERE}.rv_continuous")
     if _is_discrete(self) or type(self)._entropy is base._entropy:
         raise TypeError(
             f"scipy.stats.{self.name}: SciPy has no formula for the entropy, so it has no "

@@ -9,7 +9,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.rebind.engine import adopts, found, runs_methods, stands_for, stands_for_member
+from cotan._src.rebind.engine import adopts, locate, runs_methods, stands_for, stands_for_member
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import plain
 
@@ -64,6 +64,6 @@ def _integrate_box_1d(self: Any, low: Any, high: Any) -> Any:
     def below(end: Any) -> Any:
         if np.isinf(plain(end)):
             return np.float64(plain(end) > 0)
-        return found("scipy.special.ndtr")((end - self.dataset[0]) / width)
+        return locate("scipy.special.ndtr")((end - self.dataset[0]) / width)
 
     return np.sum(self.weights * (below(high) - below(low)))

@@ -7,8 +7,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import hosted, inverse
-from cotan._src.rebind.engine import found, runs_methods
-from cotan._src.rebind.engine import value as value_of
+from cotan._src.rebind.engine import detached as value_of
+from cotan._src.rebind.engine import locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
@@ -101,7 +101,7 @@ def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool
 @lifts_method(_NORMAL, "rvs")
 def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
     """Move what is drawn about 0 to the mean: NumPy adds it in memory of its own."""
-    draw = original_of(vars(found(_NORMAL))["rvs"])
+    draw = original_of(vars(locate(_NORMAL))["rvs"])
     if not contains_active([mean]):
         return draw(self, mean, cov, size, random_state)
     dim, _, _ = self._process_parameters(value_of(mean), value_of(cov))
@@ -113,7 +113,7 @@ def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state:
 @lifts_method(_FROZEN, "__init__")
 def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
                    *args: Any, **options: Any) -> None:  # fmt: skip
-    init = original_of(vars(found(_FROZEN))["__init__"])
+    init = original_of(vars(locate(_FROZEN))["__init__"])
     init(self, plain(mean), plain(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
 
@@ -129,7 +129,7 @@ def _uncomputed(owner: str, name: str) -> None:
                 "times the distribution of the others given it"
             )
         given = {key: value_of(v) for key, v in kwargs.items()}
-        return original_of(vars(found(owner))[name])(self, *map(value_of, args), **given)
+        return original_of(vars(locate(owner))[name])(self, *map(value_of, args), **given)
 
 
 def _frozen(name: str) -> None:
@@ -137,7 +137,7 @@ def _frozen(name: str) -> None:
     def method(self: Any, x: Any) -> Any:
         parts = x, self.mean, self.cov_object.covariance
         if not any(isinstance(p, _core.Array) for p in parts):
-            return original_of(vars(found(_FROZEN))[name])(self, x)
+            return original_of(vars(locate(_FROZEN))[name])(self, x)
         result = _normal_logpdf(x, self.dim, self.mean, self.cov_object)
         return result if name == "logpdf" else np.exp(result)
 
@@ -170,14 +170,14 @@ def _wishart(name: str) -> None:
 
     @lifts_method(owner, "__init__")
     def init(self: Any, df: Any, scale: Any, seed: Any = None) -> None:
-        original_of(vars(found(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
+        original_of(vars(locate(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
         self.df, self.scale = df, asarray(scale)
 
     def enter(method: str) -> None:
         @lifts_method(owner, method, always=True)
         def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not contains_active([self.df, self.scale, *args]):
-                return original_of(vars(found(owner))[method])(self, *map(plain, args), **kwargs)
+                return original_of(vars(locate(owner))[method])(self, *map(plain, args), **kwargs)
             given = (
                 (*args, self.df, self.scale) if "pdf" in method else (self.df, self.scale, *args)
             )

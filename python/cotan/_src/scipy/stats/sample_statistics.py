@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import bound, found, own_class, runs, value
+from cotan._src.rebind.engine import detached, locate, rebind_function, rebound_class, runs
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
@@ -27,8 +27,8 @@ def _reduces(name: str, *samples: str) -> None:
 
     @functools.cache
     def own() -> tuple[Callable[..., Any], inspect.Signature]:
-        function = found(full)
-        return bound(inspect.unwrap(function)), inspect.signature(function)
+        function = locate(full)
+        return rebind_function(inspect.unwrap(function)), inspect.signature(function)
 
     @lifts(full)
     def run(*args: Any, _no_deco: bool = False, **kwargs: Any) -> Any:
@@ -94,7 +94,7 @@ def _without_nan(reduced: Callable[..., Any], rows: dict[str, Any], policy: str)
 
 
 def _is_nan(x: Any) -> Any:
-    x = np.asarray(value(x))
+    x = np.asarray(detached(x))
     return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, bool)
 
 
@@ -114,7 +114,7 @@ def _write(self: Any, *args: Any, **options: Any) -> Any:
     """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
     if isinstance(self._x, _core.Array) and self._x.ndim == 0:
         self._x = array(self._x)
-    return original_of(vars(found(_AT))["_op"])(self, *args, **options)
+    return original_of(vars(locate(_AT))["_op"])(self, *args, **options)
 
 
 runs("""
@@ -131,7 +131,7 @@ def _fits(name: str) -> None:
     @lifts_method(f"scipy.stats._continuous_distns.{name}", "fit")
     def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
         mine = copy.copy(self)
-        mine.__class__ = own_class(type(self))
+        mine.__class__ = rebound_class(type(self))
         return mine.fit(data, *args, **kwds)
 
 
