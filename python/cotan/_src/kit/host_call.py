@@ -17,7 +17,7 @@ Plain = Callable[..., Any]
 Pullback = Callable[..., Sequence[Any]]
 
 
-def hosted(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
+def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
     """Compute `forward(*args)` on plain values, and know its derivative.
 
     Parameters
@@ -61,15 +61,15 @@ def linear(name: str, forward: Plain, adjoint: Plain) -> Callable[[Any], Any]:
     """Make a linear function out of itself and its adjoint (its conjugate transpose)."""
 
     def apply(x: Any) -> Any:
-        return hosted(name, forward, lambda ct, _x, _wanted: (back(ct),), x)
+        return host_call(name, forward, lambda ct, _x, _wanted: (back(ct),), x)
 
     def back(ct: Any) -> Any:
-        return hosted(name, adjoint, lambda g, _ct, _wanted: (apply(g),), ct)
+        return host_call(name, adjoint, lambda g, _ct, _wanted: (apply(g),), ct)
 
     return apply
 
 
-def fitted(ct: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
     """Sum a cotangent over the axes along which its argument was repeated."""
     axes = tuple(i for i, (n, m) in enumerate(zip(ct.shape, shape, strict=True)) if n != m)
     return _core.sum(ct, axes, True) if axes else ct
@@ -88,4 +88,4 @@ def inverse(matrix: Any) -> Any:
         turned = conj(inverse(a)).T
         return (-(turned @ ct @ turned),)
 
-    return hosted("numpy.linalg.inv", np.linalg.inv, pullback, matrix)
+    return host_call("numpy.linalg.inv", np.linalg.inv, pullback, matrix)

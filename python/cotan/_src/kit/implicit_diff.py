@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.host_call import hosted
+from cotan._src.kit.host_call import host_call
 from cotan._src.runtime.values import valued
 from cotan._src.state.callback_probe import plain_items
 
@@ -168,7 +168,7 @@ def without_rule(
             "ct.dropgrad"
         )
 
-    return hosted(what, lambda _: value, back, on)
+    return host_call(what, lambda _: value, back, on)
 
 
 def _expect_solution(name: str, at: Any, step: Any) -> None:

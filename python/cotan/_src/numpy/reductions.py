@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from cotan import _core
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
-from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes
+from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import (
     FUNCTIONS,
     axes_of,
@@ -304,7 +304,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     if dtype is None and out is None:
         return _core.cumsum(x, axis)
     wanted = fold_dtypes(np.add, x, dtype, out)[1]
-    total = _core.cumsum(fitted(x, wanted), axis)
+    total = _core.cumsum(as_dtype(x, wanted), axis)
     return written("cumsum", out, _of_dtype(total, wanted), "unsafe")
 
 

@@ -14,7 +14,7 @@ from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
-from cotan._src.runtime.ufunc_dtypes import computed, fitted, loop, name_of_ufunc
+from cotan._src.runtime.ufunc_dtypes import as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
     assigned,
@@ -224,7 +224,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
         (value,) = values
         if ufunc.__name__ == "subtract":
             # As numbers of the array: those without a sign have no negative.
-            value = _core.neg(fitted(operands[0], x.dtype))
+            value = _core.neg(as_dtype(operands[0], x.dtype))
         x._assign(_core.index_add(x, key, value))
         return
     key = tuple(map(plain, key)) if isinstance(key, tuple) else plain(key)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.ufunc_rules import needed
-from cotan._src.runtime.ufunc_dtypes import finished, fitted, fold_dtypes
+from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import axes_of, is_only_axis, plain
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -48,13 +48,13 @@ def _elements(ufunc: Any, method: str, x: Any, dtype: Any, out: Any) -> tuple[An
             f"{ufunc.__name__}.{method}: elements of dtype {source} cannot be folded into a result "
             f"of dtype {target}"
         )
-    return fitted(fitted(x, source), target), target
+    return as_dtype(as_dtype(x, source), target), target
 
 
 def _step(ufunc: Any, method: str, dtype: Any) -> Callable[[Any, Any], Any]:
     """Give one step of a fold, with a result of the fold's dtype."""
     compute = _binary(ufunc, method)
-    return lambda x, y: fitted(compute(x, y), dtype)
+    return lambda x, y: as_dtype(compute(x, y), dtype)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def reduced(
     neutral = None if initial is None else ufunc.identity
     given = initial is not np._NoValue and initial is not None
     if given:
-        start = fitted(_core.asarray(initial), target)
+        start = as_dtype(_core.asarray(initial), target)
     elif neutral is not None:
         start = _core.asarray(neutral, target)
     else:
@@ -108,7 +108,7 @@ def reduced(
     elif name in ASSOCIATIVE:
         if where is not True:
             filling = start if neutral is None or name in _IDEMPOTENT else neutral
-            x = _core.where(where, x, fitted(filling, x.dtype))
+            x = _core.where(where, x, as_dtype(filling, x.dtype))
         result = _in_any_order(ufunc, x, axes, target)
         # A neutral element adds nothing, whoever gave it.
         if sized or (given and not (type(initial) in {int, float} and initial == neutral)):
@@ -123,7 +123,7 @@ def _in_any_order(ufunc: Any, x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
     """Fold an associative ufunc: by the reduction that it is, else halves with halves."""
     name = ufunc.__name__
     if name in _REDUCTIONS and not (x.dtype.kind == "c" and name not in {"add", "multiply"}):
-        return fitted(_REDUCTIONS[name](x, axes), dtype)
+        return as_dtype(_REDUCTIONS[name](x, axes), dtype)
     step = _step(ufunc, "reduce", dtype)
     for at in sorted(axes, reverse=True):
         n = x.shape[at]
@@ -174,7 +174,7 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
     if ufunc.__name__ == "add":
-        return fitted(_core.cumsum(x, at), target)
+        return as_dtype(_core.cumsum(x, at), target)
     step = _step(ufunc, "accumulate", target)
     if ufunc.__name__ in ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.
@@ -183,11 +183,11 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -
             later = step(_part(x, at, slice(n - shift)), _part(x, at, slice(shift, None)))
             x = _core.concatenate([_part(x, at, slice(shift)), later], at)
             shift *= 2
-        return fitted(x, target)
+        return as_dtype(x, target)
     steps = [_part(x, at, slice(0, 1))]
     for i in range(1, n):
         steps.append(step(steps[-1], _part(x, at, slice(i, i + 1))))
-    return fitted(_core.concatenate(steps, at) if n else x, target)
+    return as_dtype(_core.concatenate(steps, at) if n else x, target)
 
 
 def accumulate(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:

@@ -120,14 +120,14 @@ def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
     return dtypes[1], dtypes[2]
 
 
-def fitted(x: Any, dtype: Any) -> Any:
+def as_dtype(x: Any, dtype: Any) -> Any:
     """Give an operand in a dtype."""
     return x if isinstance(x, _core.Array) and x.dtype == dtype else _core.cast(x, dtype)
 
 
 def finished(result: Any, dtype: Any = None) -> Any:
     """Give a result in its dtype, and as a scalar where NumPy hands out one."""
-    result = result if dtype is None else fitted(result, dtype)
+    result = result if dtype is None else as_dtype(result, dtype)
     return result[()] if result.ndim == 0 and result._rank == "array" else result
 
 
@@ -140,7 +140,7 @@ def computed(
         result = compute(*inputs)
     else:
         try:
-            cast = [fitted(x, d) for x, d in zip(inputs, dtypes, strict=False)]
+            cast = [as_dtype(x, d) for x, d in zip(inputs, dtypes, strict=False)]
         except OverflowError:
             if dtypes[-1] != np.bool_:
                 raise

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import probes_callback
-from cotan._src.kit.host_call import hosted, linear
+from cotan._src.kit.host_call import host_call, linear
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import (
     detached,
@@ -77,7 +77,7 @@ def _slid(w: Any, x: Any) -> Any:
             _slid(_core.flip(_core.asarray(w)), _edged(ct, count - 1)) if wanted[1] else None,
         )
 
-    return hosted("scipy.ndimage.correlate1d", forward, pullback, w, x)
+    return host_call("scipy.ndimage.correlate1d", forward, pullback, w, x)
 
 
 def _edged(x: Any, width: int) -> Any:
@@ -101,7 +101,7 @@ def _sums(ct: Any, x: Any, count: int) -> Any:
             _slid(_core.flip(g), _edged(ct, count - 1)) if wanted[1] else None,
         )
 
-    return hosted("scipy.ndimage.correlate1d", forward, pullback, ct, x)
+    return host_call("scipy.ndimage.correlate1d", forward, pullback, ct, x)
 
 
 def _put(output: Any, result: Any) -> None:

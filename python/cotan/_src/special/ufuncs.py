@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.ufunc_dtypes import fitted, loop
+from cotan._src.runtime.ufunc_dtypes import as_dtype, loop
 from cotan._src.runtime.values import refuse
 
 ZERO = "zero"
@@ -43,7 +43,7 @@ def call(name: str, *args: Any) -> Any:
     dtypes = loop(ufunc, args)
     if dtypes is None:  # pragma: no cover - only of dtypes that SciPy does not know
         raise refuse(f"scipy.special.{name} of this dtype")
-    given = tuple(fitted(x, d) for x, d in zip(args, dtypes, strict=False))
+    given = tuple(as_dtype(x, d) for x, d in zip(args, dtypes, strict=False))
     return apply(name, given, dtypes[ufunc.nin :])
 
 

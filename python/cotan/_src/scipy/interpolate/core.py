@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
-from cotan._src.kit.host_call import conj, hosted
+from cotan._src.kit.host_call import conj, host_call
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
     adopts,
@@ -255,7 +255,7 @@ def _banded(widths: Any, ab: Any, b: Any) -> Any:
             products = _core.sum(products, tuple(range(2, products.ndim)))
         return _core.where(inside, -products, 0), back
 
-    return hosted("scipy.linalg.solve_banded", forward, pullback, ab, b)
+    return host_call("scipy.linalg.solve_banded", forward, pullback, ab, b)
 
 
 def inside_of(index: Any, n: int) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
-from cotan._src.kit.host_call import conj, fitted, hosted, linear
+from cotan._src.kit.host_call import conj, host_call, linear, unbroadcast
 from cotan._src.rebind.engine import (
     adopts,
     locate,
@@ -48,11 +48,11 @@ def _convolved(a: Any, v: Any, mode: str, method: str, axes: tuple[int, ...]) ->
         whole = _widened(ct, a.shape, v.shape, mode, axes)
         pairs = ((a, v), (v, a))
         return tuple(
-            fitted(overlaps(whole, other, method, axes), x.shape) if w else None
+            unbroadcast(overlaps(whole, other, method, axes), x.shape) if w else None
             for (x, other), w in zip(pairs, wanted, strict=True)
         )
 
-    return hosted("scipy.signal.convolve", forward, pullback, a, v)
+    return host_call("scipy.signal.convolve", forward, pullback, a, v)
 
 
 def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
@@ -65,11 +65,11 @@ def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
 
     def pullback(ct: Any, c: Any, v: Any, wanted: Any) -> Any:
         return (
-            fitted(_convolved(ct, v, "full", method, axes), c.shape) if wanted[0] else None,
-            fitted(overlaps(c, ct, method, axes), v.shape) if wanted[1] else None,
+            unbroadcast(_convolved(ct, v, "full", method, axes), c.shape) if wanted[0] else None,
+            unbroadcast(overlaps(c, ct, method, axes), v.shape) if wanted[1] else None,
         )
 
-    return hosted("scipy.signal.correlate", forward, pullback, c, v)
+    return host_call("scipy.signal.correlate", forward, pullback, c, v)
 
 
 def _widened(ct: Any, a: Any, v: Any, mode: str, axes: tuple[int, ...]) -> Any:
@@ -223,7 +223,7 @@ def _filtered(b: Any, a: Any, x: Any) -> Any:
             _backwards(conj(b), conj(a), ct) if wanted[2] else None,
         )
 
-    return hosted("scipy.signal.lfilter", forward, pullback, b, a, x)
+    return host_call("scipy.signal.lfilter", forward, pullback, b, a, x)
 
 
 def _backwards(b: Any, a: Any, x: Any) -> Any:
@@ -245,7 +245,7 @@ def _taps(x: Any, w: Any, count: int) -> Any:
             _filtered(ct, one, conj(_core.asarray(x))) if wanted[1] else None,
         )
 
-    return hosted("scipy.signal.lfilter", forward, pullback, x, w)
+    return host_call("scipy.signal.lfilter", forward, pullback, x, w)
 
 
 @lifts("scipy.signal.lfilter")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.host_call import conj, hosted, linear
+from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import is_matrix
 from cotan._src.rebind.engine import locate, refuses
@@ -208,7 +208,7 @@ def _solved(name: str, pattern: Any, data: Any, b: Any, solve: Solve, turned: So
         products = -back[coo.row] * x[coo.col]
         return products if products.ndim == 1 else _core.sum(products, 1), back
 
-    return hosted(f"scipy.sparse.linalg.{name}", forward, pullback, data, b)
+    return host_call(f"scipy.sparse.linalg.{name}", forward, pullback, data, b)
 
 
 def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) -> Any:

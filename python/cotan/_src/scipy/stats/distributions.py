@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.host_call import hosted
+from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate, stands_for
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
@@ -276,7 +276,7 @@ def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
         return getattr(own, f"_{name}")(y, *shapes)
 
     def compiled(y: Any, *shapes: Any) -> Any:
-        return hosted(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
+        return host_call(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
 
     def forward(y: Any, *shapes: Any) -> Any:
         # SciPy's own code always gets arrays with one axis, of the same length.

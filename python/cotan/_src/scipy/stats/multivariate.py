@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.host_call import hosted, inverse
+from cotan._src.kit.host_call import host_call, inverse
 from cotan._src.rebind.engine import detached as value_of
 from cotan._src.rebind.engine import locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -25,7 +25,7 @@ def _log_determinant(matrix: Any) -> Any:
         del wanted
         return (ct * inverse(a).T,)
 
-    return hosted("scipy.stats.multivariate_normal", lambda a: np.linalg.slogdet(a)[1], pullback,
+    return host_call("scipy.stats.multivariate_normal", lambda a: np.linalg.slogdet(a)[1], pullback,
                   matrix)  # fmt: skip
 
 
