@@ -21,7 +21,7 @@ from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import NUMBERS
-from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, plain
+from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, to_numpy
 
 # Names of modules whose calls give traced scalars because that was asked for.
 _tracing_modules: set[str] = set()
@@ -37,7 +37,7 @@ def _of_numpy(name: str) -> None:
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
-            return scalar(*map(plain, args), **kwargs)
+            return scalar(*map(to_numpy, args), **kwargs)
         if name in EXTENDED and is_active(asarray(args[0])):
             raise TypeError(
                 f"np.{name}(x): extended precision has no derivatives here; use np.float64, or "
@@ -45,7 +45,7 @@ def _of_numpy(name: str) -> None:
             )
         if np.dtype(scalar).name not in DTYPES:
             # Whole numbers of another dtype, which have no derivative: NumPy's.
-            return scalar(plain(asarray(args[0])))
+            return scalar(to_numpy(asarray(args[0])))
         return asarray(args[0], scalar)[()]
 
     NUMBERS.setdefault("numpy", {})[name] = rule
@@ -65,7 +65,7 @@ for _name in (
 def _float(x: Any = 0.0, /) -> Any:
     x = as_number(x)
     if not is_active(x):
-        return float(plain(x))
+        return float(to_numpy(x))
     if x.dtype.kind == "c":
         raise TypeError("float() argument must be a real number, not complex; use x.real")
     if x.ndim:
@@ -76,7 +76,7 @@ def _float(x: Any = 0.0, /) -> Any:
 def _complex(real: Any = 0.0, imag: Any = 0.0) -> Any:
     real, imag = map(as_number, (real, imag))
     if not is_active(real) and not is_active(imag):
-        return complex(plain(real), plain(imag))
+        return complex(to_numpy(real), to_numpy(imag))
     if any(is_array(part) and part.ndim for part in (real, imag)):
         raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
     return _core.number(real + imag * 1j, np.complex128)

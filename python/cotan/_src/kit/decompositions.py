@@ -14,7 +14,7 @@ from numpy.linalg import LinAlgError
 from cotan import _core
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import is_active, is_array, plain
+from cotan._src.runtime.values import is_active, is_array, to_numpy
 
 # How the error begins that reading a value leads to where none is known yet.
 _UNKNOWN = "the value of a cotangent"
@@ -172,7 +172,7 @@ def complete_qr(a: Any) -> tuple[Any, Any]:
 
     if _core.is_tracing() or not is_active(a):
         return _core.concatenate([q, further(a)], -1), r
-    rest = host_call("qr", lambda a: plain(further(a)), _refuse_further, a)
+    rest = host_call("qr", lambda a: to_numpy(further(a)), _refuse_further, a)
     return _core.concatenate([q, rest], -1), r
 
 

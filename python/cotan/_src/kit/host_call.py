@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.values import is_active, plain
+from cotan._src.runtime.values import is_active, to_numpy
 
 Plain = Callable[..., Any]
 Pullback = Callable[..., Sequence[Any]]
@@ -29,7 +29,7 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
         of them are wanted to a sequence of cotangents, None for those that are not wanted.
     """
     wanted = tuple(map(is_active, args))
-    held = [a if w else plain(a) for a, w in zip(args, wanted, strict=True)]
+    held = [a if w else to_numpy(a) for a, w in zip(args, wanted, strict=True)]
     if not any(wanted):
         return _core.asarray(np.asarray(forward(*held)))
     active = [a for a, w in zip(args, wanted, strict=True) if w]
@@ -39,7 +39,7 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
         return [next(rest) if w else a for a, w in zip(held, wanted, strict=True)]
 
     def function(*values: Any) -> tuple[Any]:
-        return (np.asarray(forward(*map(plain, filled(values)))),)
+        return (np.asarray(forward(*map(to_numpy, filled(values)))),)
 
     def back(*values: Any) -> tuple[Any, ...]:
         *values_of_args, ct = values

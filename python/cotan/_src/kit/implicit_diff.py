@@ -12,7 +12,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.host_call import host_call
 from cotan._src.runtime.values import valued
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.state.callback_probe import to_numpy_items
 
 # A step that is longer than this part of a solution says that it is none.
 _FAR = 0.01
@@ -77,7 +77,7 @@ def solution(
             "has no derivative; hold it constant with ct.dropgrad"
         )
     if check:
-        _expect_solution(name, at, inverse @ np.reshape(plain_items(stacked(equation(at))), -1))
+        _expect_solution(name, at, inverse @ np.reshape(to_numpy_items(stacked(equation(at))), -1))
     moved: Any = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
@@ -123,10 +123,10 @@ def _across_lines(matrix: Any, equation: Callable[[Any], Any], at: Any) -> Any:
     values, vectors = np.linalg.eigh(matrix)
     largest = np.max(np.abs(values))
     flat = np.abs(values) <= 1e-13 * len(values) * largest
-    before = plain_items(stacked(equation(at)))
+    before = to_numpy_items(stacked(equation(at)))
     for line in vectors.T[flat]:
         step = 0.01 * max(1.0, np.max(np.abs(at)))
-        moved = plain_items(stacked(equation(at + (step * line).reshape(at.shape))))
+        moved = to_numpy_items(stacked(equation(at + (step * line).reshape(at.shape))))
         if not np.max(np.abs(moved - before)) <= 1e-10 * step * largest:
             return None
     if not np.any(flat) or np.all(flat):

@@ -13,8 +13,8 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.values import plain
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.runtime.values import to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
 
 # Nearer to its bound than this, a constraint holds with equality.
 _NEAR = 1e-6
@@ -34,7 +34,7 @@ class _Rows:
         return np.broadcast_to(self.equal, values.shape) | (np.abs(values) <= _NEAR)
 
     def at(self, x: Any) -> Any:
-        return np.reshape(plain_items(stacked(self.function(x))), -1)
+        return np.reshape(to_numpy_items(stacked(self.function(x))), -1)
 
 
 def _rows(constraints: Any) -> Iterator[_Rows]:
@@ -52,11 +52,11 @@ def _rows(constraints: Any) -> Iterator[_Rows]:
         else:
             matrix = one.A.toarray() if hasattr(one.A, "toarray") else asarray(one.A)
             inner = lambda x, a=matrix: np.atleast_2d(a) @ x  # noqa: E731
-        equal = np.asarray(plain(one.lb)) == plain(one.ub)
+        equal = np.asarray(to_numpy(one.lb)) == to_numpy(one.ub)
         below = lambda x, f=inner, b=one.lb: stacked(f(x)) - b  # noqa: E731
         above = lambda x, f=inner, b=one.ub: stacked(f(x)) - b  # noqa: E731
         yield _Rows(below, equal)
-        if not np.all(equal | np.isinf(plain(one.ub))):
+        if not np.all(equal | np.isinf(to_numpy(one.ub))):
             yield _Rows(above, False, -1.0)
 
 
@@ -91,7 +91,7 @@ def constrained(name: str, function: _Function, x: Any, free: Any, constraints: 
 
     while True:
         count = sum(i.size for i in chosen)
-        gradient = plain_items(slope(x[index], np.zeros(0)))
+        gradient = to_numpy_items(slope(x[index], np.zeros(0)))
         matrix = jacobian(held, x[index]) if count else np.zeros((0, index.size))
         factors = np.linalg.lstsq(matrix.T, gradient, rcond=None)[0]
         signs = np.concatenate([np.full(i.size, r.sign) for r, i in zip(rows, chosen, strict=True)])

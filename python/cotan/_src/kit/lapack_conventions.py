@@ -16,7 +16,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.decompositions import are_real, constant, real_part
-from cotan._src.runtime.values import is_array, plain
+from cotan._src.runtime.values import is_array, to_numpy
 from cotan._src.state.guards import RECORDING_CHECKS
 
 # Matrices with longer sides keep what our own decomposition chooses: to ask costs as much as that.
@@ -33,7 +33,7 @@ def asked(original: Callable[[Any], Any], a: Any) -> Any:
     if _core.is_traced(a):
         return None
     try:
-        values = plain(constant(a))
+        values = to_numpy(constant(a))
     except (TypeError, ValueError):
         # There are no values where a rule is traced.
         return None
@@ -109,7 +109,7 @@ def _leaves(y: Any) -> Iterator[Any]:
         for item in y:
             yield from _leaves(item)
     elif is_array(y) or isinstance(y, (np.ndarray, np.number, float, complex)):
-        yield np.asarray(plain(constant(y)))
+        yield np.asarray(to_numpy(constant(y)))
 
 
 def _phase(x: Any) -> Any:
@@ -171,13 +171,13 @@ def eigenvectors(w: Any, v: Any, chosen: Any, row: int = 0) -> Any:
     v = with_real_component(v, row)
     if chosen is None:
         return v
-    turn = _turn(plain(constant(v)), chosen, _alike(plain(constant(w))))
+    turn = _turn(to_numpy(constant(v)), chosen, _alike(to_numpy(constant(w))))
     return _turned(v, turn)
 
 
 def columns(v: Any, chosen: Any) -> Any:
     """Give columns, of any length, with the signs of those that were chosen."""
-    own = plain(constant(v))
+    own = to_numpy(constant(v))
     along = np.sum(own.conj() * chosen, axis=-2)
     size = np.abs(along)
     return _turned(v, np.where(size > 0, along / np.where(size > 0, size, 1), 1))
@@ -198,7 +198,7 @@ def singular_vectors(
         vh = _with_first(vh, vh[..., :k, :] * phase[..., None].conj(), -2)
     if chosen is None:
         return u, s, vh
-    own_u, own_vh, values = (plain(constant(x)) for x in (u, vh, s))
+    own_u, own_vh, values = (to_numpy(constant(x)) for x in (u, vh, s))
     zero = values <= 1e-12 * np.max(values, axis=-1, initial=0)[..., None]
     alike = _alike(values) & (zero[..., :, None] == zero[..., None, :])
     turn = other = _turn(own_u[..., :k], chosen[0][..., :k], alike)
@@ -248,7 +248,7 @@ def _completed(whole: Any, first: Any, own: Any, chosen: Any, axis: int) -> Any:
 
 def order(w: Any, chosen: Any) -> Any:
     """Say which of our eigenvalues is each of those that were chosen; None for the same order."""
-    own = plain(constant(w))
+    own = to_numpy(constant(w))
     scale = np.max(np.abs(own), axis=-1, initial=1e-300)[..., None]
     if np.all(np.abs(own - chosen) <= 1e-9 * scale):
         return None
@@ -280,10 +280,12 @@ def qr(a: Any, q: Any, r: Any, original: Callable[[Any], Any]) -> tuple[Any, Any
     if chosen is None:
         return q, r
     k = min(a.shape[-2:])
-    own, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (plain(constant(r)), chosen[1]))
+    own, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (to_numpy(constant(r)), chosen[1]))
     turn = np.conj(_direction(own[..., :k])) * _direction(wanted[..., :k])
     turn = np.where(turn == 0, 1, turn).astype(r.dtype)
-    left = _completed(q, q[..., :k] * turn.conj()[..., None, :], plain(constant(q)), chosen[0], -1)
+    left = _completed(
+        q, q[..., :k] * turn.conj()[..., None, :], to_numpy(constant(q)), chosen[0], -1
+    )
     return left, _with_first(r, r[..., :k, :] * turn[..., None], -2)
 
 

@@ -22,7 +22,7 @@ from cotan._src.runtime.values import (
     OverArray,
     contains_active,
     is_array,
-    plain,
+    to_numpy,
     unwidened,
 )
 
@@ -97,7 +97,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     x = _asarray(a, dtype, order)
     # Where values are not looked at, what is not finite shows in the results.
     if not (_core.is_tracing() or _core.is_preparing()):
-        np.asarray_chkfinite(plain(x))
+        np.asarray_chkfinite(to_numpy(x))
     return x
 
 
@@ -159,7 +159,7 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     if stop is None:
         start, stop = 0, start
     start, step = 0 if start is None else start, 1 if step is None else step
-    count = len(np.arange(plain(start), plain(stop), plain(step)))
+    count = len(np.arange(to_numpy(start), to_numpy(stop), to_numpy(step)))
     given_as: tuple[Any, ...] = start, stop, step
     floats = any(is_array(a) and a.dtype.kind in "fc" for a in given_as)
     # As NumPy does it: by what is between the first two elements, in the last digits, too.
@@ -246,7 +246,7 @@ class _Grid:
         start, step = 0 if start is None else start, 1 if step is None else step
         if isinstance(step, complex):
             return np.linspace(start, stop, int(abs(step)))
-        return start + np.arange(math.ceil(plain((stop - start) / step)), dtype=float) * step
+        return start + np.arange(math.ceil(to_numpy((stop - start) / step)), dtype=float) * step
 
     def __len__(self) -> int:
         return len(self._original)
@@ -258,7 +258,7 @@ replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
 def _elements(value: Any) -> Any:
     """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
     active = _core.contains_array((value,), {})
-    return _asarray(value) if active else np.asarray(plain(value), object)
+    return _asarray(value) if active else np.asarray(to_numpy(value), object)
 
 
 def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -320,7 +320,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     original = locate("numpy.piecewise")
     array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
     made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
-    return made if contains_active(made) else plain(made)
+    return made if contains_active(made) else to_numpy(made)
 
 
 @lifts("numpy.apply_along_axis", always=True)

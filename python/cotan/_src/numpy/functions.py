@@ -33,7 +33,7 @@ from cotan._src.runtime.values import (
     is_array,
     looked_at,
     on_values,
-    plain,
+    to_numpy,
     written,
 )
 
@@ -66,7 +66,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         parts = round(x.real, decimals), round(x.imag, decimals)
         result = _core.apply("complex", *parts)
     elif x.dtype.kind in "iu" and decimals < 0:
-        result = _core.asarray(np.round(plain(x), decimals))
+        result = _core.asarray(np.round(to_numpy(x), decimals))
     elif x.dtype.kind != "f":
         result = x.copy()
     elif decimals == 0:
@@ -200,7 +200,7 @@ def _between(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
 def _expect_same(y: Any, *args: Any) -> None:
     """Refuse points out of order where NumPy's result depends on how it looks for them."""
     if _core.is_preparing() or not np.allclose(
-        plain(y), np.interp(*map(plain, args)), equal_nan=True
+        to_numpy(y), np.interp(*map(to_numpy, args)), equal_nan=True
     ):
         raise ValueError(
             "interp: xp must increase, and NumPy's result has no meaning here; sort the points, as "
@@ -213,7 +213,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
         raise ValueError("period must be a non-zero value")
     x, xp = _core.remainder(x, period), _core.remainder(xp, period)
     order: Any = _core.argsort(xp)
-    order = order if _core.is_traced(order) else plain(order)
+    order = order if _core.is_traced(order) else to_numpy(order)
     xp, fp = xp[order], fp[order]
     xp = _core.concatenate([xp[-1:] - period, xp, xp[:1] + period])
     return x, xp, _core.concatenate([fp[-1:], fp, fp[:1]])
@@ -281,8 +281,8 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    index = np.asarray(plain(x))
-    counts = np.bincount(index, minlength=plain(minlength))
+    index = np.asarray(to_numpy(x))
+    counts = np.bincount(index, minlength=to_numpy(minlength))
     if weights is None:
         return counts
     values = host_asarray(weights)
@@ -301,7 +301,7 @@ def _unique(name: str, **chosen: bool) -> None:
         x = host_asarray(ar)
         given = dict(zip(_UNIQUE, args, strict=False)) | kwargs | chosen
         axis = given.get("axis")
-        found = np.unique(plain(x), **{**given, "return_index": True})
+        found = np.unique(to_numpy(x), **{**given, "return_index": True})
         values = flat(x)[found[1]] if axis is None else _taken(x, found[1], axis)
         rest = found[1:] if given.get("return_index") else found[2:]
         if not chosen:
@@ -342,7 +342,7 @@ def _of_values(value: Any, *functions: Any) -> None:
 
 
 _of_values(
-    plain, np.nonzero, np.isin, np.lexsort, np.histogram_bin_edges,
+    to_numpy, np.nonzero, np.isin, np.lexsort, np.histogram_bin_edges,
     np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"),
     np.linalg.matrix_rank,
 )  # fmt: skip
@@ -401,7 +401,7 @@ def array_equiv(a: Any, b: Any) -> Any:
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     if not _is_recorded(a, b, rtol, atol):
-        return np.isclose(plain(a), plain(b), plain(rtol), plain(atol), equal_nan)
+        return np.isclose(to_numpy(a), to_numpy(b), to_numpy(rtol), to_numpy(atol), equal_nan)
     x, y = host_asarray(a), host_asarray(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
     close = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
@@ -413,7 +413,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 @implements(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if not _is_recorded(a, v, sorter):
-        return np.searchsorted(plain(a), plain(v), side, plain(sorter))
+        return np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
     row, x = host_asarray(a), host_asarray(v)
     if row.ndim != 1:
         raise ValueError("object too deep for desired array")
@@ -432,7 +432,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 @implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if not _is_recorded(x, bins):
-        return np.digitize(plain(x), plain(bins), right)
+        return np.digitize(to_numpy(x), to_numpy(bins), right)
     edges = host_asarray(bins)
     np.digitize(0.0, looked_at(edges))  # says what is wrong with the edges
     side = "left" if right else "right"

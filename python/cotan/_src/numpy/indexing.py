@@ -27,7 +27,7 @@ from cotan._src.runtime.values import (
     is_array,
     is_number,
     kept,
-    plain,
+    to_numpy,
     written,
 )
 
@@ -39,7 +39,7 @@ from cotan._src.runtime.values import (
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     x, at = flat_if_none(a, axis)
     # Indices that a program computes are variables of it.
-    index = indices if _core.is_traced(indices) else np.asarray(plain(indices))
+    index = indices if _core.is_traced(indices) else np.asarray(to_numpy(indices))
     if isinstance(indices, np.ndarray) and index.dtype.kind not in "biu":
         raise TypeError(f"take: indices must be integers, not {index.dtype}")
     n = x.shape[at]
@@ -58,7 +58,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    condition = np.asarray(plain(condition))
+    condition = np.asarray(to_numpy(condition))
     if condition.ndim != 1:
         raise ValueError("compress: condition must be a 1-d array")
     if is_array(a) and a.ndim == 1 and condition.dtype == bool and condition.size == a.size:
@@ -135,7 +135,7 @@ def diag(v: Any, k: int = 0) -> Any:
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
-    repeats = plain(repeats)
+    repeats = to_numpy(repeats)
     if np.size(repeats) == 1:
         # Each element next to itself, without a list of positions: the cotangents are a sum.
         count = np.ravel(repeats)[0]
@@ -154,7 +154,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 @implements(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     x, at = flat_if_none(arr, axis)
-    return take(x, np.delete(np.arange(x.shape[at]), plain(obj)), at)
+    return take(x, np.delete(np.arange(x.shape[at]), to_numpy(obj)), at)
 
 
 def _triangle(lower: bool) -> Callable[..., Any]:
@@ -192,8 +192,8 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
                writeable: bool = True, **options: Any) -> Any:  # fmt: skip
     """Show the elements at places in memory, as NumPy would have laid them out."""
     x = host_asarray(x)
-    shape = x.shape if shape is None else tuple(np.atleast_1d(plain(shape)).tolist())
-    steps = x.strides if strides is None else tuple(np.atleast_1d(plain(strides)).tolist())
+    shape = x.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
+    steps = x.strides if strides is None else tuple(np.atleast_1d(to_numpy(strides)).tolist())
     if len(shape) != len(steps) or any(s % x.itemsize for s in steps):
         raise ValueError(
             f"as_strided: strides {steps} do not fit the shape {shape} and elements of "
@@ -241,7 +241,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     widths = _pad_widths(pad_width, x.ndim)
     lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]
     padded = _core.pad(x, lengths, [low for low, _ in widths], [1] * x.ndim)
-    values = plain(kwargs.get("constant_values", 0))
+    values = to_numpy(kwargs.get("constant_values", 0))
     if not np.any(values):
         return padded
     inside = np.pad(np.ones(x.shape, bool), widths)
@@ -253,7 +253,7 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         by_axis = {normalize_axis_index(k, ndim): v for k, v in pad_width.items()}
         pad_width = [np.broadcast_to(by_axis.get(i, 0), 2) for i in range(ndim)]
-    pairs = np.broadcast_to(np.asarray(plain(pad_width)), (ndim, 2)).tolist()
+    pairs = np.broadcast_to(np.asarray(to_numpy(pad_width)), (ndim, 2)).tolist()
     for low, high in pairs:
         if low < 0 or high < 0:
             raise ValueError("index can't contain negative values")
@@ -277,7 +277,7 @@ def _writable(name: str, target: Any, *values: Any) -> bool:
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     if not _writable("copyto", dst, src):
-        np.copyto(dst, plain(src), casting, plain(where))
+        np.copyto(dst, to_numpy(src), casting, to_numpy(where))
         return
     # Python's numbers yield to the dtype of the array, but not to its kind.
     number = type(src) in {int, float, complex}
@@ -299,9 +299,9 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     if not _writable("put", a, v):
-        np.put(a, plain(ind), plain(v), mode)
+        np.put(a, to_numpy(ind), to_numpy(v), mode)
         return
-    index = np.ravel(plain(ind))
+    index = np.ravel(to_numpy(ind))
     n = a.size
     if mode == "wrap" and n:
         index = index % n
@@ -315,9 +315,9 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 @implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     if not _writable("place", arr, vals):
-        np.place(arr, plain(mask), plain(vals))
+        np.place(arr, to_numpy(mask), to_numpy(vals))
         return
-    index = np.flatnonzero(plain(mask))
+    index = np.flatnonzero(to_numpy(mask))
     if index.size and not np.size(vals):
         raise ValueError("Cannot insert from an empty array!")
     arr.flat[index] = vals
@@ -326,26 +326,26 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if not _writable("put_along_axis", arr, values):
-        np.put_along_axis(arr, plain(indices), plain(values), axis)
+        np.put_along_axis(arr, to_numpy(indices), to_numpy(values), axis)
     elif axis is not None:
-        rebound(np.put_along_axis)(arr, plain(indices), values, axis)
+        rebound(np.put_along_axis)(arr, to_numpy(indices), values, axis)
     elif np.ndim(indices) != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
     else:
-        arr.flat[plain(indices)] = values
+        arr.flat[to_numpy(indices)] = values
 
 
 @implements(np.putmask)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     if not _writable("putmask", a, values):
-        np.putmask(a, plain(mask), plain(values))
+        np.putmask(a, to_numpy(mask), to_numpy(values))
         return
     if np.size(mask) != a.size:
         raise ValueError("putmask: mask and data must be the same size")
     if np.size(values) == 1 and np.shape(mask) == a.shape:
         a[host_asarray(mask).astype(bool)] = host_asarray(values).reshape(())
         return
-    index = np.flatnonzero(plain(mask))
+    index = np.flatnonzero(to_numpy(mask))
     source = flat(host_asarray(values))
     if index.size and source.size:
         a.flat[index] = source[index % source.size]
@@ -358,7 +358,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 @implements(np.where)
 def where(condition: Any, /, *branches: Any) -> Any:
     if not branches:
-        return np.nonzero(plain(condition))
+        return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
     if isinstance(condition, np.ndarray) and not is_array(condition):
@@ -423,7 +423,7 @@ def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
 
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    index = np.asarray(plain(a))
+    index = np.asarray(to_numpy(a))
     if not np.can_cast(index.dtype, np.intp):
         raise TypeError(
             f"choose: the first argument is made of indices, which cannot be of dtype {index.dtype}"

@@ -32,7 +32,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.plotting_context import is_drawing
-from cotan._src.runtime.values import contains_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
 ORIGINAL: Any = vars(ma)["MaskedArray"]
@@ -103,9 +103,9 @@ def is_drawn(args: Iterable[Any]) -> bool:
 def to_draw(x: Any) -> Any:
     """Give what is drawn of an argument: values, masked ones as NumPy's."""
     if isinstance(type(x), _Kind):
-        values = plain(_core.dropgrad(x.__held_array__))
+        values = to_numpy(_core.dropgrad(x.__held_array__))
         return ORIGINAL(values, x.mask, fill_value=x._fill_value, hard_mask=x._hardmask)
-    return plain(_core.dropgrad(x)) if is_array(x) else x
+    return to_numpy(_core.dropgrad(x)) if is_array(x) else x
 
 
 # --------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     @_mask.setter
     def _mask(self, mask: Any) -> None:
-        self.__dict__["_mask"] = plain(data_of(mask))
+        self.__dict__["_mask"] = to_numpy(data_of(mask))
 
     @property
     def recordmask(self) -> Any:
@@ -259,14 +259,14 @@ class Masked(_NumPys):  # type: ignore[misc]
             self._fill_value = _ma._check_fill_value(self._fill_value, self.dtype)
 
     def __setmask__(self, mask: Any, copy: bool = False) -> None:
-        super().__setmask__(plain(mask), copy)
+        super().__setmask__(to_numpy(mask), copy)
 
     def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(plain(data_of(key)))
+        return super().__getitem__(to_numpy(data_of(key)))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         is_masked = isinstance(key, ORIGINAL) and not isinstance(value, ORIGINAL)
-        key = plain(data_of(key))
+        key = to_numpy(data_of(key))
         if is_masked and self._mask is not ma.nomask and not self._hardmask:
             self.data[key] = value  # which leaves the mask as it is
         else:

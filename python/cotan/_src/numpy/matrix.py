@@ -19,7 +19,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import outside, running
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, plain
+from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
 
 # The original: the name stands for what is below while something is recorded.
 _matrix: Any = vars(np)["matrix"]
@@ -165,7 +165,7 @@ class Matrix(TwinInstance):
                 "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
                 "one axis, or ct.dropgrad(m.A) to drop it on purpose"
             )
-        return np.asarray(plain(self.A), dtype)
+        return np.asarray(to_numpy(self.A), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if ufunc is np.multiply and method == "__call__" and not options and is_operator():
@@ -269,10 +269,10 @@ class Matrix(TwinInstance):
         return float(self.A.reshape(-1)[0]) if self.A.size == 1 else float(self.A)
 
     def __repr__(self) -> str:
-        return repr(_matrix(plain(self.A)))
+        return repr(_matrix(to_numpy(self.A)))
 
     def __str__(self) -> str:
-        return str(_matrix(plain(self.A)))
+        return str(_matrix(to_numpy(self.A)))
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)
@@ -392,5 +392,5 @@ def asmatrix(data: Any, dtype: Any = None) -> Any:
 @lifts("numpy.bmat")
 def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
     if not contains_active(_plain(obj)):
-        return np.bmat(plain(_plain(obj)), ldict, gdict)
+        return np.bmat(to_numpy(_plain(obj)), ldict, gdict)
     return Matrix(np.block(_plain(obj)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
 
@@ -27,7 +27,9 @@ def nditer(
     if not written and not contains_active(operands):
         by_numpy: Any = np.nditer
         order = _order(order, operands)
-        read = [_in_memory(plain(x), x.strides) if is_array(x) else plain(x) for x in operands]
+        read = [
+            _in_memory(to_numpy(x), x.strides) if is_array(x) else to_numpy(x) for x in operands
+        ]
         several = isinstance(op, (list, tuple))
         op = read if several else read[0]
         return by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)

@@ -22,7 +22,7 @@ from cotan._src.runtime.values import (
     in_numpy,
     is_active,
     of_objects,
-    plain,
+    to_numpy,
     written,
 )
 
@@ -55,7 +55,7 @@ def around_gaps(x: Any, y: Any) -> Any:
     them out (`np.nansum`, `np.nan_to_num`) has the derivative of the rest.
     """
     first = not is_active(x)
-    table, other = (plain(x), y) if first else (plain(y), x)
+    table, other = (to_numpy(x), y) if first else (to_numpy(y), x)
     if table.ndim < 2:
         return None
     axis = -1 if first else -2

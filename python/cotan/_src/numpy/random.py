@@ -17,7 +17,7 @@ from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import FOREIGN, package_of
 from cotan._src.runtime.registry import creates, lifts
-from cotan._src.runtime.values import contains_active, is_array, plain, refuse
+from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 
 # The generator behind the functions of `numpy.random`.
 _shared: Any = mtrand._rand
@@ -31,7 +31,7 @@ def _shape(size: Any, *parameters: Any) -> Any:
 
 
 def _nonnegative(name: str, x: Any) -> None:
-    if np.any(np.asarray(plain(x)) < 0):
+    if np.any(np.asarray(to_numpy(x)) < 0):
         raise ValueError(f"{name} < 0")
 
 
@@ -101,7 +101,7 @@ def pareto(draws: Any, a: Any, size: Any = None) -> Any:
 def gamma(draws: Any, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
     if contains_active(shape):
         raise refuse("random.gamma with respect to its shape")
-    shape = plain(shape)
+    shape = to_numpy(shape)
     return scale * draws.standard_gamma(shape, _shape(size, shape, scale))
 
 
@@ -116,7 +116,7 @@ def multivariate_normal(
         )
     if not contains_active(cov):
         center = np.zeros(np.shape(mean))
-        return mean + draws.multivariate_normal(center, plain(cov), size, *args, **options)
+        return mean + draws.multivariate_normal(center, to_numpy(cov), size, *args, **options)
     shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size or ())
     z = draws.standard_normal((*shape, len(mean)))
     return mean + z @ _root(asarray(cov), isinstance(draws, _generator)).T
@@ -124,14 +124,14 @@ def multivariate_normal(
 
 def _root(cov: Any, first: bool) -> Any:
     """Give the square root of a covariance that NumPy's generators take: older ones another."""
-    value = plain(cov)
+    value = to_numpy(cov)
     own, s, other = np.linalg.svd(value)
     vectors = own if first else other.T
     if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
         # Which of two opposite vectors is meant is NumPy's choice.
         u, values, v = np.linalg.svd(cov)
         active = u if first else v.T
-        signs = np.sign(np.sum(plain(active) * vectors, axis=0))
+        signs = np.sign(np.sum(to_numpy(active) * vectors, axis=0))
         return active * signs * np.sqrt(values)
     # Vectors of equal variances do not turn, and what does not vary goes on not to.
     largest = np.max(s, initial=0.0)
@@ -171,10 +171,10 @@ def choice(
     axis: int = 0,
     shuffle: bool | None = None,
 ) -> Any:
-    a = asarray(a) if not isinstance(plain(a), (int, np.integer)) else plain(a)
+    a = asarray(a) if not isinstance(to_numpy(a), (int, np.integer)) else to_numpy(a)
     count = np.shape(a)[axis] if np.ndim(a) else a
     options = {} if shuffle is None else {"shuffle": shuffle}
-    picked = draws.choice(count, size, replace, plain(p), **options)
+    picked = draws.choice(count, size, replace, to_numpy(p), **options)
     return np.take(a, picked, axis) if np.ndim(a) else picked
 
 
@@ -182,8 +182,8 @@ def _of_values(name: str) -> None:
     """Enter a distribution of integers, which are piecewise constant."""
 
     def rule(draws: Any, *args: Any, **kwargs: Any) -> Any:
-        values = {key: plain(value) for key, value in kwargs.items()}
-        return getattr(draws, name)(*map(plain, args), **values)
+        values = {key: to_numpy(value) for key, value in kwargs.items()}
+        return getattr(draws, name)(*map(to_numpy, args), **values)
 
     _RULES[name] = rule
 
@@ -200,7 +200,7 @@ def _filled(name: str) -> None:
 
     def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
-            return getattr(draws, name)(*map(plain, args), **kwargs)
+            return getattr(draws, name)(*map(to_numpy, args), **kwargs)
         out[...] = getattr(draws, name)(np.shape(out), dtype=out.dtype)
         return out
 
@@ -215,12 +215,14 @@ def _refused(name: str) -> None:
     def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"numpy.random.{name}")
-        values = {key: plain(value) for key, value in kwargs.items()}
+        values = {key: to_numpy(value) for key, value in kwargs.items()}
         if out is None:
-            return getattr(draws, name)(*map(plain, args), **values)
+            return getattr(draws, name)(*map(to_numpy, args), **values)
         # Drawn into memory of NumPy's, in the order in which that is filled.
-        drawn = np.array(plain(out) if not contains_active(out) else np.zeros(out.shape, out.dtype))
-        getattr(draws, name)(*map(plain, args), out=drawn, **values)
+        drawn = np.array(
+            to_numpy(out) if not contains_active(out) else np.zeros(out.shape, out.dtype)
+        )
+        getattr(draws, name)(*map(to_numpy, args), out=drawn, **values)
         out[...] = drawn
         return out
 

@@ -21,7 +21,7 @@ from cotan._src.runtime.values import (
     implements,
     in_numpy,
     is_array,
-    plain,
+    to_numpy,
     written,
 )
 
@@ -113,7 +113,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if _core.is_traced(a):
         return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, bool(keepdims))
-    return np.count_nonzero(plain(a), axis=plain(axis), keepdims=plain(keepdims))
+    return np.count_nonzero(to_numpy(a), axis=to_numpy(axis), keepdims=to_numpy(keepdims))
 
 
 def _arg(name: str) -> Callable[..., Any]:
@@ -133,7 +133,7 @@ def _nan_arg(name: str) -> Callable[..., Any]:
     find = getattr(np, name)
 
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return written(name, out, find(plain(a), axis, keepdims=either(keepdims, False)))
+        return written(name, out, find(to_numpy(a), axis, keepdims=either(keepdims, False)))
 
     return function
 
@@ -151,7 +151,7 @@ def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     if where is True:
         return math.prod(x.shape[a] for a in axes)
-    mask = np.broadcast_to(plain(where), x.shape)
+    mask = np.broadcast_to(to_numpy(where), x.shape)
     return mask.sum(axis=axes, keepdims=keepdims)
 
 
@@ -192,8 +192,8 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     x = _core.asarray(a)
     if dtype is not None and np.dtype(dtype).kind in "biu":
         options = {"where": where, "mean": mean, "correction": correction}
-        whole = {k: plain(v) for k, v in options.items() if v is not np._NoValue}
-        counted = np.var(plain(x), axis, dtype, None, plain(ddof), keepdims, **whole)
+        whole = {k: to_numpy(v) for k, v in options.items() if v is not np._NoValue}
+        counted = np.var(to_numpy(x), axis, dtype, None, to_numpy(ddof), keepdims, **whole)
         return written("var", out, counted)
     if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(
@@ -255,7 +255,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: A
     whole = is_array(a) and a.dtype.kind in "biu"
     if range is not None:
         range = tuple(1.0 * edge for edge in range)
-    return rebound(np.histogram)(plain(a) if whole else a, bins, range, *args, **kwargs)
+    return rebound(np.histogram)(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
 
 
 @implements(np.nanmedian)
@@ -275,7 +275,7 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if x.size == 0:
         return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
     # What is not a number comes last, and has no influence, however it came about.
-    missing = np.isnan(x if _core.is_traced(x) else plain(x))
+    missing = np.isnan(x if _core.is_traced(x) else to_numpy(x))
     x = _core.where(missing, math.nan, x)
 
     def rows_of(y: Any) -> Any:
@@ -344,7 +344,7 @@ _cumulative("cumulative_prod", np.multiply)
 def _checked(name: str, kth: Any, x: Any, at: int) -> None:
     """Refuse positions that an axis has not got; of nothing, as NumPy, any will do."""
     n = x.shape[at]
-    for k in np.ravel(plain(kth)):
+    for k in np.ravel(to_numpy(kth)):
         if x.size and not -n <= k < n:
             raise ValueError(f"{name}: kth(={k}) out of bounds ({n})")
 

@@ -18,7 +18,7 @@ from cotan._src.runtime.values import (
     implements,
     in_numpy,
     is_array,
-    plain,
+    to_numpy,
     written,
 )
 
@@ -44,7 +44,7 @@ def size(a: Any, axis: Any = None) -> int:
 def _stand_in(x: Any) -> Any:
     """Give something plain that promotes like an array of ours."""
     if not is_array(x):
-        return plain(x)
+        return to_numpy(x)
     if x._rank == "number":
         return x.dtype.type(0).item()
     return x.dtype
@@ -146,7 +146,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     del subok
-    shape = plain(shape)
+    shape = to_numpy(shape)
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     x = host_asarray(array)
     if any(n < 0 for n in shape):
@@ -182,7 +182,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         return _core.reshape(roll(flat(x), shift, 0), x.shape)
     axes = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
-    shifts, places = np.broadcast_arrays(plain(shift), axes)
+    shifts, places = np.broadcast_arrays(to_numpy(shift), axes)
     if shifts.ndim > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     for at, by in zip(places.flat, shifts.flat, strict=True):
@@ -243,7 +243,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> Any:
     x = _core.asarray(A)
-    counts = [operator.index(c) for c in np.ravel(plain(reps))]
+    counts = [operator.index(c) for c in np.ravel(to_numpy(reps))]
     width = max(x.ndim, len(counts))
     counts = [1] * (width - len(counts)) + counts
     lengths = (1,) * (width - x.ndim) + tuple(x.shape)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.values import FUNCTIONS, plain
+from cotan._src.runtime.values import FUNCTIONS, to_numpy
 from cotan._src.special.ufuncs import call
 
 
@@ -38,7 +38,7 @@ def _modf(x: Any) -> tuple[Any, Any]:
 
 
 def _frexp(x: Any) -> tuple[Any, Any]:
-    exponent = np.asarray(np.frexp(plain(x))[1])
+    exponent = np.asarray(np.frexp(to_numpy(x))[1])
     x = _float(x)
     return _ldexp(x, -exponent), _core.asarray(exponent)[()]
 
@@ -122,7 +122,7 @@ def sign_of_complex(x: Any) -> Any:
 
 def _nextafter(x: Any, y: Any) -> Any:
     """Give the next number as the number itself and a constant step; the sum is exact."""
-    start, end = np.asarray(plain(x)), np.asarray(plain(y))
+    start, end = np.asarray(to_numpy(x)), np.asarray(to_numpy(y))
     value = np.asarray(np.nextafter(start, end))
     finite = np.isfinite(value) & np.isfinite(start)
     step = np.where(finite, value, 0) - np.where(finite, start, 0)
@@ -132,7 +132,7 @@ def _nextafter(x: Any, y: Any) -> Any:
 
 
 def _spacing(x: Any) -> Any:
-    return _core.asarray(np.asarray(np.spacing(plain(x))))[()]
+    return _core.asarray(np.asarray(np.spacing(to_numpy(x))))[()]
 
 
 def _row(x: Any) -> Any:

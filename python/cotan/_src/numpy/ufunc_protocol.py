@@ -21,8 +21,8 @@ from cotan._src.runtime.values import (
     check_cast,
     is_active,
     of_objects,
-    plain,
     refuse,
+    to_numpy,
 )
 
 
@@ -70,14 +70,14 @@ def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
             return found
         raise refuse(name_of_ufunc(ufunc))
     out = kwargs.get("out") or ()
-    options = {k: plain(v) for k, v in kwargs.items() if k != "out"}
+    options = {k: to_numpy(v) for k, v in kwargs.items() if k != "out"}
     if method == "at":
         target, *others = inputs
-        values = np.array(plain(target))
-        getattr(ufunc, method)(values, *map(plain, others), **options)
+        values = np.array(to_numpy(target))
+        getattr(ufunc, method)(values, *map(to_numpy, others), **options)
         assigned(ufunc.__name__, target, values)
         return None
-    result = getattr(ufunc, method)(*map(plain, inputs), **options)
+    result = getattr(ufunc, method)(*map(to_numpy, inputs), **options)
     return _into(ufunc, out, result, "same_kind", inputs)
 
 
@@ -208,7 +208,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     if not isinstance(x, _core.Array):
         if any(map(is_active, values)):
             assigned(name, x, values[0])
-        ufunc.at(x, *map(plain, (key, *values)))
+        ufunc.at(x, *map(to_numpy, (key, *values)))
         return
     if x._overlaps:
         memory, positions = x._beneath()
@@ -227,7 +227,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
             value = _core.neg(as_dtype(operands[0], x.dtype))
         x._assign(_core.index_add(x, key, value))
         return
-    key = tuple(map(plain, key)) if isinstance(key, tuple) else plain(key)
+    key = tuple(map(to_numpy, key)) if isinstance(key, tuple) else to_numpy(key)
     positions = np.arange(x.size).reshape(x.shape)[key]
     operands = [_core.reshape(_core.broadcast_to(v, positions.shape), -1) for v in operands]
     flat = x.flatten()

@@ -8,7 +8,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.numpy.ufunc_rules import needed
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
-from cotan._src.runtime.values import axes_of, is_only_axis, plain
+from cotan._src.runtime.values import axes_of, is_only_axis, to_numpy
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "add": _core.sum,
@@ -142,7 +142,7 @@ def _in_turn(ufunc: Any, x: Any, at: int, start: Any, where: Any, dtype: Any) ->
     step = _step(ufunc, "reduce", dtype)
     first = 0 if start is not None else 1
     result = _part(x, at, 0) if start is None else start
-    mask = None if where is True else np.broadcast_to(plain(where), x.shape)
+    mask = None if where is True else np.broadcast_to(to_numpy(where), x.shape)
     for i in range(first, x.shape[at]):
         new = step(result, _part(x, at, i))
         result = new if mask is None else _core.where(_part(mask, at, i), new, result)
@@ -203,7 +203,7 @@ def reduceat(
     x, target = _elements(ufunc, "reduceat", _core.asarray(array), dtype, out)
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
-    starts = np.asarray(plain(indices))
+    starts = np.asarray(to_numpy(indices))
     starts = starts if starts.size else starts.astype(np.intp)
     for start in starts:
         if not 0 <= start < n:

@@ -19,7 +19,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.runtime.call_site import FOREIGN, is_formatting
-from cotan._src.runtime.values import OverArray, is_array, plain
+from cotan._src.runtime.values import OverArray, is_array, to_numpy
 
 # Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
 # ours, and of what it was made from.
@@ -177,7 +177,9 @@ class Held(OverArray):
 
     def __float__(self) -> float:
         number = self._as_number()
-        return float(plain(_core.dropgrad(number)) if is_formatting(sys._getframe(1)) else number)
+        return float(
+            to_numpy(_core.dropgrad(number)) if is_formatting(sys._getframe(1)) else number
+        )
 
     def __floor__(self) -> Any:
         return math.floor(self._as_number())

@@ -31,7 +31,7 @@ from cotan._src.runtime.values import (
     OverArray,
     assigned,
     contains_active,
-    plain,
+    to_numpy,
 )
 
 # Objects of NumPy's by identity, and what stands for them.
@@ -502,7 +502,7 @@ def detached(x: Any) -> Any:
     """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
     if isinstance(x, (list, tuple)) and contains_array(x):
         return type(x)(map(detached, x))
-    return plain(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
+    return to_numpy(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
 
 
 def piecewise_constant(*names: str) -> None:

@@ -23,7 +23,7 @@ from cotan._src.runtime.values import (
     kept,
     laid_out,
     of_elements,
-    plain,
+    to_numpy,
     unwidened,
 )
 
@@ -162,7 +162,7 @@ def _objects(items: Any) -> Any:
 
     def known(x: Any) -> Any:
         if is_array(x):
-            return plain(x)
+            return to_numpy(x)
         return type(x)(map(known, x)) if type(x) in {list, tuple} else x
 
     result = np.array(known(items), object)
@@ -329,7 +329,7 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
 
 def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
     """Give means of what is a number, too, as an array or scalar of ours."""
-    result = _core.cast(_core.div(a, b if is_array(b) else plain(b)), a.dtype)
+    result = _core.cast(_core.div(a, b if is_array(b) else to_numpy(b)), a.dtype)
     if out is None and (not is_array(a) or a._rank != "array"):
         return result
     # NumPy divides in place, also what was handed to it as `out=`.

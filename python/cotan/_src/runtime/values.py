@@ -118,7 +118,7 @@ def of_elements(x: Any) -> Any:
     return objects
 
 
-def plain(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):
         value = _core.value(x)
@@ -127,7 +127,7 @@ def plain(x: Any) -> Any:
     if isinstance(x, (list, tuple)) and any(
         is_array(item) or type(item) in (list, tuple) for item in x
     ):
-        return type(x)(map(plain, x))
+        return type(x)(map(to_numpy, x))
     return x
 
 
@@ -154,7 +154,7 @@ def looked_at(x: Any) -> Any:
     if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
         value = _core.peek(x)
         return value if x._rank == "array" else value[()]
-    return plain(x)
+    return to_numpy(x)
 
 
 def laid_out(x: Any, order: Any) -> Any:
@@ -278,7 +278,7 @@ def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a function on plain values, while no gradient follows its arguments."""
     if contains_active(args) or contains_active(kwargs):
         raise refuse(name_of(func))
-    return func(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+    return func(*map(to_numpy, args), **{k: to_numpy(v) for k, v in kwargs.items()})
 
 
 @functools.cache

@@ -27,7 +27,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import assigned, axes_of, contains_active, is_array, plain, refuse
+from cotan._src.runtime.values import assigned, axes_of, contains_active, is_array, refuse, to_numpy
 from cotan._src.scipy.signal.filtering import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
@@ -108,7 +108,7 @@ def _put(output: Any, result: Any) -> None:
     if is_array(output) or output.dtype.kind in "fc":
         assigned("ndimage", output, result)
     else:
-        output[...] = plain(result)  # whole numbers carry no gradient
+        output[...] = to_numpy(result)  # whole numbers carry no gradient
 
 
 def _floating(x: Any) -> Any:
@@ -372,7 +372,7 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
     beyond = _MIRROR if mode in {_CONSTANT, _WRAP} else mode
     starts, weights, outside = [], [], np.zeros((), bool)
     for n, c in zip(x.shape, at, strict=True):
-        values = np.asarray(plain(c), np.float64) + npad
+        values = np.asarray(to_numpy(c), np.float64) + npad
         mapped, way = _inside(values, n, mode)
         if mode == _CONSTANT:
             outside = outside | (mapped <= -1)
@@ -405,7 +405,7 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
     total = _core.broadcast_to(total, output.shape)
     if output.dtype.kind in "iu":
         # Between the samples of whole numbers SciPy rounds, where its filters cut off.
-        values = plain(total)
+        values = to_numpy(total)
         total = np.trunc(values + np.copysign(0.5, values))
         if output.dtype.kind == "u":
             total = np.clip(total, 0, np.iinfo(output.dtype).max)

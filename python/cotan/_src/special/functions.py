@@ -14,7 +14,14 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.ufunc_dtypes import finished
-from cotan._src.runtime.values import axes_of, contains_active, is_array, on_values, plain, refuse
+from cotan._src.runtime.values import (
+    axes_of,
+    contains_active,
+    is_array,
+    on_values,
+    refuse,
+    to_numpy,
+)
 from cotan._src.special.ufuncs import FUNCTIONS, PARTIALS, UNKNOWN, Functions, apply
 
 f = Functions()
@@ -108,7 +115,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     axes = _axes(axis, x.ndim)
     if x.dtype.kind == "c":
         # The largest as NumPy orders them: it says on which branch the logarithm is.
-        largest = np.max(plain(_core.dropgrad(x)), axes, keepdims=True)
+        largest = np.max(to_numpy(_core.dropgrad(x)), axes, keepdims=True)
         largest = np.where(np.isfinite(largest), largest, 0)
     else:
         largest = _largest(x, axes)
@@ -122,7 +129,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 
 @lifts("scipy.special.polygamma")
 def polygamma(n: Any, x: Any) -> Any:
-    n, x = np.asarray(plain(n)), _number(x)
+    n, x = np.asarray(to_numpy(n)), _number(x)
     order = np.where(n == 0, 1, n)
     factor = (-1.0) ** (order + 1) * f.gamma(order + 1.0)
     value = factor * f._zeta(order + 1.0, x)
@@ -133,10 +140,10 @@ def polygamma(n: Any, x: Any) -> Any:
 
 @lifts("scipy.special.multigammaln")
 def multigammaln(a: Any, d: Any) -> Any:
-    a, d = _number(a), np.asarray(plain(d))[()]
+    a, d = _number(a), np.asarray(to_numpy(d))[()]
     if np.ndim(d) or np.floor(d) != d:
         raise ValueError("d should be a positive integer (dimension)")
-    if np.any(plain(a) <= 0.5 * (d - 1)):
+    if np.any(to_numpy(a) <= 0.5 * (d - 1)):
         raise ValueError(f"condition a ({a}) > 0.5 * (d-1) ({0.5 * (d - 1)}) not met")
     total = d * (d - 1) / 4 * math.log(math.pi)
     for j in range(int(d)):
@@ -185,13 +192,13 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @lifts("scipy.special.diric")
 def diric(x: Any, n: Any) -> Any:
-    n = np.asarray(plain(n))
+    n = np.asarray(to_numpy(n))
     x = _core.asarray(x)
     x = _number(x.astype(np.result_type(x.dtype, n.dtype)))
     half = x / 2
-    turns = np.round(plain(half) / math.pi)
+    turns = np.round(to_numpy(half) / math.pi)
     rest = half - turns * math.pi
-    bare = plain(rest)
+    bare = to_numpy(rest)
     near = np.abs(np.sin(bare)) < (1e-3 if x.dtype == np.float32 else 1e-7)
     series = 1 - (n * n - 1) / 6 * where(near, rest, 0) ** 2
     apart = where(near, 1.0, rest)
@@ -209,7 +216,7 @@ def _spherical(kind: str, even: int) -> Callable[..., Any]:
     """Give one of the kinds; `even` is the sign at `-z` for even `n`, 0 where there is none."""
 
     def function(n: Any, z: Any, derivative: bool = False) -> Any:
-        n, z = np.asarray(plain(n), np.int64), _number(z)
+        n, z = np.asarray(to_numpy(n), np.int64), _number(z)
         g = getattr(f, f"_spherical_{kind}_d" if derivative else f"_spherical_{kind}")
         if z.dtype.kind == "c":
             return finished(g(n, z))
@@ -274,7 +281,7 @@ PARTIALS["sph_harm_y"] = (
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     if diff_n:
         return on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
-    return finished(_sph_harm_y(plain(n), plain(m), theta, phi))
+    return finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
-from cotan._src.runtime.values import contains_active, plain
+from cotan._src.runtime.values import contains_active, to_numpy
 
 
 class CallbackProbe:
@@ -18,7 +18,7 @@ class CallbackProbe:
         y = self._function(*args, **kwargs)
         if contains_active(y):
             self.captures_active = True
-        return plain_items(y)
+        return to_numpy_items(y)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
@@ -34,14 +34,14 @@ def any_captures_active(*functions: Any) -> bool:
     return any(isinstance(f, CallbackProbe) and f.captures_active for f in functions)
 
 
-def plain_items(y: Any) -> Any:
+def to_numpy_items(y: Any) -> Any:
     """Give values of arrays in lists and tuples too, whatever else is there.
 
     A list of which nothing is ours stays itself: somebody may write to it.
     """
     if isinstance(y, list) or type(y) is tuple:
-        items = [plain_items(item) for item in y]
+        items = [to_numpy_items(item) for item in y]
         if all(map(is_, items, y)):
             return y
         return items if isinstance(y, list) else tuple(items)
-    return plain(y)
+    return to_numpy(y)

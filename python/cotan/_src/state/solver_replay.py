@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotan._src.runtime.values import is_array, plain, valued
+from cotan._src.runtime.values import is_array, to_numpy, valued
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.slots import Place
@@ -204,7 +204,7 @@ def _is_report(value: Any) -> bool:
 def _is_same(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(is_, a, b))
-    return a is b or (_is_array(a) and _is_array(b) and np.array_equal(plain(a), plain(b)))
+    return a is b or (_is_array(a) and _is_array(b) and np.array_equal(to_numpy(a), to_numpy(b)))
 
 
 def _is_array(value: Any) -> bool:
@@ -215,7 +215,8 @@ def moved(at: Any, found: Any) -> Any:
     """Give a place with the derivatives of a solution that is near to it, or such columns."""
     if not _is_at(at, found):
         return at
-    near = np.isclose(at, plain(found) if np.ndim(at) == np.ndim(found) else plain(found)[:, None],
+    near = np.isclose(at, to_numpy(found) if np.ndim(at) == np.ndim(found) else to_numpy(found)[:,
+    None],
                       0.01, 0.01)  # fmt: skip
     if np.ndim(at) == np.ndim(found):
         return valued(at, found) if near.all() else at

@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import is_active, is_array, plain
+from cotan._src.runtime.values import is_active, is_array, to_numpy
 
 _COUNT = itertools.count()
 
@@ -24,7 +24,7 @@ def _digests(name: str, at: int = 0) -> None:
         x = given[at] if len(given) > at and is_array(given[at]) else None
         if x is None:
             return original(*args, **kwargs)
-        given[at] = bytes(plain(x)) + (b"%d" % next(_COUNT) if is_active(x) else b"")
+        given[at] = bytes(to_numpy(x)) + (b"%d" % next(_COUNT) if is_active(x) else b"")
         return original(*given, **kwargs)
 
 

@@ -18,8 +18,8 @@ from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, plain, valued
-from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, plain_items
+from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
@@ -82,7 +82,7 @@ class Called(CallbackProbe):
         step = max(1, len(self._gave) // 16)
         for (t, y), gave in zip(self.calls[::step], self._gave[::step], strict=True):
             try:
-                again = plain_items(self.again(t, y.copy(), self._more))
+                again = to_numpy_items(self.again(t, y.copy(), self._more))
             except Exception as error:  # a buffer that is full, for one
                 raise TypeError(f"{name}: {_KEEPS}") from error
             if not np.allclose(again, gave, 1e-9, 0, equal_nan=True):
@@ -125,7 +125,10 @@ class _Step:
     def __init__(self, t_old: Any, t: Any, y_old: Any, y: Any, terms: Any) -> None:
         self.t_old, self.t, self.y_old, self.y, self._terms = t_old, t, y_old, y, terms
         # What SciPy's own interpolants know of themselves.
-        self.t_min, self.t_max = min(plain(t_old), plain(t)), max(plain(t_old), plain(t))
+        self.t_min, self.t_max = (
+            min(to_numpy(t_old), to_numpy(t)),
+            max(to_numpy(t_old), to_numpy(t)),
+        )
 
     def __call__(self, t: Any) -> Any:
         t = asarray(t)
@@ -218,8 +221,8 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
         rows = [z[i] - h * _combined(f, row) for i, row in enumerate(_RADAU_A)]
         return _core.concatenate(rows)
 
-    length, start, z = plain(h), plain(t_old), plain(stages)
-    values = plain(y)
+    length, start, z = to_numpy(h), to_numpy(t_old), to_numpy(stages)
+    values = to_numpy(y)
     slopes = [
         jacobian(functools.partial(fun, start + c * length), values + z[i])
         for i, c in enumerate(_RADAU_C)
@@ -260,7 +263,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     f = None
     for i, (t_old, t_new, stages, tried) in enumerate(log):
         a = t_first if i == 0 else t_old
-        b = t_last if i == len(log) - 1 and plain(t_last) == t_new else t_new
+        b = t_last if i == len(log) - 1 and to_numpy(t_last) == t_new else t_new
         if method == "Radau":
             step = _implicit(fun, a, b, y, stages)
         else:
@@ -306,14 +309,16 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     history = function.history
     watching = None if some is None else [Called(e, history=history) for e in some]
     options = {
-        k: Called(v, history=history) if callable(v) else plain_items(v) for k, v in options.items()
+        k: Called(v, history=history) if callable(v) else to_numpy_items(v)
+        for k, v in options.items()
     }
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
     log = history.steps = _Log(function.calls)
     solver = _logging(locate(f"scipy.integrate.{method}")) if known else method
     result = solve(
-        function, plain_items(t_span), plain_items(y0), solver, plain_items(t_eval), dense_output,
+        function, to_numpy_items(t_span), to_numpy_items(y0), solver, to_numpy_items(t_eval),
+        dense_output,
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
     )  # fmt: skip
     given = (t_span, y0, t_eval, args)
@@ -373,12 +378,12 @@ def _noticing(function: Called, more: Any) -> Callable[[int, Any], None]:
 
 def _expect_end(function: Called, log: _Log, steps: list[_Step]) -> None:
     """Look if steps lead where they led; if not, it is chaos, or something else is kept."""
-    if steps and not np.allclose(plain(steps[-1].y), log.end, 1e-6, 1e-9):
+    if steps and not np.allclose(to_numpy(steps[-1].y), log.end, 1e-6, 1e-9):
         function.expect_again("solve_ivp")
 
 
 def _plain_args(args: Any) -> Any:
-    return None if args is None else plain_items(tuple(args))
+    return None if args is None else to_numpy_items(tuple(args))
 
 
 def _slope(fun: Any, args: Any, dtype: Any) -> Callable[[Any, Any], Any]:
@@ -398,7 +403,7 @@ def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
     cls = _logging(locate(f"scipy.integrate.{method}"))
     locate("scipy.integrate.solve_ivp")(
-        called, plain_items(t_span), plain_items(y0), cls, args=_plain_args(args), log=log,
+        called, to_numpy_items(t_span), to_numpy_items(y0), cls, args=_plain_args(args), log=log,
         **chosen,
     )  # fmt: skip
     return log
@@ -406,8 +411,8 @@ def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options
 
 def _places(steps: list[_Step], times: Any) -> Any:
     """Give the numbers of the steps that times lie in: of two that meet there the earlier one."""
-    ends = np.array([plain(step.t) for step in steps])
-    sign = 1 if plain(steps[0].t_old) <= ends[-1] else -1
+    ends = np.array([to_numpy(step.t) for step in steps])
+    sign = 1 if to_numpy(steps[0].t_old) <= ends[-1] else -1
     return np.minimum(np.searchsorted(sign * ends, sign * times), len(steps) - 1)
 
 
@@ -417,7 +422,7 @@ def _within(steps: list[_Step], t: Any) -> _Step:
 
 def _states(steps: list[_Step], times: Any) -> Any:
     """Give the states at times as columns, those within a step together."""
-    places = _places(steps, plain(times))
+    places = _places(steps, to_numpy(times))
     ends = [*(np.flatnonzero(np.diff(places)) + 1), len(places)]
     begins = [0, *ends[:-1]]
     parts = [steps[places[i]](times[i:j]) for i, j in zip(begins, ends, strict=True) if i < j]
@@ -437,8 +442,8 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
             # The end is where the last event is.
             pairs = zip(result.t_events, result.y_events, strict=True)
             all_of = [(t, y) for ts, ys in pairs for t, y in zip(ts, ys, strict=True)]
-            sign = 1 if plain(steps[0].t) >= plain(steps[0].t_old) else -1
-            end, state = max(all_of, key=lambda pair: sign * float(plain(pair[0])))
+            sign = 1 if to_numpy(steps[0].t) >= to_numpy(steps[0].t_old) else -1
+            end, state = max(all_of, key=lambda pair: sign * float(to_numpy(pair[0])))
     if t_eval is None and exact:
         times = [t_span[0], *(s.t for s in steps[:-1]), end]
         result.t = _core.array(times) if contains_active(times) else result.t
@@ -450,8 +455,8 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     if y is not None:
         result.y = y if exact else valued(result.y, y)
     if result.sol is not None:
-        inner = [plain(s.t) for s in steps[:-1]]
-        ts = [plain(t_span[0]), *inner, plain(end)]
+        inner = [to_numpy(s.t) for s in steps[:-1]]
+        ts = [to_numpy(t_span[0]), *inner, to_numpy(end)]
         result.sol = locate("scipy.integrate.OdeSolution")(ts, steps)
     return result
 
@@ -495,8 +500,9 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
     more = args if isinstance(args, tuple) else (args,)
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
     y, info = locate("scipy.integrate.odeint")(
-        function, plain_items(y0), plain_items(t), plain_items(more), slopes,
-        col_deriv, 1, ml, mu, plain(rtol), plain(atol), tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
+        function, to_numpy_items(y0), to_numpy_items(t), to_numpy_items(more), slopes,
+        col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit, h0, hmax, hmin, ixpr, mxstep,
+        mxhnil,
         mxordn, mxords, printmessg, tfirst,
     )  # fmt: skip
     if function.captures_active or contains_active((y0, t, more)):
@@ -509,8 +515,8 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         method = "Radau" if stiff else "DOP853"
         usual = 1.49012e-8
         options = {
-            "rtol": usual if rtol is None else float(np.min(plain(rtol))),
-            "atol": usual if atol is None else plain(atol),
+            "rtol": usual if rtol is None else float(np.min(to_numpy(rtol))),
+            "atol": usual if atol is None else to_numpy(atol),
         }
         times = asarray(t)
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
@@ -518,10 +524,10 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         span = (times[0], times[-1])
         function.expect_again("odeint")
         has_left = kept.restore()
-        if plain(times[0]) == plain(times[-1]):  # no time passes
+        if to_numpy(times[0]) == to_numpy(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
         else:
-            log = _log_of(method, ordered, span, plain(start), more, options)
+            log = _log_of(method, ordered, span, to_numpy(start), more, options)
             if has_left:
                 kept.restore()
             steps = _steps(method, slope, log, span, start)
@@ -537,7 +543,7 @@ def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **op
     """Solve between two ends, on values; a program that follows it is told what it can do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)
     result = locate("scipy.integrate.solve_bvp")(
-        function, ends, *map(plain_items, (x, y, p, *rest)), **options
+        function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):
         raise TypeError(

@@ -14,9 +14,9 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import contains_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
-from cotan._src.state.callback_probe import CallbackProbe, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
 _ODE = "scipy.integrate.ode"
@@ -48,15 +48,15 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
     given = _Given(self)
     own, jac, arguments = given.own, self.jac, getattr(given.own, "call_args", ())
     # Compiled solvers change the array in place, and some give it back.
-    memory = np.array(plain(given.y)) if is_array(given.y) else given.y
+    memory = np.array(to_numpy(given.y)) if is_array(given.y) else given.y
     try:
         setattr(self, given.name, given.function)
         self.jac = given.probed_slopes(jac, self.jac_params)
-        self._y, self.t = memory, plain(given.t)
-        self.f_params = plain_items(tuple(given.params))
+        self._y, self.t = memory, to_numpy(given.t)
+        self.f_params = to_numpy_items(tuple(given.params))
         if given.method is not None:
             own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
-        original_of(locate(_ODE).integrate)(self, plain(t), step, relax)
+        original_of(locate(_ODE).integrate)(self, to_numpy(t), step, relax)
     finally:
         setattr(self, given.name, given.right_side)
         self.jac, self.f_params = jac, given.params
@@ -64,7 +64,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
             own.call_args = arguments
     if given.is_active() or contains_active(t):
         state, end = _traced(self, given, t)
-        self.t = end if contains_active(end) else plain(end)
+        self.t = end if contains_active(end) else to_numpy(end)
         if self._y is memory and is_array(given.y):
             given.y[...] = state
             state = given.y
@@ -133,13 +133,13 @@ def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
     if given.is_complex:
         y0, value = y0[::2] + 1j * y0[1::2], value[::2] + 1j * value[1::2]
     # A single step ends where the solver likes.
-    end = asarray(t if plain(solver.t) == plain(t) else solver.t)
+    end = asarray(t if to_numpy(solver.t) == to_numpy(t) else solver.t)
     begin = asarray(given.t)
     slope = _slope(given.right_side, given.params, value.dtype)
     y0 = _core.cast(y0, value.dtype)
     given.function.expect_again("ode.integrate")
     has_left = given.kept.restore()
-    if plain(begin) == plain(end):
+    if to_numpy(begin) == to_numpy(end):
         y = y0 + slope(begin, y0) * (end - begin)
     else:
         steps = _steps_of(given, slope, (begin, end), y0)
@@ -149,7 +149,7 @@ def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
         stopped = None if given.told is None else _tell(given, steps, y0)
         if stopped is not None:
             y, end, given.own.istate = stopped.y, stopped.t, 2
-            value = plain(y)
+            value = to_numpy(y)
     y = valued(value, y)
     return np.stack([y.real, y.imag], axis=1).reshape(-1) if given.is_complex else y, end
 
@@ -160,16 +160,16 @@ def _steps_of(given: _Given, slope: Any, ends: Any, y0: Any) -> list[Any]:
         return _steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
     options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}
-    log = _log_of(method, slope, plain_items(ends), plain(y0), (), options)
+    log = _log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
     return _steps(method, slope, log, ends, y0)
 
 
 def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
     """Tell the program of the steps; gives the one at which it wants to stop."""
-    if given.known == 0 and given.told(plain(steps[0].t_old), y0) == -1:
+    if given.known == 0 and given.told(to_numpy(steps[0].t_old), y0) == -1:
         return steps[0]
     for step in steps[max(0, given.known - 1) :]:
-        if given.told(plain(step.t), step.y) == -1:
+        if given.told(to_numpy(step.t), step.y) == -1:
             return step
     return None
 
@@ -177,6 +177,6 @@ def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
 @lifts_method(_COMPLEX, "set_initial_value")
 def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
     y = _core.cast(asarray(y).reshape(-1), np.complex128)
-    original_of(locate(_COMPLEX).set_initial_value)(self, plain(y), plain(t))
+    original_of(locate(_COMPLEX).set_initial_value)(self, to_numpy(y), to_numpy(t))
     self._y, self.t = np.stack([y.real, y.imag], axis=1).reshape(-1), t
     return self

@@ -14,8 +14,8 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate, runs, runs_class
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, plain, valued
-from cotan._src.state.callback_probe import CallbackProbe, plain_items
+from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
 runs("""
@@ -49,7 +49,7 @@ def _summed(f: Callable[[Any], Any], at: Any, weights: Any) -> Any:
 
 def _on_interval(f: Callable[[Any], Any], a: Any, b: Any, pieces: Any, both: Any) -> Any:
     """Sum over pieces of an interval whose ends may be followed, too."""
-    low, high = float(plain(a)), float(plain(b))
+    low, high = float(to_numpy(a)), float(to_numpy(b))
     sign = 1.0 if high > low else -1.0
     if np.isfinite(low) and np.isfinite(high):
         width = high - low
@@ -80,7 +80,7 @@ def _whole(f: Callable[[Any], Any], t: Any, w: Any) -> Any:
 
 def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
     """Give the value with the derivative of a sum that agrees with it."""
-    off = float(np.max(np.abs(plain(total) - value)))
+    off = float(np.max(np.abs(to_numpy(total) - value)))
     if not off <= tolerance:
         raise ValueError(
             f"{name}: the sum over the nodes differs from the integral by {off:.1e}, as the "
@@ -92,7 +92,7 @@ def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
 
 def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
     """Call an integrand where SciPy did so, for what it keeps; nodes move with the ends."""
-    low, high = float(plain(a)), float(plain(b))
+    low, high = float(to_numpy(a)), float(to_numpy(b))
     for x in calls:
         if not is_array(a) and not is_array(b):
             at: Any = x
@@ -124,10 +124,11 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     more = args if isinstance(args, tuple) else (args,)
     compute = locate("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
-    limits = float(plain(a)), float(plain(b))
-    options = (plain(epsabs), plain(epsrel), limit, plain_items(points), weight, plain_items(wvar),
+    limits = float(to_numpy(a)), float(to_numpy(b))
+    options = (to_numpy(epsabs), to_numpy(epsrel), limit, to_numpy_items(points), weight,
+    to_numpy_items(wvar),
                wopts, maxp1, limlst)  # fmt: skip
-    values = plain_items(more)
+    values = to_numpy_items(more)
     if not isinstance(function, CallbackProbe):
         return compute(func, *limits, values, full_output, *options, complex_func)
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
@@ -186,9 +187,9 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     more = given.pop("args", ())
     more = more if isinstance(more, tuple) else (more,)
     full = given.pop("full_output", False)
-    given = {k: plain_items(v) for k, v in given.items()}
-    limits = float(plain(a)), float(plain(b))
-    call = (lambda x: function(x, *plain_items(more))) if more else function
+    given = {k: to_numpy_items(v) for k, v in given.items()}
+    limits = float(to_numpy(a)), float(to_numpy(b))
+    call = (lambda x: function(x, *to_numpy_items(more))) if more else function
     kept = Kept(f, more) if contains_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
     if function.captures_active or kept is not None:

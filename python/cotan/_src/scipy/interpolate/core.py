@@ -29,7 +29,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHODS, lifts, lifts_method
-from cotan._src.runtime.values import contains_active, plain, valued
+from cotan._src.runtime.values import contains_active, to_numpy, valued
 from cotan._src.scipy.linalg.banded import solve_banded
 
 _HERE = "scipy.interpolate"
@@ -71,7 +71,7 @@ def _monotone(x: Any, y: Any, **options: Any) -> Any:
     m = (y[1:] - y[:-1]) / h
     if m.shape[0] == 1:
         return np.concatenate([m, m]).reshape(shape)
-    sign = np.sign(plain(m))
+    sign = np.sign(to_numpy(m))
     flat = (sign[1:] != sign[:-1]) | (sign[1:] == 0) | (sign[:-1] == 0)
     before, after = (np.where(flat, 1.0, part) for part in (m[:-1], m[1:]))
     w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
@@ -116,15 +116,15 @@ for _name in (
 
 def _piece(x: Any, breaks: Any) -> Any:
     """Give the piece that each point lies in; beyond the ends the first or the last one."""
-    values = plain(breaks)
-    at = np.searchsorted(values, plain(x), side="right") - 1
+    values = to_numpy(breaks)
+    at = np.searchsorted(values, to_numpy(x), side="right") - 1
     if values[-1] < values[0]:
-        at = np.searchsorted(-values, -plain(x), side="right") - 1
+        at = np.searchsorted(-values, -to_numpy(x), side="right") - 1
     return np.clip(at, 0, len(values) - 2)
 
 
 def _outside(x: Any, breaks: Any) -> Any:
-    values, ends = plain(x), plain(breaks)[[0, -1]]
+    values, ends = to_numpy(x), to_numpy(breaks)[[0, -1]]
     # What is not a number is neither.
     return ~((values >= ends.min()) & (values <= ends.max()))
 
@@ -147,14 +147,14 @@ def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> 
     s = (xp - asarray(x)[at])[:, None]
     y = _powers(_core.asarray(asarray(c))[:, at], s, dx)
     y = _core.broadcast_to(y, out.shape)
-    missing = _outside(xp, x) if not extrapolate else np.isnan(plain(xp))
+    missing = _outside(xp, x) if not extrapolate else np.isnan(to_numpy(xp))
     out[...] = _core.where(missing[:, None], np.nan, y)
 
 
 @stands_for(f"{_HERE}._ppoly.integrate")
 def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
     x = asarray(x)
-    low, high = float(plain(a)), float(plain(b))
+    low, high = float(to_numpy(a)), float(to_numpy(b))
     if high < low:
         _integrate(c, x, b, a, extrapolate, out)
         out[...] = -out
@@ -163,7 +163,7 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
         out[...] = np.nan
         return
     # Where the breaks descend, the pieces are passed from the other end.
-    descends = bool(plain(x)[-1] < plain(x)[0])
+    descends = bool(to_numpy(x)[-1] < to_numpy(x)[0])
     a, b, low, high = (b, a, high, low) if descends else (a, b, low, high)
     first, last = _piece(np.array([low, high]), x)
     total: Any = 0.0
@@ -183,16 +183,16 @@ def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool)
     c, x = _core.asarray(asarray(c)), asarray(x)
     compute = locate(f"{_HERE}._ppoly.real_roots")
     results = []
-    all_found = compute(plain(c), plain(x), float(plain(y)), report_discont, extrapolate)
+    all_found = compute(to_numpy(c), to_numpy(x), float(to_numpy(y)), report_discont, extrapolate)
     for i, values in enumerate(all_found):
         known = ~np.isnan(values)
         start = np.where(known, values, 0.0)
         at = _piece(start, x)
         pieces = c[:, at, i]
-        rest = plain(_powers(pieces, start - x[at], 0) - y)
-        size = np.max(np.abs(plain(pieces)), axis=0, initial=0.0)
-        jumps = known & (values == plain(x)[at]) & (np.abs(rest) > 1e-8 * size)
-        slope = np.where(known & ~jumps, plain(_powers(pieces, start - x[at], 1)), np.inf)
+        rest = to_numpy(_powers(pieces, start - x[at], 0) - y)
+        size = np.max(np.abs(to_numpy(pieces)), axis=0, initial=0.0)
+        jumps = known & (values == to_numpy(x)[at]) & (np.abs(rest) > 1e-8 * size)
+        slope = np.where(known & ~jumps, to_numpy(_powers(pieces, start - x[at], 1)), np.inf)
 
         def missed(r: Any, pieces: Any = pieces, x: Any = x[at]) -> Any:
             return _powers(pieces, r - x, 0) - y
@@ -333,11 +333,11 @@ def _beyond(knots: Any, k: int, values: Any, extrapolate: bool) -> Any:
 def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
     """Evaluate splines, one for each column of `c`, or their derivatives."""
     t, c, x = asarray(t), _core.asarray(asarray(c)), _core.asarray(x)
-    at = place(plain(t), k, plain(x))
+    at = place(to_numpy(t), k, to_numpy(x))
     total: Any = np.zeros((x.shape[0], c.shape[1]), c.dtype)
     for j, w in enumerate(weights(t, k, at, x, nu)):
         total = total + (w[:, None] if np.ndim(w) else w) * c[at - k + j]
-    return _core.where(_beyond(plain(t), k, plain(x), extrapolate)[:, None], np.nan, total)
+    return _core.where(_beyond(to_numpy(t), k, to_numpy(x), extrapolate)[:, None], np.nan, total)
 
 
 class _Tensor:
@@ -358,9 +358,9 @@ class _Tensor:
         places, factors, missing = [], [], np.zeros(columns.shape[0], bool)
         for i, (t, degree) in enumerate(zip(self.t, self.k, strict=True)):
             x, k = columns[:, i], int(degree)
-            places.append(place(plain(t), k, plain(x)) - k)
+            places.append(place(to_numpy(t), k, to_numpy(x)) - k)
             factors.append(weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
-            missing |= _beyond(plain(t), k, plain(x), bool(reach))
+            missing |= _beyond(to_numpy(t), k, to_numpy(x), bool(reach))
         total: Any = 0.0
         for near in itertools.product(*(range(len(w)) for w in factors)):
             weight: Any = np.ones(columns.shape[0])
@@ -410,16 +410,16 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
                         "ct.dropgrad")  # fmt: skip
     if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
-    x, t = plain(x), plain(t)
+    x, t = to_numpy(x), to_numpy(t)
     make = locate(f"{_HERE}.make_interp_spline")
     y = asarray(y)
     axis = normalize_axis_index(axis, y.ndim)
     y = asarray(y, y.dtype if y.dtype.kind == "c" else np.float64)
     y = np.moveaxis(y, axis, 0)
     flat = _core.reshape(y, (y.shape[0], -1))
-    if check_finite and not np.all(np.isfinite(plain(flat))):
+    if check_finite and not np.all(np.isfinite(to_numpy(flat))):
         raise ValueError("array must not contain infs or NaNs")
-    if bc_type == "periodic" and not np.allclose(plain(y)[0], plain(y)[-1], atol=1e-15):
+    if bc_type == "periodic" and not np.allclose(to_numpy(y)[0], to_numpy(y)[-1], atol=1e-15):
         raise ValueError("First and last points does not match while periodic case expected")
     made = rebound_class(locate(f"{_HERE}.BSpline"))
     if bc_type is None or (t is None and bc_type == "not-a-knot"):
@@ -465,8 +465,8 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
     axis = normalize_axis_index(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     # Checks what SciPy checks.
-    locate(f"{_HERE}.make_interp_spline")(plain(x), plain(y), k)
-    at = place(plain(t), k, plain(x))
+    locate(f"{_HERE}.make_interp_spline")(to_numpy(x), to_numpy(y), k)
+    at = place(to_numpy(t), k, to_numpy(x))
     rows = np.arange(x.size)
     matrix: Any = np.zeros((x.size, x.size))
     for j, w in enumerate(weights(t, k, at, x, 0)):
@@ -496,7 +496,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
         extrapolate = {0: True}.get(ext, tck.extrapolate)
         return asarray(tck(x, nu=der, extrapolate=extrapolate))
     t, c, k = tck
-    if isinstance(c, (list, tuple)) and np.ndim(plain(c[0])) > 0:
+    if isinstance(c, (list, tuple)) and np.ndim(to_numpy(c[0])) > 0:
         return [splev(x, (t, one, k), der, ext) for one in c]
     if not 0 <= der <= k:
         raise ValueError(f"0<=der={der}<=k={k} must hold")
@@ -505,7 +505,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     x, t = asarray(x), asarray(t)
     flat = _core.asarray(_core.reshape(x, -1), np.float64)
     first, last = t[k], t[-k - 1]
-    beyond = _outside(flat, plain(t)[[k, -k - 1]])
+    beyond = _outside(flat, to_numpy(t)[[k, -k - 1]])
     if ext == 2 and np.any(beyond):
         raise ValueError("splev: some points lie outside of the interval of the spline, and ext=2")
     # FITPACK holds the value that the spline has at its ends, and goes on with derivatives.

@@ -11,7 +11,7 @@ from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, plain, valued
+from cotan._src.runtime.values import contains_active, to_numpy, valued
 from cotan._src.scipy.interpolate.core import make_interp_spline, place, weights
 
 _HERE = "scipy.interpolate"
@@ -22,7 +22,7 @@ def _expect_through(name: str, w: Any, s: Any, others: Any = ()) -> None:
     if contains_active(others):
         raise TypeError(f"{name}: only x and y can be differentiated; hold the rest constant with "
                         "ct.dropgrad")  # fmt: skip
-    if w is not None or s is None or plain(s) != 0:
+    if w is not None or s is None or to_numpy(s) != 0:
         raise TypeError(
             f"{name}: a smoothing spline has no derivative rule in cotan; one that goes through "
             "its points has: s=0 and no w, or make_interp_spline"
@@ -60,7 +60,7 @@ class _Fitted:
         mode = self.ext if ext is None else _EXTENSIONS[ext]
         x = asarray(x)
         low, high = self._ends()
-        outside = (plain(x) < plain(low)) | (plain(x) > plain(high))
+        outside = (to_numpy(x) < to_numpy(low)) | (to_numpy(x) > to_numpy(high))
         if mode == 0 or not np.any(outside):
             return self._spline(x, nu)
         if mode == 2:
@@ -90,10 +90,14 @@ class _Fitted:
 
     def roots(self) -> Any:
         constant = self._spline
-        tck = plain(constant.t), np.append(plain(constant.c), np.zeros(constant.k + 1)), constant.k
+        tck = (
+            to_numpy(constant.t),
+            np.append(to_numpy(constant.c), np.zeros(constant.k + 1)),
+            constant.k,
+        )
         # What SciPy says of other degrees than three it says here.
         at = locate(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
-        return valued(at, newton_moved(at, self._spline, plain(self._spline(at, 1))))
+        return valued(at, newton_moved(at, self._spline, to_numpy(self._spline(at, 1))))
 
     def get_coeffs(self) -> Any:
         return self._spline.c
@@ -123,13 +127,13 @@ def splrep(x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int
 def design_matrix(cls: Any, x: Any, t: Any, k: Any, extrapolate: Any = False) -> Any:
     """Give what SciPy gives, with the values of the basis that follow points and knots."""
     x, t = asarray(x, np.float64), asarray(t, np.float64)
-    matrix = cls.design_matrix(plain(x), plain(t), k, extrapolate)
+    matrix = cls.design_matrix(to_numpy(x), to_numpy(t), k, extrapolate)
     if not contains_active((x, t)):
         return matrix
     if extrapolate == "periodic":
         n = t.shape[0] - k - 1
         x = t[k] + (x - t[k]) % (t[n] - t[k])
-    at = place(plain(t), k, plain(x))
+    at = place(to_numpy(t), k, to_numpy(x))
     rows = [np.broadcast_to(w, x.shape) for w in weights(t, k, at, x, 0)]
     matrix.data = np.stack(rows, axis=-1).reshape(-1)
     return matrix

@@ -16,7 +16,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
 from cotan._src.runtime.ufunc_dtypes import finished
-from cotan._src.runtime.values import contains_active, plain
+from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import make_interp_spline
 
 _HERE = "scipy.interpolate"
@@ -29,16 +29,16 @@ def RectBivariateSpline(
 ) -> Any:  # fmt: skip
     if not contains_active((x, y, z, bbox, s)):
         return locate(f"{_HERE}.RectBivariateSpline")(
-            plain(x), plain(y), plain(z), plain(bbox), kx, ky, plain(s), maxit
+            to_numpy(x), to_numpy(y), to_numpy(z), to_numpy(bbox), kx, ky, to_numpy(s), maxit
         )
-    if s is None or plain(s) != 0 or any(side is not None for side in bbox):
+    if s is None or to_numpy(s) != 0 or any(side is not None for side in bbox):
         raise TypeError(
             "RectBivariateSpline: a surface that smooths, and bbox=, have no derivative rule in "
             "cotan; one that goes through its points has: s=0"
         )
     x, y, z = asarray(x).reshape(-1), asarray(y).reshape(-1), asarray(z)
     for axis, (name, places) in enumerate((("x", x), ("y", y))):
-        if not np.all(np.diff(plain(places)) > 0.0):
+        if not np.all(np.diff(to_numpy(places)) > 0.0):
             raise ValueError(f"{name} must be strictly increasing")
         if places.size != z.shape[axis]:
             raise ValueError(f"{name} dimension of z must have same number of elements as {name}")
@@ -60,7 +60,7 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
     tck = *self.tck, *self.degrees
     if grid:
         for name, places in (("x", x), ("y", y)):
-            if not np.all(np.diff(plain(places).reshape(-1)) >= 0.0):
+            if not np.all(np.diff(to_numpy(places).reshape(-1)) >= 0.0):
                 raise ValueError(f"{name} must be strictly increasing when `grid` is True")
         return _on_grid(tck, x.reshape(-1), y.reshape(-1), dx, dy)
     x, y = np.broadcast_arrays(x, y)

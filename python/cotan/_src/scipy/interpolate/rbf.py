@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import adopts, locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 _NAME = "scipy.interpolate.RBFInterpolator"
 
@@ -59,7 +59,7 @@ def RBFInterpolator(
     kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
 ) -> Any:  # fmt: skip
     made = locate(_NAME)(
-        plain(y), plain(d), neighbors, plain(smoothing), kernel, plain(epsilon), degree
+        to_numpy(y), to_numpy(d), neighbors, to_numpy(smoothing), kernel, to_numpy(epsilon), degree
     )
     if not contains_active((y, d, smoothing, epsilon)):
         return made

@@ -9,7 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain
+from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.linalg.solve import checked, result, scipy_linalg
 
 
@@ -83,7 +83,7 @@ def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool
 
     if not _core.is_tracing():
         # It says when the matrix is not positive definite.
-        scipy.cholesky_banded(plain(dec.constant(ab)), lower=lower)
+        scipy.cholesky_banded(to_numpy(dec.constant(ab)), lower=lower)
     return result(_solve_bands(_other_side(ab, lower), b), vector)
 
 

@@ -11,7 +11,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.rebind.engine import refuses, runs
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain
+from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
 from cotan._src.scipy.linalg.structured_matrices import toeplitz
@@ -69,9 +69,9 @@ def tanhm(A: Any) -> Any:
 @lifts("scipy.linalg.fractional_matrix_power")
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = matrix("fractional_matrix_power", A)
-    if not contains_active(t) and float(plain(t)).is_integer():
-        return np.linalg.matrix_power(a, int(plain(t)))
-    dtype = scipy_linalg().fractional_matrix_power(_value(a), plain(t)).dtype
+    if not contains_active(t) and float(to_numpy(t)).is_integer():
+        return np.linalg.matrix_power(a, int(to_numpy(t)))
+    dtype = scipy_linalg().fractional_matrix_power(_value(a), to_numpy(t)).dtype
     if dtype.char in "dD" and a.dtype.char in "fF":
         a = _core.asarray(a, np.float64 if a.dtype.kind == "f" else np.complex128)
     power = expm(t * logm(a))
@@ -80,7 +80,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 
 def _value(x: Any) -> Any:
-    return plain(dec.constant(x))
+    return to_numpy(dec.constant(x))
 
 
 @lifts("scipy.linalg.solve_toeplitz")
@@ -148,7 +148,7 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: str = "
                      lapack_driver: str = "auto") -> Any:  # fmt: skip
     d, e = (checked(x, check_finite) for x in (d, e))
     w, v = dec.eigh(np.diag(d) + np.diag(e, -1))
-    options = {"select": select, "select_range": plain(select_range), "check_finite": False}
+    options = {"select": select, "select_range": to_numpy(select_range), "check_finite": False}
     options |= {"tol": tol, "lapack_driver": lapack_driver}
     original = scipy_linalg().eigh_tridiagonal
     some = _chosen(w, select, select_range)
@@ -163,9 +163,9 @@ def _chosen(w: Any, select: Any, limits: Any) -> slice:
     if select in {"a", "all", 0}:
         return slice(None)
     if select in {"i", "index", 2}:
-        return slice(int(plain(limits[0])), int(plain(limits[1])) + 1)
+        return slice(int(to_numpy(limits[0])), int(to_numpy(limits[1])) + 1)
     own = _value(w)
-    low, high = (float(plain(x)) for x in limits)
+    low, high = (float(to_numpy(x)) for x in limits)
     first = int(np.sum(own <= low))
     return slice(first, first + int(np.sum((own > low) & (own <= high))))
 

@@ -10,7 +10,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain, refuse
+from cotan._src.runtime.values import refuse, to_numpy
 from cotan._src.scipy.linalg.solve import as_assumed, checked, matrix, scipy_linalg
 
 
@@ -27,7 +27,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         scipy = scipy_linalg()
 
         # Which column comes when is piecewise constant.
-        perm = scipy.qr(plain(dec.constant(a)), mode="r", pivoting=True)[1]
+        perm = scipy.qr(to_numpy(dec.constant(a)), mode="r", pivoting=True)[1]
         order = (perm,)
         a = np.take_along_axis(a, np.broadcast_to(perm[..., None, :], a.shape), -1)
 
@@ -91,7 +91,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     if not return_rank:
         return inverse
     rank = np.sum(s > dec.constant(cutoff)[..., None], -1)
-    return inverse, rank if _core.is_tracing() else plain(rank)
+    return inverse, rank if _core.is_tracing() else to_numpy(rank)
 
 
 @lifts("scipy.linalg.pinvh")
@@ -119,13 +119,13 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     share = np.finfo(a.dtype).eps if cond is None else cond
     if lapack_driver in {None, "gelsd"}:
         share = dec.share_of_gelsd(share, a.dtype)
-    elif plain(dec.constant(share)) < 0:
+    elif to_numpy(dec.constant(share)) < 0:
         share = np.finfo(a.dtype).eps / 2
     cutoff = _cutoff(s, a.shape, share, None)
     rank = np.sum(dec.constant(s) > cutoff)
     x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else share), b)
     if lapack_driver == "gelsy" and not _core.is_tracing():
-        _expect_same(a, b, cond, x, int(plain(rank)))
+        _expect_same(a, b, cond, x, int(to_numpy(rank)))
     rest: Any = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)
@@ -139,7 +139,7 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
 
 def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
     """Refuse what a factorisation with pivots leaves out where singular values say otherwise."""
-    values = [plain(dec.constant(v)) for v in (a, b, x)]
+    values = [to_numpy(dec.constant(v)) for v in (a, b, x)]
     found, _, known, _ = scipy_linalg().lstsq(*values[:2], cond, lapack_driver="gelsy")
     if known == rank == min(a.shape) or (known == rank and np.allclose(found, values[2])):
         return
@@ -167,7 +167,7 @@ def _subset(w: Any, by_index: Any, by_value: Any) -> Any:
         low, high = map(int, by_index)
         return slice(low, high + 1)
     if by_value is not None:
-        values = plain(dec.constant(w))
+        values = to_numpy(dec.constant(w))
         return np.flatnonzero((values > by_value[0]) & (values <= by_value[1]))
     return slice(None)
 
@@ -194,7 +194,7 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
     def vectors(x: Any) -> Any:
         options = {"lower": lower, "driver": driver, "type": type, "check_finite": False}
         subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
-        other = None if b is None else plain(dec.constant(b))
+        other = None if b is None else to_numpy(dec.constant(b))
         return scipy_linalg().eigh(x, other, **options, **subset)[1]
 
     chosen = lapack.asked(vectors, a)
@@ -251,7 +251,7 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
         a = dec.solve(b, a)
 
     def original(_: Any) -> Any:
-        return scipy_linalg().eig(*(plain(dec.constant(x)) for x in pair), check_finite=False)
+        return scipy_linalg().eig(*(to_numpy(dec.constant(x)) for x in pair), check_finite=False)
 
     if not (left or right):
         library = scipy_linalg().eigvals

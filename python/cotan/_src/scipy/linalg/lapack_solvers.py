@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.values import assigned, is_array, plain
+from cotan._src.runtime.values import assigned, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
 
@@ -45,7 +45,7 @@ def _solver(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copied(x: Any) -> Any:
-    return np.array(plain(x)) if is_array(x) or isinstance(x, np.ndarray) else plain(x)
+    return np.array(to_numpy(x)) if is_array(x) or isinstance(x, np.ndarray) else to_numpy(x)
 
 
 def _factor(value: Any, on: Any, name: str) -> Any:

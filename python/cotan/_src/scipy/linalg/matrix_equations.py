@@ -9,7 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import is_active, plain
+from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
 
 
@@ -46,7 +46,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
 
 
 def _known(x: Any) -> Any:
-    return plain(dec.constant(x))
+    return to_numpy(dec.constant(x))
 
 
 def _stabilizing(name: str, a: Any, b: Any, q: Any, r: Any) -> Any:

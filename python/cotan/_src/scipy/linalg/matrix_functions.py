@@ -20,7 +20,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain
+from cotan._src.runtime.values import to_numpy
 
 # The norms up to which a Padé approximant of this degree is exact to rounding in float64 (A.
 # Al-Mohy and N. Higham, A new scaling and squaring algorithm for the matrix exponential, SIAM J.
@@ -98,7 +98,7 @@ def expm(A: Any) -> Any:
     a = _square("expm", a)
     if a.size == 0:
         return _core.asarray(a)
-    m, s = _degree(np.asarray(plain(dec.constant(a))))
+    m, s = _degree(np.asarray(to_numpy(dec.constant(a))))
     a = a * 0.5**s if s else a
     b, one = _coefficients(m), dec.eye(a.shape[-1], a)
     powers = [one, _core.matmul(a, a)]
@@ -132,14 +132,14 @@ def _with_error(name: str, result: Any, a: Any, disp: Any) -> Any:
         return result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        error = locate(f"scipy.linalg.{name}")(plain(dec.constant(a)), disp=False)[1]
+        error = locate(f"scipy.linalg.{name}")(to_numpy(dec.constant(a)), disp=False)[1]
     return result, error
 
 
 def _root(a: Any) -> Any:
     """Give SciPy's principal square root, with the derivative by Sylvester's equation."""
     scipy = importlib.import_module("scipy.linalg")
-    value = scipy.sqrtm(np.asarray(plain(dec.constant(a))))
+    value = scipy.sqrtm(np.asarray(to_numpy(dec.constant(a))))
     if value.dtype.kind == "c":
         a = _core.asarray(a, value.dtype)
     return _core.apply("matrix_sqrt", a, np.asarray(value, a.dtype))
@@ -160,7 +160,7 @@ def logm(A: Any, disp: Any = True) -> Any:
 def _logarithm(a: Any) -> Any:
     one = dec.eye(a.shape[-1], a)
     roots = 0
-    while _norm(np.asarray(plain(dec.constant(a))) - one) > _NEAR:
+    while _norm(np.asarray(to_numpy(dec.constant(a))) - one) > _NEAR:
         if roots == 100:
             raise LinAlgError(
                 "logm: the square roots of the matrix do not come near the identity; it is "

@@ -20,7 +20,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain
+from cotan._src.runtime.values import to_numpy
 
 
 def scipy_linalg() -> Any:
@@ -44,7 +44,7 @@ def is_finite(x: Any) -> bool:
     """Say whether all elements are finite; a prepared function asks again when it is called."""
     if _core.is_preparing():
         return bool(np.all(np.isfinite(x)))
-    return bool(np.all(np.isfinite(plain(dec.constant(x)))))
+    return bool(np.all(np.isfinite(to_numpy(dec.constant(x)))))
 
 
 def matrix(name: str, a: Any, check_finite: bool = True, square: bool = True) -> Any:
@@ -114,9 +114,9 @@ def _warn_of_condition(decomposed: Any) -> None:
     """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
     if _core.is_tracing() or _core.is_preparing() or not decomposed.a.size:
         return
-    n, a = decomposed.a.shape[-1], plain(dec.constant(decomposed.a))
+    n, a = decomposed.a.shape[-1], to_numpy(dec.constant(decomposed.a))
     # The factors are packed column by column.
-    factors = np.swapaxes(plain(decomposed.packed)[..., : n * n].reshape(-1, n, n), -1, -2)
+    factors = np.swapaxes(to_numpy(decomposed.packed)[..., : n * n].reshape(-1, n, n), -1, -2)
     (gecon,) = scipy_linalg().get_lapack_funcs(("gecon",), (a,))
     bad = []
     for i, (matrix_, factor) in enumerate(zip(a.reshape(-1, n, n), factors, strict=True)):
@@ -131,7 +131,7 @@ def _warn_of_condition(decomposed: Any) -> None:
 def _expect_nonsingular(a: Any) -> None:
     if _core.is_tracing():
         return
-    pivots = np.diagonal(plain(dec.constant(a)), axis1=-2, axis2=-1)
+    pivots = np.diagonal(to_numpy(dec.constant(a)), axis1=-2, axis2=-1)
     if np.any(pivots == 0):
         raise LinAlgError("A singular matrix detected: an element of the diagonal is zero.")
 
@@ -182,7 +182,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
         pivots = np.diagonal(a, axis1=-2, axis2=-1)
         # A prepared function asks that again when it is called.
         well = _core.is_preparing() and np.all(pivots != 0)
-        pivots = np.ones(1) if well else plain(dec.constant(pivots))
+        pivots = np.ones(1) if well else to_numpy(dec.constant(pivots))
         zeros = np.flatnonzero(np.any(pivots == 0, axis=tuple(range(pivots.ndim - 1))))
         if zeros.size:
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0]) + 1}")
@@ -204,7 +204,7 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
     k = min(m, n)
     square = a[..., :m] if m < n else a
     lu = dec.packed("lu", square)
-    values = plain(dec.constant(lu))
+    values = to_numpy(dec.constant(lu))
     perm = np.real(values[..., m * k : m * k + m]).astype(np.int64)
     compact = values[..., : m * k].reshape(*a.shape[:-2], k, m).swapaxes(-1, -2)
     rows = np.take_along_axis(a, perm[..., None], -2)
@@ -276,7 +276,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
     factors, piv = lu_and_piv
     a, b, vector = system("lu_solve", factors, b, check_finite)
     a, b = dec.over_batch((a, 2), (b, 2))
-    perm = _order(np.asarray(plain(piv)), a.shape[-1])
+    perm = _order(np.asarray(to_numpy(piv)), a.shape[-1])
     perm = np.broadcast_to(perm, a.shape[:-1])[..., None]
     if trans == 0:
         x = dec.solve_triangular(a, np.take_along_axis(b, perm, -2), True, False, True)

@@ -11,7 +11,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, refuse
+from cotan._src.runtime.values import contains_active, refuse, to_numpy
 
 
 def _vector(x: Any) -> Any:
@@ -85,8 +85,8 @@ def _of_values(name: str) -> None:
     def basis(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
-        own = {key: plain(value) for key, value in kwargs.items()}
-        return locate(f"scipy.linalg.{name}")(*map(plain, args), **own)
+        own = {key: to_numpy(value) for key, value in kwargs.items()}
+        return locate(f"scipy.linalg.{name}")(*map(to_numpy, args), **own)
 
 
 _of_values("orth")
@@ -98,7 +98,7 @@ def _asks(name: str) -> None:
 
     @lifts(f"scipy.linalg.{name}")
     def form(a: Any, *args: Any, **kwargs: Any) -> Any:
-        value = np.asarray(plain(dec.constant(host_asarray(a))))
+        value = np.asarray(to_numpy(dec.constant(host_asarray(a))))
         return locate(f"scipy.linalg.{name}")(value, *args, **kwargs)
 
 
@@ -114,8 +114,8 @@ def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
     del overwrite_a
     a = host_asarray(A)
     original = locate("scipy.linalg.matrix_balance")
-    _, transform = original(plain(a), permute, scale, False)
-    _, (scaling, order) = original(plain(a), permute, scale, True)
+    _, transform = original(to_numpy(a), permute, scale, False)
+    _, (scaling, order) = original(to_numpy(a), permute, scale, True)
     # Powers of 2, so that this is exact, in the precision of the matrix.
     factors = scaling.astype(np.finfo(a.dtype).dtype) if a.dtype.kind in "fc" else scaling
     balanced = a[np.ix_(order, order)] / factors[:, None] * factors

@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import contains_active, valued
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
-from cotan._src.state.callback_probe import CallbackProbe, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize.elementwise"
@@ -43,7 +43,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
         function, more = Left(f, args), more_of(args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
-            function, plain_items(init), args=plain_items(more), **options
+            function, to_numpy_items(init), args=to_numpy_items(more), **options
         )
         if function.captures_active or contains_active(more):
             again = function.afresh(f)
@@ -61,9 +61,11 @@ def _lift_bracket(name: str) -> None:
     @lifts(f"{_HERE}.{name}", always=True)
     def bracket(f: Any, *rest: Any, args: Any = (), **options: Any) -> Any:
         """Where one looks for a solution has no influence on it."""
-        options = {key: plain_items(value) for key, value in options.items()}
-        more = plain_items(more_of(args))
-        return locate(f"{_HERE}.{name}")(CallbackProbe(f), *plain_items(rest), args=more, **options)
+        options = {key: to_numpy_items(value) for key, value in options.items()}
+        more = to_numpy_items(more_of(args))
+        return locate(f"{_HERE}.{name}")(
+            CallbackProbe(f), *to_numpy_items(rest), args=more, **options
+        )
 
 
 def _slope(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

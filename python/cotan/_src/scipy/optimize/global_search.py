@@ -14,7 +14,7 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, valued
+from cotan._src.runtime.values import contains_active, to_numpy, valued
 from cotan._src.scipy.optimize.minimize_root import (
     constraints_afresh,
     expect_constant_bounds,
@@ -27,7 +27,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     root_of,
     with_args,
 )
-from cotan._src.state.callback_probe import CallbackProbe, plain_items
+from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
 from cotan._src.state.solver_replay import Left
 
@@ -75,7 +75,7 @@ def _global(name: str) -> None:
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
         function, more = Left(func, args, options.get("constraints")), more_of(args)
-        given = {} if name == "direct" and not more else {"args": plain_items(more)}
+        given = {} if name == "direct" and not more else {"args": to_numpy_items(more)}
         others = probed_all(options)
         result = function.solving(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
@@ -111,7 +111,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
     function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
     result = function.solving(locate(f"{_HERE}.brute"))(
-        function, plain_items(ranges), plain_items(more), *rest, **options
+        function, to_numpy_items(ranges), to_numpy_items(more), *rest, **options
     )
     if not function.captures_active and not contains_active(more):
         return result
@@ -136,14 +136,14 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
     function, kept = CallbackProbe(f), Kept(f, args)
     known = locate(f"{_HERE}.approx_fprime")(
-        plain_items(xk), function, plain(epsilon), *plain_items(args)
+        to_numpy_items(xk), function, to_numpy(epsilon), *to_numpy_items(args)
     )
     if not function.captures_active and not contains_active((xk, args)):
         return known
     kept.restore()
     x = np.atleast_1d(asarray(xk, np.float64))
-    at = np.asarray(plain(x))
-    steps = (at + plain(epsilon)) - at
+    at = np.asarray(to_numpy(x))
+    steps = (at + to_numpy(epsilon)) - at
     steps = np.where(steps == 0, 1e-8 * np.maximum(1, np.abs(at)), steps)
     here = stacked(f(x, *args)).reshape(-1)
     columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
@@ -159,7 +159,7 @@ def _nonlinear(name: str) -> None:
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Left(F)
         solver = function.solving(locate(f"{_HERE}.{name}"))
-        x = solver(function, plain_items(xin), *rest, **probed_all(options))
+        x = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):
             return x
         return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
@@ -178,11 +178,11 @@ for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """Each block has the mean of its elements; which blocks there are is constant."""
     result = locate(f"{_HERE}.isotonic_regression")(
-        plain_items(y), weights=plain_items(weights), increasing=increasing
+        to_numpy_items(y), weights=to_numpy_items(weights), increasing=increasing
     )
     y = np.atleast_1d(asarray(y, np.float64))
     w = np.ones(y.shape) if weights is None else np.atleast_1d(asarray(weights, np.float64))
-    starts, sizes = plain(result.blocks)[:-1], np.diff(result.blocks)
+    starts, sizes = to_numpy(result.blocks)[:-1], np.diff(result.blocks)
     sums = np.add.reduceat(w, starts)
     means = np.add.reduceat(w * y, starts) / sums
     result.x = valued(_core.asarray(result.x), np.repeat(means, sizes))

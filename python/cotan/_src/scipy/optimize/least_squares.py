@@ -17,7 +17,7 @@ from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, valued
+from cotan._src.runtime.values import contains_active, to_numpy, valued
 from cotan._src.scipy.optimize.minimize_root import (
     estimated,
     free_of,
@@ -28,7 +28,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     slope_of,
     with_args,
 )
-from cotan._src.state.callback_probe import plain_items, probed
+from cotan._src.state.callback_probe import probed, to_numpy_items
 from cotan._src.state.solver_replay import Left, moved
 
 _HERE = "scipy.optimize"
@@ -104,8 +104,8 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
     function, loss = Left(fun, args, kwargs, options), _Loss(options)
     result = function.solving(solve)(
-        function, plain_items(x0), probed(jac), bounds,
-        args=plain_items(args), kwargs=plain_of(kwargs), **probed_all(options),
+        function, to_numpy_items(x0), probed(jac), bounds,
+        args=to_numpy_items(args), kwargs=plain_of(kwargs), **probed_all(options),
     )  # fmt: skip
     active = loss.is_active or contains_active((args, kwargs, x0))
     if not function.captures_active and not active:
@@ -143,7 +143,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
     result = function.solving(locate(f"{_HERE}.leastsq"))(
-        function, plain_items(x0), plain_items(more_of(args)), probed(Dfun), full_output,
+        function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
@@ -185,10 +185,11 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
-        p0 = np.ones(count) if np.all(np.isinf(plain_items(_pair(bounds)[0]))) else None
+        p0 = np.ones(count) if np.all(np.isinf(to_numpy_items(_pair(bounds)[0]))) else None
     result = function.solving(locate(f"{_HERE}.curve_fit"))(
-        function if p0 is not None else _counted(function, f), plain_items(xdata),
-        plain_items(ydata), plain_items(p0), plain_items(sigma), absolute_sigma, check_finite,
+        function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
+        to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
+        check_finite,
         bounds, method, probed(jac), full_output=full_output, nan_policy=nan_policy,
         **probed_all(options),
     )  # fmt: skip
@@ -204,7 +205,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         return r / weight if lower is None else np.linalg.solve(lower, r)
 
     popt, pcov, *report = result
-    low, high = (np.broadcast_to(plain_items(b), popt.shape) for b in _pair(bounds))
+    low, high = (np.broadcast_to(to_numpy_items(b), popt.shape) for b in _pair(bounds))
     free = free_of(locate(f"{_HERE}.Bounds")(low, high), popt)
     y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
     if report:
@@ -228,8 +229,8 @@ def _samples(x: Any, y: Any, sigma: Any, omit: bool) -> tuple[Any, Any, Any]:
     if weight.size == 1:
         weight = weight.reshape(())
     if omit:
-        no_number = np.isnan(plain(x))
-        kept = ~(no_number.any(tuple(range(no_number.ndim - 1))) | np.isnan(plain(y)))
+        no_number = np.isnan(to_numpy(x))
+        kept = ~(no_number.any(tuple(range(no_number.ndim - 1))) | np.isnan(to_numpy(y)))
         x, y = x[..., kept], y[kept]
         for axis in range(weight.ndim):
             weight = np.compress(kept, weight, axis)

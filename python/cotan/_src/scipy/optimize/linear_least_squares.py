@@ -12,8 +12,8 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, valued
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.optimize"
 
@@ -37,7 +37,7 @@ def _dense(a: Any) -> Any:
 
 @lifts(f"{_HERE}.nnls")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    x, _ = locate(f"{_HERE}.nnls")(plain_items(A), plain_items(b), *args, **options)
+    x, _ = locate(f"{_HERE}.nnls")(to_numpy_items(A), to_numpy_items(b), *args, **options)
     a, b = asarray(A), asarray(b).reshape(-1)
     x = _of_free(a, b, x, x > 0)
     return x, np.linalg.norm(a @ x - b)
@@ -52,9 +52,10 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # n
     solve = locate(f"{_HERE}.lsq_linear")
     moves = contains_active((A, getattr(A, "data", None)))
     if not moves and not contains_active((b,)):
-        return solve(plain_items(A), plain_items(b), plain_items(bounds), *args, **options)
+        return solve(to_numpy_items(A), to_numpy_items(b), to_numpy_items(bounds), *args, **options)
     a, b = _dense(A), np.atleast_1d(asarray(b))
-    result = solve(plain(a) if moves else plain_items(A), plain(b), plain_items(bounds), *args,
+    result = solve(to_numpy(a) if moves else to_numpy_items(A), to_numpy(b),
+    to_numpy_items(bounds), *args,
                    **options)  # fmt: skip
     result.x = _of_free(a, b, result.x, result.active_mask == 0)
     result.fun = a @ result.x - b

@@ -21,8 +21,13 @@ from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, refuse, valued
-from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, plain_items, probed
+from cotan._src.runtime.values import contains_active, refuse, to_numpy, valued
+from cotan._src.state.callback_probe import (
+    CallbackProbe,
+    any_captures_active,
+    probed,
+    to_numpy_items,
+)
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize"
@@ -42,13 +47,15 @@ def _probed_items(value: Any) -> Any:
     if _is_constraint(value):
         value = copy.copy(value)
         for name, part in vars(value).items():
-            setattr(value, name, probed(part) if name == "fun" else plain_items(part))
+            setattr(value, name, probed(part) if name == "fun" else to_numpy_items(part))
         return value
     if isinstance(value, (list, tuple)) and any(
         isinstance(v, dict) or _is_constraint(v) for v in value
     ):
         return type(value)(map(_probed_items, value))
-    return probed(value) if callable(value) and not isinstance(value, type) else plain_items(value)
+    return (
+        probed(value) if callable(value) and not isinstance(value, type) else to_numpy_items(value)
+    )
 
 
 def _is_constraint(value: Any) -> bool:
@@ -93,7 +100,7 @@ def _bracketed(name: str) -> None:
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function = Left(f, args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
-            function, plain(a), plain(b), plain_items(more_of(args)), *map(plain, rest),
+            function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
             **plain_of(options),
         )  # fmt: skip
         if not function.captures_active and not contains_active((args, a, b)):
@@ -108,7 +115,7 @@ def _bracketed(name: str) -> None:
 
 def plain_of(options: dict[str, Any]) -> dict[str, Any]:
     """Give options with values in place of arrays."""
-    return {k: plain_items(v) for k, v in options.items()}
+    return {k: to_numpy_items(v) for k, v in options.items()}
 
 
 for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
@@ -119,9 +126,9 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
-    start, args = plain(x0), tuple(args)  # SciPy takes a list for several arguments here
+    start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
     result = function.solving(locate(f"{_HERE}.newton"))(
-        function, start, probed(fprime), plain_items(more_of(args)), *map(probed, rest),
+        function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
@@ -144,8 +151,8 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function = Left(f, args)
     result = function.solving(locate(f"{_HERE}.root_scalar"))(
         function,
-        plain_items(more_of(args)),
-        *map(plain_items, rest),
+        to_numpy_items(more_of(args)),
+        *map(to_numpy_items, rest),
         **probed_all(options),
     )
     if function.captures_active or contains_active((args, rest, options)):
@@ -160,7 +167,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, args = Left(func, args), tuple(args)  # as in newton
     x = function.solving(locate(f"{_HERE}.fixed_point"))(
-        function, plain_items(x0), plain_items(args), *rest, **plain_of(options)
+        function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
     )
     if not function.captures_active and not contains_active((args, x0)):
         return x
@@ -187,7 +194,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
     result = function.solving(locate(f"{_HERE}.root"))(
-        function, plain_items(x0), plain_items(more_of(args)), method, probed(jac), *rest,
+        function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
     )  # fmt: skip
     if function.captures_active or contains_active((args, x0)):
@@ -209,7 +216,8 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
     result = function.solving(locate(f"{_HERE}.fsolve"))(
-        function, plain_items(x0), plain_items(more_of(args)), probed(fprime), full_output, *rest,
+        function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
+        *rest,
         **plain_of(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
@@ -265,7 +273,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     function, slope = Left(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
     result = function.solving(locate(f"{_HERE}.minimize"))(
-        function, plain_items(x0), plain_items(more_of(args)), method, slope, probed(hess),
+        function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
         probed(hessp), bounds, others, tol, function.beside(callback), options,
     )  # fmt: skip
     if not (function.captures_active or contains_active((args, x0)) or moving(constraints, others)):
@@ -303,7 +311,7 @@ def estimated(what: str, value: Any, on: Any) -> Any:
 
         class Held(type(value)):  # type: ignore[misc]
             def dot(self, x: Any) -> Any:
-                return without_rule(what, value.dot(plain(x)), on)
+                return without_rule(what, value.dot(to_numpy(x)), on)
 
             matvec = matmat = dot
 
@@ -358,8 +366,8 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
     result = function.solving(locate(f"{_HERE}.fmin_slsqp"))(
-        function, plain_items(x0), *inside, plain_items(bounds), probed(fprime),
-        probed(fprime_eqcons), probed(fprime_ieqcons), plain_items(more), *rest, **options,
+        function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
+        probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more), *rest, **options,
     )  # fmt: skip
     seen = any_captures_active(function, inside[1], inside[3], *inside[0], *inside[2])
     if not seen and not contains_active((more, x0)):
@@ -382,8 +390,8 @@ def _in_bounds(name: str) -> None:
         expect_constant_bounds(name, bounds)
         function, more = Left(func, args), more_of(args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
-            function, plain_items(x0), probed(fprime), plain_items(more), approx_grad,
-            plain_items(bounds), *rest, **options,
+            function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
+            to_numpy_items(bounds), *rest, **options,
         )  # fmt: skip
         if not function.captures_active and not contains_active((more, x0)):
             return result
@@ -436,7 +444,8 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
     result = function.solving(locate(f"{_HERE}.minimize_scalar"))(
-        function, plain_items(bracket), plain_items(bounds), plain_items(more_of(args)), *rest,
+        function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
+        *rest,
         **plain_of(options),
     )  # fmt: skip
     if function.captures_active or contains_active((args, bounds, bracket)):
@@ -449,8 +458,8 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
 
         # The search ends a little before the bound; the minimum moves with that.
         ends = list(map(asarray, bounds)) if bounds else []
-        tolerance = 1e-4 * abs(plain(ends[1]) - plain(ends[0])) if bounds else 0.0
-        near = [end for end in ends if abs(x[0] - plain(end)) <= tolerance]
+        tolerance = 1e-4 * abs(to_numpy(ends[1]) - to_numpy(ends[0])) if bounds else 0.0
+        near = [end for end in ends if abs(x[0] - to_numpy(end)) <= tolerance]
         if near:
             found_x = valued(x, np.reshape(near[0], 1))
         else:
@@ -476,7 +485,7 @@ def _fmin(name: str) -> None:
         function = Left(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
         result = function.solving(locate(f"{_HERE}.{name}"))(
-            function, plain_items(x0), args=plain_items(more_of(more)), **rest
+            function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest
         )
         if not function.captures_active and not contains_active((more, x0)):
             return result
@@ -500,7 +509,7 @@ for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
 @lifts(f"{_HERE}.linear_sum_assignment")
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     """Who belongs to whom is constant where it does not jump."""
-    return locate(f"{_HERE}.linear_sum_assignment")(plain(cost_matrix), maximize)
+    return locate(f"{_HERE}.linear_sum_assignment")(to_numpy(cost_matrix), maximize)
 
 
 refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",

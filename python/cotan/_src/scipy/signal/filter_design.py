@@ -14,15 +14,15 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, plain, refuse, valued
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.runtime.values import contains_active, refuse, to_numpy, valued
+from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.signal"
 
 
 def _known(name: str, *args: Any, **options: Any) -> Any:
-    options = {key: plain_items(value) for key, value in options.items()}
-    return locate(f"{_HERE}.{name}")(*map(plain_items, args), **options)
+    options = {key: to_numpy_items(value) for key, value in options.items()}
+    return locate(f"{_HERE}.{name}")(*map(to_numpy_items, args), **options)
 
 
 def _valued(known: Any, computed: Any) -> Any:
@@ -157,7 +157,7 @@ def _design(name: str, parameters: tuple[str, ...]) -> None:
         known = _known(name, **options)
         output = options.get("output", "ba")
         computed = _designed(
-            name, int(plain(options["N"])), options["Wn"], options.get("rp"), options.get("rs"),
+            name, int(to_numpy(options["N"])), options["Wn"], options.get("rp"), options.get("rs"),
             options.get("btype", "low"), options.get("analog", False), output,
             options.get("norm", "phase"), options.get("fs"),
         )  # fmt: skip
@@ -181,7 +181,7 @@ def iirfilter(N: Any, Wn: Any, rp: Any = None, rs: Any = None, btype: str = "ban
     name, _, norm = ftype.lower().partition("_")
     computed = _designed(
         _FTYPES.get(name, name),
-        int(plain(N)),
+        int(to_numpy(N)),
         Wn,
         rp,
         rs,
@@ -206,7 +206,7 @@ def _rows(known: Any, z: Any, p: Any, k: Any) -> Any:
         np.concatenate([x, np.zeros(count - x.shape[0])])
         for x in (complex_vector(z), complex_vector(p))
     )
-    pairs = [_nearest(plain(x), known[:, i : i + 3]) for x, i in ((z, 0), (p, 3))]
+    pairs = [_nearest(to_numpy(x), known[:, i : i + 3]) for x, i in ((z, 0), (p, 3))]
     rows = []
     for section, (zeros, poles) in enumerate(zip(*pairs, strict=True)):
         top, bottom = polynomial(z[zeros]), polynomial(p[poles])

@@ -22,7 +22,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import is_active, is_array, plain
+from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
 
 # --------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)
     if b.ndim != 1 or a.ndim != 1:
         raise ValueError(f"lfilter: b and a must be 1-D, not of shapes {b.shape} and {a.shape}")
-    if not plain(a)[0]:
+    if not to_numpy(a)[0]:
         raise ValueError("lfilter: the first coefficient of a is zero")
     b, a, x = (_core.asarray(v, kind) for v in (b, a, x))
     axis = normalize_axis_index(axis, x.ndim)
@@ -298,11 +298,11 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     sos, x = asarray(sos), asarray(x)
     if sos.ndim != 2 or sos.shape[1] != 6:
         raise ValueError(f"sosfilt: sos must have shape (n_sections, 6), not {sos.shape}")
-    if not np.all(plain(sos)[:, 3] == 1):
+    if not np.all(to_numpy(sos)[:, 3] == 1):
         raise ValueError("sosfilt: sos[:, 3] should be all ones")
     axis = normalize_axis_index(axis, x.ndim)
     if zi is None and not is_active(sos):
-        return _sections(plain(sos), x, axis)
+        return _sections(to_numpy(sos), x, axis)
     states = []
     for s in range(sos.shape[0]):
         state = None if zi is None else zi[s]
@@ -333,7 +333,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 
     def forward(x: Any) -> Any:
         # It takes away what lies in a subspace, so it is its own adjoint.
-        return locate("scipy.signal.detrend")(x, axis, type, plain(bp))
+        return locate("scipy.signal.detrend")(x, axis, type, to_numpy(bp))
 
     return linear("scipy.signal.detrend", forward, forward)(_core.asarray(data, kind))
 
@@ -393,7 +393,7 @@ runs("""
 def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     """Give the state after given outputs, whatever `a[0]` is: SciPy looks whether it is 1."""
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
-    if b.ndim == 1 and a.ndim == 1 and a.size and plain(a[0]):
+    if b.ndim == 1 and a.ndim == 1 and a.size and to_numpy(a[0]):
         b, a = b / a[0], a / a[0]
     return rebound_by_name("scipy.signal.lfiltic")(b, a, y, x)
 
@@ -404,7 +404,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
     if b.ndim != 1 or a.ndim != 1:
         raise ValueError("Numerator b and denominator a must be 1-D.")
-    leading = np.flatnonzero(plain(a))
+    leading = np.flatnonzero(to_numpy(a))
     if not leading.size:
         raise ValueError("There must be at least one nonzero `a` coefficient.")
     a = a[leading[0] :]

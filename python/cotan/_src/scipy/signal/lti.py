@@ -12,10 +12,10 @@ from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, plain, refuse
+from cotan._src.runtime.values import contains_active, refuse, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.signal"
 
@@ -25,11 +25,11 @@ def tf2ss(num: Any, den: Any) -> Any:
     """Give the controller canonical form."""
     num, den = np.atleast_2d(asarray(num)), np.atleast_1d(asarray(den))
     # It says what it does not like.
-    locate(f"{_HERE}.tf2ss")(plain(num), plain(den))
-    den = den[np.flatnonzero(plain(den))[0] :]
+    locate(f"{_HERE}.tf2ss")(to_numpy(num), to_numpy(den))
+    den = den[np.flatnonzero(to_numpy(den))[0] :]
     num, den = num / den[0], den / den[0]
     order = den.shape[0]
-    leading = np.flatnonzero(np.any(plain(num) != 0, axis=0))
+    leading = np.flatnonzero(np.any(to_numpy(num) != 0, axis=0))
     num = num[:, min(leading[0], num.shape[1] - 1) if leading.size else num.shape[1] - 1 :]
     missing = np.zeros((num.shape[0], order - num.shape[1]))
     num = np.concatenate([missing, num], axis=1)
@@ -62,7 +62,7 @@ def _characteristic(a: Any) -> Any:
 def _filled(A: Any, B: Any, C: Any, D: Any) -> Any:
     """Give matrices with two axes, and zeros for those that are not there."""
     parts = [None if m is None else np.atleast_2d(asarray(m)) for m in (A, B, C, D)]
-    plain_parts = locate(f"{_HERE}.abcd_normalize")(*map(plain_items, parts))
+    plain_parts = locate(f"{_HERE}.abcd_normalize")(*map(to_numpy_items, parts))
     return [
         p if p is not None and p.shape == known.shape else np.reshape(p, known.shape)
         if p is not None and p.size == known.size
@@ -109,12 +109,12 @@ def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> An
     T = np.atleast_1d(asarray(T))
     n, inputs, steps = A.shape[0], B.shape[1], T.shape[0]
     x = asarray(np.zeros(n) if X0 is None else X0).reshape(-1)
-    start = float(plain(T)[0])
+    start = float(to_numpy(T)[0])
     if start > 0:
         x = x @ expm(A.T * T[0])
     elif start != 0:
         raise ValueError("Initial time must be nonnegative")
-    nothing = U is None or (np.ndim(U) == 0 and not plain(U))
+    nothing = U is None or (np.ndim(U) == 0 and not to_numpy(U))
     u = asarray(np.zeros((steps, inputs)) if nothing else U)
     u = u.reshape(-1, 1) if u.ndim == 1 else u
     if u.shape != (steps, inputs):
@@ -122,7 +122,7 @@ def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> An
     rows = [x]
     if steps > 1:
         dt = T[1] - T[0]
-        if not np.allclose(np.diff(plain(T)), plain(dt)):
+        if not np.allclose(np.diff(to_numpy(T)), to_numpy(dt)):
             raise ValueError("Time steps are not equally spaced.")
         rows += _traced(A, B, dt, u, x, interp)
     x = np.stack(rows)
@@ -157,7 +157,7 @@ def _parts(system: Any) -> Any:
 def _times(A: Any, N: Any) -> Any:
     """Give SciPy's times for a response: seven times the slowest time constant."""
     slowest = np.min(np.abs(np.real(np.linalg.eigvals(A))))
-    slowest = slowest if plain(slowest) != 0 else 1.0
+    slowest = slowest if to_numpy(slowest) != 0 else 1.0
     return np.linspace(0.0, 7.0 / slowest, 100 if N is None else N)
 
 
@@ -242,7 +242,7 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
                 maxiter: int = 30) -> Any:  # fmt: skip
     """With one input there is one gain, by which the characteristic polynomial has these roots."""
     report = locate(f"{_HERE}.place_poles")(
-        *map(plain_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
+        *map(to_numpy_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
     )
     if not contains_active((A, B, poles)):
         return report

@@ -8,8 +8,8 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.runtime.values import to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.signal"
 
@@ -20,7 +20,7 @@ def _prominences(x: Any, peaks: Any, left: Any, right: Any) -> Any:
 
 def _crossings(x: Any, height: Any, known: Any, step: int) -> Any:
     """Give where a line between elements crosses a height, next to where it is known to."""
-    values, level = plain(x), plain(height)
+    values, level = to_numpy(x), to_numpy(height)
     inner = np.floor(known).astype(np.int64) if step > 0 else np.ceil(known).astype(np.int64)
     # Those that end at the bounds of a peak do not cross.
     crossed = values[inner] < level
@@ -42,8 +42,10 @@ def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any 
                prominence: Any = None, width: Any = None, wlen: Any = None, rel_height: Any = 0.5,
                plateau_size: Any = None) -> Any:  # fmt: skip
     x = asarray(x)
-    given = plain_items((height, threshold, distance, prominence, width, wlen))
-    peaks, known = locate(f"{_HERE}.find_peaks")(plain(x), *given, plain(rel_height), plateau_size)
+    given = to_numpy_items((height, threshold, distance, prominence, width, wlen))
+    peaks, known = locate(f"{_HERE}.find_peaks")(
+        to_numpy(x), *given, to_numpy(rel_height), plateau_size
+    )
     names = {
         "peak_heights": x[peaks],
         "left_thresholds": x[peaks] - x[peaks - 1],
@@ -59,18 +61,18 @@ def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any 
 
 @lifts(f"{_HERE}.peak_prominences")
 def peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
-    x, peaks = asarray(x), np.asarray(plain(peaks))
-    _, left, right = locate(f"{_HERE}.peak_prominences")(plain(x), peaks, plain(wlen))
+    x, peaks = asarray(x), np.asarray(to_numpy(peaks))
+    _, left, right = locate(f"{_HERE}.peak_prominences")(to_numpy(x), peaks, to_numpy(wlen))
     return _prominences(x, peaks, left, right), left, right
 
 
 @lifts(f"{_HERE}.peak_widths")
 def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any = None,
                 wlen: Any = None) -> Any:  # fmt: skip
-    x, peaks = asarray(x), np.asarray(plain(peaks))
+    x, peaks = asarray(x), np.asarray(to_numpy(peaks))
     data = prominence_data if prominence_data is not None else peak_prominences(x, peaks, wlen)
     values = locate(f"{_HERE}.peak_widths")(
-        plain(x), peaks, plain(rel_height), plain_items(tuple(data)), plain(wlen)
+        to_numpy(x), peaks, to_numpy(rel_height), to_numpy_items(tuple(data)), to_numpy(wlen)
     )
     known = dict(zip(("widths", "width_heights", "left_ips", "right_ips"), values, strict=True))
     names = _widths(x, peaks, asarray(data[0]), rel_height, known)
@@ -82,7 +84,7 @@ def _places(name: str) -> None:
 
     @lifts(f"{_HERE}.{name}")
     def find(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = plain_items(args), {k: plain_items(v) for k, v in kwargs.items()}
+        args, kwargs = to_numpy_items(args), {k: to_numpy_items(v) for k, v in kwargs.items()}
         return locate(f"{_HERE}.{name}")(*args, **kwargs)
 
 

@@ -17,7 +17,7 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, plain, valued
+from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.sparse.products import has_active_entries, settled, toarray
@@ -52,7 +52,7 @@ def _is_active(matrix: Any) -> bool:
 
 
 def _values(x: Any) -> Any:
-    return None if x is None else np.asarray(plain(dec.constant(x)))
+    return None if x is None else np.asarray(to_numpy(dec.constant(x)))
 
 
 def _places(wanted: Any, own: Any) -> Any:
@@ -72,7 +72,7 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
         raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
     a, m = _dense("eigsh", A), None if M is None else _dense("eigsh", M)
     with_vectors = options.pop("return_eigenvectors", True)
-    options = {name: plain(value) for name, value in options.items()}
+    options = {name: to_numpy(value) for name, value in options.items()}
     chosen = original(_values(a), int(k), _values(m), **options)
     if options.get("mode") == "buckling":
         # Here A is the positive one: with it for M the eigenvalues are the inverse ones, and the
@@ -98,7 +98,7 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
         raise TypeError("eigs: which eigenvalues are meant cannot be recorded; use numpy.linalg")
     a, m = _dense("eigs", A), None if M is None else _dense("eigs", M)
     with_vectors = options.pop("return_eigenvectors", True)
-    options = {name: plain(value) for name, value in options.items()}
+    options = {name: to_numpy(value) for name, value in options.items()}
     w, v = original(_values(a), int(k), _values(m), **options)
     all_values, own = np.linalg.eig((a if m is None else np.linalg.solve(m, a)) + 0j)
     at = _places(w, _values(all_values))
@@ -127,7 +127,7 @@ def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
         raise TypeError("svds: which values are meant cannot be recorded; use numpy.linalg")
     a = _dense("svds", A)
     wanted = options.pop("return_singular_vectors", True)
-    chosen = original(_values(a), int(k), **{n: plain(x) for n, x in options.items()})
+    chosen = original(_values(a), int(k), **{n: to_numpy(x) for n, x in options.items()})
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     at = _places(chosen[1], _values(s))
     u, s, vh = u[:, at], s[at], vh[at]
@@ -149,16 +149,16 @@ def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any 
     moves = _is_active(A)
     if not moves and not contains_active((B, start, stop)):
         return original(
-            A, plain(B), **{n: plain(t) for n, t in times.items()}, traceA=plain(traceA)
+            A, to_numpy(B), **{n: to_numpy(t) for n, t in times.items()}, traceA=to_numpy(traceA)
         )
     if not moves and not contains_active((start, stop)) and all(t is None for t in times.values()):
         turned = A.adjoint() if _is_operator(A) else A.conj().T
-        trace = plain(traceA)
+        trace = to_numpy(traceA)
         back = None if trace is None else np.conj(trace)
         return linear(f"{_HERE}.expm_multiply", lambda x: original(A, x, traceA=trace),
                       lambda ct: original(turned, ct, traceA=back))(B)  # fmt: skip
     a, b = _dense("expm_multiply", A), asarray(B)
-    value = original(_values(a), _values(b), **{n: plain(t) for n, t in times.items()})
+    value = original(_values(a), _values(b), **{n: to_numpy(t) for n, t in times.items()})
     if all(t is None for t in times.values()):
         return valued(value, expm(a) @ b)
     given = {n: t for n, t in times.items() if t is not None}

@@ -18,8 +18,8 @@ from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, is_active, is_array, plain
-from cotan._src.state.callback_probe import plain_items
+from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.sparse"
 BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
@@ -137,7 +137,7 @@ def _lift_init(base: str) -> None:
         if isinstance(arg1, tuple) and contains_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
         elif isinstance(arg1, tuple) and len(arg1) > 1:
-            arg1 = (arg1[0], *plain_items(arg1[1:]))  # places have no derivative
+            arg1 = (arg1[0], *to_numpy_items(arg1[1:]))  # places have no derivative
         if not (isinstance(arg1, tuple) and is_array(arg1[0])):
             if contains_active(arg1) or is_matrix(arg1):
                 made = _of_dense(arg1)
@@ -145,15 +145,15 @@ def _lift_init(base: str) -> None:
                     raise ValueError(f"inconsistent shapes: {made[1]} and {tuple(shape)}")
                 init(self, made[0], made[1], dtype)
                 return
-            make(self, plain_items(arg1), shape, dtype, copy, **options)
+            make(self, to_numpy_items(arg1), shape, dtype, copy, **options)
             return
         values = arg1[0] if dtype is None else arg1[0].astype(dtype)
         if len(arg1) == 3:
             zeros = np.zeros(values.shape, values.dtype)
-            make(self, (zeros, *plain_items(arg1[1:])), shape, **options)
+            make(self, (zeros, *to_numpy_items(arg1[1:])), shape, **options)
             self.data = values
             return
-        places = tuple(np.asarray(plain(i)).reshape(-1) for i in arg1[1])
+        places = tuple(np.asarray(to_numpy(i)).reshape(-1) for i in arg1[1])
         make(self, (np.ones(values.shape, values.dtype), places), shape, **options)
         self.data = values if self.format == "coo" else _added(self, places, values)
 
@@ -245,7 +245,7 @@ class _Iteration:
     """
 
     def __init__(self, name: str, x0: Any, options: dict[str, Any]) -> None:
-        self._name, self._x0 = name, plain_items(x0)
+        self._name, self._x0 = name, to_numpy_items(x0)
         self._compute = locate(f"{_HERE}.linalg.{name}")
         self._moved: list[bool] = []
         self._options = _held_in(options, self._moved)
@@ -300,7 +300,7 @@ def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
     constant = held(operator, moved)
     constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
     if any(moved) or (contains_active(b) and solve.adjoint(constant) is None):
-        x = solve(constant, plain_items(b))
+        x = solve(constant, to_numpy_items(b))
         return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)
     if not is_array(b) and not contains_active(b):
         return solve(constant, b)
@@ -322,7 +322,7 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
 def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
     """Give options as constants; `said` gets whether what an operator gave was followed."""
     return {
-        k: held(m, said) if hasattr(m, "matvec") or has_active_entries(m) else plain_items(m)
+        k: held(m, said) if hasattr(m, "matvec") or has_active_entries(m) else to_numpy_items(m)
         for k, m in options.items()
     }
 
@@ -338,12 +338,12 @@ def held(matrix: Any, said: list[bool]) -> Any:
     """Give a matrix or an operator as a constant; `said` gets whether what it gave was followed."""
     if not hasattr(matrix, "matvec"):
         row, column, values = entries(matrix)
-        rows = locate(f"{_HERE}.csr_array")((plain(values), (row, column)), shape=matrix.shape)
+        rows = locate(f"{_HERE}.csr_array")((to_numpy(values), (row, column)), shape=matrix.shape)
         return type(matrix)(rows)
 
     def value(y: Any) -> Any:
         said.append(is_active(y))
-        return plain(y)
+        return to_numpy(y)
 
     return locate(f"{_HERE}.linalg.LinearOperator")(
         matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),
@@ -387,7 +387,7 @@ def _least_squares(name: str) -> None:
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
                 "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
             )
-        options = {k: plain_items(v) for k, v in options.items()}
+        options = {k: to_numpy_items(v) for k, v in options.items()}
         x0, report = options.pop("x0", None), []
 
         def solve(matrix: Any, b: Any) -> Any:

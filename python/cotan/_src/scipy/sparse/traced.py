@@ -16,7 +16,7 @@ from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
     entries,
     has_active_entries,
@@ -385,7 +385,7 @@ class _Incomplete:
         self._own = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        x = self._own.solve(plain(rhs), trans)
+        x = self._own.solve(to_numpy(rhs), trans)
         instead = "use splu, or hand it to an iteration as M="
         return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
 
@@ -410,7 +410,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
         return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
     row, column, values = entries(A)
     side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
-    if np.any(plain(values)[(row < column) if lower else (row > column)]):
+    if np.any(to_numpy(values)[(row < column) if lower else (row > column)]):
         raise ValueError(
             "spsolve_triangular: there are elements on the other side of the diagonal; use "
             f"{'tril' if lower else 'triu'}(A)"

@@ -19,7 +19,7 @@ from cotan._src.rebind.engine import locate, refuses, runs
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import assigned, contains_active, is_array, plain
+from cotan._src.runtime.values import assigned, contains_active, is_array, to_numpy
 
 _HERE = "scipy.spatial.distance"
 
@@ -48,12 +48,12 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
     size = _core.abs(u - v)
     if w is not None:
         # A weight only says what counts.
-        size = size * (plain(asarray(w)) > 0)
+        size = size * (to_numpy(asarray(w)) > 0)
     return _core.max(size, -1)
 
 
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    power = plain(p)
+    power = to_numpy(p)
     if power <= 0:
         raise ValueError("p must be greater than 0")
     if power == np.inf:
@@ -217,7 +217,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # no
         return _written(_core.array(distances), out)
     if name not in _METRICS:
         _refuse("cdist", name, (XA, XB, kwargs))
-        return _written(locate(f"{_HERE}.cdist")(plain(XA), plain(XB), name, **kwargs), out)
+        return _written(locate(f"{_HERE}.cdist")(to_numpy(XA), to_numpy(XB), name, **kwargs), out)
     options = _completed(name, lambda: np.concatenate([a, b]), kwargs)
     if name == "cosine" and not options:
         return _written(_cosines(a, b), out)
@@ -239,7 +239,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
         return _written(_core.array(pairs), out)
     if name not in _METRICS:
         _refuse("pdist", name, (X, kwargs))
-        return _written(locate(f"{_HERE}.pdist")(plain(X), name, **kwargs), out)
+        return _written(locate(f"{_HERE}.pdist")(to_numpy(X), name, **kwargs), out)
     options = _completed(name, lambda: x, kwargs)
     return _written(_METRICS[name](x[i], x[j], **options), out)
 
@@ -259,7 +259,7 @@ def _refuse(function: str, name: str, args: Any) -> None:
 @lifts(f"{_HERE}.squareform")
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
     x = asarray(X)
-    shape = np.shape(locate(f"{_HERE}.squareform")(plain(x), force, checks))
+    shape = np.shape(locate(f"{_HERE}.squareform")(to_numpy(x), force, checks))
     if x.ndim == len(shape):
         return x
     if x.ndim == 2:
@@ -273,7 +273,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
 def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
     u, v = asarray(u), asarray(v)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
-    _, i, j = compute(plain(u), plain(v), *args, **options)
+    _, i, j = compute(to_numpy(u), to_numpy(v), *args, **options)
     return _euclidean(u[i], v[j]), i, j
 
 
@@ -287,7 +287,7 @@ def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
     data = asarray(data)
     make = original_of(vars(locate("scipy.spatial.KDTree"))["__init__"])
-    make(self, plain(data), *map(plain, args), **options)
+    make(self, to_numpy(data), *map(to_numpy, args), **options)
     self._traced = data
 
 
@@ -301,7 +301,7 @@ def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
 def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
     ask = functools.partial(original_of(vars(locate("scipy.spatial.KDTree"))["query"]), self)
-    distances, index = ask(plain(x), k, eps, p, distance_upper_bound, workers)
+    distances, index = ask(to_numpy(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
     # Who is near is constant; how near follows.
@@ -312,7 +312,7 @@ def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
     if self.boxsize is not None:
         # The nearest of the images that a box is repeated in.
         box = np.asarray(self.boxsize)
-        apart = np.where(box > 0, plain(points) - plain(neighbours), 0.0)
+        apart = np.where(box > 0, to_numpy(points) - to_numpy(neighbours), 0.0)
         neighbours = neighbours + box * np.round(apart / np.where(box > 0, box, 1.0))
     return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
 
@@ -329,7 +329,7 @@ def _of_values(name: str) -> None:
                 f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
                 "those of the pairs that query_ball_tree finds"
             )
-        return ask(self, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+        return ask(self, *map(to_numpy, args), **{k: to_numpy(v) for k, v in options.items()})
 
 
 @lifts_method("scipy.spatial.KDTree", "sparse_distance_matrix", always=True)
@@ -340,7 +340,7 @@ def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) ->
             "query_ball_tree, and compute the distances of their points"
         )
     ask = original_of(vars(locate("scipy.spatial.KDTree"))["sparse_distance_matrix"])
-    return ask(self, other, *map(plain, args), **{k: plain(v) for k, v in options.items()})
+    return ask(self, other, *map(to_numpy, args), **{k: to_numpy(v) for k, v in options.items()})
 
 
 for _name in ("query_ball_point", "query_ball_tree", "query_pairs", "count_neighbors"):

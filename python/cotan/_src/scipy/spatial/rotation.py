@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import plain
+from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.spatial.transform.Rotation"
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -42,17 +42,17 @@ def _compose(p: Any, q: Any) -> Any:
 def _half_sine(square: Any, half: Any) -> Any:
     """Give sin(a / 2) / a for angles given by a² and a / 2; a series where they are small."""
     series = 0.5 - square / 48 + square * square / 3840
-    return np.where(plain(square) < 1e-6, series, np.sin(half) / (2 * half))
+    return np.where(to_numpy(square) < 1e-6, series, np.sin(half) / (2 * half))
 
 
 def _orthogonal(m: Any) -> Any:
     """Give the rotation next to a matrix, by Newton's method: all derivatives converge with it."""
-    if np.any(np.linalg.det(plain(m)) <= 0):
+    if np.any(np.linalg.det(to_numpy(m)) <= 0):
         raise ValueError("Non-positive determinant in rotation matrix")
     while True:
         step = (np.swapaxes(np.linalg.inv(m), -1, -2) - m) / 2
         m = m + step
-        if np.max(np.abs(plain(step)), initial=0.0) < 1e-9:
+        if np.max(np.abs(to_numpy(step)), initial=0.0) < 1e-9:
             # The last step was of no more than this, so the next one would be lost in rounding.
             return m
 
@@ -66,7 +66,7 @@ class Rotation:
         if quat.shape[-1:] != (4,):
             raise ValueError(f"Expected `quat` to have shape (..., 4), got {quat.shape}.")
         length = np.sqrt(_scalar_product(quat, quat))
-        if np.any(plain(length) == 0):
+        if np.any(to_numpy(length) == 0):
             raise ValueError("Found zero norm quaternions in `quat`.")
         self._quat = quat / length if normalize else quat
 
@@ -106,7 +106,7 @@ class Rotation:
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> "Rotation":
         v = np.deg2rad(_double(rotvec)) if degrees else _double(rotvec)
         square = _scalar_product(v, v)
-        small = plain(square) < 1e-6
+        small = to_numpy(square) < 1e-6
         # The root of what is not small only, or its slope at 0 would be infinite.
         half = np.sqrt(np.where(small, 1.0, square)) / 2
         cosine = np.where(small, 1 - square / 8 + square * square / 384, np.cos(half))
@@ -166,13 +166,13 @@ class Rotation:
         rows.append(_stack([*skew, 1 + trace]))
         # Each is right where its own component is not small; which one is read jumps nowhere.
         diagonal = [m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace]
-        choice = np.argmax(np.stack([plain(d) for d in diagonal], axis=-1), axis=-1)[..., None]
+        choice = np.argmax(np.stack([to_numpy(d) for d in diagonal], axis=-1), axis=-1)[..., None]
         return cls(np.select([choice == n for n in range(4)], rows))
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
         q = self._quat
         if canonical:
-            values = plain(q)[..., [3, 0, 1, 2]]
+            values = to_numpy(q)[..., [3, 0, 1, 2]]
             found_at = np.argmax(values != 0, axis=-1)[..., None]
             first = np.take_along_axis(values, found_at, axis=-1)
             q = np.where(first < 0, -q, q)
@@ -188,15 +188,15 @@ class Rotation:
         return np.stack([_stack(row) for row in rows], axis=-2)
 
     def as_rotvec(self, degrees: bool = False) -> Any:
-        q = np.where(plain(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
         square = _scalar_product(q[..., :3], q[..., :3])
-        small = plain(square) < 1e-8
+        small = to_numpy(square) < 1e-8
         sine = np.sqrt(np.where(small, 1.0, square))
         scale = np.where(small, 2 + square / 3, 2 * np.arctan2(sine, q[..., 3:]) / sine)
         return np.rad2deg(scale * q[..., :3]) if degrees else scale * q[..., :3]
 
     def as_mrp(self) -> Any:
-        q = np.where(plain(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
         return q[..., :3] / (1 + q[..., 3:])
 
     def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
@@ -219,7 +219,7 @@ class Rotation:
         if not symmetric:
             third, middle = sign * third, middle - np.pi / 2
         angles = [third, middle, first] if intrinsic else [first, middle, third]
-        wrapped = [x - 2 * np.pi * np.round(plain(x) / (2 * np.pi)) for x in angles]
+        wrapped = [x - 2 * np.pi * np.round(to_numpy(x) / (2 * np.pi)) for x in angles]
         return np.rad2deg(_stack(wrapped)) if degrees else _stack(wrapped)
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:

@@ -8,13 +8,13 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import plain, refuse, valued
+from cotan._src.runtime.values import refuse, to_numpy, valued
 
 
 def _centred(x: Any) -> Any:
     """Give deviations from the mean, up to a factor that keeps their squares within the range."""
     x = x - np.mean(x, axis=-1, keepdims=True)
-    largest = np.max(np.abs(plain(x)), axis=-1, keepdims=True)
+    largest = np.max(np.abs(to_numpy(x)), axis=-1, keepdims=True)
     return x / np.where(largest > 0, largest, 1.0)
 
 
@@ -27,7 +27,7 @@ def pearsonr(
     x, y = map(asarray, (x, y))
     original = locate("scipy.stats.pearsonr")
     # It raises what it does not like, and says of what class its result is.
-    known = original(plain(x), plain(y), alternative=alternative, axis=axis)
+    known = original(to_numpy(x), to_numpy(y), alternative=alternative, axis=axis)
     kind = np.result_type(x.dtype, y.dtype)
     kind = kind if kind.kind == "f" else np.dtype(np.float64)
     rest = {"alternative": alternative, "x": x, "y": y, "axis": axis}

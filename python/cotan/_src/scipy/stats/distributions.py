@@ -18,7 +18,7 @@ from cotan._src.rebind.engine import ReboundInstance, locate, stands_for
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import contains_active, is_active, is_array, plain
+from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 
 _HERE = "scipy.stats"
 
@@ -34,7 +34,7 @@ def _by_logarithm(name: str) -> _Method:
 
 def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
     del self
-    if np.any(np.isinf(plain(df))):
+    if np.any(np.isinf(to_numpy(df))):
         raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
     # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
     constant = np.log(locate("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
@@ -145,18 +145,18 @@ def _known(condition: Any) -> Any:
         for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
             if is_so:
                 return np.full(condition.shape, value)[()]
-    return plain(condition)
+    return to_numpy(condition)
 
 
 def _compared(x: Any) -> Any:
     """Give what conditions are computed of: values, but where a function is prepared."""
-    return x if _core.is_preparing() or _is_mapped(x) else plain(x)
+    return x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
 
 
 def _staying(shape: Any) -> Any:
     """Keep what is infinite from following: it is where it is, however its parts move."""
     infinite = _known(np.isinf(_compared(shape)))
-    return _core.where(infinite, plain(shape), shape) if np.any(infinite) else shape
+    return _core.where(infinite, to_numpy(shape), shape) if np.any(infinite) else shape
 
 
 class _Call:
@@ -180,7 +180,7 @@ class _Call:
                 )
         self.x, self.loc, self.scale = given[:3]
         self.shapes = [_staying(s) for s in given[3:]]
-        self.values = [plain(s) for s in self.shapes]
+        self.values = [to_numpy(s) for s in self.shapes]
         self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
         shape = np.broadcast_shapes(*(np.shape(g) for g in given))
         self.valid = np.broadcast_to(self.valid == 1, shape)
@@ -191,7 +191,7 @@ class _Call:
         y = self.x - self.loc
         unknown = is_active(self.scale) or _is_mapped(self.scale) or (
             is_array(self.scale) and _core.is_preparing())  # fmt: skip
-        if unknown or np.any(plain(self.scale) != 1):
+        if unknown or np.any(to_numpy(self.scale) != 1):
             y = y / self.scale
         return _core.asarray(y, np.float64)
 
@@ -211,7 +211,7 @@ class _Call:
             return 0.0
         first = tuple(i[0] for i in np.nonzero(inside)) if inside.ndim else ()
         harmless = [
-            _core.where(inside, v, np.broadcast_to(plain(v), inside.shape)[first])
+            _core.where(inside, v, np.broadcast_to(to_numpy(v), inside.shape)[first])
             for v in (y, *self.shapes)
         ]
         return function(*harmless)
@@ -296,7 +296,7 @@ def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
         return (ct * slope, *(None for _ in shapes))
 
     shape = np.broadcast_shapes(np.shape(y), *(np.shape(s) for s in shapes))
-    return compiled(_core.broadcast_to(_core.asarray(y, np.float64), shape), *map(plain, shapes))
+    return compiled(_core.broadcast_to(_core.asarray(y, np.float64), shape), *map(to_numpy, shapes))
 
 
 def _distribution(name: str) -> Callable[..., Any]:
@@ -307,7 +307,7 @@ def _distribution(name: str) -> Callable[..., Any]:
     def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         call = _Call(self, x, args, kwds)
         y = call.standard()
-        a, b = map(plain, call.support())
+        a, b = map(to_numpy, call.support())
         values = _compared(y)
         inside = _known((a < values) & (values < b))
         value = call.at(inside, y, lambda y, *s: _computed(call, name, y, *s))
@@ -328,7 +328,7 @@ def _quantile(name: str) -> Callable[..., Any]:
         for at, end in zip((0, 1), ends, strict=True):
             if _is_mapped(at_end := _known(values == at)) or np.any(at_end):
                 # An infinite end stays where it is.
-                moved = end * call.scale + call.loc if np.all(np.isfinite(plain(end))) else end
+                moved = end * call.scale + call.loc if np.all(np.isfinite(to_numpy(end))) else end
                 cases.append((at_end, moved))
         return call.chosen(y * call.scale + call.loc, *cases)
 
@@ -350,7 +350,7 @@ def _mass(log: bool) -> Callable[..., Any]:
     def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
         call = _Call(self, k, args, kwds, discrete=True)
         y = call.x - call.loc
-        a, b = map(plain, call.support())
+        a, b = map(to_numpy, call.support())
         values = _compared(y)
         inside = (a <= values) & (values <= b)
         if not hasattr(self, "xk"):
@@ -369,7 +369,7 @@ def _cumulated(name: str) -> Callable[..., Any]:
     def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
         call = _Call(self, k, args, kwds, discrete=True)
         y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
-        a, b = map(plain, call.support())
+        a, b = map(to_numpy, call.support())
         values = _compared(call.x - call.loc)
         inside = (a <= values) & (values < b)
         value = call.at(inside, y, getattr(call.own, f"_{name}"))
@@ -402,8 +402,8 @@ def _of_parameters(name: str) -> Callable[[_Method], None]:
         def method(self: Any, *args: Any, **kwds: Any) -> Any:
             if contains_active(args) or contains_active(kwds):
                 return rule(self, *args, **kwds)
-            values = {key: plain(v) for key, v in kwds.items()}
-            return original_of(vars(locate(_GENERIC))[name])(self, *map(plain, args), **values)
+            values = {key: to_numpy(v) for key, v in kwds.items()}
+            return original_of(vars(locate(_GENERIC))[name])(self, *map(to_numpy, args), **values)
 
     return enter
 

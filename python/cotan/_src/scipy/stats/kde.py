@@ -11,7 +11,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import adopts, locate, runs_methods, stands_for, stands_for_member
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.values import plain
+from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.stats.gaussian_kde"
 
@@ -62,8 +62,8 @@ def _integrate_box_1d(self: Any, low: Any, high: Any) -> Any:
     width = np.sqrt(self.covariance).reshape(-1)[0]
 
     def below(end: Any) -> Any:
-        if np.isinf(plain(end)):
-            return np.float64(plain(end) > 0)
+        if np.isinf(to_numpy(end)):
+            return np.float64(to_numpy(end) > 0)
         return locate("scipy.special.ndtr")((end - self.dataset[0]) / width)
 
     return np.sum(self.weights * (below(high) - below(low)))

@@ -12,7 +12,7 @@ from cotan._src.rebind.engine import locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import contains_active, is_active, plain
+from cotan._src.runtime.values import contains_active, is_active, to_numpy
 
 _HERE = "scipy.stats"
 
@@ -47,7 +47,7 @@ class _Covariance:
 
 def _parameters(dist: Any, mean: Any, cov: Any, allow_singular: Any) -> tuple[Any, Any, Any]:
     """Check the parameters on values, and give them as they are."""
-    dim, mean_value, known = dist._process_parameters(plain(mean), plain(cov), allow_singular)
+    dim, mean_value, known = dist._process_parameters(to_numpy(mean), to_numpy(cov), allow_singular)
     mean = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
     if not is_active(cov):
         return dim, mean, known
@@ -78,7 +78,7 @@ def _normal_logpdf(x: Any, dim: int, mean: Any, covariance: Any, outside: float 
     constant = covariance.rank * math.log(2 * math.pi)
     result = -0.5 * (constant + covariance.log_pdet + distances)
     if np.any(covariance.rank < dim):
-        beyond = ~covariance._support_mask(plain(deviation))
+        beyond = ~covariance._support_mask(to_numpy(deviation))
         result = _core.where(beyond, outside, result)
     result = _core.asarray(result).squeeze()
     return result[()] if result.ndim == 0 else result
@@ -114,7 +114,7 @@ def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state:
 def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
                    *args: Any, **options: Any) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
-    init(self, plain(mean), plain(cov), allow_singular, *args, **options)
+    init(self, to_numpy(mean), to_numpy(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
 
 
@@ -177,7 +177,9 @@ def _wishart(name: str) -> None:
         @lifts_method(owner, method, always=True)
         def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not contains_active([self.df, self.scale, *args]):
-                return original_of(vars(locate(owner))[method])(self, *map(plain, args), **kwargs)
+                return original_of(vars(locate(owner))[method])(
+                    self, *map(to_numpy, args), **kwargs
+                )
             given = (
                 (*args, self.df, self.scale) if "pdf" in method else (self.df, self.scale, *args)
             )
