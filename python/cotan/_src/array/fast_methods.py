@@ -10,7 +10,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import met
-from cotan._src.runtime.values import OverArray, is_array, laid_out, looked_at
+from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
 
 
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
@@ -201,7 +201,7 @@ class _OfArrays:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    return bool(np.any(looked_at(self) == looked_at(item)))
+    return bool(np.any(peek(self) == peek(item)))
 
 
 _SYMBOLS = {

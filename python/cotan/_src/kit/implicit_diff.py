@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import host_call
-from cotan._src.runtime.values import valued
+from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
 
 # A step that is longer than this part of a solution says that it is none.
@@ -82,7 +82,7 @@ def solution(
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
-    return valued(at, moved)
+    return attach_derivative(at, moved)
 
 
 def _inverse(matrix: Any, near: float = 10 * np.finfo(float).eps) -> Any:

@@ -16,7 +16,7 @@ from cotan._src.kit.fourier import (
     numbers,
     real_transform,
 )
-from cotan._src.runtime.values import implements, written
+from cotan._src.runtime.values import implements, write_out
 
 
 def _expect_real(name: str, x: Any) -> None:
@@ -34,7 +34,7 @@ def _fft(name: str, inverse: bool) -> Callable[..., Any]:
         axis = axis_of(a, axis)
         n = length_of(a, n, axis)
         scale = factor(norm, inverse, [n])
-        return written(name, out, complex_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, complex_transform(a, [n], [axis], inverse, scale))
 
     return transform
 
@@ -50,7 +50,7 @@ def _half(name: str, inverse: bool) -> Callable[..., Any]:
         axis = axis_of(a, axis)
         n = length_of(a, n, axis)
         scale = factor(norm, inverse, [n])
-        return written(name, out, half_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, half_transform(a, [n], [axis], inverse, scale))
 
     return transform
 
@@ -61,7 +61,7 @@ def _real(name: str, inverse: bool) -> Callable[..., Any]:
         axis = axis_of(a, axis)
         n = length_of(a, 2 * (a.shape[axis] - 1) if n is None else n, axis)
         scale = factor(norm, inverse, [n])
-        return written(name, out, real_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, real_transform(a, [n], [axis], inverse, scale))
 
     return transform
 
@@ -100,9 +100,9 @@ def _several(name: str, inverse: bool, default: Any) -> Callable[..., Any]:
     ) -> Any:
         a = numbers(a)
         if a.ndim == 0 or (axes is not None and not len(axes)):
-            return written(name, out, a)
+            return write_out(name, out, a)
         lengths, found = _lengths(a, s, axes, False)
-        return written(name, out, _along(a, lengths, found, norm, inverse))
+        return write_out(name, out, _along(a, lengths, found, norm, inverse))
 
     return transform
 
@@ -118,7 +118,7 @@ def _several_half(name: str, default: Any) -> Callable[..., Any]:
         result = half_transform(a, [n], [axis], False, factor(norm, False, [n]))
         if found[:-1]:
             result = _along(result, lengths[:-1], found[:-1], norm, False)
-        return written(name, out, result)
+        return write_out(name, out, result)
 
     return transform
 
@@ -133,7 +133,7 @@ def _several_real(name: str, default: Any) -> Callable[..., Any]:
             a = _along(a, lengths[:-1], found[:-1], norm, True)
         n, axis = lengths[-1], found[-1]
         result = real_transform(a, [n], [axis], True, factor(norm, True, [n]))
-        return written(name, out, result)
+        return write_out(name, out, result)
 
     return transform
 

@@ -26,15 +26,15 @@ from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import (
     FUNCTIONS,
+    call_on_values,
     contains_active,
     flat,
     implements,
     in_numpy,
     is_array,
-    looked_at,
-    on_values,
+    peek,
     to_numpy,
-    written,
+    write_out,
 )
 
 __all__ = ["FUNCTIONS", "array_function"]
@@ -48,7 +48,7 @@ def array_function(
     implementation = FUNCTIONS.get(func)
     if implementation is not None:
         return implementation(*args, **kwargs)
-    return on_values(func, args, kwargs)
+    return call_on_values(func, args, kwargs)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         unit = 10.0 ** abs(decimals) if abs(decimals) <= 308 else math.inf
         up = decimals > 0
         result = _core.round(x * unit) / unit if up else _core.round(x / unit) * unit
-    return written("round", out, result)
+    return write_out("round", out, result)
 
 
 @implements(np.angle)
@@ -88,7 +88,7 @@ def angle(z: Any, deg: Any = False) -> Any:
 
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
-    return written("fix", out, _core.trunc(x))
+    return write_out("fix", out, _core.trunc(x))
 
 
 @implements(np.i0)
@@ -348,7 +348,7 @@ _of_values(
 )  # fmt: skip
 # One truth value, a text or a file: control flow of whoever asks.
 _of_values(
-    looked_at, np.array_repr, np.array_str,
+    peek, np.array_repr, np.array_str,
     np.array2string, np.min_scalar_type, np.save, np.savez, np.savez_compressed, np.savetxt,
 )  # fmt: skip
 
@@ -369,8 +369,8 @@ def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
         def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
             if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
-            options = {k: looked_at(v) for k, v in kwargs.items()}
-            return original(looked_at(a), looked_at(b), *map(looked_at, args), **options)
+            options = {k: peek(v) for k, v in kwargs.items()}
+            return original(peek(a), peek(b), *map(peek, args), **options)
 
         return decide
 
@@ -434,7 +434,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if not _is_recorded(x, bins):
         return np.digitize(to_numpy(x), to_numpy(bins), right)
     edges = host_asarray(bins)
-    np.digitize(0.0, looked_at(edges))  # says what is wrong with the edges
+    np.digitize(0.0, peek(edges))  # says what is wrong with the edges
     side = "left" if right else "right"
     if edges.size > 1 and bool(edges[0] > edges[-1]):
         return edges.size - searchsorted(edges[::-1], x, side)

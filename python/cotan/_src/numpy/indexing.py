@@ -13,22 +13,22 @@ from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.values import (
-    assigned,
+    assign,
     check_cast,
     contains_active,
-    either,
+    copy_if_array,
     expect_room,
     flat,
     flat_if_none,
-    given,
     implements,
     in_numpy,
     is_active,
     is_array,
+    is_given,
     is_number,
-    kept,
+    or_default,
     to_numpy,
-    written,
+    write_out,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         raise ValueError(f"take: mode must be one of 'raise', 'wrap' or 'clip', not {mode!r}")
     taken = x[(slice(None),) * at + (index.astype(np.intp),)]
     # A single index gives a view; what is taken is a copy.
-    return written("take", out, kept(taken))
+    return write_out("take", out, copy_if_array(taken))
 
 
 @implements(np.compress)
@@ -62,7 +62,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     if condition.ndim != 1:
         raise ValueError("compress: condition must be a 1-d array")
     if is_array(a) and a.ndim == 1 and condition.dtype == bool and condition.size == a.size:
-        return written("compress", out, a[condition])
+        return write_out("compress", out, a[condition])
     return take(a, np.flatnonzero(condition), axis, out)
 
 
@@ -112,7 +112,7 @@ def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     result = _core.sum(on_diagonal, -1)
     if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
-    return written("trace", out, result)
+    return write_out("trace", out, result)
 
 
 @implements(in_numpy("linalg.trace"))
@@ -270,7 +270,7 @@ def _writable(name: str, target: Any, *values: Any) -> bool:
         return True
     for value in values:
         if is_active(value):
-            assigned(name, target, value)
+            assign(name, target, value)
     return False
 
 
@@ -372,12 +372,12 @@ def where(condition: Any, /, *branches: Any) -> Any:
 @implements(np.clip)
 def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *,
          min: Any = np._NoValue, max: Any = np._NoValue, **kwargs: Any) -> Any:  # fmt: skip
-    if given(min) or given(max):
-        if given(a_min) or given(a_max):
+    if is_given(min) or is_given(max):
+        if is_given(a_min) or is_given(a_max):
             raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are "
                              "provided is forbidden.")  # fmt: skip
         a_min, a_max = min, max
-    low, high = either(a_min, None), either(a_max, None)
+    low, high = or_default(a_min, None), or_default(a_max, None)
     x = _core.asarray(a, kwargs.pop("dtype", None))
     low, high = _bound(x, low, -1), _bound(x, high, 1)
     unknown = set(kwargs) - {"casting", "order", "subok", "where"}
@@ -396,7 +396,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
         result = _core.where(mask, result, np.zeros((), x.dtype) if out is None else out)
     if out is not None and np.broadcast_shapes(result.shape, out.shape) == out.shape:
         result = _core.broadcast_to(result, out.shape)
-    return written("clip", out, result, kwargs.get("casting", "same_kind"))
+    return write_out("clip", out, result, kwargs.get("casting", "same_kind"))
 
 
 def _bound(x: Any, bound: Any, side: int) -> Any:
@@ -442,4 +442,4 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
     for i, choice in enumerate(items[1:], 1):
         result = _core.where(index == i, _core.asarray(choice, dtype), result)
-    return written("choose", out, result)
+    return write_out("choose", out, result)

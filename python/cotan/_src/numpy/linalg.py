@@ -13,7 +13,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.numpy.shape import moveaxis
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import given, implements, in_numpy, on_values
+from cotan._src.runtime.values import call_on_values, implements, in_numpy, is_given
 
 # --------------------------------------------------------------------------------------------------
 # Systems of equations, determinants
@@ -109,7 +109,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in {"reduced", "complete", "r", "raw", "economic"}:
         raise ValueError(f"Unrecognized mode '{mode}'")
     if mode in {"raw", "economic"}:
-        return on_values(np.linalg.qr, (a, mode), {})
+        return call_on_values(np.linalg.qr, (a, mode), {})
     a = dec.matrix("qr", a)
     if mode == "r":
         return lapack.qr(a, *dec.qr(a), np.linalg.qr)[1]
@@ -202,10 +202,10 @@ def _largest(s: Any) -> Any:
 @implements(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
     a = dec.matrix("pinv", a)
-    if rcond is not None and given(rtol):
+    if rcond is not None and is_given(rtol):
         raise ValueError("`rtol` and `rcond` can't be both set.")
     if rcond is None:
-        rcond = 1e-15 if not given(rtol) else rtol
+        rcond = 1e-15 if not is_given(rtol) else rtol
     if rcond is None:
         rcond = max(a.shape[-2:]) * _eps(a)
     if hermitian:

@@ -15,15 +15,15 @@ from cotan._src.numpy.shape import moveaxis, stack
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import (
     are_objects,
+    call_on_objects,
     check_cast,
-    either,
     flat,
     implements,
     in_numpy,
     is_active,
-    of_objects,
+    or_default,
     to_numpy,
-    written,
+    write_out,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -37,15 +37,15 @@ def _misfit(name: str, x: Any, y: Any) -> ValueError:
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     if are_objects(a, b):
-        return of_objects("dot", np.dot, a, b, out=out)
+        return call_on_objects("dot", np.dot, a, b, out=out)
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
-        return written("dot", out, _core.mul(x, y))
+        return write_out("dot", out, _core.mul(x, y))
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise _misfit("dot", x, y)
     if y.ndim <= 2:
-        return written("dot", out, _core.matmul(x, y))
-    return written("dot", out, tensordot(x, y, (-1, -2)))
+        return write_out("dot", out, _core.matmul(x, y))
+    return write_out("dot", out, tensordot(x, y, (-1, -2)))
 
 
 def around_gaps(x: Any, y: Any) -> Any:
@@ -80,7 +80,7 @@ def vdot(a: Any, b: Any, /) -> Any:
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     if are_objects(a, b):
-        return of_objects("inner", np.inner, a, b)
+        return call_on_objects("inner", np.inner, a, b)
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
         return _core.mul(x, y)
@@ -92,9 +92,9 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     if are_objects(a, b):
-        return of_objects("outer", np.outer, a, b, out=out)
+        return call_on_objects("outer", np.outer, a, b, out=out)
     x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
-    return written("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
+    return write_out("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
 
 
 @implements(in_numpy("linalg.outer"))
@@ -121,7 +121,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 @implements(np.tensordot, in_numpy("linalg.tensordot"))
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if are_objects(a, b):
-        return of_objects("tensordot", np.tensordot, a, b, axes=axes)
+        return call_on_objects("tensordot", np.tensordot, a, b, axes=axes)
     x, y = host_asarray(a), host_asarray(b)
     if isinstance(axes, (int, np.integer)):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
@@ -216,7 +216,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     wanted = np.result_type(*(a.dtype for a in arrays))
     if result.dtype != wanted:
         result = result.astype(wanted)  # sums of whole numbers are wider
-    return written("einsum", out, result if result.ndim else result[()], casting)
+    return write_out("einsum", out, result if result.ndim else result[()], casting)
 
 
 def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -404,4 +404,4 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     x = host_asarray(x)
     x = x.astype(np.float64) if x.dtype.kind in "biu" else x
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return _vector_norm(x, either(ord, 2), axes, bool(keepdims))
+    return _vector_norm(x, or_default(ord, 2), axes, bool(keepdims))

@@ -15,14 +15,14 @@ from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import (
     FUNCTIONS,
     axes_of,
-    either,
     flat,
     flat_if_none,
     implements,
     in_numpy,
     is_array,
+    or_default,
     to_numpy,
-    written,
+    write_out,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -42,9 +42,13 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
 def _folded(name: str, ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any,
             initial: Any, where: Any) -> Any:  # fmt: skip
     """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
-    keepdims, where, out = either(keepdims, False), either(where, True), either(out, None)
+    keepdims, where, out = (
+        or_default(keepdims, False),
+        or_default(where, True),
+        or_default(out, None),
+    )
     result = reduced(ufunc, a, axis, dtype, keepdims, initial, where, out)
-    return written(name, out, result, "unsafe")
+    return write_out(name, out, result, "unsafe")
 
 
 @implements(np.prod)
@@ -60,7 +64,7 @@ def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
                  initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
         given = initial is not np._NoValue or where is not np._NoValue or out is not None
         if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
-            return fold(a, axis, bool(either(keepdims, False)))
+            return fold(a, axis, bool(or_default(keepdims, False)))
         return _folded(name, ufunc, a, axis, None, out, keepdims, initial, where)
 
     return function
@@ -92,9 +96,9 @@ _of_numbers("nanmin", np.inf)
 def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
                  where: Any = True) -> Any:  # fmt: skip
-        keepdims, where = either(keepdims, False), either(where, True)
+        keepdims, where = or_default(keepdims, False), or_default(where, True)
         result = reduced(ufunc, a, axis, None, keepdims, np._NoValue, where)
-        return written(name, out, result)
+        return write_out(name, out, result)
 
     return function
 
@@ -105,8 +109,8 @@ implements(np.any)(_logical("any", np.logical_or))
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    keepdims = bool(either(keepdims, False))
-    return written("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
+    keepdims = bool(or_default(keepdims, False))
+    return write_out("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
 
 
 @implements(np.count_nonzero)
@@ -120,7 +124,7 @@ def _arg(name: str) -> Callable[..., Any]:
     find = getattr(_core, name)
 
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return written(name, out, find(a, axis, bool(either(keepdims, False))))
+        return write_out(name, out, find(a, axis, bool(or_default(keepdims, False))))
 
     return function
 
@@ -133,7 +137,7 @@ def _nan_arg(name: str) -> Callable[..., Any]:
     find = getattr(np, name)
 
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return written(name, out, find(to_numpy(a), axis, keepdims=either(keepdims, False)))
+        return write_out(name, out, find(to_numpy(a), axis, keepdims=or_default(keepdims, False)))
 
     return function
 
@@ -160,14 +164,14 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
          *, where: Any = True) -> Any:  # fmt: skip
     if dtype is None and out is None and type(keepdims) is bool and where is True:
         return _core.mean(a, axis, keepdims)
-    keepdims, where = bool(either(keepdims, False)), either(where, True)
+    keepdims, where = bool(or_default(keepdims, False)), or_default(where, True)
     x = _core.asarray(a, dtype)
     if where is True:
         result = _core.mean(x, axis, keepdims)
     else:
         total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
         result = _per(total, _count(x, axis, where, keepdims))
-    return written("mean", out, _of_dtype(result, dtype))
+    return write_out("mean", out, _of_dtype(result, dtype))
 
 
 def _of_dtype(result: Any, wanted: Any) -> Any:
@@ -194,14 +198,18 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
         options = {"where": where, "mean": mean, "correction": correction}
         whole = {k: to_numpy(v) for k, v in options.items() if v is not np._NoValue}
         counted = np.var(to_numpy(x), axis, dtype, None, to_numpy(ddof), keepdims, **whole)
-        return written("var", out, counted)
+        return write_out("var", out, counted)
     if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(
             f"var: dtype={np.dtype(dtype)} would drop the imaginary parts of {x.dtype}; use a "
             "complex dtype, or x.real"
         )
     x = _core.asarray(x, dtype)
-    keepdims, where, ddof = either(keepdims, False), either(where, True), either(correction, ddof)
+    keepdims, where, ddof = (
+        or_default(keepdims, False),
+        or_default(where, True),
+        or_default(correction, ddof),
+    )
     center = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
     deviation = x - (center if mean is np._NoValue else mean)
     if deviation.dtype.kind == "c":
@@ -213,7 +221,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     result = _per(total, count if np.ndim(count) else float(count))
     # NumPy sums up in the dtype that was asked for, also where the squares are real.
     wide = dtype is not None and np.dtype(dtype).kind == "c"
-    return written("var", out, _core.cast(result, dtype) if wide else result)
+    return write_out("var", out, _core.cast(result, dtype) if wide else result)
 
 
 @implements(np.std)
@@ -221,10 +229,10 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any
         **kwargs: Any) -> Any:  # fmt: skip
     square = var(a, axis, dtype, None, *args, **kwargs)
     if square.dtype.kind not in "biu":
-        return written("std", out, safe_sqrt(square))
+        return write_out("std", out, safe_sqrt(square))
     # Of whole numbers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
     root = np.sqrt(square, out=square) if square.ndim else square.dtype.type(np.sqrt(square))
-    return written("std", out, root)
+    return write_out("std", out, root)
 
 
 def safe_sqrt(x: Any) -> Any:
@@ -236,7 +244,7 @@ def safe_sqrt(x: Any) -> Any:
 @implements(np.nanstd)
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
            **kwargs: Any) -> Any:  # fmt: skip
-    return written(
+    return write_out(
         "nanstd", out, safe_sqrt(rebound(np.nanvar)(a, axis, dtype, None, *args, **kwargs))
     )
 
@@ -262,10 +270,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: A
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: Any = False) -> Any:  # fmt: skip
     del overwrite_input
-    x, keepdims = _core.asarray(a), either(keepdims, False)
+    x, keepdims = _core.asarray(a), or_default(keepdims, False)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
-    return written("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
+    return write_out("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
 
 
 def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -305,13 +313,13 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         return _core.cumsum(x, axis)
     wanted = fold_dtypes(np.add, x, dtype, out)[1]
     total = _core.cumsum(as_dtype(x, wanted), axis)
-    return written("cumsum", out, _of_dtype(total, wanted), "unsafe")
+    return write_out("cumsum", out, _of_dtype(total, wanted), "unsafe")
 
 
 @implements(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
-    return written("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
+    return write_out("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
 
 
 def _cumulative(name: str, ufunc: Any) -> None:
@@ -331,7 +339,7 @@ def _cumulative(name: str, ufunc: Any) -> None:
             shape = [1 if i == at else n for i, n in enumerate(x.shape)]
             first = np.full(shape, ufunc.identity, result.dtype)
             result = _core.concatenate([first, result], at)
-        return written(name, out, result)
+        return write_out(name, out, result)
 
 
 _cumulative("cumulative_sum", np.add)

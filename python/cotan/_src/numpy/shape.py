@@ -19,7 +19,7 @@ from cotan._src.runtime.values import (
     in_numpy,
     is_array,
     to_numpy,
-    written,
+    write_out,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dty
     parts = _parts("concatenate", arrays, _dtype_of("concatenate", dtype, out), casting)
     if axis is None:
         parts, axis = [flat(p) for p in parts], 0
-    return written("concatenate", out, _core.concatenate(parts, axis))
+    return write_out("concatenate", out, _core.concatenate(parts, axis))
 
 
 @implements(np.stack)
@@ -237,7 +237,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
         raise ValueError(f"stack: all input arrays must have the same shape, not {shapes}")
     at = normalize_axis_index(axis, parts[0].ndim + 1)
     wide = [_core.reshape(p, (*p.shape[:at], 1, *p.shape[at:])) for p in parts]
-    return written("stack", out, _core.concatenate(wide, at))
+    return write_out("stack", out, _core.concatenate(wide, at))
 
 
 @implements(np.tile)

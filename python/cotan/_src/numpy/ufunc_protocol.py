@@ -17,10 +17,10 @@ from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
 from cotan._src.runtime.ufunc_dtypes import as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
-    assigned,
+    assign,
+    call_on_objects,
     check_cast,
     is_active,
-    of_objects,
     refuse,
     to_numpy,
 )
@@ -42,7 +42,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if not all(map(_known, (*inputs, *out))):
         return ufunc_of_others(ufunc, method, inputs, kwargs)
     if are_objects(*inputs):
-        return of_objects(ufunc.__name__, getattr(ufunc, method), *inputs, **kwargs)
+        return call_on_objects(ufunc.__name__, getattr(ufunc, method), *inputs, **kwargs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)
@@ -75,7 +75,7 @@ def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         target, *others = inputs
         values = np.array(to_numpy(target))
         getattr(ufunc, method)(values, *map(to_numpy, others), **options)
-        assigned(ufunc.__name__, target, values)
+        assign(ufunc.__name__, target, values)
         return None
     result = getattr(ufunc, method)(*map(to_numpy, inputs), **options)
     return _into(ufunc, out, result, "same_kind", inputs)
@@ -187,7 +187,7 @@ def _into(
         if not isinstance(target, _core.Array) and takes_name(target, inputs, new):
             written.append(_core.broadcast_to(_core.asarray(new, target.dtype), target.shape))
         else:
-            written.append(assigned(name, target, new))
+            written.append(assign(name, target, new))
     return tuple(written) if isinstance(result, tuple) else written[0]
 
 
@@ -207,7 +207,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     name = f"{ufunc.__name__}.at"
     if not isinstance(x, _core.Array):
         if any(map(is_active, values)):
-            assigned(name, x, values[0])
+            assign(name, x, values[0])
         ufunc.at(x, *map(to_numpy, (key, *values)))
         return
     if x._overlaps:

@@ -29,7 +29,7 @@ from cotan._src.runtime.values import (
     DISPATCHER,
     FUNCTIONS,
     OverArray,
-    assigned,
+    assign,
     contains_active,
     to_numpy,
 )
@@ -490,7 +490,7 @@ def call_original(name: str, args: Any, kwargs: Any) -> Any:
     values = {key: detached(v) for key, v in given.kwargs.items()}
     result = function(*map(detached, given.args), **values)
     for n, x in targets.items():
-        assigned(name, x, written[n])
+        assign(name, x, written[n])
 
     def handed(x: Any) -> Any:
         return next((targets[n] for n in targets if x is written[n]), x)

@@ -17,10 +17,10 @@ from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, contains_array, rebi
 from cotan._src.runtime.values import (
     FUNCTIONS,
     OverArray,
+    copy_if_array,
     implements,
     in_numpy,
     is_array,
-    kept,
     laid_out,
     of_elements,
     to_numpy,
@@ -51,7 +51,7 @@ class Flat:
         return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
 
     def __getitem__(self, key: Any) -> Any:
-        return kept(self.base.reshape(-1)[key])
+        return copy_if_array(self.base.reshape(-1)[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         values = _core.asarray(value)

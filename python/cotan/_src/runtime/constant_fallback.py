@@ -19,7 +19,7 @@ _Entry = Callable[..., Any]
 _DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
 
 
-def of_constants(name: str, rule: _Entry) -> _Entry:
+def with_constant_fallback(name: str, rule: _Entry) -> _Entry:
     """Make of a rule one that leaves constants to the library where it cannot do better.
 
     That is where all arrays are of whole numbers, and where the rule raises an exception and SciPy
@@ -41,7 +41,7 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
         if kinds is not None and not kinds & set("fcV"):
             own = original()
             if own is not None and not isinstance(own, type):
-                return computed(own, args, kwargs)
+                return call_on_constants(own, args, kwargs)
         try:
             return rule(*args, **kwargs)
         except Exception as refused:
@@ -49,7 +49,7 @@ def of_constants(name: str, rule: _Entry) -> _Entry:
             if own is None:
                 raise
             try:
-                result = computed(own, args, kwargs)
+                result = call_on_constants(own, args, kwargs)
             except Exception:
                 if not isinstance(refused, TypeError):
                     raise refused from None
@@ -93,7 +93,7 @@ def kinds_of(tree: Any) -> set[str] | None:
     return kinds
 
 
-def computed(original: _Entry, args: Any, kwargs: Any) -> Any:
+def call_on_constants(original: _Entry, args: Any, kwargs: Any) -> Any:
     """Call a function with plain values; what it writes to is written to."""
     met: list[tuple[Any, Any, Any]] = []
 

@@ -84,7 +84,7 @@ def are_objects(*items: Any) -> bool:
     return any(isinstance(x, np.ndarray) and x.dtype == object for x in items)
 
 
-def of_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
+def call_on_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
     """Call a function of NumPy's on arrays of objects, where each element answers for itself."""
     out = options.get("out")
     if any(map(is_array, out if isinstance(out, tuple) else (out,))):
@@ -149,7 +149,7 @@ def unwidened(result: Any, parts: Sequence[Any]) -> Any:
     return result.astype(np.result_type(*numbers, *kinds), copy=False)
 
 
-def looked_at(x: Any) -> Any:
+def peek(x: Any) -> Any:
     """Give the value of an array for a decision or a text, with which a program does not go on."""
     if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
         value = _core.peek(x)
@@ -169,18 +169,18 @@ def laid_out(x: Any, order: Any) -> Any:
     return x
 
 
-def kept(taken: Any) -> Any:
+def copy_if_array(taken: Any) -> Any:
     """Give what was taken from an array as an array of its own; a scalar is one already."""
     # An element that is constant is a scalar of NumPy's.
     return taken.copy() if is_array(taken) and taken._rank == "array" else taken
 
 
-def given(value: Any) -> bool:
+def is_given(value: Any) -> bool:
     """Say whether an argument was given, where None means something of its own."""
     return value is not np._NoValue
 
 
-def either(value: Any, default: Any) -> Any:
+def or_default(value: Any, default: Any) -> Any:
     """Give an argument, or its default."""
     return default if value is np._NoValue else value
 
@@ -208,7 +208,7 @@ def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
     return x, normalize_axis_index(operator.index(axis), x.ndim)
 
 
-def written(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any:
+def write_out(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """Write a result into `out` when it was given; of the same shape, and a dtype that holds it."""
     if out is None or out is np._NoValue:
         return result
@@ -216,7 +216,7 @@ def written(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any
     if out.shape != value.shape:
         raise ValueError(f"{name}: out= has shape {out.shape}, the result has {value.shape}")
     check_cast(name, value.dtype, out.dtype, casting)
-    return assigned(name, out, value)
+    return assign(name, out, value)
 
 
 def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") -> None:
@@ -228,7 +228,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
         )
 
 
-def assigned(name: str, target: Any, value: Any) -> Any:
+def assign(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
         if is_active(value) and not is_drawing():
@@ -274,7 +274,7 @@ def contains_active(tree: Any) -> bool:
     return isinstance(tree, (list, tuple)) and any(map(contains_active, tree))
 
 
-def on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a function on plain values, while no gradient follows its arguments."""
     if contains_active(args) or contains_active(kwargs):
         raise refuse(name_of(func))
@@ -303,6 +303,6 @@ def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
         )
 
 
-def valued(value: Any, computed: Any) -> Any:
+def attach_derivative(value: Any, computed: Any) -> Any:
     """Give a value, with the derivatives of what was computed in another way."""
     return value + (computed - _core.dropgrad(computed))

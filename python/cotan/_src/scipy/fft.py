@@ -21,7 +21,7 @@ from cotan._src.kit.fourier import (
 )
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, on_values, refuse
+from cotan._src.runtime.values import call_on_values, contains_active, refuse
 
 
 def _expect_plain(plan: Any) -> None:
@@ -208,7 +208,7 @@ def _on_values(module: str, name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"{module}.{name}")
-        return on_values(getattr(importlib.import_module(module), name), args, kwargs)
+        return call_on_values(getattr(importlib.import_module(module), name), args, kwargs)
 
     return function
 

@@ -27,7 +27,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import assigned, axes_of, contains_active, is_array, refuse, to_numpy
+from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
 from cotan._src.scipy.signal.filtering import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
@@ -106,7 +106,7 @@ def _sums(ct: Any, x: Any, count: int) -> Any:
 
 def _put(output: Any, result: Any) -> None:
     if is_array(output) or output.dtype.kind in "fc":
-        assigned("ndimage", output, result)
+        assign("ndimage", output, result)
     else:
         output[...] = to_numpy(result)  # whole numbers carry no gradient
 
@@ -252,7 +252,7 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
     result = safe_sqrt(sum(p * p for p in parts)).astype(kind) if parts else x.astype(kind)
     if output is None or is_kind:
         return result
-    return assigned("generic_gradient_magnitude", output, result)
+    return assign("generic_gradient_magnitude", output, result)
 
 
 # What makes a Python number of a width that is followed.
@@ -517,7 +517,7 @@ def _multiplies(name: str) -> None:
         wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)
         if is_array(output):
-            return assigned(name, output, result)
+            return assign(name, output, result)
         return _core.asarray(result, wanted)
 
 

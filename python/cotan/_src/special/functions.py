@@ -16,9 +16,9 @@ from cotan._src.runtime.registry import lifts
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
     axes_of,
+    call_on_values,
     contains_active,
     is_array,
-    on_values,
     refuse,
     to_numpy,
 )
@@ -160,7 +160,7 @@ def _counted(count: Callable[[Any, Any], Any], n: Any, k: Any) -> Any:
 @lifts("scipy.special.comb")
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     if exact:
-        return on_values(_original("comb"), (N, k), {"exact": True, "repetition": repetition})
+        return call_on_values(_original("comb"), (N, k), {"exact": True, "repetition": repetition})
     n, k = _number(N), _number(k)
     if repetition:
         # Nothing in one way only, even out of nothing.
@@ -173,7 +173,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 @lifts("scipy.special.perm")
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     if exact:
-        return on_values(_original("perm"), (N, k), {"exact": True})
+        return call_on_values(_original("perm"), (N, k), {"exact": True})
     n, k = _number(N), _number(k)
     return _counted(lambda n, k: f.poch(n - k + 1, k), n, k)
 
@@ -181,7 +181,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
 @lifts("scipy.special.factorial")
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
-        return on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
+        return call_on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
     scalar = not is_array(n) or n._rank != "array"
     n = _number(n)
     below = _core.lt(n, 0)
@@ -280,7 +280,7 @@ PARTIALS["sph_harm_y"] = (
 @lifts("scipy.special.sph_harm_y")
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     if diff_n:
-        return on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
+        return call_on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
     return finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
 
 
@@ -292,7 +292,7 @@ def _on_values(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.special.{name}")
-        return on_values(_original(name), args, kwargs)
+        return call_on_values(_original(name), args, kwargs)
 
     return function
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotan._src.runtime.values import is_array, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.slots import Place
@@ -179,7 +179,7 @@ class Left(CallbackProbe):
             report["x"] = moved(value["x"], found)
             if np.ndim(value["fun"]) == 0:
                 y = self._function(*active((value["x"],)), **kwargs)
-                report["fun"] = valued(value["fun"], y[0] if isinstance(y, tuple) else y)
+                report["fun"] = attach_derivative(value["fun"], y[0] if isinstance(y, tuple) else y)
             return report
 
         args, named = [told(a) for a in call.args], {k: told(v) for k, v in call.named.items()}
@@ -219,9 +219,9 @@ def moved(at: Any, found: Any) -> Any:
     None],
                       0.01, 0.01)  # fmt: skip
     if np.ndim(at) == np.ndim(found):
-        return valued(at, found) if near.all() else at
+        return attach_derivative(at, found) if near.all() else at
     columns = near.all(axis=0)
-    return valued(at, found[:, None] * columns) if columns.any() else at
+    return attach_derivative(at, found[:, None] * columns) if columns.any() else at
 
 
 def _is_at(at: Any, found: Any) -> bool:

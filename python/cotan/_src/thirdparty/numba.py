@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.constant_fallback import computed, kinds_of
+from cotan._src.runtime.constant_fallback import call_on_constants, kinds_of
 from cotan._src.runtime.registry import lifts_method
 from cotan._src.runtime.values import is_active, is_array
 
@@ -28,7 +28,7 @@ def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = inspect.unwrap(type(self).__call__)
     if not _core.contains_array(args, kwargs):
         return _unlifted(call, self, *args, **kwargs)
-    return computed(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
+    return call_on_constants(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
 
 
 def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
@@ -291,7 +291,7 @@ def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> 
     kept.restore()
     for (which, t, y, _), state in zip(history, states, strict=True):
         columns = np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state
-        which.again(t, valued(y, columns), more)
+        which.again(t, attach_derivative(y, columns), more)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
         y = _states(steps, times) if len(times) else None
         result.t = times if is_array(times) else result.t
     if y is not None:
-        result.y = y if exact else valued(result.y, y)
+        result.y = y if exact else attach_derivative(result.y, y)
     if result.sol is not None:
         inner = [to_numpy(s.t) for s in steps[:-1]]
         ts = [to_numpy(t_span[0]), *inner, to_numpy(end)]
@@ -534,7 +534,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
             if has_left:
                 call_again(kept, function.history, more, steps)
-        y = valued(y, rows)
+        y = attach_derivative(y, rows)
     return (y, info) if full_output else y
 
 

@@ -14,7 +14,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
@@ -150,7 +150,7 @@ def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
         if stopped is not None:
             y, end, given.own.istate = stopped.y, stopped.t, 2
             value = to_numpy(y)
-    y = valued(value, y)
+    y = attach_derivative(value, y)
     return np.stack([y.real, y.imag], axis=1).reshape(-1) if given.is_complex else y, end
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate, runs, runs_class
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
@@ -87,7 +87,7 @@ def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
             "integrand is singular or discontinuous; divide the interval there (points=...), or "
             "substitute the variable so that the integrand is smooth"
         )
-    return valued(value, total)
+    return attach_derivative(value, total)
 
 
 def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
@@ -98,9 +98,9 @@ def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
             at: Any = x
         elif np.isfinite(low) and np.isfinite(high):
             share = (x - low) / (high - low) if high != low else 0.0
-            at = valued(x, a + (b - a) * share)
+            at = attach_derivative(x, a + (b - a) * share)
         else:
-            at = valued(x, (a if np.isfinite(low) else b) + 0.0)
+            at = attach_derivative(x, (a if np.isfinite(low) else b) + 0.0)
         f(at)
 
 

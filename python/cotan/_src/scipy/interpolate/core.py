@@ -29,7 +29,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHODS, lifts, lifts_method
-from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 
 _HERE = "scipy.interpolate"
@@ -198,7 +198,7 @@ def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool)
             return _powers(pieces, r - x, 0) - y
 
         roots = newton_moved(start, missed, slope)
-        results.append(valued(values, _core.where(jumps, x[at], roots)))
+        results.append(attach_derivative(values, _core.where(jumps, x[at], roots)))
     return results
 
 

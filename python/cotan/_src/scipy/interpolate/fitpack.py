@@ -11,7 +11,7 @@ from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import make_interp_spline, place, weights
 
 _HERE = "scipy.interpolate"
@@ -97,7 +97,7 @@ class _Fitted:
         )
         # What SciPy says of other degrees than three it says here.
         at = locate(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
-        return valued(at, newton_moved(at, self._spline, to_numpy(self._spline(at, 1))))
+        return attach_derivative(at, newton_moved(at, self._spline, to_numpy(self._spline(at, 1))))
 
     def get_coeffs(self) -> Any:
         return self._spline.c

@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._src.interpose.install import StandIn
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import assigned, contains_active, is_array
+from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 
 _MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
@@ -69,7 +69,7 @@ def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
     results = routine(*given, **named)
     for (own, copy), old in zip(targets, before, strict=True):
         if own._rank == "array" and _bytes(copy) != old:
-            assigned(name, own, copy)
+            assign(name, own, copy)
 
     def handed(x: Any) -> Any:
         return next((own for own, copy in targets if x is copy), x)

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.values import assigned, is_array, to_numpy
+from cotan._src.runtime.values import assign, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
 
@@ -32,7 +32,7 @@ def _solver(rule: Callable[..., Any]) -> Callable[..., Any]:
             x, b = rule(*args, **kwargs)
             x = _core.cast(asarray(x), results[-2].dtype)
             if b is not None and is_array(b) and b.dtype == x.dtype:
-                assigned(name, b, x)
+                assign(name, b, x)
             results[:-2] = [_factor(f, x, name) for f in results[:-2]]
             results[-2] = x
             return tuple(results)
@@ -105,7 +105,7 @@ def trsm(original: Any, alpha: Any, a: Any, b: Any, side: int = 0, lower: int = 
         matrix, trans = (a.conj(), 0) if trans_a == 2 else (a, 1 - trans_a)
         x = solve_triangular(matrix, scaled.T, trans, bool(lower), bool(diag)).T
     if overwrite_b and is_array(b) and b.dtype == x.dtype:
-        assigned("trsm", b, x)
+        assign("trsm", b, x)
     return x
 
 

@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, valued
+from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.solver_replay import Left
@@ -35,7 +35,7 @@ def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
     moved: Any = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         moved = moved - stacked(equation(moved)) / slope
-    return valued(at, moved).reshape(np.shape(x))[()]
+    return attach_derivative(at, moved).reshape(np.shape(x))[()]
 
 
 def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:

@@ -14,7 +14,7 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     constraints_afresh,
     expect_constant_bounds,
@@ -147,7 +147,7 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     steps = np.where(steps == 0, 1e-8 * np.maximum(1, np.abs(at)), steps)
     here = stacked(f(x, *args)).reshape(-1)
     columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
-    return valued(known, (np.stack(columns, axis=1) / steps).reshape(np.shape(known)))
+    return attach_derivative(known, (np.stack(columns, axis=1) / steps).reshape(np.shape(known)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -185,6 +185,6 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
     starts, sizes = to_numpy(result.blocks)[:-1], np.diff(result.blocks)
     sums = np.add.reduceat(w, starts)
     means = np.add.reduceat(w * y, starts) / sums
-    result.x = valued(_core.asarray(result.x), np.repeat(means, sizes))
+    result.x = attach_derivative(_core.asarray(result.x), np.repeat(means, sizes))
     result.weights = sums
     return result

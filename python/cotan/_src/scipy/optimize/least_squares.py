@@ -17,7 +17,7 @@ from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     estimated,
     free_of,
@@ -122,7 +122,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     result.x = minimum_of("least_squares", cost, result.x, free)
     if not np.all(free):
         # Elsewhere it is zero, and stays so.
-        result.grad = valued(result.grad, slope_of("least_squares", cost)(result.x))
+        result.grad = attach_derivative(result.grad, slope_of("least_squares", cost)(result.x))
     result.fun = residuals(result.x)
     result.jac = estimated("jac of least_squares", result.jac, result.x)
     result.cost = cost(result.x)
@@ -171,7 +171,7 @@ def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
         for part in ("fjac", "qtf")
         if isinstance(report.get(part), np.ndarray)
     }
-    return report | factors | {"fvec": valued(report["fvec"], residuals)}
+    return report | factors | {"fvec": attach_derivative(report["fvec"], residuals)}
 
 
 @lifts(f"{_HERE}.curve_fit", always=True)
@@ -270,4 +270,4 @@ def _covariance(
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    return valued(value, covariance)
+    return attach_derivative(value, covariance)

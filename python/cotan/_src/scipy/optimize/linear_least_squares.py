@@ -12,7 +12,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.optimize"
@@ -25,7 +25,7 @@ def _of_free(a: Any, b: Any, x: Any, free: Any) -> Any:
         return _core.asarray(held)
     columns = np.flatnonzero(free)
     moved = np.linalg.lstsq(a[:, columns], b - a @ held, rcond=None)[0]
-    return valued(x, _core.index_update(_core.asarray(held), columns, moved))
+    return attach_derivative(x, _core.index_update(_core.asarray(held), columns, moved))
 
 
 def _dense(a: Any) -> Any:
@@ -61,6 +61,6 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # n
     result.fun = a @ result.x - b
     if isinstance(result.unbounded_sol, tuple):
         x, *rest = result.unbounded_sol
-        result.unbounded_sol = (valued(x, np.linalg.lstsq(a, b, rcond=None)[0]), *rest)
+        result.unbounded_sol = (attach_derivative(x, np.linalg.lstsq(a, b, rcond=None)[0]), *rest)
     result.cost = 0.5 * _core.sum(_core.square(result.fun))
     return result

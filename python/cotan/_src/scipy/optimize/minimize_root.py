@@ -21,7 +21,7 @@ from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, refuses
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, refuse, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import (
     CallbackProbe,
     any_captures_active,
@@ -287,7 +287,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     result.fun = asarray(call(result.x)).reshape(())[()]
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
         # Elsewhere it is zero, and stays so.
-        result.jac = valued(result.jac, slope_of("minimize", call)(result.x))
+        result.jac = attach_derivative(result.jac, slope_of("minimize", call)(result.x))
     _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
     function.leave(result.x, more_of(args))
     return result
@@ -403,7 +403,9 @@ def _in_bounds(name: str) -> None:
         if name != "fmin_tnc":
             report = result[2]
             if not np.all(free_of(bounds, result[0])):
-                report = report | {"grad": valued(report["grad"], slope_of(name, call)(y))}
+                report = report | {
+                    "grad": attach_derivative(report["grad"], slope_of(name, call)(y))
+                }
             whole = (y, asarray(call(y)).reshape(())[()], report, *result[3:])
         function.leave(y, more)
         return whole
@@ -461,7 +463,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         tolerance = 1e-4 * abs(to_numpy(ends[1]) - to_numpy(ends[0])) if bounds else 0.0
         near = [end for end in ends if abs(x[0] - to_numpy(end)) <= tolerance]
         if near:
-            found_x = valued(x, np.reshape(near[0], 1))
+            found_x = attach_derivative(x, np.reshape(near[0], 1))
         else:
             found_x = minimum_of("minimize_scalar", scalar, x)
         shape = np.shape(result.x)
@@ -495,7 +497,7 @@ def _fmin(name: str) -> None:
         nearest = _goes_by_slopes(method, x0)
         y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))
         if given.get("full_output"):
-            report[0] = valued(report[0], asarray(call(y)).reshape(()))[()]
+            report[0] = attach_derivative(report[0], asarray(call(y)).reshape(()))[()]
             if name == "fmin_bfgs":
                 report[2] = without_rule("the inverse Hessian of fmin_bfgs", report[2], y)
         function.leave(y, more_of(more))

@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, refuse, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.signal"
@@ -32,7 +32,7 @@ def _valued(known: Any, computed: Any) -> Any:
     computed = asarray(computed)
     if not np.iscomplexobj(known) and np.iscomplexobj(computed):
         computed = computed.real
-    return valued(known, computed)
+    return attach_derivative(known, computed)
 
 
 def complex_vector(x: Any) -> Any:

@@ -17,7 +17,7 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import contains_active, is_array, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.sparse.products import has_active_entries, settled, toarray
@@ -160,7 +160,7 @@ def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any 
     a, b = _dense("expm_multiply", A), asarray(B)
     value = original(_values(a), _values(b), **{n: to_numpy(t) for n, t in times.items()})
     if all(t is None for t in times.values()):
-        return valued(value, expm(a) @ b)
+        return attach_derivative(value, expm(a) @ b)
     given = {n: t for n, t in times.items() if t is not None}
     at = np.linspace(**given)
-    return valued(value, np.stack([expm(a * t) @ b for t in at]))
+    return attach_derivative(value, np.stack([expm(a * t) @ b for t in at]))

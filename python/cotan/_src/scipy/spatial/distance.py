@@ -19,7 +19,7 @@ from cotan._src.rebind.engine import locate, refuses, runs
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import lifts, lifts_method
-from cotan._src.runtime.values import assigned, contains_active, is_array, to_numpy
+from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
 
 _HERE = "scipy.spatial.distance"
 
@@ -195,7 +195,7 @@ def _completed(name: str, rows: Callable[[], Any], options: dict[str, Any]) -> d
 
 
 def _written(result: Any, out: Any) -> Any:
-    return result if out is None else assigned("distance", out, result)
+    return result if out is None else assign("distance", out, result)
 
 
 def _rows(name: str, x: Any) -> Any:

@@ -8,7 +8,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import lifts
-from cotan._src.runtime.values import refuse, to_numpy, valued
+from cotan._src.runtime.values import attach_derivative, refuse, to_numpy
 
 
 def _centred(x: Any) -> Any:
@@ -38,7 +38,7 @@ def pearsonr(
     n = rest["n"] = x.shape[-1]
     xm, ym = _centred(x), _centred(y)
     r = np.sum(xm * ym, -1) / (np.linalg.norm(xm, axis=-1) * np.linalg.norm(ym, axis=-1))
-    r = np.clip(valued(np.asarray(known.statistic, np.float64), r), -1.0, 1.0)
+    r = np.clip(attach_derivative(np.asarray(known.statistic, np.float64), r), -1.0, 1.0)
     if n == 2:
         r = _core.asarray(r, kind)[()]
         return type(known)(statistic=r, pvalue=known.pvalue, **rest)
