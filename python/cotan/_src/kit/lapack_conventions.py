@@ -70,7 +70,7 @@ def _otherwise(found: Any, turned: int, ndim: int) -> Any:
     return tuple(result) if isinstance(found, tuple) else result[0]
 
 
-def expect_no_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def guard_no_discrete_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """Refuse to prepare a function whose result depends on choices of LAPACK's.
 
     A replay does not ask LAPACK. Where it was not asked while the function was recorded, the
@@ -99,7 +99,7 @@ def expect_no_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> Non
         )
 
 
-RECORDING_CHECKS.append(expect_no_choice)
+RECORDING_CHECKS.append(guard_no_discrete_choice)
 
 
 def _leaves(y: Any) -> Iterator[Any]:

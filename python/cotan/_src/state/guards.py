@@ -95,7 +95,7 @@ class _Seen:
         return self._read()
 
 
-class _Search:
+class GuardCollector:
     """Names, variables, attributes and lists that code refers to, and what they hold."""
 
     def __init__(self, function: Any) -> None:
@@ -524,10 +524,10 @@ def _names(code: Any) -> frozenset[str]:
     return frozenset(names)
 
 
-def surroundings(function: Any, args: tuple[Any, ...]) -> _Search:
+def collect_guards(function: Any, args: tuple[Any, ...]) -> GuardCollector:
     """Find what to watch around a function, and the random numbers that it may draw."""
-    search = _Search(function)
-    search._states += _Search(args)._states
+    search = GuardCollector(function)
+    search._states += GuardCollector(args)._states
     search.call = function, args
     return search
 
