@@ -143,9 +143,9 @@ def lifts(*names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
             module, _, function = name.rpartition(".")
             rule = implementation
             if module.startswith("scipy.") and not always and not isinstance(rule, type):
-                from cotan._src.runtime.constant_fallback import of_constants  # noqa: PLC0415 - it needs arrays
+                from cotan._src.runtime.constant_fallback import with_constant_fallback  # noqa: PLC0415 - it needs arrays
 
-                rule = of_constants(name, implementation)
+                rule = with_constant_fallback(name, implementation)
             LIFTED.setdefault(module, {})[function] = rule
         if always:
             ALWAYS.add(implementation)

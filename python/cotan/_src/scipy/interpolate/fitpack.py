@@ -64,7 +64,7 @@ class _Fitted:
         if mode == 0 or not np.any(outside):
             return self._spline(x, nu)
         if mode == 2:
-            ends = f"{plain(low):.6g} and {plain(high):.6g}"
+            ends = f"{to_numpy(low):.6g} and {to_numpy(high):.6g}"
             raise ValueError(f"UnivariateSpline: x is not between {ends} (ext=2)")
         value = self._spline(np.clip(x, low, high), nu)
         return value if mode == 3 else np.where(outside, 0.0, value)
