@@ -23,9 +23,8 @@ import scipy.special
 import cotan as ct
 from cotan import _core
 from cotan._src.numpy import ufunc_rules
-from cotan._src.numpy.functions import FUNCTIONS
-from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import registry
+from cotan._src.runtime.registry import FUNCTIONS
 
 TOP = Path(__file__).resolve().parent.parent
 for folder in ("cases", "array", "numpy"):
@@ -113,9 +112,17 @@ def is_function(value: Any) -> bool:
     )
 
 
+REBOUND = {
+    function
+    for function in FUNCTIONS
+    for row in registry.rows(registry.DISPATCHED)
+    if row.way is registry.Way.REBOUND and row.name == function.__name__
+}
+
+
 def computed_by(value: Any) -> str:
     """Say what kind of entry computes a function."""
-    return COMPOSITE if value in numpy_substitutes.OWN or value not in FUNCTIONS else RULE
+    return RULE if value in FUNCTIONS and value not in REBOUND else COMPOSITE
 
 
 def functions(module: Any) -> Iterator[Line]:
@@ -219,7 +226,7 @@ def ufuncs() -> Iterator[Line]:
 
 def special() -> Iterator[Line]:
     """Give the ufuncs of SciPy; where they are called, and in what, is said by their tests."""
-    lifted = registry.LIFTED.get("scipy.special", {})
+    lifted = registry.rows_of("scipy.special")
     for name in sorted(set(scipy.special.__all__)):
         ufunc = getattr(scipy.special, name)
         if not isinstance(ufunc, np.ufunc):

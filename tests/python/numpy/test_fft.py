@@ -11,7 +11,7 @@ import scipy.fftpack
 import cotan as ct
 import cotan._src.scipy.fft  # enters its functions
 from cotan import _core
-from cotan._src.runtime.registry import LIFTED
+from cotan._src.runtime.registry import rule_of, rules_of
 
 SHAPES = [(1,), (2,), (5,), (8,), (3, 4), (4, 3, 6)]
 TYPES = ["f8", "f4", "c16", "c8"]
@@ -280,7 +280,7 @@ def test_scipy_along_one_axis(name, dtype):
         x = array(shape, dtype)
         for n in (None, 3, 6):
             for norm in NORMS:
-                ours = LIFTED["scipy.fft"][name]
+                ours = rule_of(f"scipy.fft.{name}")
                 assert_like(getattr(scipy.fft, name), ours, x, n, 0, norm)
 
 
@@ -290,7 +290,7 @@ def test_scipy_along_one_axis(name, dtype):
     [*ALONG_TWO, *ALONG_ALL, "hfft2", "ihfft2", "hfftn", "ihfftn", *(c + "n" for c in COSINES)],
 )
 def test_scipy_along_several_axes(name, dtype):
-    function, ours = getattr(scipy.fft, name), LIFTED["scipy.fft"][name]
+    function, ours = getattr(scipy.fft, name), rule_of(f"scipy.fft.{name}")
     for shape in [(5,), (3, 4), (4, 3, 6)]:
         x = array(shape, dtype)
         for norm in NORMS:
@@ -306,7 +306,7 @@ def test_scipy_along_several_axes(name, dtype):
 @pytest.mark.parametrize("name", COSINES)
 @pytest.mark.parametrize("type", [1, 2, 3, 4, 5])
 def test_cosine_transforms(name, type, dtype):
-    function, ours = getattr(scipy.fft, name), LIFTED["scipy.fft"][name]
+    function, ours = getattr(scipy.fft, name), rule_of(f"scipy.fft.{name}")
     for shape in SHAPES:
         x = array(shape, dtype)
         for norm in NORMS:
@@ -319,14 +319,14 @@ def test_cosine_transforms(name, type, dtype):
 @pytest.mark.parametrize("name", COSINES)
 @pytest.mark.parametrize("type", [1, 2, 3, 4])
 def test_gradients_of_cosine_transforms(name, type):
-    ours = LIFTED["scipy.fft"][name]
+    ours = rule_of(f"scipy.fft.{name}")
     for shape in [(2, 4), (2, 5)]:
         assert_gradient(lambda x: ours(x, type), array(shape))
         assert_gradient(lambda x: ours(x, type, axis=0, norm="ortho"), array(shape))
 
 
 def test_fftpack():
-    functions = LIFTED["scipy.fftpack"]
+    functions = rules_of("scipy.fftpack")
     for dtype in TYPES:
         for shape in SHAPES:
             x = array(shape, dtype)
@@ -345,19 +345,19 @@ def test_fftpack():
 def test_every_transform_of_scipy_has_an_entry():
     others = {"fftfreq", "rfftfreq", "fhtoffset", "next_fast_len", "prev_fast_len", "get_workers"}
     for module in (scipy.fft, scipy.fftpack):
-        entries = LIFTED[module.__name__]
+        entries = rules_of(module.__name__)
         for name in module.__all__:
             if name not in others and not name.endswith(("_backend", "_workers")):
                 assert name in entries, (module.__name__, name)
     x = ct.array(array(4))
-    np.testing.assert_allclose(LIFTED["scipy.fft"]["fftshift"](x), np.fft.fftshift(np.asarray(x)))
+    np.testing.assert_allclose(rule_of("scipy.fft.fftshift")(x), np.fft.fftshift(np.asarray(x)))
     with pytest.raises(TypeError, match=r"scipy\.fft\.fht has no derivative rule"):
-        ct.gradient(lambda x: ct.sum(LIFTED["scipy.fft"]["fht"](x, 0.1, 1.0)), x)
+        ct.gradient(lambda x: ct.sum(rule_of("scipy.fft.fht")(x, 0.1, 1.0)), x)
     np.testing.assert_allclose(
-        LIFTED["scipy.fft"]["fht"](x, 0.1, 1.0), scipy.fft.fht(plain(x), 0.1, 1.0)
+        rule_of("scipy.fft.fht")(x, 0.1, 1.0), scipy.fft.fht(plain(x), 0.1, 1.0)
     )
     with pytest.raises(NotImplementedError, match="plan"):
-        LIFTED["scipy.fft"]["fft"](x, plan=object())
+        rule_of("scipy.fft.fft")(x, plan=object())
 
 
 @pytest.mark.parametrize(
@@ -370,11 +370,11 @@ def test_every_transform_of_scipy_has_an_entry():
     ],
 )  # fmt: skip
 def test_derivatives_of_periodic_sequences(name, parameters):
-    ours, wanted = LIFTED["scipy.fftpack"][name], getattr(scipy.fftpack, name)
+    ours, wanted = rule_of(f"scipy.fftpack.{name}"), getattr(scipy.fftpack, name)
     for n in (7, 8):
         assert_gradient(lambda x: ours(x, *parameters), array(n))
         for x in (array(n), array(n) + 1j * array(n)[::-1], array(n, "f4")):
             found = ct.pullback(lambda x: ours(x, *parameters), x)[0]
             np.testing.assert_allclose(found, wanted(x, *parameters), atol=1e-11)
     with pytest.raises(TypeError, match="another argument than x"):
-        ct.gradient(lambda h: ct.sum(LIFTED["scipy.fftpack"]["tilbert"](array(8), h)), 0.5)
+        ct.gradient(lambda h: ct.sum(rule_of("scipy.fftpack.tilbert")(array(8), h)), 0.5)

@@ -5,7 +5,7 @@ import test_numpy_math
 import test_numpy_reductions
 import test_numpy_shapes
 
-from cotan._src.numpy.functions import FUNCTIONS
+from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import in_numpy, name_of
 
 CASES = {

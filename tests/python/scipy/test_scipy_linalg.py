@@ -10,7 +10,7 @@ from test_linalg import check_gradient, close, ct_value, definite, hermitian, ra
 
 import cotan as ct
 import cotan._src.scipy.linalg.solve  # enters the functions into the table
-from cotan._src.runtime.registry import LIFTED
+from cotan._src.runtime.registry import rule_of
 
 
 class Lifted:
@@ -18,7 +18,7 @@ class Lifted:
 
     def __getattr__(self, name):
         try:
-            return LIFTED["scipy.linalg"][name]
+            return rule_of(f"scipy.linalg.{name}")
         except KeyError:
             raise AttributeError(name) from None
 

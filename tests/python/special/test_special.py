@@ -11,7 +11,7 @@ from special_cases import COARSE, NAMES, arguments, derivative, parts, ufunc, va
 import cotan as ct
 import cotan._src.special.functions  # enters its functions
 from cotan._src.numpy.ufunc_composites import SCIPY
-from cotan._src.runtime.registry import LIFTED
+from cotan._src.runtime.registry import rules_of
 from cotan._src.special.ufuncs import PARTIALS
 
 
@@ -112,7 +112,7 @@ def test_complex_gradients(name):
 # --------------------------------------------------------------------------------------------------
 # What is not a ufunc
 
-LIFTS = LIFTED["scipy.special"]
+LIFTS = rules_of("scipy.special")
 X = np.array([[0.3, 1.7, 0.9], [2.2, 0.4, 1.3]])
 FUNCTIONS = {
     "logsumexp": [

@@ -8,9 +8,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.array import array_api
-from cotan._src.numpy.functions import FUNCTIONS
+from cotan._src.numpy import functions as _functions  # noqa: F401 - enters the rules
 from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
+from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import OverArray, is_active
 
 # Methods whose NumPy function takes the array first and then the same arguments.

@@ -16,7 +16,8 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import calls_itself
-from cotan._src.runtime.values import FUNCTIONS, is_array
+from cotan._src.runtime.registry import FUNCTIONS
+from cotan._src.runtime.values import is_array
 
 
 def _dot(self: Any, b: Any, out: Any = None) -> Any:

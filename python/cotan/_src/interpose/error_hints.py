@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._src.interpose.install import home, is_original
 from cotan._src.interpose.number_classes import EXTENDED
 from cotan._src.runtime.call_site import FOREIGN, called, package_of
-from cotan._src.runtime.registry import NUMBERS
+from cotan._src.runtime.registry import Kind, rows_of
 
 # Methods of generators that take the parameters of a distribution.
 _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
@@ -180,7 +180,7 @@ def _entered_before(frame: Any) -> str:
 def _written(frame: Any) -> str:
     """Say what helps where a program itself makes a number, or writes into memory."""
     names = frame.f_globals
-    made = called(frame, {"float", "complex", *NUMBERS["numpy"]})
+    made = called(frame, {"float", "complex", *rows_of("numpy", Kind.NUMBER_CLASS)})
     if made in EXTENDED:
         return f"; {made}(x): extended precision has no derivatives here, use np.float64"
     if made is not None and names.get("__name__") is not None:

@@ -12,7 +12,8 @@ import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
@@ -31,15 +32,7 @@ from cotan._src.interpose.number_classes import (
 from cotan._src.runtime.call_site import FOREIGN, called, is_of_program, package_of, running
 from cotan._src.runtime.method_patching import patch_method
 from cotan._src.runtime.plotting_context import is_drawing
-from cotan._src.runtime.registry import (
-    ALWAYS,
-    CREATORS,
-    LIFTED,
-    METHODS,
-    NUMBERS,
-    PROVIDERS,
-    REPLACED,
-)
+from cotan._src.runtime.registry import PROVIDERS, Kind, Override, When, enter, owners, rows_of
 from cotan._src.runtime.values import DISPATCHER
 
 _prepared: dict[str, type[ModuleType]] = {}
@@ -129,8 +122,8 @@ def _known(value: Any) -> Any:
 
 def _modules() -> list[str]:
     """Give the modules that are in the tables; those that provide entries may enter more."""
-    owners = {owner.rpartition(".")[0]: None for owner in METHODS}
-    return list({**PROVIDERS, **LIFTED, **CREATORS, **owners})
+    classes = [owner.rpartition(".")[0] for owner in owners(Kind.METHOD)]
+    return list(dict.fromkeys([*PROVIDERS, *owners(Kind.FUNCTION, Kind.CREATOR), *classes]))
 
 
 def _prepare(name: str, module: Any) -> None:
@@ -149,10 +142,10 @@ def _prepare(name: str, module: Any) -> None:
     if members:
         lifted = _core.add_lifted(module, lifted)
     _core.add_ufuncs([value for value in list(vars(module).values()) if type(value) is np.ufunc])
-    for owner in [o for o in METHODS if o.rpartition(".")[0] == name]:
+    for owner in [o for o in owners(Kind.METHOD) if o.rpartition(".")[0] == name]:
         cls = getattr(module, owner.rpartition(".")[2], None)
         if cls is not None:  # private classes, and their methods, are not in every version
-            _replace_methods(cls, METHODS[owner])
+            _replace_methods(cls, rows_of(owner, Kind.METHOD))
     if replaced:
         _replaced[name] = replaced
     if name.startswith("scipy."):
@@ -166,24 +159,23 @@ def _enter_aliases(module: Any) -> None:
     Programs for other versions of a library get along with such.
     """
     names, own = vars(module), module.__name__
-    tables: list[Any] = [LIFTED, REPLACED, NUMBERS]
-    for entries in [table[own] for table in tables if own in table]:
-        known = {id(names[n]): entry for n, entry in entries.items() if n in names}
-        if entries is NUMBERS.get("numpy"):
-            known |= OF_PYTHON  # `np.float = float`
-        more = {n: known[id(v)] for n, v in names.items() if n not in entries and id(v) in known}
-        entries.update(more)
-    creators = CREATORS.get(own, set())
-    made = {id(names[n]) for n in creators if n in names}
-    creators |= {n for n, value in names.items() if id(value) in made}
+    for kind in _NAMED:
+        rows = rows_of(own, kind)
+        known = {id(names[n]): row for n, row in rows.items() if n in names}
+        if kind is Kind.NUMBER_CLASS and module is np:
+            # `np.float = float`
+            known |= {n: Override("numpy", rule, kind) for n, rule in OF_PYTHON.items()}
+        more = {n: known[id(v)] for n, v in names.items() if n not in rows and id(v) in known}
+        for name, row in more.items():
+            enter(replace(row, target=f"{own}.{name}"))
 
 
 def _members(module: Any, names: list[str]) -> dict[str, Any]:
     """Make what names of a module find, but for those that are served by their functions' entry."""
-    entries = LIFTED.get(module.__name__, {})
+    rows = rows_of(module.__name__)
     members = {}
     for own in names:
-        if own in entries and _is_served(module, own, entries[own]):
+        if own in rows and _is_served(module, own, rows[own]):
             continue
         members[own] = _lifted_name(module, own)
         original = vars(module)[own]
@@ -225,7 +217,7 @@ def _enter_restored(name: str, module: Any) -> None:
 _CONVERTING = {"arange", "array", "asanyarray", "asarray"}
 
 
-def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
+def _is_served(module: Any, name: str, row: Override) -> bool:
     """Let a compiled function lead to its rule, wherever a program keeps it.
 
     Says whether it needs no name on its module: those that make arrays give out other ones to a
@@ -234,12 +226,13 @@ def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
     original = vars(module).get(name)
     if not isinstance(original, BuiltinFunctionType):
         return False
+    rule: Any = row.rule
     converts = module.__name__ == "numpy" and name in _CONVERTING
     if converts and _core.add_method(original, _unless_drawn(rule), "followed"):
         _everywhere.add(id(original))
     if module.__name__ not in {"math", "cmath"}:
         return False
-    if rule in ALWAYS:
+    if row.when is When.ALWAYS:
         return _core.add_method(original, getattr(rule, "declining", rule), "always")
     return _core.add_method(original, rule, "numbers")
 
@@ -248,13 +241,13 @@ def _is_served(module: Any, name: str, rule: Callable[..., Any]) -> bool:
 _IMMUTABLE = 1 << 8
 
 
-def _replace_methods(owner: type, methods: dict[str, Callable[..., Any]]) -> None:
+def _replace_methods(owner: type, methods: Mapping[str, Override]) -> None:
     if owner.__flags__ & _IMMUTABLE:
         return  # compiled in this version
-    for name, rule in methods.items():
+    for name, row in methods.items():
         original = inspect.getattr_static(owner, name, None)
-        if original is not None:
-            patch_method(owner, name, original, rule, rule in ALWAYS)
+        if original is not None and row.rule is not None:
+            patch_method(owner, name, original, row.rule, row.when is When.ALWAYS)
 
 
 def _by_its_name(module: Any) -> Any:
@@ -269,13 +262,21 @@ def _missing(module: Any, name: str) -> Any:
 _MAKING = {"ndarray"}
 
 
+# What kinds of rows names of a module have.
+_NAMED = (Kind.FUNCTION, Kind.CREATOR, Kind.REPLACEMENT, Kind.NUMBER_CLASS)
+
+
+def _creates(module: Any, name: str) -> bool:
+    """Say whether a function makes new arrays."""
+    return name in rows_of(module.__name__, Kind.CREATOR)
+
+
 def _names(module: Any) -> list[str]:
     """Name what has a stand-in: what is in the tables, and what NumPy dispatches by itself.
 
     The latter sees our arrays where they are arguments, not where they are in a list.
     """
-    tables = LIFTED, CREATORS, REPLACED, NUMBERS
-    names = {name for table in tables for name in table.get(module.__name__, ())}
+    names = {name for kind in _NAMED for name in rows_of(module.__name__, kind)}
     if module.__name__.partition(".")[0] == "numpy":
         # Another thread may be importing it.
         members = list(vars(module).items())
@@ -291,9 +292,9 @@ def _is_dispatched(value: Any) -> bool:
 
 def _lifted_name(module: Any, name: str) -> Any:
     original = vars(module)[name]
-    number = NUMBERS.get(module.__name__, {}).get(name)
+    number = rows_of(module.__name__, Kind.NUMBER_CLASS).get(name)
     if number is not None:
-        stand_in = StandIn(original, number, False, False, "lifted")
+        stand_in = StandIn(original, number.rule, False, False, "lifted")
         return _core.LiftedName(name, original, stand_in, original)
     if original is np.ndarray:
         make = StandIn(original, None, False, True, "lifted")
@@ -305,9 +306,10 @@ def _lifted_name(module: Any, name: str) -> Any:
         known = original, _stand_in(module, name, "lifted")
         _stand_ins[id(original)] = known
     foreign = None
-    if name in CREATORS.get(module.__name__, ()) or isinstance(original, type):
+    if _creates(module, name) or isinstance(original, type):
         # What C code writes to, or takes for a class.
-        rule = LIFTED.get(module.__name__, {}).get(name)
+        row = rows_of(module.__name__).get(name)
+        rule = None if row is None else row.rule
         is_rule = rule is not None and not isinstance(original, type)
         foreign = original
         if is_rule:
@@ -343,17 +345,20 @@ class StandIn(_core.StandIn):
 def _stand_in(module: Any, name: str, when: str) -> Any:
     """Make what stands in for a function: while names are lifted, or in a namespace of ours."""
     original = vars(module)[name]
-    make = REPLACED.get(module.__name__, {}).get(name)
-    if make is not None:
-        return make(original, _core.is_lifting if when == "lifted" else _core.isderiving)
-    rule = LIFTED.get(module.__name__, {}).get(name)
+    replacement = rows_of(module.__name__, Kind.REPLACEMENT).get(name)
+    if replacement is not None and replacement.rule is not None:
+        return replacement.rule(
+            original, _core.is_lifting if when == "lifted" else _core.isderiving
+        )
+    row = rows_of(module.__name__).get(name)
+    rule: Any = None if row is None else row.rule
+    always = row is not None and row.when is When.ALWAYS
     if rule is not None and isinstance(original, type) and _is_open(original):
         meets = _core.is_lifting if when == "lifted" else lambda: True
-        return _class(original, rule, meets, rule in ALWAYS)
-    if rule in ALWAYS:
+        return _class(original, rule, meets, always)
+    if always:
         return _always(original, rule, when)
-    creates = name in CREATORS.get(module.__name__, ())
-    return StandIn(original, rule, _is_dispatched(original), creates, when)
+    return StandIn(original, rule, _is_dispatched(original), _creates(module, name), when)
 
 
 class _Asked(StandIn):
@@ -390,7 +395,11 @@ def who_asks(frame: Any) -> str:
     name = running(frame).argval
     if name in _MAKING:
         return "own" if is_called(frame) else "library"
-    return "own" if name not in NUMBERS["numpy"] or makes_traced_scalar(frame) else "library"
+    return (
+        "own"
+        if name not in rows_of("numpy", Kind.NUMBER_CLASS) or makes_traced_scalar(frame)
+        else "library"
+    )
 
 
 # The instructions of Python code that look a name up on a module.
@@ -422,7 +431,7 @@ def namespace(names: dict[str, Any], name: str) -> None:
     """Fill a module with another one's names, and our stand-ins for some: no need of lifting."""
     module = importlib.import_module(name)
     prepare()
-    for own in set(_names(module)) - set(NUMBERS.get(name, ())) - _MAKING:
+    for own in set(_names(module)) - set(rows_of(name, Kind.NUMBER_CLASS)) - _MAKING:
         names[own] = _stand_in(module, own, "imported")
     names["__getattr__"] = functools.partial(getattr, module)
     names["__dir__"] = functools.partial(dir, module)
@@ -513,7 +522,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     original = vars(module)[name] if name in vars(module) else getattr(module, name)
     if not callable(original) or not callable(rule):
         raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")
-    LIFTED.setdefault(module.__name__, {})[name] = rule
+    enter(Override(f"{module.__name__}.{name}", rule))
     _stand_ins.pop(id(original), None)
     if module.__name__ not in _prepared:
         _prepare(module.__name__, module)

@@ -20,7 +20,7 @@ from cotan import _core
 from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
-from cotan._src.runtime.registry import NUMBERS
+from cotan._src.runtime.registry import Kind, override
 from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, to_numpy
 
 # Names of modules whose calls give traced scalars because that was asked for.
@@ -48,7 +48,7 @@ def _of_numpy(name: str) -> None:
             return scalar(to_numpy(asarray(args[0])))
         return asarray(args[0], scalar)[()]
 
-    NUMBERS.setdefault("numpy", {})[name] = rule
+    override(f"numpy.{name}", kind=Kind.NUMBER_CLASS)(rule)
 
 
 for _name in (

@@ -9,17 +9,16 @@ from typing import Any
 
 from cotan import _core
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import LIFTED, lifts
+from cotan._src.runtime.registry import ALWAYS, override, rule_of
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.snapshot import Kept
 
 
 def probes_callback(name: str, parameter: str) -> None:
     """Let the rule of a function be called for what one of its parameters closes over, too."""
-    module, _, attribute = name.rpartition(".")
-    rule = LIFTED[module][attribute]
+    rule = rule_of(name)
 
-    @lifts(name, always=True)
+    @override(name, when=ALWAYS)
     def entry(*args: Any, **kwargs: Any) -> Any:
         if _core.contains_array(args, kwargs):
             return rule(*args, **kwargs)

@@ -11,35 +11,94 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.matrix import has_matrices, joined_matrices
-from cotan._src.rebind.engine import SUBSTITUTES, adopts, ask_inside_lists, locate, rebind_function
+from cotan._src.rebind.engine import (
+    SUBSTITUTES,
+    ask_inside_lists,
+    locate,
+    rebind_function,
+    rebinds_instances,
+)
 from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.call_site import FOREIGN
-from cotan._src.runtime.registry import creates, lifts, lifts_method, replaces
-from cotan._src.runtime.values import (
-    FUNCTIONS,
-    OverArray,
-    contains_active,
-    is_array,
-    to_numpy,
-    unwidened,
-)
+from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
+from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
 
-creates(
-    "numpy",
-    """
-    append arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray
-    bartlett blackman block clip column_stack concatenate concat copy cumprod cumsum delete diag
-    diagflat diff dstack empty empty_like eye fromfunction fromiter full full_like geomspace hamming
-    hanning hstack identity insert kaiser kron linspace loadtxt logspace meshgrid ones ones_like
-    outer pad piecewise repeat require resize roll select sort stack tile tri tril triu vander
-    vstack where zeros zeros_like
-    """,
-)
+override(
+    *(
+        f"numpy.{name}"
+        for name in [
+            "append",
+            "arange",
+            "array",
+            "asanyarray",
+            "asarray",
+            "asarray_chkfinite",
+            "ascontiguousarray",
+            "asfortranarray",
+            "bartlett",
+            "blackman",
+            "block",
+            "clip",
+            "column_stack",
+            "concatenate",
+            "concat",
+            "copy",
+            "cumprod",
+            "cumsum",
+            "delete",
+            "diag",
+            "diagflat",
+            "diff",
+            "dstack",
+            "empty",
+            "empty_like",
+            "eye",
+            "fromfunction",
+            "fromiter",
+            "full",
+            "full_like",
+            "geomspace",
+            "hamming",
+            "hanning",
+            "hstack",
+            "identity",
+            "insert",
+            "kaiser",
+            "kron",
+            "linspace",
+            "loadtxt",
+            "logspace",
+            "meshgrid",
+            "ones",
+            "ones_like",
+            "outer",
+            "pad",
+            "piecewise",
+            "repeat",
+            "require",
+            "resize",
+            "roll",
+            "select",
+            "sort",
+            "stack",
+            "tile",
+            "tri",
+            "tril",
+            "triu",
+            "vander",
+            "vstack",
+            "where",
+            "zeros",
+            "zeros_like",
+        ]
+    ),
+    kind=CREATOR,
+)(None)
 
-lifts("numpy.array")(_array)
-adopts("numpy.poly1d")
+override("numpy.array")(_array)
+rebinds_instances("numpy.poly1d")
 
 
 def _for_polynomials(name: str) -> Callable[[Any], Any]:
@@ -47,7 +106,7 @@ def _for_polynomials(name: str) -> Callable[[Any], Any]:
 
     def enter(function: Any) -> Any:
         SUBSTITUTES[id(vars(np)[name])] = function
-        return lifts(f"numpy.{name}", always=True)(function)
+        return override(f"numpy.{name}", when=ALWAYS)(function)
 
     return enter
 
@@ -92,7 +151,7 @@ def polyval(p: Any, x: Any) -> Any:
     return y
 
 
-@lifts("numpy.asarray_chkfinite")
+@override("numpy.asarray_chkfinite")
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     x = _asarray(a, dtype, order)
     # Where values are not looked at, what is not finite shows in the results.
@@ -101,33 +160,33 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     return x
 
 
-@lifts("numpy.asanyarray")
+@override("numpy.asanyarray")
 def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)
     return _asanyarray(a, dtype, order, **options)
 
 
-@lifts("numpy.asarray")
+@override("numpy.asarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
     options.pop("like", None)
     return _asarray(a, dtype, order, **options)
 
 
-@lifts("numpy.ascontiguousarray")
+@override("numpy.ascontiguousarray")
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     del like
     x = _asarray(a, dtype, "C")
     return x.reshape(1) if x.ndim == 0 else x
 
 
-@lifts("numpy.asfortranarray")
+@override("numpy.asfortranarray")
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     del like
     x = _asarray(a, dtype, "F")
     return x.reshape(1) if x.ndim == 0 else x
 
 
-@lifts("numpy.require")
+@override("numpy.require")
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     del like
     wanted = {str(r).upper() for r in requirements or ()}
@@ -140,7 +199,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
     return x.copy() if wanted & {"O", "OWNDATA"} and not x.flags.owndata else x
 
 
-@lifts("numpy.full")
+@override("numpy.full")
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
     del order, options
     shape = tuple(shape) if np.iterable(shape) else (shape,)
@@ -151,7 +210,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **opt
 _STEPS = ("start", "stop", "step", "dtype")
 
 
-@lifts("numpy.arange")
+@override("numpy.arange")
 def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     """Count steps on values: the number of elements is constant where it does not jump."""
     given = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
@@ -169,13 +228,13 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
     return result if dtype is None else result.astype(dtype)
 
 
-@lifts("numpy.ndenumerate")
+@override("numpy.ndenumerate")
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     x = _asarray(arr)
     return ((index, x[index]) for index in np.ndindex(*x.shape))
 
 
-@replaces("numpy.fromiter")
+@override("numpy.fromiter", kind=REPLACEMENT)
 def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callable[..., Any]:
     """Look at what an iterator gives, which cannot be seen from outside."""
 
@@ -217,7 +276,7 @@ class _Joined:
         return len(self._original)
 
 
-replaces("numpy.r_", "numpy.c_")(_Joined)
+override("numpy.r_", "numpy.c_", kind=REPLACEMENT)(_Joined)
 # In code of SciPy's that runs on our arrays, too.
 SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
 
@@ -252,7 +311,7 @@ class _Grid:
         return len(self._original)
 
 
-replaces("numpy.mgrid", "numpy.ogrid")(_Grid)
+override("numpy.mgrid", "numpy.ogrid", kind=REPLACEMENT)(_Grid)
 
 
 def _elements(value: Any) -> Any:
@@ -272,7 +331,7 @@ def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return rebind_function(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
 
 
-@lifts_method("numpy.vectorize", "__call__", always=True)
+@override("numpy.vectorize.__call__", kind=METHOD, when=ALWAYS)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function for every element, and put its results together.
 
@@ -314,7 +373,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     return tuple(joined) if several else joined[0]
 
 
-@lifts("numpy.piecewise", always=True)
+@override("numpy.piecewise", when=ALWAYS)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     # What is traced may be in the functions only.
     original = locate("numpy.piecewise")
@@ -323,7 +382,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return made if contains_active(made) else to_numpy(made)
 
 
-@lifts("numpy.apply_along_axis", always=True)
+@override("numpy.apply_along_axis", when=ALWAYS)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     # What is traced may be in the function only; not in one of a library, which may be compiled.
     package = str(getattr(func1d, "__module__", "")).partition(".")[0]

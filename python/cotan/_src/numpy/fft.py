@@ -16,7 +16,8 @@ from cotan._src.kit.fourier import (
     numbers,
     real_transform,
 )
-from cotan._src.runtime.values import implements, write_out
+from cotan._src.runtime.registry import override
+from cotan._src.runtime.values import write_out
 
 
 def _expect_real(name: str, x: Any) -> None:
@@ -157,4 +158,4 @@ if hasattr(_core, "fourier"):
         np.fft.irfft2: _several_real("irfft2", _LAST_TWO),
         np.fft.irfftn: _several_real("irfftn", None),
     }.items():
-        implements(_function)(_implementation)
+        override(_function)(_implementation)

@@ -24,12 +24,11 @@ from cotan._src.numpy import shape as _shape  # noqa: F401
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, named, override
 from cotan._src.runtime.values import (
-    FUNCTIONS,
     call_on_values,
     contains_active,
     flat,
-    implements,
     in_numpy,
     is_array,
     peek,
@@ -55,7 +54,7 @@ def array_function(
 # Elementwise
 
 
-@implements(np.round, np.around)
+@override(np.round, np.around)
 def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     x = _core.asarray(a)
     if x.dtype == np.bool_:
@@ -79,19 +78,19 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return write_out("round", out, result)
 
 
-@implements(np.angle)
+@override(np.angle)
 def angle(z: Any, deg: Any = False) -> Any:
     z = host_asarray(z)
     # Of real numbers it is 0 or pi, with no slope at 0 either.
     return rebound(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
 
 
-@implements(np.fix)
+@override(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
     return write_out("fix", out, _core.trunc(x))
 
 
-@implements(np.i0)
+@override(np.i0)
 def i0(x: Any) -> Any:
     x = _core.asarray(x)
     if x.dtype.kind != "f":
@@ -105,7 +104,7 @@ def i0(x: Any) -> Any:
     return _core.where(near, series, rebound(np.i0)(_core.where(near, 1, x)))
 
 
-@implements(np.sinc)
+@override(np.sinc)
 def sinc(x: Any) -> Any:
     x = _core.asarray(x)
     # Near 0 the derivatives of the quotient cancel.
@@ -118,7 +117,7 @@ def sinc(x: Any) -> Any:
     return _core.where(near, series, _core.sin(y) / y)
 
 
-@implements(np.roots)
+@override(np.roots)
 def roots(p: Any) -> Any:
     """Give the roots as NumPy does, which leaves out trailing zeros: they move roots, too."""
     found = rebound(np.roots)(p)
@@ -146,7 +145,7 @@ def roots(p: Any) -> Any:
 # Interpolation and convolution
 
 
-@implements(np.interp)
+@override(np.interp)
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
@@ -219,7 +218,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     return x, xp, _core.concatenate([fp[-1:], fp, fp[:1]])
 
 
-@implements(np.convolve)
+@override(np.convolve)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
     if kernel.size > x.size:
@@ -230,7 +229,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     return _correlated(x, _core.flip(kernel), mode)
 
 
-@implements(np.correlate)
+@override(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
     if not x.size or not kernel.size:
@@ -269,7 +268,7 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
     return _core.matmul(padded[rows[:, None] + np.arange(k)], kernel)
 
 
-@implements(np.polymul)
+@override(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     factors = [np.trim_zeros(host_array(a, ndmin=1), "f") for a in (a1, a2)]
     return convolve(*(f if f.size else np.zeros(1, f.dtype) for f in factors))
@@ -279,7 +278,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 # Functions of values
 
 
-@implements(np.bincount)
+@override(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     index = np.asarray(to_numpy(x))
     counts = np.bincount(index, minlength=to_numpy(minlength))
@@ -295,7 +294,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 def _unique(name: str, **chosen: bool) -> None:
     function = in_numpy(name)
 
-    @implements(function)
+    @override(function)
     def unique(ar: Any, *args: Any, **kwargs: Any) -> Any:
         """NumPy says where the values are, and which they are; they follow from that."""
         x = host_asarray(ar)
@@ -324,7 +323,7 @@ _unique("unique_inverse", return_inverse=True, **_EACH)
 _unique("unique_values", **_EACH)
 
 
-@implements(np.einsum_path)
+@override(np.einsum_path)
 def einsum_path(*operands: Any, **kwargs: Any) -> Any:
     arrays = (_core.asarray(o) if _core.contains_array((o,), {}) else o for o in operands)
     shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
@@ -332,25 +331,22 @@ def einsum_path(*operands: Any, **kwargs: Any) -> Any:
     return np.einsum_path(*given, **kwargs)
 
 
-def _of_values(value: Any, *functions: Any) -> None:
-    """Let functions whose results are whole numbers, truth values or texts run on plain values."""
-    for function in functions:
+def _of_values(value: Callable[[Any], Any], names: str, versions: str = "") -> None:
+    """Let functions whose results are integers, booleans or text run on plain values."""
+    for target in named("numpy", names):
 
-        @implements(function)
-        def constant(*args: Any, _function: Any = function, **kwargs: Any) -> Any:
-            return _function(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
+        @override(target, kind=DISPATCHED, versions=versions)
+        def constant(*args: Any, _name: str = target, **kwargs: Any) -> Any:
+            original = in_numpy(_name.removeprefix("numpy."))
+            return original(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
 
 
-_of_values(
-    to_numpy, np.nonzero, np.isin, np.lexsort, np.histogram_bin_edges,
-    np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits, in_numpy("in1d"),
-    np.linalg.matrix_rank,
-)  # fmt: skip
-# One truth value, a text or a file: control flow of whoever asks.
-_of_values(
-    peek, np.array_repr, np.array_str,
-    np.array2string, np.min_scalar_type, np.save, np.savez, np.savez_compressed, np.savetxt,
-)  # fmt: skip
+_of_values(to_numpy, "nonzero isin lexsort histogram_bin_edges ravel_multi_index unravel_index")
+_of_values(to_numpy, "packbits unpackbits linalg.matrix_rank")
+_of_values(to_numpy, "in1d", versions="numpy<2.4")
+# One boolean, a text or a file: control flow of the caller.
+_of_values(peek, "array_repr array_str array2string min_scalar_type")
+_of_values(peek, "save savez savez_compressed savetxt")
 
 
 # What follows is recorded where a program is traced or a function prepared, else computed at once.
@@ -365,7 +361,7 @@ def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
     """Let a prepared function watch the answer of a comparison, which else is one of values."""
 
     def enter(compare: Callable[..., Any]) -> Callable[..., Any]:
-        @implements(original)
+        @override(original)
         def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
             if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
@@ -398,7 +394,7 @@ def array_equiv(a: Any, b: Any) -> Any:
     return np.equal(a, b)
 
 
-@implements(np.isclose)
+@override(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     if not _is_recorded(a, b, rtol, atol):
         return np.isclose(to_numpy(a), to_numpy(b), to_numpy(rtol), to_numpy(atol), equal_nan)
@@ -410,7 +406,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return close
 
 
-@implements(np.searchsorted)
+@override(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if not _is_recorded(a, v, sorter):
         return np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
@@ -429,7 +425,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     return np.sum(before, -1)
 
 
-@implements(np.digitize)
+@override(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if not _is_recorded(x, bins):
         return np.digitize(to_numpy(x), to_numpy(bins), right)

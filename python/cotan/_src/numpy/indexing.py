@@ -11,7 +11,7 @@ from cotan import _core
 from cotan._src.numpy.shape import rearranged
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import (
     assign,
     check_cast,
@@ -20,8 +20,6 @@ from cotan._src.runtime.values import (
     expect_room,
     flat,
     flat_if_none,
-    implements,
-    in_numpy,
     is_active,
     is_array,
     is_given,
@@ -35,7 +33,7 @@ from cotan._src.runtime.values import (
 # Taking and putting
 
 
-@implements(np.take)
+@override(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     x, at = flat_if_none(a, axis)
     # Indices that a program computes are variables of it.
@@ -56,7 +54,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     return write_out("take", out, copy_if_array(taken))
 
 
-@implements(np.compress)
+@override(np.compress)
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     condition = np.asarray(to_numpy(condition))
     if condition.ndim != 1:
@@ -66,7 +64,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return take(a, np.flatnonzero(condition), axis, out)
 
 
-@implements(np.diagonal)
+@override(np.diagonal)
 def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = _core.asarray(a)
     return view_at(x, np.diagonal(positions_in(x), offset, axis1, axis2))
@@ -100,12 +98,12 @@ def written_last(positions: Any, strides: Sequence[int]) -> list[int]:
     return np.flatnonzero(memory[places - first] == numbers).tolist()
 
 
-@implements(in_numpy("linalg.diagonal"))
+@override(np.linalg.diagonal)
 def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return diagonal(x, offset, -2, -1)
 
 
-@implements(np.trace)
+@override(np.trace)
 def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: Any = None) -> Any:  # fmt: skip
     on_diagonal = _core.asarray(diagonal(a, offset, axis1, axis2), dtype)
@@ -115,12 +113,12 @@ def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     return write_out("trace", out, result)
 
 
-@implements(in_numpy("linalg.trace"))
+@override(np.linalg.trace)
 def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return trace(x, offset, -2, -1, dtype)
 
 
-@implements(np.diag)
+@override(np.diag)
 def diag(v: Any, k: int = 0) -> Any:
     x = _core.asarray(v)
     if x.ndim == 2:
@@ -132,7 +130,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return _core.index_update(np.zeros((n, n), x.dtype), (rows - min(k, 0), rows + max(k, 0)), x)
 
 
-@implements(np.repeat)
+@override(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
     repeats = to_numpy(repeats)
@@ -151,7 +149,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return take(x, np.repeat(np.arange(x.shape[at]), repeats), at)
 
 
-@implements(np.delete)
+@override(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     x, at = flat_if_none(arr, axis)
     return take(x, np.delete(np.arange(x.shape[at]), to_numpy(obj)), at)
@@ -168,15 +166,15 @@ def _triangle(lower: bool) -> Callable[..., Any]:
     return function
 
 
-implements(np.tril)(_triangle(True))
-implements(np.triu)(_triangle(False))
+override(np.tril)(_triangle(True))
+override(np.triu)(_triangle(False))
 
 
 # --------------------------------------------------------------------------------------------------
 # Windows and padding
 
 
-@implements(np.lib.stride_tricks.sliding_window_view)
+@override(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Any:  # fmt: skip
     del subok
@@ -187,7 +185,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     return view_at(x, windows, writeable, [*steps, *(steps[a] for a in along)])
 
 
-@lifts("numpy.lib.stride_tricks.as_strided")
+@override("numpy.lib.stride_tricks.as_strided")
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
                writeable: bool = True, **options: Any) -> Any:  # fmt: skip
     """Show the elements at places in memory, as NumPy would have laid them out."""
@@ -223,7 +221,7 @@ def _places(shape: Any, steps: Any) -> Any:
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}
 
 
-@implements(np.pad)
+@override(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     x = host_asarray(array)
     if kwargs.get("reflect_type") == "even":
@@ -274,7 +272,7 @@ def _writable(name: str, target: Any, *values: Any) -> bool:
     return False
 
 
-@implements(np.copyto)
+@override(np.copyto)
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     if not _writable("copyto", dst, src):
         np.copyto(dst, to_numpy(src), casting, to_numpy(where))
@@ -296,7 +294,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     dst._assign(_core.where(where, value, dst))
 
 
-@implements(np.put)
+@override(np.put)
 def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     if not _writable("put", a, v):
         np.put(a, to_numpy(ind), to_numpy(v), mode)
@@ -312,7 +310,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
         a.flat[index] = values
 
 
-@implements(np.place)
+@override(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     if not _writable("place", arr, vals):
         np.place(arr, to_numpy(mask), to_numpy(vals))
@@ -323,7 +321,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     arr.flat[index] = vals
 
 
-@implements(np.put_along_axis)
+@override(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if not _writable("put_along_axis", arr, values):
         np.put_along_axis(arr, to_numpy(indices), to_numpy(values), axis)
@@ -335,7 +333,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
         arr.flat[to_numpy(indices)] = values
 
 
-@implements(np.putmask)
+@override(np.putmask)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     if not _writable("putmask", a, values):
         np.putmask(a, to_numpy(mask), to_numpy(values))
@@ -355,7 +353,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 # Choosing
 
 
-@implements(np.where)
+@override(np.where)
 def where(condition: Any, /, *branches: Any) -> Any:
     if not branches:
         return np.nonzero(to_numpy(condition))
@@ -369,7 +367,7 @@ def where(condition: Any, /, *branches: Any) -> Any:
     return chosen if chosen.ndim else chosen[...]
 
 
-@implements(np.clip)
+@override(np.clip)
 def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *,
          min: Any = np._NoValue, max: Any = np._NoValue, **kwargs: Any) -> Any:  # fmt: skip
     if is_given(min) or is_given(max):
@@ -421,7 +419,7 @@ def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
     return _core.logical_or(beyond, _core.ne(bound, bound))
 
 
-@implements(np.choose)
+@override(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     index = np.asarray(to_numpy(a))
     if not np.can_cast(index.dtype, np.intp):

@@ -13,13 +13,14 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.numpy.shape import moveaxis
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import call_on_values, implements, in_numpy, is_given
+from cotan._src.runtime.registry import override
+from cotan._src.runtime.values import call_on_values, is_given
 
 # --------------------------------------------------------------------------------------------------
 # Systems of equations, determinants
 
 
-@implements(np.linalg.solve)
+@override(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     a, b = dec.common(a, b)
     a = dec.matrix("solve", a, square=True)
@@ -33,7 +34,7 @@ def solve(a: Any, b: Any) -> Any:
     return x[..., 0] if vector else x
 
 
-@implements(np.linalg.tensorsolve)
+@override(np.linalg.tensorsolve)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     a, b = host_asarray(a), host_asarray(b)
     if axes is not None:
@@ -49,13 +50,13 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return solve(_core.reshape(a, (n, n)), _core.reshape(b, -1)).reshape(shape)
 
 
-@implements(np.linalg.inv)
+@override(np.linalg.inv)
 def inv(a: Any) -> Any:
     a = dec.matrix("inv", a, square=True)
     return dec.solve(a, dec.eye(a.shape[-1], a))
 
 
-@implements(np.linalg.tensorinv)
+@override(np.linalg.tensorinv)
 def tensorinv(a: Any, ind: int = 2) -> Any:
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -64,13 +65,13 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return inv(_core.reshape(a, (math.prod(a.shape[ind:]), -1))).reshape(shape)
 
 
-@implements(np.linalg.det)
+@override(np.linalg.det)
 def det(a: Any) -> Any:
     a = dec.matrix("det", a, square=True)
     return dec.part("det", a, dec.packed("lu", a))
 
 
-@implements(np.linalg.slogdet)
+@override(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
     a = dec.matrix("slogdet", a, square=True)
     lu = dec.packed("lu", a)
@@ -96,14 +97,14 @@ def _named(function: Any, *parts: Any) -> Any:
 # Decompositions
 
 
-@implements(np.linalg.cholesky)
+@override(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     a = dec.matrix("cholesky", a, square=True)
     factor = dec.cholesky(a, lower=not upper)
     return dec.adjoint(factor) if upper else factor
 
 
-@implements(np.linalg.qr)
+@override(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     mode = {"f": "reduced", "full": "reduced", "e": "economic"}.get(mode, mode)
     if mode not in {"reduced", "complete", "r", "raw", "economic"}:
@@ -117,7 +118,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return _named(np.linalg.qr, *lapack.qr(a, q, r, lambda x: np.linalg.qr(x, _any(mode))))
 
 
-@implements(np.linalg.svd)
+@override(np.linalg.svd)
 def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
@@ -146,7 +147,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     return _named(np.linalg.svd, u, size, dec.adjoint(v))
 
 
-@implements(in_numpy("linalg.svdvals"))
+@override(np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
     return dec.svdvals(dec.matrix("svdvals", x))
 
@@ -158,7 +159,7 @@ def _is_lower(UPLO: str) -> bool:
     return uplo == "L"
 
 
-@implements(np.linalg.eigh)
+@override(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     lower = _is_lower(UPLO)
     a = dec.matrix("eigh", a, square=True)
@@ -168,19 +169,19 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     return _named(np.linalg.eigh, w, lapack.eigenvectors(w, v, chosen, row))
 
 
-@implements(np.linalg.eigvalsh)
+@override(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     lower = _is_lower(UPLO)
     return dec.eigvalsh(dec.matrix("eigvalsh", a, square=True), lower)
 
 
-@implements(np.linalg.eig)
+@override(np.linalg.eig)
 def eig(a: Any) -> Any:
     a = dec.matrix("eig", a, square=True)
     return _named(np.linalg.eig, *lapack.eig(a, *dec.eig(a), np.linalg.eig))
 
 
-@implements(np.linalg.eigvals)
+@override(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     a = dec.matrix("eigvals", a, square=True)
     return lapack.eigvals(a, dec.eigvals(a), np.linalg.eigvals)
@@ -199,7 +200,7 @@ def _largest(s: Any) -> Any:
     return _core.max(dec.constant(s), -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
 
 
-@implements(np.linalg.pinv)
+@override(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
     a = dec.matrix("pinv", a)
     if rcond is not None and is_given(rtol):
@@ -222,7 +223,7 @@ def _real(x: Any) -> Any:
     return _core.cast(x.real, x.dtype) if x.dtype.kind == "c" else x
 
 
-@implements(np.linalg.lstsq)
+@override(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     a, b = dec.common(a, b)
     if a.ndim != 2:
@@ -274,7 +275,7 @@ def spectral_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> An
     return _core.reshape(result, shape)
 
 
-@implements(np.linalg.cond)
+@override(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Any:
     x = dec.matrix("cond", x)
     if x.size == 0:
@@ -293,7 +294,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return _core.where(_core.logical_and(_core.isnan(result), known), np.inf, result)
 
 
-@implements(np.linalg.matrix_power)
+@override(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Any:
     a = host_asarray(a)
     if a.dtype.kind not in "biu" and a.dtype != np.float16:

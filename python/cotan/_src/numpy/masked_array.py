@@ -26,12 +26,12 @@ from cotan._src.rebind.engine import (
     contains_array,
     rebind_function,
     rebound_class,
-    runs_class,
     substitute_for,
 )
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.registry import REBOUND_CLASS, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
@@ -467,4 +467,4 @@ for _module in ("numpy.ma.core", "numpy.ma.extras"):
         **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
         "ufunc_domain": {f: d if d is None else instance_of(d) for f, d in _DOMAINS.items()},
     }
-runs_class("numpy.ma.core.MaskedIterator")
+override("numpy.ma.core.MaskedIterator", kind=REBOUND_CLASS)(None)

@@ -30,20 +30,41 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.plotting_context import is_drawing
-from cotan._src.runtime.registry import CREATORS, creates, lifts, lifts_method, replaces
+from cotan._src.runtime.registry import (
+    ALWAYS,
+    CREATOR,
+    METHOD,
+    REPLACEMENT,
+    override,
+    rows_of,
+)
 from cotan._src.runtime.values import contains_active
 
 _ma: Any = ma.core
 
 # What gives memory to write into.
-creates(
-    "numpy.ma", "arange array empty identity masked_all masked_all_like masked_array ones zeros"
-)
+override(
+    *(
+        f"numpy.ma.{name}"
+        for name in [
+            "arange",
+            "array",
+            "empty",
+            "identity",
+            "masked_all",
+            "masked_all_like",
+            "masked_array",
+            "ones",
+            "zeros",
+        ]
+    ),
+    kind=CREATOR,
+)(None)
 
 
 def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Say whether a function makes memory of its own, whatever its arguments are."""
-    if name not in CREATORS["numpy.ma"]:
+    if name not in rows_of("numpy.ma", CREATOR):
         return False
     if name in {"array", "masked_array"}:
         data = args[0] if args else kwargs.get("data")
@@ -74,7 +95,7 @@ def _enter(name: str) -> None:
             else instance_of(original)
         )
 
-    @lifts(f"numpy.ma.{name}", always=True)
+    @override(f"numpy.ma.{name}", when=ALWAYS)
     def masked(*args: Any, **kwargs: Any) -> Any:
         if contains_array(args) or contains_array(kwargs.values()):
             if is_drawn((*args, *kwargs.values())):
@@ -104,10 +125,10 @@ class _Joined:
         return len(self._original)
 
 
-replaces("numpy.ma.mr_")(_Joined)
+override("numpy.ma.mr_", kind=REPLACEMENT)(_Joined)
 
 
-@lifts("numpy.ma.apply_along_axis", always=True)
+@override("numpy.ma.apply_along_axis", when=ALWAYS)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """Put results together as they are: NumPy's own code keeps them among objects."""
     if np.ma.asanyarray(arr).dtype.char not in DTYPES:
@@ -124,7 +145,7 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
 
 
 def _enter_method(owner: type, name: str) -> None:
-    @lifts_method(f"numpy.ma.core.{owner.__name__}", name, always=True)
+    @override(f"numpy.ma.core.{owner.__name__}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = original_of(vars(owner)[name])
         if not (contains_array(args) or contains_array(kwargs.values())):
@@ -147,7 +168,7 @@ for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
     _enter_method(ORIGINAL, _name)
 
 
-@lifts_method("numpy.ma.core.MaskedArray", "view", always=True)
+@override("numpy.ma.core.MaskedArray.view", kind=METHOD, when=ALWAYS)
 def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
     """Let constants be seen as what NumPy's code takes for the class of another array."""
     if dtype is Masked or type is Masked:
@@ -156,7 +177,7 @@ def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None)
 
 
 def _refuse_method(name: str) -> None:
-    @lifts_method("numpy.ma.core.MaskedArray", name, always=True)
+    @override(f"numpy.ma.core.MaskedArray.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not contains_active(list(map(data_of, args))):
             return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)

@@ -18,7 +18,7 @@ from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import outside, running
 from cotan._src.runtime.ndarray_subclasses import MET
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
 
 # The original: the name stands for what is below while something is recorded.
@@ -310,7 +310,7 @@ def _product(a: Any, b: Any) -> Any:
 def _meets(name: str, compute: Callable[[Any, Any], Any]) -> None:
     """Let an operator of NumPy's matrices take ours, and our arrays."""
 
-    @lifts_method("numpy.matrix", name, always=True)
+    @override(f"numpy.matrix.{name}", kind=METHOD, when=ALWAYS)
     def operate(self: Any, other: Any) -> Any:
         if type(other) is Matrix or is_array(other):
             return compute(self, other)
@@ -381,15 +381,15 @@ def _makes(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-lifts("numpy.matrix")(_makes(_matrix))
+override("numpy.matrix")(_makes(_matrix))
 
 
-@lifts("numpy.asmatrix")
+@override("numpy.asmatrix")
 def asmatrix(data: Any, dtype: Any = None) -> Any:
     return _makes(_matrix)(data, dtype, copy=False)
 
 
-@lifts("numpy.bmat")
+@override("numpy.bmat")
 def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
     if not contains_active(_plain(obj)):
         return np.bmat(to_numpy(_plain(obj)), ldict, gdict)

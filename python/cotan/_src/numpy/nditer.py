@@ -10,13 +10,13 @@ from typing import Any, Self
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
 
 
-@lifts("numpy.nditer")
+@override("numpy.nditer")
 def nditer(
     op: Any, flags: Any = None, op_flags: Any = None, op_dtypes: Any = None, order: str = "K",
     *args: Any, **kwargs: Any,
@@ -192,7 +192,7 @@ class _Elements:
         """Do nothing: what was written is in the arrays."""
 
 
-@lifts("numpy.broadcast")
+@override("numpy.broadcast")
 class _Broadcast:
     """Scalars of some arrays at the same place of their common shape, one place after the other."""
 

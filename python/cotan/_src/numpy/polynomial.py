@@ -16,38 +16,37 @@ from numpy.polynomial import (
 
 from cotan import _core
 from cotan._src.rebind.engine import (
-    adopts,
+    REBOUND,
     locate,
+    rebinds_instances,
     rebound,
     rebound_by_name,
     rebound_class,
-    runs,
-    stands_for,
 )
-from cotan._src.runtime.registry import lifts_method
-from cotan._src.runtime.values import DISPATCHER, FUNCTIONS, implements
+from cotan._src.runtime.registry import FUNCTIONS, METHOD, SUBSTITUTE, override
+from cotan._src.runtime.values import DISPATCHER
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
 _CLASSES = ("Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial")
 
 
-def _functions(module: Any) -> str:
+def _functions(module: Any) -> list[str]:
     names = (n for n in module.__all__ if isinstance(vars(module)[n], FunctionType))
-    return " ".join(f"{module.__name__}.{n}" for n in names)
+    return [f"{module.__name__}.{n}" for n in names]
 
 
 for _module in _MODULES:
-    runs(_functions(_module))
+    override(*_functions(_module))(REBOUND)
     for _function in vars(_module).values():
         # Some are dispatched by NumPy.
         if isinstance(_function, DISPATCHER) and _function not in FUNCTIONS:
-            implements(_function)(rebound(_function))
+            override(_function)(rebound(_function))
 
-adopts(*(f"numpy.polynomial.{name}" for name in _CLASSES))
+rebinds_instances(*(f"numpy.polynomial.{name}" for name in _CLASSES))
 _AS_SERIES = "numpy.polynomial.polyutils.as_series"
 
 
-@stands_for(_AS_SERIES)
+@override(_AS_SERIES, kind=SUBSTITUTE)
 def _as_series(*args: Any, **kwargs: Any) -> Any:
     """Give series that can be written into: one of constants is added to by one of ours."""
     series = rebound_by_name(_AS_SERIES)(*args, **kwargs)
@@ -69,7 +68,7 @@ _BASE = "numpy.polynomial._polybase.ABCPolyBase"
 def _takes(name: str) -> None:
     """Let a method of polynomials with constant coefficients take our arrays."""
 
-    @lifts_method(_BASE, name)
+    @override(f"{_BASE}.{name}", kind=METHOD)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(_adopted(self), name)(*args, **kwargs)
 
@@ -84,7 +83,7 @@ for _name in ("convert", "integ", "linspace"):
 def _makes(name: str) -> None:
     """Let a method of the classes, which makes a polynomial, take our arrays."""
 
-    @lifts_method(_BASE, name)
+    @override(f"{_BASE}.{name}", kind=METHOD)
     def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(rebound_class(cls), name)(*args, **kwargs)
 

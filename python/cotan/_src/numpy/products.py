@@ -13,13 +13,12 @@ from cotan._src.numpy.linalg import spectral_norm
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.numpy.shape import moveaxis, stack
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import (
     are_objects,
     call_on_objects,
     check_cast,
     flat,
-    implements,
-    in_numpy,
     is_active,
     or_default,
     to_numpy,
@@ -34,7 +33,7 @@ def _misfit(name: str, x: Any, y: Any) -> ValueError:
     return ValueError(f"{name}: shapes {x.shape} and {y.shape} not aligned: they do not fit")
 
 
-@implements(np.dot)
+@override(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     if are_objects(a, b):
         return call_on_objects("dot", np.dot, a, b, out=out)
@@ -69,7 +68,7 @@ def around_gaps(x: Any, y: Any) -> Any:
     return _core.where(gaps, missing, product)
 
 
-@implements(np.vdot)
+@override(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
     if x.shape != y.shape:
@@ -77,7 +76,7 @@ def vdot(a: Any, b: Any, /) -> Any:
     return _core.matmul(x.conj(), y)
 
 
-@implements(np.inner)
+@override(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     if are_objects(a, b):
         return call_on_objects("inner", np.inner, a, b)
@@ -89,7 +88,7 @@ def inner(a: Any, b: Any, /) -> Any:
     return tensordot(x, y, (-1, -1))[()]
 
 
-@implements(np.outer)
+@override(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     if are_objects(a, b):
         return call_on_objects("outer", np.outer, a, b, out=out)
@@ -97,7 +96,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return write_out("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
 
 
-@implements(in_numpy("linalg.outer"))
+@override(np.linalg.outer)
 def vector_outer(x1: Any, x2: Any, /) -> Any:
     x, y = host_asarray(x1), host_asarray(x2)
     if x.ndim != 1 or y.ndim != 1:
@@ -108,17 +107,17 @@ def vector_outer(x1: Any, x2: Any, /) -> Any:
     return outer(x, y)
 
 
-@implements(in_numpy("linalg.matmul"))
+@override(np.linalg.matmul)
 def matmul(x1: Any, x2: Any, /) -> Any:
     return _core.matmul(x1, x2)
 
 
-@implements(in_numpy("linalg.vecdot"))
+@override(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return getattr(np, "vecdot")(x1, x2, axis=axis)  # noqa: B009 - its stub has no axis=
 
 
-@implements(np.tensordot, in_numpy("linalg.tensordot"))
+@override(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if are_objects(a, b):
         return call_on_objects("tensordot", np.tensordot, a, b, axes=axes)
@@ -142,7 +141,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return _core.reshape(_core.matmul(wide, tall), m + n)
 
 
-@implements(np.cross)
+@override(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
           axis: Any = None) -> Any:  # fmt: skip
     if axis is not None:
@@ -167,7 +166,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     return moveaxis(stack(parts, -1), -1, axisc)
 
 
-@implements(in_numpy("linalg.cross"))
+@override(np.linalg.cross)
 def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     x, y = host_asarray(x1), host_asarray(x2)
     if x.shape[axis] != 3 or y.shape[axis] != 3:
@@ -185,7 +184,7 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 _Term = tuple[Any, list[str]]
 
 
-@implements(np.einsum)
+@override(np.einsum)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
     text, arrays = _operands(operands)
     dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "safe")
@@ -328,7 +327,7 @@ def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
 # Norms: where they have a kink, at 0, the derivative is 0
 
 
-@implements(np.linalg.norm)
+@override(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x, keepdims = host_asarray(x), bool(keepdims)
     x = x.astype(np.float64) if x.dtype.kind in "biu" else x
@@ -394,12 +393,12 @@ def _largest(x: Any, axes: Any, keepdims: bool) -> Any:
     return fold(x, axes, keepdims)
 
 
-@implements(in_numpy("linalg.matrix_norm"))
+@override(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(x, ord, (-2, -1), keepdims)
 
 
-@implements(in_numpy("linalg.vector_norm"))
+@override(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     x = host_asarray(x)
     x = x.astype(np.float64) if x.dtype.kind in "biu" else x

@@ -16,7 +16,7 @@ from numpy.random import mtrand
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import FOREIGN, package_of
-from cotan._src.runtime.registry import creates, lifts
+from cotan._src.runtime.registry import ALWAYS, CREATOR, override
 from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 
 # The generator behind the functions of `numpy.random`.
@@ -241,14 +241,14 @@ _CREATORS = (
     *("random", "random_sample", "sample", "ranf", "standard_normal", "uniform", "laplace"),
     *("logistic", "gumbel", "rayleigh", "permutation", "choice"),
 )
-creates("numpy.random", " ".join(_CREATORS))
+override(*(f"numpy.random.{name}" for name in _CREATORS), kind=CREATOR)(None)
 
 
 def _bound(name: str, rule: Callable[..., Any]) -> None:
     def of_shared(*args: Any, **kwargs: Any) -> Any:
         return rule(_shared, *args, **kwargs)
 
-    lifts(f"numpy.random.{name}")(of_shared)
+    override(f"numpy.random.{name}")(of_shared)
 
 
 def _derived(base: Any) -> Any:
@@ -309,18 +309,18 @@ def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         raise drawn(f"{name}() without a seed")
 
 
-@lifts("numpy.random.default_rng", always=True)
+@override("numpy.random.default_rng", when=ALWAYS)
 def default_rng(*args: Any, **kwargs: Any) -> Any:
     _expect_seed("numpy.random.default_rng", args, kwargs)
     return _following(_default_rng(*args, **kwargs))
 
 
-@lifts("numpy.random.Generator", always=True)
+@override("numpy.random.Generator", when=ALWAYS)
 def generator(*args: Any, **kwargs: Any) -> Any:
     return _following(_generator(*args, **kwargs))
 
 
-@lifts("numpy.random.RandomState", always=True)
+@override("numpy.random.RandomState", when=ALWAYS)
 def random_state(*args: Any, **kwargs: Any) -> Any:
     _expect_seed("numpy.random.RandomState", args, kwargs)
     return _following(_random_state(*args, **kwargs))

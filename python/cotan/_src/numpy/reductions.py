@@ -11,13 +11,12 @@ from numpy.lib.array_utils import normalize_axis_index
 from cotan import _core
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
+from cotan._src.runtime.registry import FUNCTIONS, override
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import (
-    FUNCTIONS,
     axes_of,
     flat,
     flat_if_none,
-    implements,
     in_numpy,
     is_array,
     or_default,
@@ -29,7 +28,7 @@ from cotan._src.runtime.values import (
 # Sums, products, extrema
 
 
-@implements(np.sum)
+@override(np.sum)
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
         initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
     plain_call = dtype is None and out is None and type(keepdims) is bool and where is True
@@ -51,7 +50,7 @@ def _folded(name: str, ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, keep
     return write_out(name, out, result, "unsafe")
 
 
-@implements(np.prod)
+@override(np.prod)
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
     return _folded("prod", np.multiply, a, axis, dtype, out, keepdims, initial, where)
@@ -70,8 +69,8 @@ def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
     return function
 
 
-implements(np.max, np.amax)(_fold("max", np.maximum))
-implements(np.min, np.amin)(_fold("min", np.minimum))
+override(np.max, np.amax)(_fold("max", np.maximum))
+override(np.min, np.amin)(_fold("min", np.minimum))
 
 
 def _of_numbers(name: str, least: float) -> None:
@@ -79,7 +78,7 @@ def _of_numbers(name: str, least: float) -> None:
     function = getattr(np, name)
     extreme = FUNCTIONS[np.max if least < 0 else np.min]
 
-    @implements(function)
+    @override(function)
     def of_numbers(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
                    initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
         x = _core.asarray(a)
@@ -103,17 +102,17 @@ def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
     return function
 
 
-implements(np.all)(_logical("all", np.logical_and))
-implements(np.any)(_logical("any", np.logical_or))
+override(np.all)(_logical("all", np.logical_and))
+override(np.any)(_logical("any", np.logical_or))
 
 
-@implements(np.ptp)
+@override(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     keepdims = bool(or_default(keepdims, False))
     return write_out("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
 
 
-@implements(np.count_nonzero)
+@override(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if _core.is_traced(a):
         return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, bool(keepdims))
@@ -129,8 +128,8 @@ def _arg(name: str) -> Callable[..., Any]:
     return function
 
 
-implements(np.argmax)(_arg("argmax"))
-implements(np.argmin)(_arg("argmin"))
+override(np.argmax)(_arg("argmax"))
+override(np.argmin)(_arg("argmin"))
 
 
 def _nan_arg(name: str) -> Callable[..., Any]:
@@ -142,8 +141,8 @@ def _nan_arg(name: str) -> Callable[..., Any]:
     return function
 
 
-implements(np.nanargmax)(_nan_arg("nanargmax"))
-implements(np.nanargmin)(_nan_arg("nanargmin"))
+override(np.nanargmax)(_nan_arg("nanargmax"))
+override(np.nanargmin)(_nan_arg("nanargmin"))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
     return mask.sum(axis=axes, keepdims=keepdims)
 
 
-@implements(np.mean)
+@override(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
          *, where: Any = True) -> Any:  # fmt: skip
     if dtype is None and out is None and type(keepdims) is bool and where is True:
@@ -187,7 +186,7 @@ def _per(total: Any, count: Any) -> Any:
     return _core.div(total, np.asarray(count, total.dtype))
 
 
-@implements(np.var)
+@override(np.var)
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
         keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue,
         correction: Any = np._NoValue) -> Any:  # fmt: skip
@@ -224,7 +223,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     return write_out("var", out, _core.cast(result, dtype) if wide else result)
 
 
-@implements(np.std)
+@override(np.std)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
         **kwargs: Any) -> Any:  # fmt: skip
     square = var(a, axis, dtype, None, *args, **kwargs)
@@ -241,7 +240,7 @@ def safe_sqrt(x: Any) -> Any:
     return _core.where(zero, x, _core.sqrt(_core.where(zero, 1, x)))
 
 
-@implements(np.nanstd)
+@override(np.nanstd)
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
            **kwargs: Any) -> Any:  # fmt: skip
     return write_out(
@@ -249,7 +248,7 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: 
     )
 
 
-@implements(np.nanmean)
+@override(np.nanmean)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
             **kwargs: Any) -> Any:  # fmt: skip
     result = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
@@ -257,7 +256,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args:
     return result[()] if out is None and np.ndim(result) == 0 else result
 
 
-@implements(np.histogram)
+@override(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: Any) -> Any:
     # Whole numbers carry no gradient, and NumPy subtracts them as unsigned ones.
     whole = is_array(a) and a.dtype.kind in "biu"
@@ -266,7 +265,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: A
     return rebound(np.histogram)(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
 
 
-@implements(np.nanmedian)
+@override(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: Any = False) -> Any:  # fmt: skip
     del overwrite_input
@@ -306,7 +305,7 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 # Running sums and products
 
 
-@implements(np.cumsum)
+@override(np.cumsum)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     x = _core.asarray(a)
     if dtype is None and out is None:
@@ -316,7 +315,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return write_out("cumsum", out, _of_dtype(total, wanted), "unsafe")
 
 
-@implements(np.cumprod)
+@override(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     x, at = flat_if_none(a, axis)
     return write_out("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
@@ -325,7 +324,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 def _cumulative(name: str, ufunc: Any) -> None:
     function = in_numpy(name)
 
-    @implements(function)
+    @override(function)
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Any:  # fmt: skip
         x = _core.asarray(x)
@@ -375,7 +374,7 @@ def _expect_selection(kind: Any) -> None:
         np.partition(np.empty(1), 0, kind=kind)
 
 
-@implements(np.argsort)
+@override(np.argsort)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
             stable: Any = None) -> Any:  # fmt: skip
     del order
@@ -383,7 +382,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
     return _core.argsort(*flat_if_none(a, axis))
 
 
-@implements(np.sort)
+@override(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
          stable: Any = None) -> Any:  # fmt: skip
     del order
@@ -403,7 +402,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
 # What is sorted is partitioned around every element.
 
 
-@implements(np.partition)
+@override(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     del order
     _expect_selection(kind)
@@ -412,7 +411,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = N
     return sort(x, at)
 
 
-@implements(np.argpartition)
+@override(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     del order
     _expect_selection(kind)

@@ -8,10 +8,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from cotan import _core
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.values import implements, is_active
+from cotan._src.runtime.registry import override
+from cotan._src.runtime.values import is_active
 
 
-@implements(np.gradient)
+@override(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
     f = _core.asarray(f)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
@@ -56,7 +57,7 @@ def _slope(f: Any, x: Any, axis: int, edge_order: Any) -> Any:
     return np.moveaxis(slope, -1, axis).astype(f.dtype)
 
 
-@implements(np.cov)
+@override(np.cov)
 def cov(m: Any, y: Any = None, *args: Any, fweights: Any = None, aweights: Any = None,
         **kwargs: Any) -> Any:  # fmt: skip
     # What NumPy changes in place has to be ours to begin with.

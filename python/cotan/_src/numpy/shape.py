@@ -10,13 +10,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import (
     axes_of,
     check_cast,
     expect_room,
     flat,
-    implements,
-    in_numpy,
     is_array,
     to_numpy,
     write_out,
@@ -26,17 +25,17 @@ from cotan._src.runtime.values import (
 # What arrays are
 
 
-@implements(np.shape)
+@override(np.shape)
 def shape(a: Any) -> tuple[int, ...]:
     return tuple(host_asarray(a).shape)
 
 
-@implements(np.ndim)
+@override(np.ndim)
 def ndim(a: Any) -> int:
     return int(host_asarray(a).ndim)
 
 
-@implements(np.size)
+@override(np.size)
 def size(a: Any, axis: Any = None) -> int:
     return int(np.size(np.broadcast_to(0, host_asarray(a).shape), axis))
 
@@ -52,12 +51,12 @@ def _stand_in(x: Any) -> Any:
 
 for _function in (np.result_type, np.can_cast):
 
-    @implements(_function)
+    @override(_function)
     def _dtypes(*args: Any, _function: Any = _function, **kwargs: Any) -> Any:
         return _function(*map(_stand_in, args), **kwargs)
 
 
-@implements(np.common_type)
+@override(np.common_type)
 def common_type(*arrays: Any) -> Any:
     return np.common_type(*(np.empty(0, a.dtype) for a in arrays))
 
@@ -68,7 +67,7 @@ def _root(x: Any) -> Any:
     return x
 
 
-@implements(np.shares_memory, np.may_share_memory)
+@override(np.shares_memory, np.may_share_memory)
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     del max_work
     return _root(a) is _root(b)
@@ -78,19 +77,19 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 # Shapes and orders of axes
 
 
-@implements(np.reshape)
+@override(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None,
             copy: Any = None) -> Any:  # fmt: skip
     wanted = shape if newshape is None else newshape
     return _core.asarray(a).reshape(wanted, order=order, copy=copy)
 
 
-@implements(np.ravel)
+@override(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
     return host_asarray(a).ravel(order)
 
 
-@implements(np.resize)
+@override(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
     x = flat(_core.asarray(a))
     return rearranged(np.resize(np.arange(x.size), new_shape), x)
@@ -101,12 +100,12 @@ def rearranged(positions: Any, x: Any) -> Any:
     return x[positions] if x.size else _core.asarray(np.zeros(positions.shape, x.dtype))
 
 
-@implements(np.transpose, np.permute_dims)
+@override(np.transpose, np.permute_dims)
 def transpose(a: Any, axes: Any = None) -> Any:
     return _core.transpose(a, axes)
 
 
-@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+@override(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
     x = _core.asarray(x)
     if x.ndim < 2:
@@ -114,7 +113,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-@implements(np.swapaxes)
+@override(np.swapaxes)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     x = _core.asarray(a)
     order = list(range(x.ndim))
@@ -123,7 +122,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return _core.transpose(x, order)
 
 
-@implements(np.moveaxis)
+@override(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     x = _core.asarray(a)
     sources = normalize_axis_tuple(source, x.ndim, "source")
@@ -138,12 +137,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return _core.transpose(x, order)
 
 
-@implements(np.squeeze)
+@override(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
     return (a if is_array(a) else host_asarray(a)).squeeze(axis)
 
 
-@implements(np.broadcast_to)
+@override(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     del subok
     shape = to_numpy(shape)
@@ -157,7 +156,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return (_core if x.dtype.name in DTYPES else np).broadcast_to(x, shape)
 
 
-@implements(np.broadcast_arrays)
+@override(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     del subok
     arrays = [host_asarray(a) for a in args]
@@ -168,7 +167,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     )
 
 
-@implements(np.flip)
+@override(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
     x = _core.asarray(m)
     axes = axes_of(axis, x.ndim)
@@ -176,7 +175,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     return x[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))]
 
 
-@implements(np.roll)
+@override(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     x = _core.asarray(a)
     if axis is None:
@@ -217,7 +216,7 @@ def _dtype_of(name: str, dtype: Any, out: Any) -> Any:
     return out.dtype
 
 
-@implements(np.concatenate, in_numpy("concat"))
+@override(np.concatenate, np.concat)
 def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dtype: Any = None,
                 casting: str = "same_kind") -> Any:  # fmt: skip
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
@@ -228,7 +227,7 @@ def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dty
     return write_out("concatenate", out, _core.concatenate(parts, axis))
 
 
-@implements(np.stack)
+@override(np.stack)
 def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any = None,
           casting: str = "same_kind") -> Any:  # fmt: skip
     parts = _parts("stack", arrays, _dtype_of("stack", dtype, out), casting)
@@ -240,7 +239,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
     return write_out("stack", out, _core.concatenate(wide, at))
 
 
-@implements(np.tile)
+@override(np.tile)
 def tile(A: Any, reps: Any) -> Any:
     x = _core.asarray(A)
     counts = [operator.index(c) for c in np.ravel(to_numpy(reps))]
@@ -254,7 +253,7 @@ def tile(A: Any, reps: Any) -> Any:
     return _core.reshape(full, [c * n for c, n in pairs])
 
 
-@implements(np.meshgrid)
+@override(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if indexing not in {"xy", "ij"}:
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
@@ -285,12 +284,12 @@ def _like(make: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-implements(np.zeros_like)(_like(np.zeros))
-implements(np.ones_like)(_like(np.ones))
-implements(np.empty_like)(_like(np.zeros))
+override(np.zeros_like)(_like(np.zeros))
+override(np.ones_like)(_like(np.ones))
+override(np.empty_like)(_like(np.zeros))
 
 
-@implements(np.full_like)
+@override(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
     del order, subok, device
@@ -304,7 +303,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 def _as_ours(function: Any) -> None:
     """Let `like=` an array of ours make one."""
 
-    @implements(function)
+    @override(function)
     def made(*args: Any, **kwargs: Any) -> Any:
         return _core.array(function(*args, **kwargs))
 
@@ -316,7 +315,7 @@ for _maker in (
     _as_ours(_maker)
 
 
-@implements(np.array)
+@override(np.array)
 def array(object: Any, dtype: Any = None, *, copy: bool = True, order: str = "K",
           subok: bool = False, ndmin: int = 0) -> Any:  # fmt: skip
     del copy, order, subok
@@ -324,18 +323,18 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, order: str = "K"
     return _core.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
+@override(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 def asarray(a: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
     return _core.asarray(a, dtype)
 
 
-@implements(np.full)
+@override(np.full)
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **_: Any) -> Any:
     del order
     return _core.broadcast_to(_core.asarray(fill_value, dtype), shape).copy()
 
 
-@implements(np.copy)
+@override(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     del order, subok
     if not is_array(a):
@@ -344,7 +343,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     return a.copy() if a._rank == "array" else a[...]
 
 
-@implements(in_numpy("astype"))
+@override(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     del device
     return x.astype(dtype, copy=copy)

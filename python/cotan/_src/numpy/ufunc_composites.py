@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.values import FUNCTIONS, to_numpy
+from cotan._src.runtime.registry import FUNCTIONS
+from cotan._src.runtime.values import to_numpy
 from cotan._src.special.ufuncs import call
 
 

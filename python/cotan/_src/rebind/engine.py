@@ -24,15 +24,21 @@ from typing import Any
 from cotan import _core
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
-from cotan._src.runtime.registry import ALWAYS, LIFTED, lifts, lifts_method
-from cotan._src.runtime.values import (
-    DISPATCHER,
+from cotan._src.runtime.registry import (
     FUNCTIONS,
-    OverArray,
-    assign,
-    contains_active,
-    to_numpy,
+    METHOD,
+    REBOUND_CLASS,
+    Kind,
+    Override,
+    Rule,
+    RuleMaker,
+    Way,
+    When,
+    override,
+    owners,
+    rows_of,
 )
+from cotan._src.runtime.values import DISPATCHER, OverArray, assign, contains_active, to_numpy
 
 # Objects of NumPy's by identity, and what stands for them.
 SUBSTITUTES: dict[int, Any] = {}
@@ -40,46 +46,9 @@ SUBSTITUTES: dict[int, Any] = {}
 INTERNAL: dict[str, Any] = {}
 # What stands for names in code of one module alone, by that module and name.
 ONLY_IN: dict[str, dict[str, Any]] = {}
-# Objects of SciPy's by module and name.
-_RULES: dict[str, dict[str, Any]] = {}
-# Classes of SciPy's whose methods run on our arrays, by module and name.
-_CLASSES: dict[str, set[str]] = {}
-
-# Members of these, by their dotted names.
-_MEMBERS: dict[str, Any] = {}
-
 _LIBRARIES = ("numpy", "scipy")
 # Single modules that compute.
 _MODULES = ("math", "matplotlib.mlab")
-
-
-def stands_for(*names: str) -> Callable[[Any], Any]:
-    """Enter what stands for an object of SciPy's, by its dotted name, in code that is run here."""
-
-    def enter(value: Any) -> Any:
-        for name in names:
-            module, _, attribute = name.rpartition(".")
-            _RULES.setdefault(module, {})[attribute] = value
-        return value
-
-    return enter
-
-
-def stands_for_member(name: str) -> Callable[[Any], Any]:
-    """Enter what stands for a member of a class of SciPy's that is run here, by its dotted name."""
-
-    def enter(value: Any) -> Any:
-        _MEMBERS[name] = value
-        return value
-
-    return enter
-
-
-def runs_class(*names: str) -> None:
-    """Let code that is run here use a class of SciPy's with our names in its methods."""
-    for name in names:
-        module, _, attribute = name.rpartition(".")
-        _CLASSES.setdefault(module, set()).add(attribute)
 
 
 def contains_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
@@ -97,6 +66,10 @@ def contains_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
 # What stands for what
 
 
+# What modules have that something stands for.
+_IN_MODULES = (Kind.FUNCTION, Kind.SUBSTITUTE, Kind.REBOUND_CLASS)
+
+
 class _Table:
     """What stands for objects of SciPy's, by identity: renewed when modules have been imported."""
 
@@ -105,9 +78,8 @@ class _Table:
         self._found: dict[int, tuple[Any, Any]] = {}
 
     def get(self, value: Any) -> Any:
-        tables = (LIFTED, _RULES, _CLASSES)
-        loaded = {name for table in tables for name in table if name in sys.modules}
-        known = (len(loaded), *(len(table[n]) for table in tables for n in table if n in loaded))
+        loaded = {name for name in owners(*_IN_MODULES) if name in sys.modules}
+        known = (len(loaded), *(len(rows_of(n, kind)) for kind in _IN_MODULES for n in loaded))
         if known != self._known:
             self._renew(loaded)
             self._known = known
@@ -118,19 +90,16 @@ class _Table:
         found: dict[int, tuple[Any, Any]] = {}
         for name in sorted(loaded):
             module = vars(sys.modules[name])
-            for attribute, entry in LIFTED.get(name, {}).items():
+            for attribute, row in rows_of(name).items():
                 value = module.get(attribute)
                 # A class is also asked what its instances are.
                 if value is not None and not isinstance(value, type):
-                    found[id(value)] = value, _dispatched(value, entry)
-            for attribute in _CLASSES.get(name, ()):
-                if attribute in module:
-                    value = module[attribute]
-                    found[id(value)] = value, None
-            for attribute, rule in _RULES.get(name, {}).items():
-                if attribute in module:
-                    value = module[attribute]
-                    found[id(value)] = value, rule
+                    found[id(value)] = value, _dispatched(value, row)
+            for kind in (Kind.REBOUND_CLASS, Kind.SUBSTITUTE):
+                for attribute, row in rows_of(name, kind).items():
+                    if attribute in module:
+                        value = module[attribute]
+                        found[id(value)] = value, row.rule
         for value, rule in list(found.values()):
             if rule is None:
                 found[id(value)] = value, rebound_class(value)
@@ -140,15 +109,16 @@ class _Table:
 _TABLE = _Table()
 
 
-def _dispatched(function: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
-    """Choose between a function and its entry, as dispatchers do while recording."""
-    if entry in ALWAYS:
-        return entry
+def _dispatched(function: Any, row: Override) -> Rule:
+    """Choose between a function and its rule, as dispatchers do while recording."""
+    rule: Any = row.rule
+    if row.when is When.ALWAYS:
+        return rule  # type: ignore[no-any-return]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if contains_array(args) or contains_array(kwargs.values()):
-            return entry(*args, **kwargs)
+            return rule(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
@@ -250,7 +220,8 @@ class _Globals(dict[str, Any]):
         if name in alone:
             value = alone[name]
         else:
-            rule = _RULES.get(module, {}).get(name) or INTERNAL.get(name)
+            row = rows_of(module, Kind.SUBSTITUTE).get(name)
+            rule = row.rule if row is not None else INTERNAL.get(name)
             value = rule or substitute_for(self._names[name])
         self[name] = value
         return value
@@ -322,7 +293,7 @@ def rebound_class(cls: type) -> type:
     bases = [rebound_class(b) for b in cls.__bases__ if _is_python_class(b)]
     members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
     for name, value in vars(cls).items():
-        instead = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+        instead = _member_of(cls, name)
         member = instead or _member(original_of(value))
         if member is not None:
             members[name] = member
@@ -413,7 +384,7 @@ class ReboundInstance:
             return MethodType(self._instead[name], self)
         for cls in type(instance).__mro__:
             if name in vars(cls):
-                member = _MEMBERS.get(f"{cls.__module__}.{cls.__qualname__}.{name}")
+                member = _member_of(cls, name)
                 if isinstance(member, FunctionType):
                     return MethodType(member, self)
                 method = original_of(vars(cls)[name])
@@ -436,43 +407,93 @@ class ReboundInstance:
         )
 
 
-def adopts(*names: str) -> None:
-    """Let instances of classes hold our arrays: made of one they become our kind of the class."""
-    for name in names:
+def _member_of(cls: type, name: str) -> Any:
+    """Give what stands for a member of a class, if something does."""
+    row = rows_of(f"{cls.__module__}.{cls.__qualname__}", Kind.SUBSTITUTE_MEMBER).get(name)
+    return None if row is None else row.rule
 
-        @lifts_method(name, "__init__")
+
+def rebinds_instances(*classes: str) -> None:
+    """Let instances of classes hold our arrays: made of one they become rebound instances."""
+    for name in classes:
+
+        @override(f"{name}.__init__", kind=METHOD)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             self.__class__ = rebound_class(type(self))
             owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
             rebind_function(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
 
-        runs_class(name)
+        override(name, kind=REBOUND_CLASS)(None)
 
 
-def runs_methods(cls: str, *names: str) -> None:
-    """Let methods of instances that hold no array of ours take some as arguments."""
-    for name in names:
-
-        @lifts_method(cls, name)
-        def method(self: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
-            if isinstance(self, ReboundInstance):
-                # A method of a derived class goes on to that of its base.
-                return rebind_function(original_of(vars(locate(cls))[_name]))(self, *args, **kwargs)
-            return getattr(ReboundInstance(self), _name)(*args, **kwargs)
+# --------------------------------------------------------------------------------------------------
+# Rules that are made from a target's name
 
 
-def refuses(instead: str, *names: str) -> None:
+def _library_code(undecorated: bool, target: str) -> Rule:
+    @functools.cache
+    def rebind() -> Rule:
+        function = locate(target)
+        if isinstance(function, functools.partial):
+            inner: Any = function.func
+            return functools.partial(rebind_function(inner), *function.args, **function.keywords)
+        return rebind_function(inspect.unwrap(function) if undecorated else function)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return rebind()(*args, **kwargs)
+
+    return run
+
+
+#: The library's own code, run on our arrays.
+REBOUND = RuleMaker(functools.partial(_library_code, False), Way.REBOUND)
+#: The same without the function's decorators, which look at NaN and axes by means of ndarrays.
+REBOUND_UNDECORATED = RuleMaker(functools.partial(_library_code, True), Way.REBOUND)
+
+
+def _library_method(target: str) -> Rule:
+    cls, _, name = target.rpartition(".")
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self, ReboundInstance):
+            # A method of a derived class goes on to that of its base.
+            original = original_of(vars(locate(cls))[name])
+            return rebind_function(original)(self, *args, **kwargs)
+        return getattr(ReboundInstance(self), name)(*args, **kwargs)
+
+    return method
+
+
+#: The library's own code of a method, of instances that hold no array of ours.
+REBOUND_METHOD = RuleMaker(_library_method, Way.REBOUND)
+
+
+def refused(instead: str) -> RuleMaker:
     """Refuse functions by name while a gradient follows their arguments, and say what to write."""
-    for name in names:
 
-        @lifts(name)
-        def refused(*args: Any, _name: str = name, **kwargs: Any) -> Any:
+    def refusal(target: str) -> Rule:
+        def refuse(*args: Any, **kwargs: Any) -> Any:
             if contains_active(args) or contains_active(kwargs):
                 raise TypeError(
-                    f"{_name} has no derivative rule in cotan; {instead}, or hold its arguments "
+                    f"{target} has no derivative rule in cotan; {instead}, or hold its arguments "
                     "constant with ct.dropgrad"
                 )
-            return call_original(_name, args, kwargs)
+            return call_original(target, args, kwargs)
+
+        return refuse
+
+    return RuleMaker(refusal, Way.REFUSED)
+
+
+def _on_values(target: str) -> Rule:
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        return call_original(target, args, kwargs)
+
+    return constant
+
+
+#: A function whose result is piecewise constant: the original, on values.
+ON_VALUES = RuleMaker(_on_values, Way.VALUES)
 
 
 # What SciPy's functions call the arrays that they write to.
@@ -503,36 +524,3 @@ def detached(x: Any) -> Any:
     if isinstance(x, (list, tuple)) and contains_array(x):
         return type(x)(map(detached, x))
     return to_numpy(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
-
-
-def piecewise_constant(*names: str) -> None:
-    """Let functions whose results have no derivative run on values."""
-    for name in names:
-
-        @lifts(name)
-        def constant(*args: Any, _name: str = name, **kwargs: Any) -> Any:
-            return call_original(_name, args, kwargs)
-
-
-def runs(names: str, always: bool = False) -> None:
-    """Enter functions into the table of those that are lifted: SciPy's own code, run on our arrays.
-
-    A name that begins with an exclamation mark is that of a function whose decorators are left out,
-    as they look at NaN and axes by means of ndarrays.
-    """
-    for name in names.split():
-        _enter(name.removeprefix("!"), name.startswith("!"), always)
-
-
-def _enter(name: str, bare: bool, always: bool) -> None:
-    @functools.cache
-    def entry() -> Callable[..., Any]:
-        function = locate(name)
-        if isinstance(function, functools.partial):
-            inner: Any = function.func
-            return functools.partial(rebind_function(inner), *function.args, **function.keywords)
-        return rebind_function(inspect.unwrap(function) if bare else function)
-
-    @lifts(name, always=always)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return entry()(*args, **kwargs)

@@ -14,11 +14,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, contains_array, rebind_function, rebound
+from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, Rule, RuleMaker, Way, named, override
 from cotan._src.runtime.values import (
-    FUNCTIONS,
     OverArray,
     copy_if_array,
-    implements,
     in_numpy,
     is_array,
     laid_out,
@@ -282,7 +281,7 @@ def _scalar_type(known: type) -> Any:
 
 
 def _names(text: str) -> list[Any]:
-    return [found for found in map(in_numpy, text.split()) if found is not None]
+    return list(map(in_numpy, text.split()))
 
 
 def _sign(x: Any) -> Any:
@@ -420,21 +419,20 @@ _FUNCTIONS = """
     linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
     nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
     polysub polyval quantile real real_if_close rollaxis rot90
-    setdiff1d setxor1d sort_complex split take_along_axis trapezoid trapz tril_indices_from
+    setdiff1d setxor1d sort_complex split take_along_axis trapezoid tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """
 
 
 # How many of the first arguments these make arrays of, to write what the others say into.
-_WRITTEN = {"polyfit": 2, "unwrap": 1}
-
-# The functions themselves, those of other versions of NumPy left out.
-OWN = _names(_FUNCTIONS)
+_WRITTEN = {"numpy.polyfit": 2, "numpy.unwrap": 1}
 
 
-def _enter(function: Any) -> None:
+def _of_numpy(target: str) -> Rule:
+    function, count = in_numpy(target.removeprefix("numpy.")), _WRITTEN.get(target, 0)
+
     def first(*args: Any, **kwargs: Any) -> Any:
-        run, count = rebound(function), _WRITTEN.get(function.__name__, 0)
+        run = rebound(function)
 
         def on_ours(*args: Any, **kwargs: Any) -> Any:
             return run(*(_core.asarray(asarray(a)) for a in args[:count]), *args[count:], **kwargs)
@@ -442,14 +440,15 @@ def _enter(function: Any) -> None:
         FUNCTIONS[function] = on_ours if count else run
         return FUNCTIONS[function](*args, **kwargs)
 
-    implements(function)(first)
+    return first
 
 
-for _function in OWN:
-    _enter(_function)
+_REBOUND = RuleMaker(_of_numpy, Way.REBOUND)
+override(*named("numpy", _FUNCTIONS), kind=DISPATCHED)(_REBOUND)
+override("numpy.trapz", kind=DISPATCHED, versions="numpy<2.4")(_REBOUND)
 
 
-@implements(np.select)
+@override(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     result = rebound(np.select)(condlist, choicelist, default)
     return unwidened(result, [*choicelist, default])
@@ -458,7 +457,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def _of_number(function: Any) -> None:
     """Let a quantile that is a plain number not widen the result, which NumPy knows by its type."""
 
-    @implements(function)
+    @override(function)
     def quantile(
         a: Any, q: Any, axis: Any = None, out: Any = None, *args: Any, **kwargs: Any
     ) -> Any:

@@ -1,34 +1,190 @@
-"""The table of functions of other modules that have a rule here: what NumPy does not dispatch.
+"""The registry of overrides: what cotan knows about functions of other libraries.
 
-An entry computes one function, with that function's signature, whenever one of our arrays is among
-its arguments. Entries are named by text, so that no library is imported for the table's sake.
+A row (`Override`) says of one function, method or class, by its dotted name, which rule computes
+it on `Array`s, when that rule is asked, and what kind of thing it is. `override` enters rows. No
+library is imported for its rows: the modules that enter them (`PROVIDERS`) are imported after it.
 """
 
-from collections.abc import Callable
-from typing import Any
+import enum
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-# Modules by name, their functions by name, and what computes them.
-LIFTED: dict[str, dict[str, Callable[..., Any]]] = {}
-# Entries that are called whatever the arguments are, since an array may hide in a function among
-# them. They call the original themselves when none does.
-ALWAYS: set[Callable[..., Any]] = set()
+from cotan._src.runtime.constant_fallback import with_constant_fallback
 
-_Entry = Callable[..., Any]
+Rule = Callable[..., Any]
+_R = TypeVar("_R")
 
-# Functions that make new arrays, by module, into which traced values may be written later.
-CREATORS: dict[str, set[str]] = {}
 
-# What stands in for a name altogether: made of the original, and of a function that says whether
-# names are lifted.
-REPLACED: dict[str, dict[str, Callable[..., Any]]] = {}
+class Kind(enum.Enum):
+    """What the target of an override is, and with that where the rule is met."""
 
-# Methods of classes, by the class's dotted name. Changing a class costs more than a small gradient,
-# so they are replaced once; like functions they call the original where no array of ours is met.
-METHODS: dict[str, dict[str, Callable[..., Any]]] = {}
+    #: A function that NumPy dispatches by `__array_function__`.
+    DISPATCHED = "dispatched function"
+    #: Any other function of a module.
+    FUNCTION = "function"
+    #: A method of a class.
+    METHOD = "method"
+    #: A function that makes a new array, into which traced values may be written later.
+    CREATOR = "creator"
+    #: A class that makes numbers: `numpy.float64`.
+    NUMBER_CLASS = "class of numbers"
+    #: An object that is exchanged altogether. The rule makes the other one, from the original and
+    #: a function that says whether overrides are on.
+    REPLACEMENT = "object"
+    #: What a name means in rebound library code, and only there.
+    SUBSTITUTE = "name in library code"
+    #: A member that a class has in rebound library code, and only there.
+    SUBSTITUTE_MEMBER = "member in library code"
+    #: A class that is rebound where rebound library code names it. It has no rule of its own.
+    REBOUND_CLASS = "class in library code"
 
-# Classes that make numbers (`np.float64(x)`), and the rule for a call of one. A call gives a plain
-# number where the calling module knows of cotan, unless `ct.lift_module` was asked for that module.
-NUMBERS: dict[str, dict[str, Callable[..., Any]]] = {}
+
+class When(enum.Enum):
+    """When the rule is asked."""
+
+    #: Where an `Array` is among the arguments, or in a list or tuple among them.
+    ARRAY = "an array is among the arguments"
+    #: In each call while something is recorded: an `Array` may hide in a function among the
+    #: arguments. The rule calls the original itself where none does.
+    ALWAYS = "always"
+
+
+class Way(enum.Enum):
+    """How the derivative comes about, for the tables of the documentation."""
+
+    RULE = "a rule"
+    REBOUND = "the library's own code"
+    VALUES = "piecewise constant: on values"
+    REFUSED = "refused by name"
+
+
+DISPATCHED, FUNCTION, METHOD, CREATOR = Kind.DISPATCHED, Kind.FUNCTION, Kind.METHOD, Kind.CREATOR
+NUMBER_CLASS, REPLACEMENT, SUBSTITUTE = Kind.NUMBER_CLASS, Kind.REPLACEMENT, Kind.SUBSTITUTE
+SUBSTITUTE_MEMBER, REBOUND_CLASS = Kind.SUBSTITUTE_MEMBER, Kind.REBOUND_CLASS
+ARRAY, ALWAYS = When.ARRAY, When.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What cotan knows about one function, method or class of another library."""
+
+    #: The dotted name: `"scipy.linalg.solve"`.
+    target: str
+    #: What computes it, with the target's own signature; None where the kind says it all.
+    rule: Rule | None
+    kind: Kind = Kind.FUNCTION
+    when: When = When.ARRAY
+    way: Way = Way.RULE
+    #: The versions that have the target, where not all have: `"scipy>=1.18"`.
+    versions: str = ""
+
+    @property
+    def owner(self) -> str:
+        """The dotted name of the module or class that has the target."""
+        return self.target.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The target's name in its owner."""
+        return self.target.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMaker:
+    """Makes a rule for each target of an override, from its dotted name."""
+
+    make: Callable[[str], Rule]
+    way: Way
+
+
+# Rows by kind, owner and name.
+_ROWS: dict[Kind, dict[str, dict[str, Override]]] = {kind: {} for kind in Kind}
+
+#: The rules of functions that NumPy dispatches, by the function.
+FUNCTIONS: dict[Any, Rule] = {}
+
+
+def enter(row: Override) -> None:
+    """Enter a row, in the place of one of the same kind and target."""
+    _ROWS[row.kind].setdefault(row.owner, {})[row.name] = row
+
+
+def _function(target: Any, versions: str) -> Any:
+    """Give a function that NumPy dispatches, None where the installed version has none."""
+    if not isinstance(target, str):
+        return target
+    module, _, name = target.rpartition(".")
+    found = vars(sys.modules[module]).get(name)
+    if found is None and not versions:
+        raise LookupError(f"override: there is no {target}, and the row names no versions")
+    return found
+
+
+def override(
+    *targets: Any, kind: Kind | None = None, when: When = When.ARRAY, versions: str = ""
+) -> Callable[[_R], _R]:
+    """Enter a rule for each target: a dotted name, or a function that NumPy dispatches, itself.
+
+    The decorated rule computes the target, with its signature, and is returned as it is. In its
+    place a `RuleMaker` makes a rule for each target: `override("scipy.signal.welch")(REBOUND)`.
+
+    Of constant arguments SciPy's own functions may compute the values: see `constant_fallback`.
+    """
+
+    def enter_all(rule: _R) -> _R:
+        for target in targets:
+            is_name = isinstance(target, str)
+            name = target if is_name else f"{target.__module__}.{target.__name__}"
+            of = kind or (Kind.FUNCTION if is_name else Kind.DISPATCHED)
+            way: Way = Way.RULE
+            made: Any = rule
+            if isinstance(rule, RuleMaker):
+                way, made = rule.way, rule.make(name)
+            if of is Kind.DISPATCHED and (function := _function(target, versions)) is not None:
+                FUNCTIONS[function] = made
+            is_scipy = of is Kind.FUNCTION and name.startswith("scipy.")
+            if is_scipy and when is When.ARRAY and not isinstance(made, type):
+                made = with_constant_fallback(name, made)
+            enter(Override(name, made, of, when, way, versions))
+        return rule
+
+    return enter_all
+
+
+def named(owner: str, names: str) -> list[str]:
+    """Give the dotted names of several members of a module or class, from their names in a text."""
+    return [f"{owner}.{name}" for name in names.split()]
+
+
+def rows(*kinds: Kind) -> Iterator[Override]:
+    """Give the rows of some kinds, of all if none is named, in the order of their entry."""
+    for kind in kinds or Kind:
+        for names in list(_ROWS[kind].values()):
+            yield from list(names.values())
+
+
+def rows_of(owner: str, kind: Kind = Kind.FUNCTION) -> Mapping[str, Override]:
+    """Give the rows of one module or class, by name."""
+    return _ROWS[kind].get(owner, {})
+
+
+def rules_of(owner: str, kind: Kind = Kind.FUNCTION) -> dict[str, Rule | None]:
+    """Give the rules of one module or class, by name."""
+    return {name: row.rule for name, row in rows_of(owner, kind).items()}
+
+
+def owners(*kinds: Kind) -> list[str]:
+    """Name the modules and classes that have rows of some kinds."""
+    return list(dict.fromkeys(owner for kind in kinds for owner in _ROWS[kind]))
+
+
+def rule_of(target: str, kind: Kind = Kind.FUNCTION) -> Any:
+    """Give the rule of a target. Raises `KeyError` where it has none."""
+    owner, _, name = target.rpartition(".")
+    return _ROWS[kind][owner][name].rule
+
 
 # The modules of `cotan._src` that enter the functions of a module, imported when that module is.
 PROVIDERS = {
@@ -130,55 +286,3 @@ PROVIDERS = {
         *("scipy.stats.multivariate", "scipy.stats.correlation"),
     ],
 }
-
-
-def lifts(*names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
-    """Enter an implementation into the table, under names such as `"scipy.linalg.solve"`.
-
-    `always` asks for the entry to be called without one of our arrays among the arguments, too.
-    """
-
-    def enter(implementation: _Entry) -> _Entry:
-        for name in names:
-            module, _, function = name.rpartition(".")
-            rule = implementation
-            if module.startswith("scipy.") and not always and not isinstance(rule, type):
-                from cotan._src.runtime.constant_fallback import with_constant_fallback  # noqa: PLC0415 - it needs arrays
-
-                rule = with_constant_fallback(name, implementation)
-            LIFTED.setdefault(module, {})[function] = rule
-        if always:
-            ALWAYS.add(implementation)
-        return implementation
-
-    return enter
-
-
-def replaces(*names: str) -> Callable[[_Entry], _Entry]:
-    """Enter what makes a stand-in: a function of the original and of `is_on`."""
-
-    def enter(make: _Entry) -> _Entry:
-        for name in names:
-            module, _, function = name.rpartition(".")
-            REPLACED.setdefault(module, {})[function] = make
-        return make
-
-    return enter
-
-
-def lifts_method(owner: str, *names: str, always: bool = False) -> Callable[[_Entry], _Entry]:
-    """Enter an implementation of a method: `lifts_method("numpy.vectorize", "__call__")`."""
-
-    def enter(implementation: _Entry) -> _Entry:
-        for name in names:
-            METHODS.setdefault(owner, {})[name] = implementation
-        if always:
-            ALWAYS.add(implementation)
-        return implementation
-
-    return enter
-
-
-def creates(module: str, names: str) -> None:
-    """Say that functions of a module make new arrays."""
-    CREATORS.setdefault(module, set()).update(names.split())

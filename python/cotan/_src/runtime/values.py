@@ -23,21 +23,6 @@ from cotan._src.runtime.plotting_context import is_drawing
 # What a function is that NumPy dispatches.
 DISPATCHER = type(np.sum)
 
-# NumPy's functions, and what computes them.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-
-
-def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an implementation into the table; None stands for what this NumPy does not have."""
-
-    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
-        for function in functions:
-            if function is not None:
-                FUNCTIONS[function] = implementation
-        return implementation
-
-    return enter
-
 
 def in_numpy(name: str) -> Any:
     """Give a function of NumPy by its dotted name, None when this version lacks it."""

@@ -20,7 +20,7 @@ from cotan._src.kit.fourier import (
     resized,
 )
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import call_on_values, contains_active, refuse
 
 
@@ -335,23 +335,23 @@ def _circulant(name: str) -> Callable[..., Any]:
 
 if hasattr(_core, "fourier"):
     for _name, _implementation in _FFT.items():
-        lifts(f"scipy.fft.{_name}")(_implementation)
+        override(f"scipy.fft.{_name}")(_implementation)
     for _name in ("fht", "ifht"):
-        lifts(f"scipy.fft.{_name}")(_on_values("scipy.fft", _name))
+        override(f"scipy.fft.{_name}")(_on_values("scipy.fft", _name))
     for _name in ("fft", "ifft"):
-        lifts(f"scipy.fftpack.{_name}")(_packed(_name))
+        override(f"scipy.fftpack.{_name}")(_packed(_name))
     for _name in ("fftn", "ifftn"):
-        lifts(f"scipy.fftpack.{_name}")(_packed_n(_name))
+        override(f"scipy.fftpack.{_name}")(_packed_n(_name))
     for _name in ("fft2", "ifft2"):
-        lifts(f"scipy.fftpack.{_name}")(_packed_n(_name, _LAST_TWO))
+        override(f"scipy.fftpack.{_name}")(_packed_n(_name, _LAST_TWO))
     for _name in ("dct", "idct", "dst", "idst"):
-        lifts(f"scipy.fftpack.{_name}")(_packed_cosine(_name))
-        lifts(f"scipy.fftpack.{_name}n")(_packed_cosine_n(f"{_name}n"))
-    lifts("scipy.fftpack.rfft")(_packed_rfft)
-    lifts("scipy.fftpack.irfft")(_packed_irfft)
+        override(f"scipy.fftpack.{_name}")(_packed_cosine(_name))
+        override(f"scipy.fftpack.{_name}n")(_packed_cosine_n(f"{_name}n"))
+    override("scipy.fftpack.rfft")(_packed_rfft)
+    override("scipy.fftpack.irfft")(_packed_irfft)
     for _name in ("diff", "hilbert", "ihilbert", "tilbert", "itilbert", "shift"):
-        lifts(f"scipy.fftpack.{_name}")(_circulant(_name))
+        override(f"scipy.fftpack.{_name}")(_circulant(_name))
     for _name in ("sc_diff", "cs_diff", "cc_diff", "ss_diff"):
-        lifts(f"scipy.fftpack.{_name}")(_circulant(_name))
+        override(f"scipy.fftpack.{_name}")(_circulant(_name))
 for _name in ("fftshift", "ifftshift"):
-    lifts(f"scipy.fft.{_name}", f"scipy.fftpack.{_name}")(_shifted(_name))
+    override(f"scipy.fft.{_name}", f"scipy.fftpack.{_name}")(_shifted(_name))

@@ -16,17 +16,9 @@ from cotan import _core
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import host_call, linear
 from cotan._src.numpy.reductions import safe_sqrt
-from cotan._src.rebind.engine import (
-    detached,
-    locate,
-    piecewise_constant,
-    rebound_by_name,
-    refuses,
-    runs,
-    stands_for,
-)
+from cotan._src.rebind.engine import ON_VALUES, REBOUND, detached, locate, rebound_by_name, refused
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import SUBSTITUTE, named, override
 from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
 from cotan._src.scipy.signal.filtering import overlaps
 
@@ -116,7 +108,7 @@ def _floating(x: Any) -> Any:
     return _core.asarray(x, x.dtype if x.dtype.kind == "f" else np.float64)
 
 
-@stands_for("scipy.ndimage._nd_image.correlate1d")
+@override("scipy.ndimage._nd_image.correlate1d", kind=SUBSTITUTE)
 def _correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any,
                  origin: int) -> None:  # fmt: skip
     x, weights = _floating(input), _core.asarray(weights, np.float64)
@@ -125,13 +117,13 @@ def _correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cv
     _put(output, np.moveaxis(_slid(weights, np.moveaxis(wide, axis, -1)), -1, axis))
 
 
-@stands_for("scipy.ndimage._nd_image.uniform_filter1d")
+@override("scipy.ndimage._nd_image.uniform_filter1d", kind=SUBSTITUTE)
 def _uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
                       origin: int) -> None:  # fmt: skip
     _correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
-@stands_for("scipy.ndimage._nd_image.correlate")
+@override("scipy.ndimage._nd_image.correlate", kind=SUBSTITUTE)
 def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
     x, weights = _floating(input), _core.asarray(weights, np.float64)
     if not x.size:
@@ -142,7 +134,7 @@ def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, orig
     _put(output, overlaps(_core.asarray(x, np.float64), weights, "direct", tuple(range(x.ndim))))
 
 
-@stands_for("scipy.ndimage._nd_image.min_or_max_filter1d")
+@override("scipy.ndimage._nd_image.min_or_max_filter1d", kind=SUBSTITUTE)
 def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
                          origin: int, minimum: int) -> None:  # fmt: skip
     x = _floating(input)
@@ -167,7 +159,7 @@ def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> A
     )
 
 
-@stands_for("scipy.ndimage._nd_image.min_or_max_filter")
+@override("scipy.ndimage._nd_image.min_or_max_filter", kind=SUBSTITUTE)
 def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, mode: int,
                        cval: Any, origins: Any, minimum: int) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
@@ -177,20 +169,20 @@ def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, 
     _put(output, (_core.min if minimum else _core.max)(seen, 0))
 
 
-@stands_for("scipy.ndimage._nd_image.rank_filter")
+@override("scipy.ndimage._nd_image.rank_filter", kind=SUBSTITUTE)
 def _rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any,
                  origins: Any) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
     _put(output, np.sort(seen, axis=0)[rank])
 
 
-@stands_for("scipy.ndimage._rank_filter_1d.rank_filter")
+@override("scipy.ndimage._rank_filter_1d.rank_filter", kind=SUBSTITUTE)
 def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any,
                     origin: int) -> None:  # fmt: skip
     _rank_filter(input, rank, np.ones(size, bool), output, mode, cval, [origin])
 
 
-@stands_for("scipy.ndimage._nd_image.generic_filter")
+@override("scipy.ndimage._nd_image.generic_filter", kind=SUBSTITUTE)
 def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any,
                     origins: Any, extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
@@ -204,7 +196,7 @@ def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode
 
 
 def _measures(name: str, measure: Any) -> None:
-    @lifts(f"scipy.ndimage.{name}")
+    @override(f"scipy.ndimage.{name}")
     def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
         x = asarray(input)
         if labels is None:
@@ -223,7 +215,7 @@ _measures("minimum", np.min)
 _measures("median", np.median)
 
 
-@lifts("scipy.ndimage.standard_deviation")
+@override("scipy.ndimage.standard_deviation")
 def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
     # 0 where all elements of a region are equal, as that of np.std.
     return safe_sqrt(rebound_by_name("scipy.ndimage.variance")(input, labels, index))
@@ -233,7 +225,7 @@ def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any
 # Transformations
 
 
-@lifts("scipy.ndimage.generic_gradient_magnitude")
+@override("scipy.ndimage.generic_gradient_magnitude")
 def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
                                mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
                                extra_keywords: Any = None, *, axes: Any = None) -> Any:  # fmt: skip
@@ -256,7 +248,7 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
 
 
 # What makes a Python number of a width that is followed.
-@stands_for("scipy.ndimage._filters.float")
+@override("scipy.ndimage._filters.float", kind=SUBSTITUTE)
 def _float(x: Any) -> Any:
     return x if is_array(x) else float(x)
 
@@ -307,7 +299,7 @@ _SPLINE_MODES = {_NEAREST: "nearest", _WRAP: "wrap", _REFLECT: "reflect", _MIRRO
                  _GRID_CONSTANT: "grid-constant"}  # fmt: skip
 
 
-@stands_for("scipy.ndimage._nd_image.spline_filter1d")
+@override("scipy.ndimage._nd_image.spline_filter1d", kind=SUBSTITUTE)
 def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> None:
     named = _SPLINE_MODES[mode]
     x = _floating(input)
@@ -412,7 +404,7 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
     _put(output, total)
 
 
-@stands_for("scipy.ndimage._nd_image.geometric_transform")
+@override("scipy.ndimage._nd_image.geometric_transform", kind=SUBSTITUTE)
 def _geometric_transform(filtered: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any,
                          output: Any, order: int, mode: int, cval: Any, npad: int,
                          extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
@@ -432,7 +424,7 @@ def _geometric_transform(filtered: Any, mapping: Any, coordinates: Any, matrix: 
     _taken(filtered, at, output, order, mode, cval, npad)
 
 
-@stands_for("scipy.ndimage._nd_image.zoom_shift")
+@override("scipy.ndimage._nd_image.zoom_shift", kind=SUBSTITUTE)
 def _zoom_shift(filtered: Any, zoom: Any, shift: Any, output: Any, order: int, mode: int,
                 cval: Any, npad: int, grid_mode: Any) -> None:  # fmt: skip
     at = []
@@ -446,26 +438,24 @@ def _zoom_shift(filtered: Any, zoom: Any, shift: Any, output: Any, order: int, m
     _taken(filtered, at, output, order, mode, cval, npad)
 
 
-runs("""
-    scipy.ndimage.affine_transform scipy.ndimage.center_of_mass scipy.ndimage.convolve
-    scipy.ndimage.convolve1d scipy.ndimage.correlate scipy.ndimage.correlate1d
-    scipy.ndimage.gaussian_filter scipy.ndimage.gaussian_filter1d
-    scipy.ndimage.gaussian_gradient_magnitude scipy.ndimage.gaussian_laplace
-    scipy.ndimage.generic_laplace
-    scipy.ndimage.geometric_transform scipy.ndimage.laplace scipy.ndimage.map_coordinates
-    scipy.ndimage.maximum_filter1d scipy.ndimage.minimum_filter1d scipy.ndimage.prewitt
-    scipy.ndimage.rotate scipy.ndimage.shift scipy.ndimage.sobel scipy.ndimage.spline_filter
-    scipy.ndimage.spline_filter1d scipy.ndimage.uniform_filter scipy.ndimage.uniform_filter1d
-    scipy.ndimage.zoom
-    scipy.ndimage.maximum_filter scipy.ndimage.minimum_filter scipy.ndimage.median_filter
-    scipy.ndimage.rank_filter scipy.ndimage.percentile_filter scipy.ndimage.generic_filter
-    scipy.ndimage.grey_closing scipy.ndimage.grey_dilation scipy.ndimage.grey_erosion
-    scipy.ndimage.grey_opening scipy.ndimage.morphological_gradient
-    scipy.ndimage.morphological_laplace scipy.ndimage.white_tophat scipy.ndimage.black_tophat
-""")
+override(
+    *named(
+        "scipy.ndimage",
+        """
+        affine_transform center_of_mass convolve convolve1d correlate correlate1d
+        gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
+        generic_laplace geometric_transform laplace map_coordinates maximum_filter1d
+        minimum_filter1d prewitt rotate shift sobel spline_filter spline_filter1d
+        uniform_filter uniform_filter1d zoom maximum_filter minimum_filter median_filter
+        rank_filter percentile_filter generic_filter grey_closing grey_dilation
+        grey_erosion grey_opening morphological_gradient morphological_laplace
+        white_tophat black_tophat
+    """,
+    )
+)(REBOUND)
 
 # Which elements differ from zero, and where the largest one is.
-piecewise_constant(
+override(
     *(
         f"scipy.ndimage.{name}"
         for name in (
@@ -475,10 +465,12 @@ piecewise_constant(
             *("find_objects", "label", "maximum_position", "minimum_position", "watershed_ift"),
         )
     )
-)
-refuses(
-    "use scipy.ndimage.generic_filter, or a function of np.lib.stride_tricks.sliding_window_view",
-    "scipy.ndimage.generic_filter1d",
+)(ON_VALUES)
+override("scipy.ndimage.generic_filter1d")(
+    refused(
+        "use scipy.ndimage.generic_filter, or a function of "
+        "np.lib.stride_tricks.sliding_window_view"
+    )
 )
 
 
@@ -506,7 +498,7 @@ def _response(name: str, shape: Any, width: Any, n: int, axis: int) -> Any:
 def _multiplies(name: str) -> None:
     """Enter a filter that multiplies a spectrum by what it makes of ones."""
 
-    @lifts(f"scipy.ndimage.{name}")
+    @override(f"scipy.ndimage.{name}")
     def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
         function, x = locate(f"scipy.ndimage.{name}"), asarray(input)
         if contains_active(width):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
     axes_of,
@@ -61,7 +61,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return () if ndim == 0 and axis in (0, -1, (0,), (-1,)) else axes_of(axis, ndim)
 
 
-@lifts("scipy.special.logsumexp")
+@override("scipy.special.logsumexp")
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
@@ -101,7 +101,7 @@ def logsumexp(
     return found if return_sign else found[0]
 
 
-@lifts("scipy.special.softmax")
+@override("scipy.special.softmax")
 def softmax(x: Any, axis: Any = None) -> Any:
     x = _number(x)
     axes = _axes(axis, x.ndim)
@@ -109,7 +109,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     return terms / _core.sum(terms, axes, True)
 
 
-@lifts("scipy.special.log_softmax")
+@override("scipy.special.log_softmax")
 def log_softmax(x: Any, axis: Any = None) -> Any:
     x = _number(x)
     axes = _axes(axis, x.ndim)
@@ -127,7 +127,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 # Gamma functions and factorials
 
 
-@lifts("scipy.special.polygamma")
+@override("scipy.special.polygamma")
 def polygamma(n: Any, x: Any) -> Any:
     n, x = np.asarray(to_numpy(n)), _number(x)
     order = np.where(n == 0, 1, n)
@@ -138,7 +138,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return finished(value)
 
 
-@lifts("scipy.special.multigammaln")
+@override("scipy.special.multigammaln")
 def multigammaln(a: Any, d: Any) -> Any:
     a, d = _number(a), np.asarray(to_numpy(d))[()]
     if np.ndim(d) or np.floor(d) != d:
@@ -157,7 +157,7 @@ def _counted(count: Callable[[Any, Any], Any], n: Any, k: Any) -> Any:
     return finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
 
 
-@lifts("scipy.special.comb")
+@override("scipy.special.comb")
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     if exact:
         return call_on_values(_original("comb"), (N, k), {"exact": True, "repetition": repetition})
@@ -170,7 +170,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     return _counted(f.binom, n, k)
 
 
-@lifts("scipy.special.perm")
+@override("scipy.special.perm")
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     if exact:
         return call_on_values(_original("perm"), (N, k), {"exact": True})
@@ -178,7 +178,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     return _counted(lambda n, k: f.poch(n - k + 1, k), n, k)
 
 
-@lifts("scipy.special.factorial")
+@override("scipy.special.factorial")
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
         return call_on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
@@ -190,7 +190,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     return finished(value if scalar else _core.cast(value, np.float64))
 
 
-@lifts("scipy.special.diric")
+@override("scipy.special.diric")
 def diric(x: Any, n: Any) -> Any:
     n = np.asarray(to_numpy(n))
     x = _core.asarray(x)
@@ -233,7 +233,7 @@ def _spherical(kind: str, even: int) -> Callable[..., Any]:
 
 
 for _kind, _even in {"jn": 1, "yn": -1, "in": 1, "kn": 0}.items():
-    lifts(f"scipy.special.spherical_{_kind}")(_spherical(_kind, _even))
+    override(f"scipy.special.spherical_{_kind}")(_spherical(_kind, _even))
 
 
 def _raised(n: Any, m: Any) -> Any:
@@ -277,7 +277,7 @@ PARTIALS["sph_harm_y"] = (
 )
 
 
-@lifts("scipy.special.sph_harm_y")
+@override("scipy.special.sph_harm_y")
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     if diff_n:
         return call_on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
@@ -305,4 +305,4 @@ _WITHOUT = """
     roots_genlaguerre roots_gegenbauer
 """
 for _name in _WITHOUT.split():
-    lifts(f"scipy.special.{_name}")(_on_values(_name))
+    override(f"scipy.special.{_name}")(_on_values(_name))

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 from typing import Any
 
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 
 _COUNT = itertools.count()
@@ -17,7 +17,7 @@ _COUNT = itertools.count()
 def _digests(name: str, at: int = 0) -> None:
     original = getattr(hashlib, name)
 
-    @lifts(f"hashlib.{name}")
+    @override(f"hashlib.{name}")
     def digest(*args: Any, **kwargs: Any) -> Any:
         # `hashlib.new` takes the name of an algorithm first.
         given = [*args]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 
 _Entry = Callable[..., Any]
 
@@ -45,6 +45,6 @@ def of_items(name: str) -> Callable[[_Entry], _Entry]:
             return original(*args, **kwargs) if found is NotImplemented else found
 
         rule.declining = declining  # type: ignore[attr-defined]
-        return lifts(name, always=True)(rule)
+        return override(name, when=ALWAYS)(rule)
 
     return enter

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import as_number, contains_active, is_array, refuse
 from cotan._src.stdlib.iterables import of_items
 
@@ -92,7 +92,7 @@ def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
         _ask(original, compute, *numbers)
         return _checked(_core.number(compute(*numbers), None))
 
-    lifts(full)(rule)
+    override(full)(rule)
 
 
 def _log(x: Any, base: Any = math.e) -> Any:
@@ -150,23 +150,23 @@ for _name, _compute in _CMATH.items():
     _function(cmath, _name, _compute)
 
 
-@lifts("cmath.phase")
+@override("cmath.phase")
 def phase(z: Any) -> Any:
     return _core.number(np.angle(_number(z, np.complex128, "cmath.phase")), None)
 
 
-@lifts("cmath.polar")
+@override("cmath.polar")
 def polar(z: Any) -> Any:
     return abs(z), phase(z)
 
 
-@lifts("cmath.rect")
+@override("cmath.rect")
 def rect(r: Any, phi: Any) -> Any:
     r, phi = (_number(x, np.float64, "cmath.rect") for x in (r, phi))
     return _core.number(_core.apply("complex", r * _core.cos(phi), r * _core.sin(phi)), None)
 
 
-@lifts("math.modf")
+@override("math.modf")
 def modf(x: Any) -> Any:
     x = _number(x, np.float64, "math.modf")
     whole = math.modf(_value(x))[1]
@@ -186,7 +186,7 @@ class _Digits:
         )
 
 
-@lifts("math.frexp")
+@override("math.frexp")
 def frexp(x: Any) -> Any:
     caller = sys._getframe(1).f_globals.get("__name__", "")
     if str(caller).partition(".")[0] == "mpmath" and contains_active((x,)):
@@ -235,7 +235,7 @@ def _of_values(module: Any, names: str) -> None:
         def constant(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
             return _original(*map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
 
-        lifts(f"{module.__name__}.{name}")(constant)
+        override(f"{module.__name__}.{name}")(constant)
 
 
 _of_values(math, "ulp gcd lcm comb perm factorial isqrt")
@@ -257,8 +257,8 @@ def _isclose(original: Any, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: An
     return bool(np.isfinite(size)) and bool(abs(a - b) <= np.maximum(rel_tol * size, abs_tol))
 
 
-lifts("math.isclose")(functools.partial(_isclose, math.isclose))
-lifts("cmath.isclose")(functools.partial(_isclose, cmath.isclose))
+override("math.isclose")(functools.partial(_isclose, math.isclose))
+override("cmath.isclose")(functools.partial(_isclose, cmath.isclose))
 
 
 def _of_decisions(module: Any, names: str) -> None:
@@ -276,7 +276,7 @@ def _of_decisions(module: Any, names: str) -> None:
                 return _original(_value(x))
             return getattr(x, f"__{_name}__")()
 
-        lifts(f"{module.__name__}.{name}")(constant)
+        override(f"{module.__name__}.{name}")(constant)
 
 
 _of_decisions(math, "isnan isinf isfinite floor ceil trunc")
@@ -298,5 +298,5 @@ def _special(name: str, x: Any) -> Any:
     return _checked(_core.number(compute(x), None))
 
 
-lifts("math.gamma")(functools.partial(_special, "gamma"))
-lifts("math.lgamma")(functools.partial(_special, "lgamma"))
+override("math.gamma")(functools.partial(_special, "gamma"))
+override("math.lgamma")(functools.partial(_special, "lgamma"))

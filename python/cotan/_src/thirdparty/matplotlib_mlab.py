@@ -1,14 +1,11 @@
 """Spectra by `matplotlib.mlab`: Python code over NumPy, run on `Array`s as it is installed."""
 
-from cotan._src.rebind.engine import runs
+from cotan._src.rebind.engine import REBOUND
+from cotan._src.runtime.registry import named, override
 
-_HERE = "matplotlib.mlab"
+_FUNCTIONS = """
+    angle_spectrum apply_window cohere complex_spectrum csd detrend detrend_linear detrend_mean
+    detrend_none magnitude_spectrum phase_spectrum psd specgram window_hanning window_none
+"""
 
-runs(" ".join(
-    f"{_HERE}.{name}"
-    for name in (
-        *("angle_spectrum", "apply_window", "cohere", "complex_spectrum", "csd", "detrend"),
-        *("detrend_linear", "detrend_mean", "detrend_none", "magnitude_spectrum"),
-        *("phase_spectrum", "psd", "specgram", "window_hanning", "window_none"),
-    )
-))  # fmt: skip
+override(*named("matplotlib.mlab", _FUNCTIONS))(REBOUND)

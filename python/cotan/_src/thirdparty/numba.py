@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.constant_fallback import call_on_constants, kinds_of
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_active, is_array
 
 
@@ -77,7 +77,7 @@ def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
             )
 
 
-@lifts_method("numba.core.registry.CPUDispatcher", "__call__", always=True)
+@override("numba.core.registry.CPUDispatcher.__call__", kind=METHOD, when=ALWAYS)
 def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs) and not _closes_over_arrays(self.py_func):
         return _compiled(self, args, kwargs)
@@ -92,20 +92,20 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     return _compiled(self, args, kwargs)
 
 
-@lifts_method("numba.core.registry.CPUDispatcher", "compile", always=True)
+@override("numba.core.registry.CPUDispatcher.compile", kind=METHOD, when=ALWAYS)
 def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
     return _unlifted(inspect.unwrap(type(self).compile), self, *args, **kwargs)
 
 
-@lifts_method("numba.core.types.scalars.Complex", "cast_python_value")
-@lifts_method("numba.core.types.scalars.Float", "cast_python_value")
-@lifts_method("numba.core.types.scalars.Integer", "cast_python_value")
+@override("numba.core.types.scalars.Complex.cast_python_value", kind=METHOD)
+@override("numba.core.types.scalars.Float.cast_python_value", kind=METHOD)
+@override("numba.core.types.scalars.Integer.cast_python_value", kind=METHOD)
 def cast(self: Any, args: Any) -> Any:
     """Give a number as another type: `numba.float32(x)`."""
     return np.asarray(args).astype(self.name)[()]
 
 
-@lifts_method("numba.np.ufunc.dufunc.DUFunc", "__call__", always=True)
+@override("numba.np.ufunc.dufunc.DUFunc.__call__", kind=METHOD, when=ALWAYS)
 def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
@@ -118,14 +118,14 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     return result if result.ndim else result[()]
 
 
-@lifts_method("numba.np.ufunc.gufunc.GUFunc", "__call__", always=True)
+@override("numba.np.ufunc.gufunc.GUFunc.__call__", kind=METHOD, when=ALWAYS)
 def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
     raise _written(f"{self.__name__}: a function that numba.guvectorize")
 
 
-@lifts_method("numba.stencils.stencil.StencilFunc", "__call__", always=True)
+@override("numba.stencils.stencil.StencilFunc.__call__", kind=METHOD, when=ALWAYS)
 def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)

@@ -17,7 +17,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import Kept
@@ -298,7 +298,7 @@ def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> 
 # solve_ivp
 
 
-@lifts("scipy.integrate.solve_ivp", always=True)
+@override("scipy.integrate.solve_ivp", when=ALWAYS)
 def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
               dense_output: bool = False, events: Any = None, vectorized: bool = False,
               args: Any = None, **options: Any) -> Any:  # fmt: skip
@@ -488,7 +488,7 @@ def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any,
 # odeint
 
 
-@lifts("scipy.integrate.odeint", always=True)
+@override("scipy.integrate.odeint", when=ALWAYS)
 def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
            col_deriv: int = 0, full_output: int = 0, ml: Any = None, mu: Any = None,
            rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0,
@@ -538,7 +538,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
     return (y, info) if full_output else y
 
 
-@lifts("scipy.integrate.solve_bvp", always=True)
+@override("scipy.integrate.solve_bvp", when=ALWAYS)
 def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
     """Solve between two ends, on values; a program that follows it is told what it can do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)

@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
@@ -41,7 +41,7 @@ class _RightSide(_Uncounted, Called):
     """The right side for such solvers."""
 
 
-@lifts_method(_ODE, "integrate", always=True)
+@override(f"{_ODE}.integrate", kind=METHOD, when=ALWAYS)
 def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any:
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
@@ -174,7 +174,7 @@ def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
     return None
 
 
-@lifts_method(_COMPLEX, "set_initial_value")
+@override(f"{_COMPLEX}.set_initial_value", kind=METHOD)
 def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
     y = _core.cast(asarray(y).reshape(-1), np.complex128)
     original_of(locate(_COMPLEX).set_initial_value)(self, to_numpy(y), to_numpy(t))

@@ -12,19 +12,29 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import locate, runs, runs_class
-from cotan._src.runtime.registry import lifts
+from cotan._src.rebind.engine import REBOUND, locate
+from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import Kept
 
-runs("""
-    scipy.integrate.cumulative_simpson scipy.integrate.cumulative_trapezoid scipy.integrate.romb
-    scipy.integrate.simpson scipy.integrate.trapezoid
-""")
-runs("scipy.integrate.fixed_quad", always=True)
-runs_class("scipy.integrate._quadpack_py._NQuad", "scipy.integrate._quadpack_py._RangeFunc")
-runs("scipy.integrate.dblquad scipy.integrate.nquad scipy.integrate.tplquad", always=True)
+override(
+    *named(
+        "scipy.integrate",
+        """
+        cumulative_simpson cumulative_trapezoid romb simpson trapezoid
+    """,
+    )
+)(REBOUND)
+override("scipy.integrate.fixed_quad", when=ALWAYS)(REBOUND)
+override(
+    "scipy.integrate._quadpack_py._NQuad",
+    "scipy.integrate._quadpack_py._RangeFunc",
+    kind=REBOUND_CLASS,
+)(None)
+override(
+    "scipy.integrate.dblquad", "scipy.integrate.nquad", "scipy.integrate.tplquad", when=ALWAYS
+)(REBOUND)
 
 
 @functools.cache
@@ -116,7 +126,7 @@ class _Listed(CallbackProbe):
         return super().__call__(*args, **kwargs)
 
 
-@lifts("scipy.integrate.quad", always=True)
+@override("scipy.integrate.quad", when=ALWAYS)
 def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: Any = 1.49e-8,
          epsrel: Any = 1.49e-8, limit: int = 50, points: Any = None, weight: Any = None,
          wvar: Any = None, wopts: Any = None, maxp1: int = 50, limlst: int = 50,
@@ -177,7 +187,7 @@ def _told(result: Any) -> Any:
     return result[:2]
 
 
-@lifts("scipy.integrate.quad_vec", always=True)
+@override("scipy.integrate.quad_vec", when=ALWAYS)
 def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     compute = locate("scipy.integrate.quad_vec")
     function = _Listed(f)

@@ -16,19 +16,24 @@ from cotan import _core
 from cotan._src.kit.host_call import conj, host_call
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
-    adopts,
+    REBOUND,
+    REBOUND_METHOD,
     locate,
     rebind_function,
+    rebinds_instances,
     rebound_class,
-    refuses,
-    runs,
-    runs_class,
-    runs_methods,
-    stands_for,
-    stands_for_member,
+    refused,
 )
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import METHODS, lifts, lifts_method
+from cotan._src.runtime.registry import (
+    METHOD,
+    REBOUND_CLASS,
+    SUBSTITUTE,
+    SUBSTITUTE_MEMBER,
+    named,
+    override,
+    rule_of,
+)
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 
@@ -38,28 +43,39 @@ _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
 _CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
             "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
 
-adopts(*(f"{_HERE}.{name}" for name in _CLASSES))
-_adopt_interp1d = METHODS[f"{_HERE}.interp1d"]["__init__"]
+rebinds_instances(*(f"{_HERE}.{name}" for name in _CLASSES))
+_adopt_interp1d = rule_of(f"{_HERE}.interp1d.__init__", METHOD)
 
 
-@lifts_method(f"{_HERE}.interp1d", "__init__")
+@override(f"{_HERE}.interp1d.__init__", kind=METHOD)
 def _interp1d(self: Any, x: Any, y: Any, *args: Any, **options: Any) -> None:
     # A fill_value is written into what is made of the values.
     _adopt_interp1d(self, x, _core.asarray(asarray(y)), *args, **options)
 
 
-runs_methods(f"{_HERE}._interpolate._PPolyBase", "__call__")
-runs_methods(f"{_HERE}._interpolate.PPoly", "__call__", "integrate", "solve")
-runs_methods(f"{_HERE}.Akima1DInterpolator", "__call__")
-runs_methods(f"{_HERE}._polyint._Interpolator1D", "__call__")
-runs_methods(f"{_HERE}._polyint._Interpolator1DWithDerivatives", "derivative", "derivatives")
-runs_methods(f"{_HERE}.BarycentricInterpolator", "derivative")
-runs_methods(f"{_HERE}.BSpline", "__call__", "integrate")
-runs_methods(f"{_HERE}._bsplines._BSpline", "__call__", "integrate")
-runs_methods(f"{_HERE}.RegularGridInterpolator", "__call__")
-runs_methods(f"{_HERE}.UnivariateSpline", "__call__")
-runs(f"{_HERE}.interpn {_HERE}.pade {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
-     f"{_HERE}.krogh_interpolate")  # fmt: skip
+override(f"{_HERE}._interpolate._PPolyBase.__call__", kind=METHOD)(REBOUND_METHOD)
+override(
+    f"{_HERE}._interpolate.PPoly.__call__",
+    f"{_HERE}._interpolate.PPoly.integrate",
+    f"{_HERE}._interpolate.PPoly.solve",
+    kind=METHOD,
+)(REBOUND_METHOD)
+override(f"{_HERE}.Akima1DInterpolator.__call__", kind=METHOD)(REBOUND_METHOD)
+override(f"{_HERE}._polyint._Interpolator1D.__call__", kind=METHOD)(REBOUND_METHOD)
+override(
+    f"{_HERE}._polyint._Interpolator1DWithDerivatives.derivative",
+    f"{_HERE}._polyint._Interpolator1DWithDerivatives.derivatives",
+    kind=METHOD,
+)(REBOUND_METHOD)
+override(f"{_HERE}.BarycentricInterpolator.derivative", kind=METHOD)(REBOUND_METHOD)
+override(f"{_HERE}.BSpline.__call__", f"{_HERE}.BSpline.integrate", kind=METHOD)(REBOUND_METHOD)
+override(
+    f"{_HERE}._bsplines._BSpline.__call__", f"{_HERE}._bsplines._BSpline.integrate", kind=METHOD
+)(REBOUND_METHOD)
+override(f"{_HERE}.RegularGridInterpolator.__call__", kind=METHOD)(REBOUND_METHOD)
+override(f"{_HERE}.UnivariateSpline.__call__", kind=METHOD)(REBOUND_METHOD)
+override(*f"{_HERE}.interpn {_HERE}.pade {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
+     f"{_HERE}.krogh_interpolate".split())(REBOUND)  # fmt: skip
 
 
 def _monotone(x: Any, y: Any, **options: Any) -> Any:
@@ -82,10 +98,12 @@ def _monotone(x: Any, y: Any, **options: Any) -> Any:
     return np.concatenate([first[None], inner, last[None]]).reshape(shape)
 
 
-stands_for_member(f"{_HERE}._cubic.PchipInterpolator._find_derivatives")(staticmethod(_monotone))
+override(f"{_HERE}._cubic.PchipInterpolator._find_derivatives", kind=SUBSTITUTE_MEMBER)(
+    staticmethod(_monotone)
+)
 
 
-@stands_for_member(f"{_HERE}._interpolate.interp1d._call_spline")
+@override(f"{_HERE}._interpolate.interp1d._call_spline", kind=SUBSTITUTE_MEMBER)
 def _call_spline(self: Any, x_new: Any) -> Any:
     return self._spline(x_new).copy()  # is written to, and complex numbers are seen as their parts
 
@@ -93,11 +111,11 @@ def _call_spline(self: Any, x_new: Any) -> Any:
 # Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
 _PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")
 
-runs_class(*(f"{_HERE}.{name}" for name in _PASSED_ON))
+override(*(f"{_HERE}.{name}" for name in _PASSED_ON), kind=REBOUND_CLASS)(None)
 
 
 def _choice(name: str) -> None:
-    @stands_for(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}", kind=SUBSTITUTE)
     def choose(xp: Any) -> Any:
         # It is cached, and would be SciPy's own.
         return rebind_function(inspect.unwrap(locate(f"{_HERE}.{name}")))(xp)
@@ -140,7 +158,7 @@ def _powers(c: Any, s: Any, nu: int) -> Any:
     return total
 
 
-@stands_for(f"{_HERE}._ppoly.evaluate")
+@override(f"{_HERE}._ppoly.evaluate", kind=SUBSTITUTE)
 def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
     at = _piece(xp, x)
     xp = _core.asarray(xp)
@@ -151,7 +169,7 @@ def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> 
     out[...] = _core.where(missing[:, None], np.nan, y)
 
 
-@stands_for(f"{_HERE}._ppoly.integrate")
+@override(f"{_HERE}._ppoly.integrate", kind=SUBSTITUTE)
 def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
     x = asarray(x)
     low, high = float(to_numpy(a)), float(to_numpy(b))
@@ -177,7 +195,7 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
     out[...] = -total if descends else total
 
 
-@stands_for(f"{_HERE}._ppoly.real_roots")
+@override(f"{_HERE}._ppoly.real_roots", kind=SUBSTITUTE)
 def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool) -> list[Any]:
     """Give where pieces have a value; where they jump past it, the break moves."""
     c, x = _core.asarray(asarray(c)), asarray(x)
@@ -202,7 +220,7 @@ def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool)
     return results
 
 
-@stands_for(f"{_HERE}._ppoly.fix_continuity")
+@override(f"{_HERE}._ppoly.fix_continuity", kind=SUBSTITUTE)
 def _fix_continuity(c: Any, x: Any, order: int) -> None:
     k = c.shape[0]
     for piece in range(1, c.shape[1]):
@@ -212,8 +230,8 @@ def _fix_continuity(c: Any, x: Any, order: int) -> None:
             c[k - 1 - nu, piece] = value / float(np.prod(np.arange(1.0, nu + 1)))
 
 
-@lifts_method(f"{_HERE}.BarycentricInterpolator", "_evaluate")
-@stands_for_member(f"{_HERE}._polyint.BarycentricInterpolator._evaluate")
+@override(f"{_HERE}.BarycentricInterpolator._evaluate", kind=METHOD)
+@override(f"{_HERE}._polyint.BarycentricInterpolator._evaluate", kind=SUBSTITUTE_MEMBER)
 def _barycentric(self: Any, x: Any) -> Any:
     """Give a quotient, taken times the distance to the node that a point lies on."""
     if x.size == 0:
@@ -263,14 +281,14 @@ def inside_of(index: Any, n: int) -> Any:
     return (index >= 0) & (index < n)
 
 
-@stands_for(f"{_HERE}._cubic.solve_banded")
+@override(f"{_HERE}._cubic.solve_banded", kind=SUBSTITUTE)
 def _solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
                   overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     del overwrite_ab, overwrite_b, check_finite
     return _banded(l_and_u, _core.asarray(ab), _core.asarray(b))
 
 
-@stands_for(f"{_HERE}._cubic.solve")
+@override(f"{_HERE}._cubic.solve", kind=SUBSTITUTE)
 def _solve(a: Any, b: Any, **options: Any) -> Any:
     """Solve three equations, as a banded system with all diagonals."""
     del options
@@ -372,7 +390,7 @@ class _Tensor:
         return _core.reshape(total, (*xi.shape[:-1], *c.shape[count:]))
 
 
-@stands_for(f"{_HERE}._rgi.make_ndbspl")
+@override(f"{_HERE}._rgi.make_ndbspl", kind=SUBSTITUTE)
 def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tensor:
     """Interpolate along one axis after the other."""
     del options
@@ -386,12 +404,12 @@ def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tenso
     return _Tensor(knots, values, degrees)
 
 
-@lifts_method(f"{_HERE}.NdBSpline", "__call__")
+@override(f"{_HERE}.NdBSpline.__call__", kind=METHOD)
 def _evaluate_tensor(self: Any, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
     return _Tensor(self.t, self.c, self.k, self.extrapolate)(xi, nu=nu, extrapolate=extrapolate)
 
 
-@stands_for(f"{_HERE}._dierckx.evaluate_spline")
+@override(f"{_HERE}._dierckx.evaluate_spline", kind=SUBSTITUTE)
 def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
                      out: Any = None) -> Any:  # fmt: skip
     values = _splines(t, c, k, x, nu, extrapolate)
@@ -400,7 +418,7 @@ def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
     return values
 
 
-@lifts(f"{_HERE}.make_interp_spline")
+@override(f"{_HERE}.make_interp_spline")
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
                        axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
     free = t is None and bc_type in (None, "not-a-knot")
@@ -486,8 +504,8 @@ def _without_values(bc_type: Any, columns: int) -> Any:
     return tuple(map(bare, bc_type))
 
 
-@lifts(f"{_HERE}.splev")
-@stands_for(f"{_HERE}._fitpack_impl.splev")
+@override(f"{_HERE}.splev")
+@override(f"{_HERE}._fitpack_impl.splev", kind=SUBSTITUTE)
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     if not isinstance(tck, (list, tuple)):
         if tck.c.ndim > 1:
@@ -522,7 +540,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 # Grids
 
 
-@stands_for(f"{_HERE}._rgi.find_indices")
+@override(f"{_HERE}._rgi.find_indices", kind=SUBSTITUTE)
 def _find_indices(grid: Any, xi: Any) -> Any:
     indices, distances = [], []
     for known, x in zip(grid, xi, strict=True):
@@ -538,7 +556,7 @@ def _find_indices(grid: Any, xi: Any) -> Any:
     return np.stack(indices), np.stack(distances)
 
 
-@stands_for(f"{_HERE}._rgi.evaluate_linear_2d")
+@override(f"{_HERE}._rgi.evaluate_linear_2d", kind=SUBSTITUTE)
 def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, out: Any) -> Any:
     del grid
     i, j = indices
@@ -553,25 +571,27 @@ def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, ou
 # --------------------------------------------------------------------------------------------------
 # What is not there
 
-refuses(
-    "use CubicSpline, make_interp_spline, or PPoly of the coefficients",
-    f"{_HERE}.BPoly",
-    f"{_HERE}.make_splrep",
-    f"{_HERE}.make_splprep",
-    f"{_HERE}.generate_knots",
+override(*named(_HERE, "BPoly make_splrep make_splprep generate_knots"))(
+    refused("use CubicSpline, make_interp_spline, or PPoly of the coefficients")
 )
-refuses(
-    "use RegularGridInterpolator, or RectBivariateSpline with s=0",
-    f"{_HERE}.NdBSpline",
-    f"{_HERE}.NdPPoly",
+override(f"{_HERE}.NdBSpline", f"{_HERE}.NdPPoly")(
+    refused("use RegularGridInterpolator, or RectBivariateSpline with s=0")
 )
-refuses("use FloaterHormannInterpolator or BarycentricInterpolator", f"{_HERE}.AAA")
-refuses("use interp1d, CubicSpline or make_interp_spline",
-        f"{_HERE}.splprep", f"{_HERE}.make_lsq_spline",
-        f"{_HERE}.make_smoothing_spline", f"{_HERE}.splint", f"{_HERE}.spalde",
-        f"{_HERE}.sproot")  # fmt: skip
-refuses("use RegularGridInterpolator with values on a grid", f"{_HERE}.griddata",
-        f"{_HERE}.LinearNDInterpolator", f"{_HERE}.NearestNDInterpolator",
-        f"{_HERE}.CloughTocher2DInterpolator",
-        f"{_HERE}.SmoothBivariateSpline", f"{_HERE}.LSQBivariateSpline",
-        f"{_HERE}.bisplrep")  # fmt: skip
+override(f"{_HERE}.AAA")(refused("use FloaterHormannInterpolator or BarycentricInterpolator"))
+override(
+    *named(
+        _HERE,
+        """
+        splprep make_lsq_spline make_smoothing_spline splint spalde sproot
+    """,
+    )
+)(refused("use interp1d, CubicSpline or make_interp_spline"))
+override(
+    *named(
+        _HERE,
+        """
+        griddata LinearNDInterpolator NearestNDInterpolator CloughTocher2DInterpolator
+        SmoothBivariateSpline LSQBivariateSpline bisplrep
+    """,
+    )
+)(refused("use RegularGridInterpolator with values on a grid"))

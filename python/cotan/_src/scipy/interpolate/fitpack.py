@@ -10,7 +10,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import METHOD, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import make_interp_spline, place, weights
 
@@ -29,7 +29,7 @@ def _expect_through(name: str, w: Any, s: Any, others: Any = ()) -> None:
         )
 
 
-@lifts(f"{_HERE}.InterpolatedUnivariateSpline")
+@override(f"{_HERE}.InterpolatedUnivariateSpline")
 def InterpolatedUnivariateSpline(
     x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, ext: Any = 0,
     check_finite: bool = False,
@@ -37,7 +37,7 @@ def InterpolatedUnivariateSpline(
     return UnivariateSpline(x, y, w, bbox, k, 0, ext, check_finite)
 
 
-@lifts(f"{_HERE}.UnivariateSpline")
+@override(f"{_HERE}.UnivariateSpline")
 def UnivariateSpline(x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3,
                      s: Any = None, ext: Any = 0, check_finite: bool = False) -> Any:  # fmt: skip
     _expect_through("UnivariateSpline", w, s, bbox)
@@ -110,7 +110,7 @@ class _Fitted:
         return 0.0
 
 
-@lifts(f"{_HERE}.splrep")
+@override(f"{_HERE}.splrep")
 def splrep(x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0,
            s: Any = None, t: Any = None, full_output: int = 0, per: int = 0,
            quiet: int = 1) -> Any:  # fmt: skip
@@ -123,7 +123,7 @@ def splrep(x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int
     return spline.t, _core.concatenate([spline.c, zeros]), k
 
 
-@lifts_method(f"{_HERE}.BSpline", "design_matrix")
+@override(f"{_HERE}.BSpline.design_matrix", kind=METHOD)
 def design_matrix(cls: Any, x: Any, t: Any, k: Any, extrapolate: Any = False) -> Any:
     """Give what SciPy gives, with the values of the basis that follow points and knots."""
     x, t = asarray(x, np.float64), asarray(t, np.float64)

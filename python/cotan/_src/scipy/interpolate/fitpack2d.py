@@ -14,7 +14,7 @@ from cotan import _core
 from cotan._src.rebind.engine import contains_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import make_interp_spline
@@ -22,7 +22,7 @@ from cotan._src.scipy.interpolate.core import make_interp_spline
 _HERE = "scipy.interpolate"
 
 
-@lifts(f"{_HERE}.RectBivariateSpline")
+@override(f"{_HERE}.RectBivariateSpline")
 def RectBivariateSpline(
     x: Any, y: Any, z: Any, bbox: Any = (None, None, None, None), kx: int = 3, ky: int = 3,
     s: Any = 0, maxit: int = 20,
@@ -52,7 +52,7 @@ def RectBivariateSpline(
     return made
 
 
-@lifts_method(f"{_HERE}._fitpack2._BivariateSplineBase", "__call__", always=True)
+@override(f"{_HERE}._fitpack2._BivariateSplineBase.__call__", kind=METHOD, when=ALWAYS)
 def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
     if not contains_array((x, y, *self.tck)):
         return original_of(type(self).__call__)(self, x, y, dx, dy, grid)
@@ -68,7 +68,7 @@ def call(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True)
     return _core.sum(_core.matmul(rows, c) * columns, -1).reshape(x.shape)
 
 
-@lifts_method(f"{_HERE}._fitpack2.BivariateSpline", "integral", always=True)
+@override(f"{_HERE}._fitpack2.BivariateSpline.integral", kind=METHOD, when=ALWAYS)
 def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
     if not contains_array((xa, xb, ya, yb, *self.tck)):
         return original_of(type(self).integral)(self, xa, xb, ya, yb)
@@ -87,7 +87,7 @@ def integral(self: Any, xa: Any, xb: Any, ya: Any, yb: Any) -> Any:
     return finished(_core.matmul(_core.matmul(rows, asarray(c).reshape(len(rows), -1)), columns))
 
 
-@lifts(f"{_HERE}.bisplev")
+@override(f"{_HERE}.bisplev")
 def bisplev(x: Any, y: Any, tck: Any, dx: int = 0, dy: int = 0) -> Any:
     x, y = np.atleast_1d(asarray(x)), np.atleast_1d(asarray(y))
     for name, order, degree in (("dx", dx, tck[3]), ("dy", dy, tck[4])):

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import adopts, locate, runs_methods
+from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 _NAME = "scipy.interpolate.RBFInterpolator"
 
 # The older class is Python code.
-adopts("scipy.interpolate.Rbf")
-runs_methods("scipy.interpolate.Rbf", "__call__")
+rebinds_instances("scipy.interpolate.Rbf")
+override("scipy.interpolate.Rbf.__call__", kind=METHOD)(REBOUND_METHOD)
 
 # Kernels as functions of the square of the distance; where it is 0, those that have no derivatives
 # there have this value.
@@ -53,7 +53,7 @@ def _basis(self: Any, x: Any, y: Any, epsilon: Any) -> Any:
     return np.concatenate([values, *(column[:, None] for column in powers)], axis=1)
 
 
-@lifts(_NAME)
+@override(_NAME)
 def RBFInterpolator(
     y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0,
     kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
@@ -78,20 +78,20 @@ def RBFInterpolator(
     return made
 
 
-@lifts_method(_NAME, "__getstate__", always=True)
+@override(f"{_NAME}.__getstate__", kind=METHOD, when=ALWAYS)
 def state(self: Any) -> tuple[Any, ...]:
     # Copies follow what it follows.
     return *original_of(locate(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 
-@lifts_method(_NAME, "__setstate__", always=True)
+@override(f"{_NAME}.__setstate__", kind=METHOD, when=ALWAYS)
 def restore(self: Any, state: tuple[Any, ...]) -> None:
     original_of(locate(_NAME).__setstate__)(self, state[:2])
     if len(state) > 2 and state[2] is not None:
         self._traced = state[2]
 
 
-@lifts_method(_NAME, "__call__", always=True)
+@override(f"{_NAME}.__call__", kind=METHOD, when=ALWAYS)
 def call(self: Any, x: Any) -> Any:
     active = getattr(self, "_traced", None)
     if active is None and not is_array(x):

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.linalg.solve import checked, result, scipy_linalg
 
@@ -39,7 +39,7 @@ def _band_system(name: str, ab: Any, b: Any, check_finite: bool) -> tuple[Any, A
     return ab, b, vector
 
 
-@lifts("scipy.linalg.solve_banded")
+@override("scipy.linalg.solve_banded")
 def solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
                  overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     below, above = l_and_u
@@ -75,7 +75,7 @@ def _other_side(ab: Any, lower: bool) -> Any:
     return _core.concatenate([ab, *rest], -2)
 
 
-@lifts("scipy.linalg.solveh_banded")
+@override("scipy.linalg.solveh_banded")
 def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False,
                   lower: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     ab, b, vector = _band_system("solveh_banded", ab, b, check_finite)
@@ -96,7 +96,7 @@ def _dense(ab: Any, lower: bool) -> Any:
     return _core.where(inside, ab[..., np.where(inside, r, 0), j], 0.0)
 
 
-@lifts("scipy.linalg.cholesky_banded")
+@override("scipy.linalg.cholesky_banded")
 def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False,
                     check_finite: bool = True) -> Any:  # fmt: skip
     (ab,) = dec.common(checked(ab, check_finite))
@@ -109,7 +109,7 @@ def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False,
     return _core.where(inside, factor[..., np.where(inside, i, 0), j], 0.0)
 
 
-@lifts("scipy.linalg.cho_solve_banded")
+@override("scipy.linalg.cho_solve_banded")
 def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False,
                      check_finite: bool = True) -> Any:  # fmt: skip
     cb, lower = cb_and_lower

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.interpose.install import StandIn
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 
@@ -85,7 +85,7 @@ def _rule(routine: Any) -> Any:
 for _module in _MODULES:
     for _name, _value in list(vars(importlib.import_module(_module)).items()):
         if _is_routine(_value):
-            lifts(f"{_module}.{_name}")(_rule(_value))
+            override(f"{_module}.{_name}")(_rule(_value))
 
 
 @functools.cache
@@ -94,7 +94,7 @@ def _stand_in(routine: Any) -> Any:
 
 
 def _looked_up(name: str) -> None:
-    @lifts(f"scipy.linalg.{name}", *(f"{m}.{name}" for m in _MODULES), always=True)
+    @override(f"scipy.linalg.{name}", *(f"{m}.{name}" for m in _MODULES), when=ALWAYS)
     def looked_up(*args: Any, **kwargs: Any) -> Any:
         """Look routines up by what they do and by the dtypes of arrays."""
         routines = locate(f"scipy.linalg.{name}")(*args, **kwargs)

@@ -9,8 +9,8 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
-from cotan._src.rebind.engine import refuses, runs
-from cotan._src.runtime.registry import lifts
+from cotan._src.rebind.engine import REBOUND, REBOUND_UNDECORATED, refused
+from cotan._src.runtime.registry import named, override
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
@@ -36,37 +36,37 @@ def _hyperbolic(A: Any) -> tuple[Any, Any]:
     return 0.5 * (forward + back), 0.5 * (forward - back)
 
 
-@lifts("scipy.linalg.cosm")
+@override("scipy.linalg.cosm")
 def cosm(A: Any) -> Any:
     return _waves(A)[0]
 
 
-@lifts("scipy.linalg.sinm")
+@override("scipy.linalg.sinm")
 def sinm(A: Any) -> Any:
     return _waves(A)[1]
 
 
-@lifts("scipy.linalg.tanm")
+@override("scipy.linalg.tanm")
 def tanm(A: Any) -> Any:
     return dec.solve(*_waves(A))
 
 
-@lifts("scipy.linalg.coshm")
+@override("scipy.linalg.coshm")
 def coshm(A: Any) -> Any:
     return _hyperbolic(A)[0]
 
 
-@lifts("scipy.linalg.sinhm")
+@override("scipy.linalg.sinhm")
 def sinhm(A: Any) -> Any:
     return _hyperbolic(A)[1]
 
 
-@lifts("scipy.linalg.tanhm")
+@override("scipy.linalg.tanhm")
 def tanhm(A: Any) -> Any:
     return dec.solve(*_hyperbolic(A))
 
 
-@lifts("scipy.linalg.fractional_matrix_power")
+@override("scipy.linalg.fractional_matrix_power")
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = matrix("fractional_matrix_power", A)
     if not contains_active(t) and float(to_numpy(t)).is_integer():
@@ -83,7 +83,7 @@ def _value(x: Any) -> Any:
     return to_numpy(dec.constant(x))
 
 
-@lifts("scipy.linalg.solve_toeplitz")
+@override("scipy.linalg.solve_toeplitz")
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     a, b, vector = system("solve_toeplitz", toeplitz(c, r), b, check_finite)
@@ -92,8 +92,11 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     return result(np.linalg.solve(_core.asarray(a, wide), _core.asarray(b, wide)), vector)
 
 
-runs("scipy.linalg.companion scipy.linalg.fiedler_companion scipy.linalg.convolution_matrix")
-runs("!scipy.linalg.leslie scipy.linalg.solve_circulant scipy.spatial.procrustes")
+override(
+    "scipy.linalg.companion", "scipy.linalg.fiedler_companion", "scipy.linalg.convolution_matrix"
+)(REBOUND)
+override("scipy.linalg.solve_circulant", "scipy.spatial.procrustes")(REBOUND)
+override("scipy.linalg.leslie")(REBOUND_UNDECORATED)
 
 # --------------------------------------------------------------------------------------------------
 # Polar forms, whose derivatives have no need of gaps between singular values
@@ -116,7 +119,7 @@ def _unitary(a: Any) -> Any:
     )
 
 
-@lifts("scipy.linalg.polar")
+@override("scipy.linalg.polar")
 def polar(a: Any, side: str = "right") -> Any:
     if side not in {"right", "left"}:
         raise ValueError("`side` must be either 'right' or 'left'")
@@ -127,7 +130,7 @@ def polar(a: Any, side: str = "right") -> Any:
     return u, (p + dec.adjoint(p)) / 2
 
 
-@lifts("scipy.linalg.orthogonal_procrustes")
+@override("scipy.linalg.orthogonal_procrustes")
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
     a, b = dec.common(checked(A, check_finite), checked(B, check_finite))
     if a.ndim != 2:
@@ -142,7 +145,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 # Tridiagonal matrices
 
 
-@lifts("scipy.linalg.eigh_tridiagonal")
+@override("scipy.linalg.eigh_tridiagonal")
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: str = "a",
                      select_range: Any = None, check_finite: bool = True, tol: float = 0.0,
                      lapack_driver: str = "auto") -> Any:  # fmt: skip
@@ -170,16 +173,17 @@ def _chosen(w: Any, select: Any, limits: Any) -> slice:
     return slice(first, first + int(np.sum((own > low) & (own <= high))))
 
 
-@lifts("scipy.linalg.eigvalsh_tridiagonal")
+@override("scipy.linalg.eigvalsh_tridiagonal")
 def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None,
                          check_finite: bool = True, tol: float = 0.0,
                          lapack_driver: str = "auto") -> Any:  # fmt: skip
     return eigh_tridiagonal(d, e, True, select, select_range, check_finite, tol, lapack_driver)
 
 
-refuses("use np.linalg.eig or eigh, or functions of matrices such as expm", "scipy.linalg.schur",
-        "scipy.linalg.rsf2csf", "scipy.linalg.hessenberg", "scipy.linalg.funm",
-        "scipy.linalg.signm", "scipy.linalg.qz", "scipy.linalg.ordqz")  # fmt: skip
-refuses("use np.linalg.cholesky or scipy.linalg.lu", "scipy.linalg.ldl")
-refuses("make the full matrix, and use np.linalg.eigh", "scipy.linalg.eig_banded",
-        "scipy.linalg.eigvals_banded")  # fmt: skip
+override(*named("scipy.linalg", "schur rsf2csf hessenberg funm signm qz ordqz"))(
+    refused("use np.linalg.eig or eigh, or functions of matrices such as expm")
+)
+override("scipy.linalg.ldl")(refused("use np.linalg.cholesky or scipy.linalg.lu"))
+override("scipy.linalg.eig_banded", "scipy.linalg.eigvals_banded")(
+    refused("make the full matrix, and use np.linalg.eigh")
+)

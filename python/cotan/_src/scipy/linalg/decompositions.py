@@ -9,12 +9,12 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import refuse, to_numpy
 from cotan._src.scipy.linalg.solve import as_assumed, checked, matrix, scipy_linalg
 
 
-@lifts("scipy.linalg.qr")
+@override("scipy.linalg.qr")
 def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
        pivoting: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     if mode not in {"full", "qr", "r", "economic", "raw"}:
@@ -48,7 +48,7 @@ def _full_r(r: Any, a: Any) -> Any:
     return _core.concatenate([r, np.zeros((*a.shape[:-2], m - n, n), a.dtype)], -2)
 
 
-@lifts("scipy.linalg.svd")
+@override("scipy.linalg.svd")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
         check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:  # fmt: skip
     a = matrix("svd", a, check_finite, square=False)
@@ -63,7 +63,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     return lapack.singular_vectors(*parts, lapack.asked(vectors, a))
 
 
-@lifts("scipy.linalg.svdvals")
+@override("scipy.linalg.svdvals")
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     return dec.svdvals(matrix("svdvals", a, check_finite, square=False))
 
@@ -79,7 +79,7 @@ def _cutoff(s: Any, shape: Any, rtol: Any, atol: Any) -> Any:
     return atol + largest * rtol
 
 
-@lifts("scipy.linalg.pinv")
+@override("scipy.linalg.pinv")
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False,
          check_finite: bool = True) -> Any:  # fmt: skip
     a = matrix("pinv", a, check_finite, square=False)
@@ -94,14 +94,14 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     return inverse, rank if _core.is_tracing() else to_numpy(rank)
 
 
-@lifts("scipy.linalg.pinvh")
+@override("scipy.linalg.pinvh")
 def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True,
           return_rank: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
     a = as_assumed(matrix("pinvh", a, check_finite), "her", lower)
     return pinv(a, atol=atol, rtol=rtol, return_rank=return_rank, check_finite=False)
 
 
-@lifts("scipy.linalg.lstsq")
+@override("scipy.linalg.lstsq")
 def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite_b: bool = False,
           check_finite: bool = True, lapack_driver: Any = None) -> Any:  # fmt: skip
     a, b = dec.common(checked(a, check_finite), checked(b, check_finite))
@@ -149,7 +149,7 @@ def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
     )
 
 
-@lifts("scipy.linalg.norm")
+@override("scipy.linalg.norm")
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False,
          check_finite: bool = True) -> Any:  # fmt: skip
     return np.linalg.norm(checked(a, check_finite), ord, axis, keepdims)
@@ -172,7 +172,7 @@ def _subset(w: Any, by_index: Any, by_value: Any) -> Any:
     return slice(None)
 
 
-@lifts("scipy.linalg.eigh")
+@override("scipy.linalg.eigh")
 def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False,
          overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
          check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None,
@@ -227,7 +227,7 @@ def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
     return w, dec.solve_adjoint_triangular(factor, v, True)
 
 
-@lifts("scipy.linalg.eigvalsh")
+@override("scipy.linalg.eigvalsh")
 def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, overwrite_a: bool = False,
              overwrite_b: bool = False, type: int = 1, check_finite: bool = True,
              subset_by_index: Any = None, subset_by_value: Any = None,
@@ -236,7 +236,7 @@ def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, overwrite_a: bool = F
                 subset_by_index=subset_by_index, subset_by_value=subset_by_value)  # fmt: skip
 
 
-@lifts("scipy.linalg.eig")
+@override("scipy.linalg.eig")
 def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
         overwrite_b: bool = False, check_finite: bool = True,
         homogeneous_eigvals: bool = False) -> Any:  # fmt: skip
@@ -269,7 +269,7 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
     return tuple(results)
 
 
-@lifts("scipy.linalg.eigvals")
+@override("scipy.linalg.eigvals")
 def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True,
             homogeneous_eigvals: bool = False) -> Any:  # fmt: skip
     return eig(a, b, False, False, check_finite=check_finite,

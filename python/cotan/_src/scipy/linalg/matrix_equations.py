@@ -8,24 +8,24 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
 
 
-@lifts("scipy.linalg.solve_sylvester")
+@override("scipy.linalg.solve_sylvester")
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     a, b, q = dec.common(*(matrix("solve_sylvester", x, False, False) for x in (a, b, q)))
     return _core.apply("sylvester", *dec.over_batch((a, 2), (b, 2), (q, 2)))
 
 
-@lifts("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
+@override("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     a, q = dec.common(matrix("solve_continuous_lyapunov", a), matrix("q", q))
     return solve_sylvester(a, dec.adjoint(a), q)
 
 
-@lifts("scipy.linalg.solve_discrete_lyapunov")
+@override("scipy.linalg.solve_discrete_lyapunov")
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     a, q = dec.common(matrix("solve_discrete_lyapunov", a), matrix("q", q))
     method = method if method is not None else ("direct" if a.shape[-1] < 10 else "bilinear")
@@ -91,7 +91,7 @@ def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
     return a, q
 
 
-@lifts("scipy.linalg.solve_continuous_are")
+@override("scipy.linalg.solve_continuous_are")
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
                          balanced: bool = True) -> Any:  # fmt: skip
     if e is not None or s is not None:
@@ -104,7 +104,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
                 lambda c, cost: solve_continuous_lyapunov(c, -cost))  # fmt: skip
 
 
-@lifts("scipy.linalg.solve_discrete_are")
+@override("scipy.linalg.solve_discrete_are")
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
                        balanced: bool = True) -> Any:  # fmt: skip
     if e is not None or s is not None:

@@ -19,7 +19,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import to_numpy
 
 # The norms up to which a Padé approximant of this degree is exact to rounding in float64 (A.
@@ -90,7 +90,7 @@ def _degree(value: Any) -> tuple[int, int]:
     return 13, s + _extra(value / 2.0**s, 13)
 
 
-@lifts("scipy.linalg.expm")
+@override("scipy.linalg.expm")
 def expm(A: Any) -> Any:
     a = host_asarray(A)
     if a.ndim < 2 and a.size == 1:
@@ -120,7 +120,7 @@ def expm(A: Any) -> Any:
     return result
 
 
-@lifts("scipy.linalg.sqrtm")
+@override("scipy.linalg.sqrtm")
 def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:
     del blocksize  # with which SciPy does not compute any more
     return _with_error("sqrtm", _root(_square("sqrtm", A)), A, disp)
@@ -152,7 +152,7 @@ _NEAR = 0.25
 _POINTS = 8
 
 
-@lifts("scipy.linalg.logm")
+@override("scipy.linalg.logm")
 def logm(A: Any, disp: Any = True) -> Any:
     return _with_error("logm", _logarithm(_square("logm", A)), A, disp)
 

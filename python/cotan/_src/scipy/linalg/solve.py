@@ -19,7 +19,7 @@ from numpy.linalg import LinAlgError
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import to_numpy
 
 
@@ -88,7 +88,7 @@ _TRIANGLES = {"upper triangular": False, "lower triangular": True}
 _GENERAL = {None, "general", "gen", "banded"}
 
 
-@lifts("scipy.linalg.solve")
+@override("scipy.linalg.solve")
 def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
           overwrite_b: bool = False, check_finite: bool = True, assume_a: Any = None,
           transposed: bool = False) -> Any:  # fmt: skip
@@ -155,14 +155,14 @@ def as_assumed(a: Any, assume_a: Any, lower: bool) -> Any:
     raise ValueError(f"{assume_a} is not a recognized matrix structure")
 
 
-@lifts("scipy.linalg.inv")
+@override("scipy.linalg.inv")
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Any = None,
         lower: bool = False) -> Any:  # fmt: skip
     a = matrix("inv", a, check_finite)
     return solve(a, dec.eye(a.shape[-1], a), lower, assume_a=assume_a, check_finite=False)
 
 
-@lifts("scipy.linalg.det")
+@override("scipy.linalg.det")
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     a = matrix("det", a, check_finite)
     # SciPy goes on in double precision.
@@ -173,7 +173,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
-@lifts("scipy.linalg.solve_triangular")
+@override("scipy.linalg.solve_triangular")
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
                      unit_diagonal: bool = False, overwrite_b: bool = False,
                      check_finite: bool = True) -> Any:  # fmt: skip
@@ -220,7 +220,7 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
     return perm, lower, upper
 
 
-@lifts("scipy.linalg.lu")
+@override("scipy.linalg.lu")
 def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
        p_indices: bool = False) -> Any:  # fmt: skip
     a = matrix("lu", a, check_finite, square=False)
@@ -257,7 +257,7 @@ def _order(piv: Any, n: int) -> Any:
     return perm
 
 
-@lifts("scipy.linalg.lu_factor")
+@override("scipy.linalg.lu_factor")
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     a = matrix("lu_factor", a, check_finite, square=False)
     perm, lower, upper = _lu(a)
@@ -270,7 +270,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     return low + upper, _interchanges(perm)[..., : min(m, n)]
 
 
-@lifts("scipy.linalg.lu_solve")
+@override("scipy.linalg.lu_solve")
 def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
              check_finite: bool = True) -> Any:  # fmt: skip
     factors, piv = lu_and_piv
@@ -293,14 +293,14 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
 # Cholesky
 
 
-@lifts("scipy.linalg.cholesky")
+@override("scipy.linalg.cholesky")
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False,
              check_finite: bool = True) -> Any:  # fmt: skip
     factor = dec.cholesky(matrix("cholesky", a, check_finite), lower)
     return factor if lower else dec.adjoint(factor)
 
 
-@lifts("scipy.linalg.cho_factor")
+@override("scipy.linalg.cho_factor")
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False,
                check_finite: bool = True) -> tuple[Any, bool]:  # fmt: skip
     return cholesky(a, lower, check_finite=check_finite), lower
@@ -312,7 +312,7 @@ def solve_cholesky(factor: Any, b: Any) -> Any:
     return dec.solve_adjoint_triangular(factor, dec.solve_triangular(factor, b, True), True)
 
 
-@lifts("scipy.linalg.cho_solve")
+@override("scipy.linalg.cho_solve")
 def cho_solve(
     c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:

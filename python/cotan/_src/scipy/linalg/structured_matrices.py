@@ -10,7 +10,7 @@ from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 
 
@@ -39,7 +39,7 @@ def _joined(c: Any, r: Any) -> Any:
     return _core.concatenate([_core.asarray(x, dtype) for x in parts], -1)
 
 
-@lifts("scipy.linalg.toeplitz")
+@override("scipy.linalg.toeplitz")
 def toeplitz(c: Any, r: Any = None) -> Any:
     c = _row(c)
     r = (c.conj() if c.dtype.kind == "c" else c) if r is None else _row(r)
@@ -48,7 +48,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return values[..., (m - 1) - np.arange(m)[:, None] + np.arange(n)]
 
 
-@lifts("scipy.linalg.hankel")
+@override("scipy.linalg.hankel")
 def hankel(c: Any, r: Any = None) -> Any:
     c = _vector(c)
     r = np.zeros(c.shape, c.dtype) if r is None else _vector(r)
@@ -56,14 +56,14 @@ def hankel(c: Any, r: Any = None) -> Any:
     return values[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
 
 
-@lifts("scipy.linalg.circulant")
+@override("scipy.linalg.circulant")
 def circulant(c: Any) -> Any:
     c = np.atleast_1d(host_asarray(c))
     n = c.shape[-1]
     return _core.asarray(c)[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
-@lifts("scipy.linalg.block_diag")
+@override("scipy.linalg.block_diag")
 def block_diag(*arrs: Any) -> Any:
     blocks = [np.atleast_2d(host_asarray(a)) for a in (arrs or ([],))]
     batch = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
@@ -81,7 +81,7 @@ def block_diag(*arrs: Any) -> Any:
 def _of_values(name: str) -> None:
     """Let a function run on values; a derivative does not exist."""
 
-    @lifts(f"scipy.linalg.{name}")
+    @override(f"scipy.linalg.{name}")
     def basis(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
@@ -96,7 +96,7 @@ _of_values("null_space")
 def _asks(name: str) -> None:
     """Let a function that says what form a matrix has look at the values."""
 
-    @lifts(f"scipy.linalg.{name}")
+    @override(f"scipy.linalg.{name}")
     def form(a: Any, *args: Any, **kwargs: Any) -> Any:
         value = np.asarray(to_numpy(dec.constant(host_asarray(a))))
         return locate(f"scipy.linalg.{name}")(value, *args, **kwargs)
@@ -107,7 +107,7 @@ _asks("issymmetric")
 _asks("ishermitian")
 
 
-@lifts("scipy.linalg.matrix_balance")
+@override("scipy.linalg.matrix_balance")
 def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
                    separate: Any = False, overwrite_a: Any = False) -> Any:  # fmt: skip
     """Scale and permute by what SciPy says, which is constant where it does not jump."""

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
@@ -39,7 +39,7 @@ def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
         function, more = Left(f, args), more_of(args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
@@ -58,7 +58,7 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
 
 
 def _lift_bracket(name: str) -> None:
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def bracket(f: Any, *rest: Any, args: Any = (), **options: Any) -> Any:
         """Where one looks for a solution has no influence on it."""
         options = {key: to_numpy_items(value) for key, value in options.items()}

@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     constraints_afresh,
@@ -37,7 +37,7 @@ _HERE = "scipy.optimize"
 # Older names for the methods of `minimize_scalar`
 
 
-@lifts(f"{_HERE}.brent", always=True)
+@override(f"{_HERE}.brent", when=ALWAYS)
 def brent(func: Any, args: Any = (), brack: Any = None, tol: float = 1.48e-8,
           full_output: Any = 0, maxiter: int = 500) -> Any:  # fmt: skip
     options = {"xtol": tol, "maxiter": maxiter}
@@ -45,7 +45,7 @@ def brent(func: Any, args: Any = (), brack: Any = None, tol: float = 1.48e-8,
     return (r.x, r.fun, r.nit, r.nfev) if full_output else r.x
 
 
-@lifts(f"{_HERE}.golden", always=True)
+@override(f"{_HERE}.golden", when=ALWAYS)
 def golden(func: Any, args: Any = (), brack: Any = None,
            tol: float = float(np.sqrt(np.finfo(float).eps)), full_output: Any = 0,
            maxiter: int = 5000) -> Any:  # fmt: skip
@@ -54,7 +54,7 @@ def golden(func: Any, args: Any = (), brack: Any = None,
     return (r.x, r.fun, r.nfev) if full_output else r.x
 
 
-@lifts(f"{_HERE}.fminbound", always=True)
+@override(f"{_HERE}.fminbound", when=ALWAYS)
 def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, maxfun: int = 500,
               full_output: Any = 0, disp: int = 1) -> Any:  # fmt: skip
     options = {"xatol": xtol, "maxiter": maxfun, "disp": disp}
@@ -67,7 +67,7 @@ def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, m
 
 
 def _global(name: str) -> None:
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
         expect_constant_bounds(name, bounds)
         original = locate(f"{_HERE}.{name}")
@@ -106,7 +106,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
     _global(_name)
 
 
-@lifts(f"{_HERE}.brute", always=True)
+@override(f"{_HERE}.brute", when=ALWAYS)
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
@@ -131,7 +131,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 # Differences
 
 
-@lifts(f"{_HERE}.approx_fprime", always=True)
+@override(f"{_HERE}.approx_fprime", when=ALWAYS)
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
     function, kept = CallbackProbe(f), Kept(f, args)
@@ -155,7 +155,7 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
 
 
 def _nonlinear(name: str) -> None:
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = Left(F)
         solver = function.solving(locate(f"{_HERE}.{name}"))
@@ -174,7 +174,7 @@ for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing
 # Isotonic regression
 
 
-@lifts(f"{_HERE}.isotonic_regression")
+@override(f"{_HERE}.isotonic_regression")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """Each block has the mean of its elements; which blocks there are is constant."""
     result = locate(f"{_HERE}.isotonic_regression")(

@@ -16,7 +16,7 @@ from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     estimated,
@@ -94,7 +94,7 @@ class _Loss:
 # Fits
 
 
-@lifts(f"{_HERE}.least_squares", always=True)
+@override(f"{_HERE}.least_squares", when=ALWAYS)
 def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
                   *rest: Any, **options: Any) -> Any:  # fmt: skip
     _expect_constant("least_squares", bounds)
@@ -138,7 +138,7 @@ def _expect_constant(name: str, bounds: Any) -> None:
         )
 
 
-@lifts(f"{_HERE}.leastsq", always=True)
+@override(f"{_HERE}.leastsq", when=ALWAYS)
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
@@ -174,7 +174,7 @@ def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
     return report | factors | {"fvec": attach_derivative(report["fvec"], residuals)}
 
 
-@lifts(f"{_HERE}.curve_fit", always=True)
+@override(f"{_HERE}.curve_fit", when=ALWAYS)
 def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
               absolute_sigma: bool = False, check_finite: Any = None,
               bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *,

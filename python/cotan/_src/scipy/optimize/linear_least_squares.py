@@ -11,7 +11,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -35,7 +35,7 @@ def _dense(a: Any) -> Any:
     return asarray(a.matmat(np.eye(a.shape[1]))) if hasattr(a, "matmat") else asarray(a)
 
 
-@lifts(f"{_HERE}.nnls")
+@override(f"{_HERE}.nnls")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     x, _ = locate(f"{_HERE}.nnls")(to_numpy_items(A), to_numpy_items(b), *args, **options)
     a, b = asarray(A), asarray(b).reshape(-1)
@@ -43,7 +43,7 @@ def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     return x, np.linalg.norm(a @ x - b)
 
 
-@lifts(f"{_HERE}.lsq_linear", always=True)
+@override(f"{_HERE}.lsq_linear", when=ALWAYS)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
                **options: Any) -> Any:  # fmt: skip
     if contains_active(bounds):

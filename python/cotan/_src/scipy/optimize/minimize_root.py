@@ -18,9 +18,9 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
-from cotan._src.rebind.engine import locate, refuses
+from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import (
     CallbackProbe,
@@ -96,7 +96,7 @@ def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
 
 
 def _bracketed(name: str) -> None:
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function = Left(f, args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
@@ -122,7 +122,7 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
     _bracketed(_name)
 
 
-@lifts(f"{_HERE}.newton", always=True)
+@override(f"{_HERE}.newton", when=ALWAYS)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
@@ -145,7 +145,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
     return (y, *report) if report else y
 
 
-@lifts(f"{_HERE}.root_scalar", always=True)
+@override(f"{_HERE}.root_scalar", when=ALWAYS)
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
     function = Left(f, args)
@@ -163,7 +163,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     return result
 
 
-@lifts(f"{_HERE}.fixed_point", always=True)
+@override(f"{_HERE}.fixed_point", when=ALWAYS)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, args = Left(func, args), tuple(args)  # as in newton
     x = function.solving(locate(f"{_HERE}.fixed_point"))(
@@ -189,7 +189,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 # Systems of equations
 
 
-@lifts(f"{_HERE}.root", always=True)
+@override(f"{_HERE}.root", when=ALWAYS)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
@@ -211,7 +211,7 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
     return y
 
 
-@lifts(f"{_HERE}.fsolve", always=True)
+@override(f"{_HERE}.fsolve", when=ALWAYS)
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(func, args)
@@ -265,7 +265,7 @@ def free_of(bounds: Any, x: Any) -> Any:
     return (x - low > near) & (high - x > near)
 
 
-@lifts(f"{_HERE}.minimize", always=True)
+@override(f"{_HERE}.minimize", when=ALWAYS)
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
@@ -354,7 +354,7 @@ def inside_of(
     return constrained(name, call, x, free, constraints).reshape(np.shape(x))
 
 
-@lifts(f"{_HERE}.fmin_slsqp", always=True)
+@override(f"{_HERE}.fmin_slsqp", when=ALWAYS)
 def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqcons: Any = (),
                f_ieqcons: Any = None, bounds: Any = (), fprime: Any = None,
                fprime_eqcons: Any = None, fprime_ieqcons: Any = None, args: Any = (),
@@ -384,7 +384,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
 def _in_bounds(name: str) -> None:
     """Older names for the methods of `minimize` with bounds."""
 
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
@@ -441,7 +441,7 @@ def _each(constraints: Any) -> list[Any]:
     return [SimpleNamespace(**c) if isinstance(c, dict) else c for c in several]
 
 
-@lifts(f"{_HERE}.minimize_scalar", always=True)
+@override(f"{_HERE}.minimize_scalar", when=ALWAYS)
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = Left(fun, args)
@@ -477,7 +477,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
 def _fmin(name: str) -> None:
     """Older names for the methods of `minimize`, which return the minimum only."""
 
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def fmin(*args: Any, **options: Any) -> Any:
         # The function is `f` for some of them, and `func` for others.
         parameters = inspect.signature(locate(f"{_HERE}.{name}")).bind(*args, **options)
@@ -508,11 +508,12 @@ for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
     _fmin(_name)
 
 
-@lifts(f"{_HERE}.linear_sum_assignment")
+@override(f"{_HERE}.linear_sum_assignment")
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     """Who belongs to whom is constant where it does not jump."""
     return locate(f"{_HERE}.linear_sum_assignment")(to_numpy(cost_matrix), maximize)
 
 
-refuses("use minimize, which has a derivative rule", f"{_HERE}.linprog", f"{_HERE}.milp",
-        f"{_HERE}.fmin_cobyla")  # fmt: skip
+override(f"{_HERE}.linprog", f"{_HERE}.milp", f"{_HERE}.fmin_cobyla")(
+    refused("use minimize, which has a derivative rule")
+)

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -149,7 +149,7 @@ def _designed(name: str, order: int, Wn: Any, rp: Any, rs: Any, btype: str, anal
 def _design(name: str, parameters: tuple[str, ...]) -> None:
     """Enter a function of filter design, whose ripples have these names."""
 
-    @lifts(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}")
     def design(*args: Any, **given: Any) -> Any:
         names = ("N", *parameters, "Wn", "btype", "analog", "output", "norm", "fs")
         names = names if name == "bessel" else tuple(n for n in names if n != "norm")
@@ -173,7 +173,7 @@ _FTYPES = {"butterworth": "butter", "cauer": "ellip", "elliptic": "ellip", "cheb
            "chebyshevi": "cheby1", "chebyshev2": "cheby2", "chebyshevii": "cheby2"}  # fmt: skip
 
 
-@lifts(f"{_HERE}.iirfilter")
+@override(f"{_HERE}.iirfilter")
 def iirfilter(N: Any, Wn: Any, rp: Any = None, rs: Any = None, btype: str = "band",
               analog: Any = False, ftype: str = "butter", output: str = "ba",
               fs: Any = None) -> Any:  # fmt: skip
@@ -232,14 +232,14 @@ def _nearest(x: Any, polynomials: Any) -> list[Any]:
     return found_of
 
 
-@lifts(f"{_HERE}.zpk2sos")
+@override(f"{_HERE}.zpk2sos")
 def zpk2sos(z: Any, p: Any, k: Any, pairing: Any = None, *, analog: Any = False) -> Any:
     if analog:
         raise refuse("scipy.signal.zpk2sos with analog=True")
     return _rows(_known("zpk2sos", z, p, k, pairing), z, p, k)
 
 
-@lifts(f"{_HERE}.tf2sos")
+@override(f"{_HERE}.tf2sos")
 def tf2sos(b: Any, a: Any, pairing: Any = None, *, analog: Any = False) -> Any:
     if analog:
         raise refuse("scipy.signal.tf2sos with analog=True")
@@ -252,7 +252,7 @@ def tf2sos(b: Any, a: Any, pairing: Any = None, *, analog: Any = False) -> Any:
 
 
 def _resonator(name: str, peak: bool) -> None:
-    @lifts(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}")
     def resonator(w0: Any, Q: Any, fs: Any = 2.0, **options: Any) -> Any:
         known = _known(name, w0, Q, fs, **options)
         w0 = asarray(2 * w0 / fs) * np.pi

@@ -12,16 +12,14 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from cotan import _core
 from cotan._src.kit.host_call import conj, host_call, linear, unbroadcast
 from cotan._src.rebind.engine import (
-    adopts,
+    REBOUND,
+    REBOUND_METHOD,
     locate,
+    rebinds_instances,
     rebound_by_name,
-    runs,
-    runs_class,
-    runs_methods,
-    stands_for,
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import METHOD, REBOUND_CLASS, SUBSTITUTE, named, override
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
 
@@ -95,7 +93,7 @@ def _operands(name: str, in1: Any, in2: Any) -> tuple[Any, Any]:
     return _core.asarray(a, kind), _core.asarray(v, kind)
 
 
-@lifts("scipy.signal.convolve")
+@override("scipy.signal.convolve")
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     a, v = _operands("convolve", in1, in2)
     _expect("convolve", "mode", mode, ("full", "same", "valid"))
@@ -110,7 +108,7 @@ def _expect(name: str, what: str, value: Any, known: tuple[str, ...]) -> None:
         raise ValueError(f"{name}: {what} must be one of {', '.join(known)}, not {value!r}")
 
 
-@lifts("scipy.signal.correlate")
+@override("scipy.signal.correlate")
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     a, v = _operands("correlate", in1, in2)
     if a.ndim == 0:
@@ -124,7 +122,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return convolve(a, _core.flip(conj(v), axes), mode, method)
 
 
-@lifts("scipy.signal.convolve2d")
+@override("scipy.signal.convolve2d")
 def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
                fillvalue: Any = 0) -> Any:  # fmt: skip
     a, v = _operands("convolve2d", in1, in2)
@@ -155,7 +153,7 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
     return full[tuple(slice(s, s + n) for s, n in zip(starts, a.shape, strict=True))]
 
 
-@lifts("scipy.signal.correlate2d")
+@override("scipy.signal.correlate2d")
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
                 fillvalue: Any = 0) -> Any:  # fmt: skip
     a, v = _operands("correlate2d", in1, in2)
@@ -171,7 +169,7 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
 
 
 def _by_fft(name: str, method: str) -> None:
-    @lifts(f"scipy.signal.{name}")
+    @override(f"scipy.signal.{name}")
     def convolved(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
         a, v = _operands(name, in1, in2)
         _expect(name, "mode", mode, ("full", "same", "valid"))
@@ -185,7 +183,7 @@ _by_fft("fftconvolve", "fft")
 _by_fft("oaconvolve", "oa")
 
 
-@lifts("scipy.signal.upfirdn")
+@override("scipy.signal.upfirdn")
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
             cval: float = 0) -> Any:  # fmt: skip
     if mode != "constant" or is_array(cval) or cval != 0:
@@ -248,7 +246,7 @@ def _taps(x: Any, w: Any, count: int) -> Any:
     return host_call("scipy.signal.lfilter", forward, pullback, x, w)
 
 
-@lifts("scipy.signal.lfilter")
+@override("scipy.signal.lfilter")
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     b, a, x = (array(v, ndmin=1, copy=None) for v in (b, a, x))
     given = (b, a, x) if zi is None else (b, a, x, asarray(zi))
@@ -293,7 +291,7 @@ def _delayed(x: Any, taps: Any, order: int) -> Any:
     return _core.matmul(recent, _lengthened(taps, 2 * order + 1)[later])
 
 
-@lifts("scipy.signal.sosfilt")
+@override("scipy.signal.sosfilt")
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     sos, x = asarray(sos), asarray(x)
     if sos.ndim != 2 or sos.shape[1] != 6:
@@ -324,7 +322,7 @@ def _sections(sos: Any, x: Any, axis: int) -> Any:
     return linear("scipy.signal.sosfilt", forward, adjoint)(x)
 
 
-@lifts("scipy.signal.detrend")
+@override("scipy.signal.detrend")
 def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
             overwrite_data: bool = False) -> Any:  # fmt: skip
     del overwrite_data
@@ -338,7 +336,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
     return linear("scipy.signal.detrend", forward, forward)(_core.asarray(data, kind))
 
 
-@lifts("scipy.signal.savgol_filter")
+@override("scipy.signal.savgol_filter")
 def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0,
                   axis: int = -1, mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
     if is_active(delta):
@@ -367,29 +365,28 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
 
 
-runs_class("scipy.signal._short_time_fft.ShortTimeFFT")
-adopts("scipy.signal.CZT", "scipy.signal.ZoomFFT")
-runs_methods("scipy.signal.CZT", "__call__")
-runs_methods("scipy.signal.ShortTimeFFT", "stft", "stft_detrend", "istft", "spectrogram")
-runs("""
-    scipy.signal.bilinear scipy.signal.csd scipy.signal.coherence scipy.signal.decimate
-    scipy.signal.envelope scipy.signal.filtfilt
-    scipy.signal.freqs scipy.signal.freqz scipy.signal.freqz_sos scipy.signal.group_delay
-    scipy.signal.hilbert scipy.signal.hilbert2 scipy.signal.istft
-    scipy.signal.periodogram scipy.signal.resample scipy.signal.resample_poly
-    scipy.signal.sosfilt_zi scipy.signal.sosfiltfilt
-    scipy.signal.spectrogram scipy.signal.stft scipy.signal.unit_impulse scipy.signal.vectorstrength
-    scipy.signal.welch scipy.signal.whittaker_henderson scipy.signal.zoom_fft scipy.signal.czt
-    scipy.signal.chirp scipy.signal.deconvolve scipy.signal.gausspulse
-    scipy.signal.medfilt scipy.signal.order_filter scipy.signal.sawtooth scipy.signal.square
-    scipy.signal.sweep_poly scipy.signal.minimum_phase scipy.signal.cspline1d
-    scipy.signal.qspline1d scipy.signal.firls scipy.signal.firwin
-    scipy.signal.firwin2 scipy.signal.gammatone scipy.signal.iircomb scipy.signal.sos2zpk
-    scipy.signal.lp2bp scipy.signal.lp2bs scipy.signal.lp2hp scipy.signal.lp2lp
-""")
+override("scipy.signal._short_time_fft.ShortTimeFFT", kind=REBOUND_CLASS)(None)
+rebinds_instances("scipy.signal.CZT", "scipy.signal.ZoomFFT")
+override("scipy.signal.CZT.__call__", kind=METHOD)(REBOUND_METHOD)
+override(*named("scipy.signal.ShortTimeFFT", "stft stft_detrend istft spectrogram"), kind=METHOD)(
+    REBOUND_METHOD
+)
+override(
+    *named(
+        "scipy.signal",
+        """
+        bilinear csd coherence decimate envelope filtfilt freqs freqz freqz_sos
+        group_delay hilbert hilbert2 istft periodogram resample resample_poly sosfilt_zi
+        sosfiltfilt spectrogram stft unit_impulse vectorstrength welch
+        whittaker_henderson zoom_fft czt chirp deconvolve gausspulse medfilt
+        order_filter sawtooth square sweep_poly minimum_phase cspline1d qspline1d firls
+        firwin firwin2 gammatone iircomb sos2zpk lp2bp lp2bs lp2hp lp2lp
+    """,
+    )
+)(REBOUND)
 
 
-@lifts("scipy.signal.lfiltic")
+@override("scipy.signal.lfiltic")
 def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     """Give the state after given outputs, whatever `a[0]` is: SciPy looks whether it is 1."""
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
@@ -398,7 +395,7 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     return rebound_by_name("scipy.signal.lfiltic")(b, a, y, x)
 
 
-@lifts("scipy.signal.lfilter_zi")
+@override("scipy.signal.lfilter_zi")
 def lfilter_zi(b: Any, a: Any) -> Any:
     """Solve for the state of the steady response to a step."""
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
@@ -416,18 +413,18 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return np.linalg.solve(one + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
 
 
-@lifts("scipy.signal.medfilt2d")
+@override("scipy.signal.medfilt2d")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     return rebound_by_name("scipy.signal.medfilt")(input, kernel_size)
 
 
 # What makes a Python number of a frequency that is followed.
-@stands_for("scipy.signal._waveforms.float")
+@override("scipy.signal._waveforms.float", kind=SUBSTITUTE)
 def _float(x: Any) -> Any:
     return x if is_array(x) else float(x)
 
 
-@stands_for("scipy.signal._whittaker._solveh_banded")
+@override("scipy.signal._whittaker._solveh_banded", kind=SUBSTITUTE)
 def _solve_penalised(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
     """Solve as `whittaker_henderson` does, which asks for the determinant, too."""
     try:

@@ -8,10 +8,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import solution, without_rule
-from cotan._src.rebind.engine import locate, refuses
+from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
@@ -20,7 +20,7 @@ from cotan._src.state.callback_probe import to_numpy_items
 _HERE = "scipy.signal"
 
 
-@lifts(f"{_HERE}.tf2ss")
+@override(f"{_HERE}.tf2ss")
 def tf2ss(num: Any, den: Any) -> Any:
     """Give the controller canonical form."""
     num, den = np.atleast_2d(asarray(num)), np.atleast_1d(asarray(den))
@@ -40,7 +40,7 @@ def tf2ss(num: Any, den: Any) -> Any:
     return a, np.eye(order - 1, 1), num[:, 1:] - first * den[1:], first
 
 
-@lifts(f"{_HERE}.ss2tf")
+@override(f"{_HERE}.ss2tf")
 def ss2tf(A: Any, B: Any, C: Any, D: Any, input: int = 0) -> Any:
     A, B, C, D = _filled(A, B, C, D)
     B, D = B[:, input : input + 1], D[:, input : input + 1]
@@ -101,7 +101,7 @@ def _real_poly(roots: Any) -> Any:
     return polynomial(complex_vector(roots)).real
 
 
-@lifts(f"{_HERE}.lsim", always=True)
+@override(f"{_HERE}.lsim", when=ALWAYS)
 def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> Any:
     if not _core.contains_array((_parts(system), U, T, X0), {}):
         return locate(f"{_HERE}.lsim")(system, U, T, X0, interp)
@@ -161,7 +161,7 @@ def _times(A: Any, N: Any) -> Any:
     return np.linspace(0.0, 7.0 / slowest, 100 if N is None else N)
 
 
-@lifts(f"{_HERE}.step", always=True)
+@override(f"{_HERE}.step", when=ALWAYS)
 def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     if not _core.contains_array((_parts(system), X0, T), {}):
         return locate(f"{_HERE}.step")(system, X0, T, N)
@@ -172,7 +172,7 @@ def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     return lsim((A, B, C, D), u, T, X0, interp=False)[:2]
 
 
-@lifts(f"{_HERE}.impulse", always=True)
+@override(f"{_HERE}.impulse", when=ALWAYS)
 def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     if not _core.contains_array((_parts(system), X0, T), {}):
         return locate(f"{_HERE}.impulse")(system, X0, T, N)
@@ -182,7 +182,7 @@ def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
     return lsim((A, B, C, D), 0.0, T, x, interp=False)[:2]
 
 
-@lifts(f"{_HERE}.dlsim", always=True)
+@override(f"{_HERE}.dlsim", when=ALWAYS)
 def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
     if not _core.contains_array((_parts(system), u, t, x0), {}):
         return locate(f"{_HERE}.dlsim")(system, u, t, x0)
@@ -206,7 +206,7 @@ def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
 def _responses(name: str, drive: Any) -> None:
     """Enter the responses of a discrete system to what `drive` gives for each input."""
 
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def respond(system: Any, x0: Any = None, t: Any = None, n: Any = None) -> Any:
         if not _core.contains_array((_parts(system), x0, t), {}):
             return locate(f"{_HERE}.{name}")(system, x0, t, n)
@@ -224,7 +224,7 @@ _responses("dstep", lambda steps, unit: np.ones((steps, 1)) * unit)
 _responses("dimpulse", lambda steps, unit: np.eye(steps, 1) * unit)
 
 
-@lifts(f"{_HERE}.cont2discrete", always=True)
+@override(f"{_HERE}.cont2discrete", when=ALWAYS)
 def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
     original = locate(f"{_HERE}.cont2discrete")
     is_tuple = isinstance(system, (tuple, list))
@@ -237,7 +237,7 @@ def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) 
     return *locate(f"{_HERE}.tf2zpk")(*ss2tf(*made)), dt
 
 
-@lifts(f"{_HERE}.place_poles")
+@override(f"{_HERE}.place_poles")
 def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
                 maxiter: int = 30) -> Any:  # fmt: skip
     """With one input there is one gain, by which the characteristic polynomial has these roots."""
@@ -266,11 +266,10 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
     return report
 
 
-refuses("use firls or firwin2, which are formulas", f"{_HERE}.remez")
-refuses(
-    "take the poles from np.roots, and the polynomials there", f"{_HERE}.residue",
-    f"{_HERE}.residuez",
-)  # fmt: skip
+override(f"{_HERE}.remez")(refused("use firls or firwin2, which are formulas"))
+override(f"{_HERE}.residue", f"{_HERE}.residuez")(
+    refused("take the poles from np.roots, and the polynomials there")
+)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -278,7 +277,7 @@ refuses(
 
 
 def _method(owner: str, name: str, rule: Any) -> None:
-    lifts_method(f"{_HERE}._ltisys.{owner}", name, always=True)(rule)
+    override(f"{_HERE}._ltisys.{owner}.{name}", kind=METHOD, when=ALWAYS)(rule)
 
 
 _method("lti", "step", lambda self, X0=None, T=None, N=None: step(self, X0, T, N))
@@ -287,7 +286,7 @@ _method("lti", "output", lambda self, U, T, X0=None: lsim(self, U, T, X0))
 _method("dlti", "output", lambda self, u, t, x0=None: dlsim(self, u, t, x0))
 
 
-@lifts_method(f"{_HERE}._ltisys.ZerosPolesGain", "__init__")
+@override(f"{_HERE}._ltisys.ZerosPolesGain.__init__", kind=METHOD)
 def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
     make = original_of(vars(locate(f"{_HERE}.ZerosPolesGain"))["__init__"])
     # What is in lists becomes arrays.
@@ -295,7 +294,7 @@ def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
 
 
 def _forms(owner: str, name: str, target: str) -> None:
-    @lifts_method(f"{_HERE}._ltisys.{owner}", name, always=True)
+    @override(f"{_HERE}._ltisys.{owner}.{name}", kind=METHOD, when=ALWAYS)
     def changed(self: Any) -> Any:
         if not _core.contains_array((_parts(self),), {}):
             return original_of(vars(locate(f"{_HERE}._ltisys.{owner}"))[name])(self)
@@ -314,7 +313,7 @@ _forms("StateSpace", "to_zpk", "ZerosPolesGain")
 
 
 def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
-    @lifts_method(f"{_HERE}._ltisys.{owner}", "to_discrete", always=True)
+    @override(f"{_HERE}._ltisys.{owner}.to_discrete", kind=METHOD, when=ALWAYS)
     def to_discrete(self: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
         parts = tuple(getattr(self, n) for n in names)
         made = cont2discrete(parts, dt, method, alpha)

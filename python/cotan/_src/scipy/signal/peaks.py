@@ -7,7 +7,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -37,7 +37,7 @@ def _widths(x: Any, peaks: Any, prominences: Any, rel_height: Any, known: Any) -
     return names | {"left_ips": left, "right_ips": right}
 
 
-@lifts(f"{_HERE}.find_peaks")
+@override(f"{_HERE}.find_peaks")
 def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any = None,
                prominence: Any = None, width: Any = None, wlen: Any = None, rel_height: Any = 0.5,
                plateau_size: Any = None) -> Any:  # fmt: skip
@@ -59,14 +59,14 @@ def find_peaks(x: Any, height: Any = None, threshold: Any = None, distance: Any 
     return peaks, {name: names.get(name, value) for name, value in known.items()}
 
 
-@lifts(f"{_HERE}.peak_prominences")
+@override(f"{_HERE}.peak_prominences")
 def peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
     x, peaks = asarray(x), np.asarray(to_numpy(peaks))
     _, left, right = locate(f"{_HERE}.peak_prominences")(to_numpy(x), peaks, to_numpy(wlen))
     return _prominences(x, peaks, left, right), left, right
 
 
-@lifts(f"{_HERE}.peak_widths")
+@override(f"{_HERE}.peak_widths")
 def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any = None,
                 wlen: Any = None) -> Any:  # fmt: skip
     x, peaks = asarray(x), np.asarray(to_numpy(peaks))
@@ -82,7 +82,7 @@ def peak_widths(x: Any, peaks: Any, rel_height: Any = 0.5, prominence_data: Any 
 def _places(name: str) -> None:
     """Where something is in a signal is constant where it does not jump."""
 
-    @lifts(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}")
     def find(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = to_numpy_items(args), {k: to_numpy_items(v) for k, v in kwargs.items()}
         return locate(f"{_HERE}.{name}")(*args, **kwargs)

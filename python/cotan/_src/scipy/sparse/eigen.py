@@ -16,7 +16,7 @@ from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
@@ -61,7 +61,7 @@ def _places(wanted: Any, own: Any) -> Any:
     return np.array([left.pop(int(np.argmin(np.abs(own[left] - w)))) for w in wanted], np.int64)
 
 
-@lifts(f"{_HERE}.eigsh", always=True)
+@override(f"{_HERE}.eigsh", when=ALWAYS)
 def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     original = locate(f"{_HERE}.eigsh")
     if not (_is_active(A) or _is_active(M)):
@@ -87,7 +87,7 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     return (w, lapack.columns(v, chosen[1])) if with_vectors else w
 
 
-@lifts(f"{_HERE}.eigs", always=True)
+@override(f"{_HERE}.eigs", when=ALWAYS)
 def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     original = locate(f"{_HERE}.eigs")
     if not (_is_active(A) or _is_active(M)):
@@ -116,7 +116,7 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     return all_values[at], own * factors
 
 
-@lifts(f"{_HERE}.svds", always=True)
+@override(f"{_HERE}.svds", when=ALWAYS)
 def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
     original = locate(f"{_HERE}.svds")
     if not _is_active(A):
@@ -139,7 +139,7 @@ def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
     return u if wanted != "vh" else None, s, vh if wanted != "u" else None
 
 
-@lifts(f"{_HERE}.expm_multiply", always=True)
+@override(f"{_HERE}.expm_multiply", when=ALWAYS)
 def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None,
                   endpoint: Any = None, traceA: Any = None) -> Any:  # fmt: skip
     """Apply exponentials; those of a matrix that is followed are dense."""

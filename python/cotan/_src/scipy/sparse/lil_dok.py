@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array
 from cotan._src.scipy.sparse.products import has_active_entries, holds_written, method_of, toarray
 
@@ -66,7 +66,7 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
         yield int(row), int(column), values[int(number) - 1]
 
 
-@lifts_method(_LIL, "__setitem__", always=True)
+@override(f"{_LIL}.__setitem__", kind=METHOD, when=ALWAYS)
 def _write_into_lists(self: Any, key: Any, value: Any) -> None:
     if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
@@ -82,7 +82,7 @@ def _write_into_lists(self: Any, key: Any, value: Any) -> None:
             elements.insert(at, element)
 
 
-@lifts_method(_ANY, "__setitem__", always=True)
+@override(f"{_ANY}.__setitem__", kind=METHOD, when=ALWAYS)
 def _write_into_dictionary(self: Any, key: Any, value: Any) -> None:
     if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
@@ -99,7 +99,7 @@ def _write_into_dictionary(self: Any, key: Any, value: Any) -> None:
         self._dict[row, column] = element
 
 
-@lifts_method(_LIL, "_get_intXint", always=True)
+@override(f"{_LIL}._get_intXint", kind=METHOD, when=ALWAYS)
 def _element(self: Any, row: Any, col: Any) -> Any:
     if -self.shape[0] <= row < self.shape[0] and -self.shape[1] <= col < self.shape[1]:
         columns, column = self.rows[row], int(col) % self.shape[1]
@@ -127,7 +127,7 @@ def _coordinates(matrix: Any) -> Any:
 
 
 def _enter(owner: str, name: str, rule: Any) -> None:
-    @lifts_method(owner, name, always=True)
+    @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if holds_written(self):
             return rule(self, *args)

@@ -7,7 +7,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.numpy.matrix import asmatrix, is_matrix
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_array
 from cotan._src.scipy.sparse.products import BASES, has_active_entries, method_of, product_with
 from cotan._src.scipy.sparse.traced import product
@@ -29,7 +29,7 @@ def _matmul(self: Any, other: Any) -> Any:
 
 
 def _lift_matmul(base: str) -> None:
-    @lifts_method(base, "_matmul_dispatch", always=True)
+    @override(f"{base}._matmul_dispatch", kind=METHOD, when=ALWAYS)
     def matmul(self: Any, other: Any) -> Any:
         if is_matrix(other):
             return asmatrix(_matmul(self, other.A))

@@ -14,10 +14,10 @@ from cotan import _core
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import is_matrix
-from cotan._src.rebind.engine import locate, refuses
+from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -79,17 +79,17 @@ def product_with(matrix: Any, x: Any) -> Any:
     return _core.index_add(zeros, row.astype(np.int64), terms)
 
 
-@lifts_method(f"{_HERE}._base._spbase", "__add__", "__radd__")
+@override(f"{_HERE}._base._spbase.__add__", f"{_HERE}._base._spbase.__radd__", kind=METHOD)
 def _add(self: Any, other: Any) -> Any:
     return _dense(self, other, "+") + other
 
 
-@lifts_method(f"{_HERE}._base._spbase", "__sub__")
+@override(f"{_HERE}._base._spbase.__sub__", kind=METHOD)
 def _subtract(self: Any, other: Any) -> Any:
     return _dense(self, other, "-") - other
 
 
-@lifts_method(f"{_HERE}._base._spbase", "__rsub__")
+@override(f"{_HERE}._base._spbase.__rsub__", kind=METHOD)
 def _subtract_from(self: Any, other: Any) -> Any:
     return other - _dense(self, other, "-")
 
@@ -115,7 +115,7 @@ def toarray(matrix: Any) -> Any:
 
 
 def _lift_toarray(base: str) -> None:
-    @lifts_method(base, "toarray", always=True)
+    @override(f"{base}.toarray", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if has_active_entries(self):
             return toarray(self)
@@ -130,7 +130,7 @@ for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
 
 
 def _lift_init(base: str) -> None:
-    @lifts_method(base, "__init__")
+    @override(f"{base}.__init__", kind=METHOD)
     def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
              **options: Any) -> None:  # fmt: skip
         make = method_of(base, "__init__")
@@ -222,7 +222,7 @@ def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) ->
     return _solved(name, pattern, data, _core.asarray(b, kind), solve, turned)
 
 
-@lifts(f"{_HERE}.linalg.spsolve", always=True)
+@override(f"{_HERE}.linalg.spsolve", when=ALWAYS)
 def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
     compute = locate(f"{_HERE}.linalg.spsolve")
@@ -276,7 +276,7 @@ class _Iteration:
 def _iterative(name: str) -> None:
     """Solve by iteration, and on the way back with the adjoint matrix."""
 
-    @lifts(f"{_HERE}.linalg.{name}", always=True)
+    @override(f"{_HERE}.linalg.{name}", when=ALWAYS)
     def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
         A = settled(A)  # noqa: N806
         solve = _Iteration(name, x0, options)
@@ -377,7 +377,7 @@ def _stopped(name: str, said: str, more: str) -> ValueError:
 def _least_squares(name: str) -> None:
     """Solve by iteration; what solves it for the adjoint matrix is the adjoint of that."""
 
-    @lifts(f"{_HERE}.linalg.{name}")
+    @override(f"{_HERE}.linalg.{name}")
     def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         compute = locate(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
@@ -417,4 +417,4 @@ for _name in _NORMS:
     _least_squares(_name)
 
 
-refuses("use a dense matrix and numpy.linalg", f"{_HERE}.linalg.eigs")
+override(f"{_HERE}.linalg.eigs")(refused("use a dense matrix and numpy.linalg"))

@@ -15,7 +15,7 @@ from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
     entries,
@@ -69,7 +69,7 @@ def _changed(matrix: Any, change: Callable[[Any], Any]) -> Any:
 def _stacking(name: str) -> None:
     """Stack matrices as SciPy stacks numbers in the place of their values."""
 
-    @lifts(f"{_HERE}.{name}", always=True)
+    @override(f"{_HERE}.{name}", when=ALWAYS)
     def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         original = locate(f"{_HERE}.{name}")
         if not _any_active(blocks):
@@ -131,7 +131,7 @@ def _when_active(rule: Callable[..., Any], *names: str) -> None:
 
 
 def _enter(rule: Callable[..., Any], owner: str, name: str) -> None:
-    @lifts_method(owner, name, always=True)
+    @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if has_active_entries(self) or (args and has_active_entries(args[0])):
             return rule(self, *args, **kwargs)
@@ -286,7 +286,7 @@ def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]
 
 
 def _lift_diagonals(name: str, kind: str) -> None:
-    @lifts(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}")
     def diags(diagonals: Any, /, offsets: Any = 0, shape: Any = None, format: Any = None,
               dtype: Any = None) -> Any:  # fmt: skip
         if not contains_active(diagonals):
@@ -303,13 +303,13 @@ _lift_diagonals("diags", "matrix")
 _lift_diagonals("diags_array", "array")
 
 
-@lifts(f"{_HERE}.spdiags")
+@override(f"{_HERE}.spdiags")
 def spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = None) -> Any:
     shape = m if m is None or np.ndim(m) else (m, n)
     return locate(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape).asformat(format)
 
 
-@lifts(f"{_HERE}.kron", always=True)
+@override(f"{_HERE}.kron", when=ALWAYS)
 def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     parts = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
     if not any(map(has_active_entries, parts)):
@@ -370,7 +370,7 @@ class Factored:
         return getattr(self._own, name)
 
 
-@lifts(f"{_HERE}.linalg.splu", always=True)
+@override(f"{_HERE}.linalg.splu", when=ALWAYS)
 def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
     return Factored("splu", settled(A), {**dict(zip(names, args, strict=False)), **options})
@@ -393,7 +393,7 @@ class _Incomplete:
         return getattr(self._own, name)
 
 
-@lifts(f"{_HERE}.linalg.spilu", always=True)
+@override(f"{_HERE}.linalg.spilu", when=ALWAYS)
 def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
     if has_active_entries(A):
@@ -401,7 +401,7 @@ def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
     return locate(f"{_HERE}.linalg.spilu")(A, *args, **options)
 
 
-@lifts(f"{_HERE}.linalg.spsolve_triangular", always=True)
+@override(f"{_HERE}.linalg.spsolve_triangular", when=ALWAYS)
 def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = False,  # noqa: N803
                        overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
     compute = locate(f"{_HERE}.linalg.spsolve_triangular")
@@ -422,7 +422,7 @@ def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = F
     return spsolve(triangle, b).reshape(np.shape(b))
 
 
-@lifts(f"{_HERE}.linalg.inv", always=True)
+@override(f"{_HERE}.linalg.inv", when=ALWAYS)
 def inverse(A: Any) -> Any:  # noqa: N803
     A = settled(A)  # noqa: N806
     if not has_active_entries(A):
@@ -430,6 +430,6 @@ def inverse(A: Any) -> Any:  # noqa: N803
     return type(A)(np.linalg.inv(toarray(A)))
 
 
-@lifts(f"{_HERE}.linalg.factorized", always=True)
+@override(f"{_HERE}.linalg.factorized", when=ALWAYS)
 def factorized(A: Any) -> Any:  # noqa: N803
     return splu(A).solve

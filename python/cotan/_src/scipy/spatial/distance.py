@@ -15,10 +15,10 @@ from cotan import _core
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
-from cotan._src.rebind.engine import locate, refuses, runs
+from cotan._src.rebind.engine import REBOUND, locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
 
 _HERE = "scipy.spatial.distance"
@@ -155,7 +155,7 @@ def _vectors(*items: Any) -> list[Any]:
 
 
 def _between_vectors(name: str, metric: Callable[..., Any]) -> None:
-    @lifts(f"{_HERE}.{name}")
+    @override(f"{_HERE}.{name}")
     def distance(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
         return metric(*_vectors(u, v), *args, **kwargs)
 
@@ -163,7 +163,7 @@ def _between_vectors(name: str, metric: Callable[..., Any]) -> None:
 for _name, _metric in _METRICS.items():
     if _name != "jensenshannon":
         _between_vectors(_name, _metric)
-runs(f"{_HERE}.jensenshannon")
+override(*f"{_HERE}.jensenshannon".split())(REBOUND)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _rows(name: str, x: Any) -> Any:
     return _core.asarray(_real(x), np.float64)
 
 
-@lifts(f"{_HERE}.cdist")
+@override(f"{_HERE}.cdist")
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # noqa: N803
           **kwargs: Any) -> Any:  # fmt: skip
     a, b = _rows("XA", XA), _rows("XB", XB)
@@ -229,7 +229,7 @@ def _cosines(a: Any, b: Any) -> Any:
     return 1 - _core.matmul(a, b.T)
 
 
-@lifts(f"{_HERE}.pdist")
+@override(f"{_HERE}.pdist")
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
     x = _rows("X", X)
     name = _named(metric)
@@ -256,7 +256,7 @@ def _refuse(function: str, name: str, args: Any) -> None:
         )
 
 
-@lifts(f"{_HERE}.squareform")
+@override(f"{_HERE}.squareform")
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
     x = asarray(X)
     shape = np.shape(locate(f"{_HERE}.squareform")(to_numpy(x), force, checks))
@@ -269,7 +269,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
     return _core.index_add(_core.index_add(result, (i, j), x), (j, i), x)
 
 
-@lifts("scipy.spatial.distance.directed_hausdorff")
+@override("scipy.spatial.distance.directed_hausdorff")
 def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
     u, v = asarray(u), asarray(v)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
@@ -282,7 +282,7 @@ def _points(tree: Any) -> Any:
     return getattr(tree, "_traced", None) if hasattr(tree, "_traced") else np.asarray(tree.data)
 
 
-@lifts_method("scipy.spatial.KDTree", "__init__")
+@override("scipy.spatial.KDTree.__init__", kind=METHOD)
 def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
     data = asarray(data)
@@ -291,13 +291,13 @@ def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
     self._traced = data
 
 
-@lifts("scipy.spatial.cKDTree", always=True)
+@override("scipy.spatial.cKDTree", when=ALWAYS)
 def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
     """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
     return locate("scipy.spatial.KDTree")(data, *args, **options)
 
 
-@lifts_method("scipy.spatial.KDTree", "query", always=True)
+@override("scipy.spatial.KDTree.query", kind=METHOD, when=ALWAYS)
 def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
           distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
     ask = functools.partial(original_of(vars(locate("scipy.spatial.KDTree"))["query"]), self)
@@ -320,7 +320,7 @@ def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
 def _of_values(name: str) -> None:
     """Let a method that says which points are near run on values."""
 
-    @lifts_method("scipy.spatial.KDTree", name)
+    @override(f"scipy.spatial.KDTree.{name}", kind=METHOD)
     def near(self: Any, *args: Any, **options: Any) -> Any:
         ask = original_of(vars(locate("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
@@ -332,7 +332,7 @@ def _of_values(name: str) -> None:
         return ask(self, *map(to_numpy, args), **{k: to_numpy(v) for k, v in options.items()})
 
 
-@lifts_method("scipy.spatial.KDTree", "sparse_distance_matrix", always=True)
+@override("scipy.spatial.KDTree.sparse_distance_matrix", kind=METHOD, when=ALWAYS)
 def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
     if contains_active((_points(self), _points(other))):
         raise TypeError(
@@ -346,6 +346,11 @@ def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) ->
 for _name in ("query_ball_point", "query_ball_tree", "query_pairs", "count_neighbors"):
     _of_values(_name)
 
-refuses("compute with the points themselves: which of them are vertices is constant",
-        "scipy.spatial.ConvexHull", "scipy.spatial.Delaunay", "scipy.spatial.Voronoi",
-        "scipy.spatial.SphericalVoronoi", "scipy.spatial.HalfspaceIntersection")  # fmt: skip
+override(
+    *named(
+        "scipy.spatial",
+        """
+        ConvexHull Delaunay Voronoi SphericalVoronoi HalfspaceIntersection
+    """,
+    )
+)(refused("compute with the points themselves: which of them are vertices is constant"))

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.spatial.transform.Rotation"
@@ -271,7 +271,7 @@ def _quaternions(rotation: Any) -> Any:
 
 
 def _made_by(name: str) -> None:
-    @lifts_method(_NAME, name)
+    @override(f"{_NAME}.{name}", kind=METHOD)
     def make(*args: Any, **kwargs: Any) -> Any:
         return getattr(Rotation, name)(*args, **kwargs)
 
@@ -280,12 +280,12 @@ for _method in ("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matr
     _made_by(_method)
 
 
-@lifts_method(_NAME, "apply")
+@override(f"{_NAME}.apply", kind=METHOD)
 def apply(self: Any, vectors: Any, inverse: bool = False) -> Any:
     return Rotation(self.as_quat()).apply(vectors, inverse)
 
 
-@lifts_method(_NAME, "__mul__", always=True)
+@override(f"{_NAME}.__mul__", kind=METHOD, when=ALWAYS)
 def multiply(self: Any, other: Any) -> Any:
     if type(other) is Rotation:
         return other.__rmul__(self)

@@ -7,7 +7,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import lifts
+from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import attach_derivative, refuse, to_numpy
 
 
@@ -18,7 +18,7 @@ def _centred(x: Any) -> Any:
     return x / np.where(largest > 0, largest, 1.0)
 
 
-@lifts("scipy.stats.pearsonr")
+@override("scipy.stats.pearsonr")
 def pearsonr(
     x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0
 ) -> Any:

@@ -14,10 +14,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import host_call
-from cotan._src.rebind.engine import ReboundInstance, locate, stands_for
+from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 
 _HERE = "scipy.stats"
@@ -109,7 +109,7 @@ def _adopted(distribution: Any, shapes: Any) -> ReboundInstance:
     return ReboundInstance(distribution, **({} if own else _INSTEAD.get(name, {})))
 
 
-@stands_for("scipy._lib.array_api_extra.apply_where")
+@override("scipy._lib.array_api_extra.apply_where", kind=SUBSTITUTE)
 def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Choose between two functions; the one that is not chosen has no influence."""
@@ -335,12 +335,12 @@ def _quantile(name: str) -> Callable[..., Any]:
     return method
 
 
-lifts_method(f"{_HERE}.rv_continuous", "pdf")(_density(False))
-lifts_method(f"{_HERE}.rv_continuous", "logpdf")(_density(True))
+override(f"{_HERE}.rv_continuous.pdf", kind=METHOD)(_density(False))
+override(f"{_HERE}.rv_continuous.logpdf", kind=METHOD)(_density(True))
 for _name in _SLOPES:
-    lifts_method(f"{_HERE}.rv_continuous", _name)(_distribution(_name))
+    override(f"{_HERE}.rv_continuous.{_name}", kind=METHOD)(_distribution(_name))
 for _name in ("ppf", "isf"):
-    lifts_method(f"{_HERE}.rv_continuous", _name)(_quantile(_name))
+    override(f"{_HERE}.rv_continuous.{_name}", kind=METHOD)(_quantile(_name))
 
 # --------------------------------------------------------------------------------------------------
 # Discrete distributions
@@ -378,10 +378,10 @@ def _cumulated(name: str) -> Callable[..., Any]:
     return method
 
 
-lifts_method(f"{_HERE}.rv_discrete", "pmf")(_mass(False))
-lifts_method(f"{_HERE}.rv_discrete", "logpmf")(_mass(True))
+override(f"{_HERE}.rv_discrete.pmf", kind=METHOD)(_mass(False))
+override(f"{_HERE}.rv_discrete.logpmf", kind=METHOD)(_mass(True))
 for _name in _SLOPES:
-    lifts_method(f"{_HERE}.rv_discrete", _name)(_cumulated(_name))
+    override(f"{_HERE}.rv_discrete.{_name}", kind=METHOD)(_cumulated(_name))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def _of_parameters(name: str) -> Callable[[_Method], None]:
     """Enter what a method gives while one of its arguments is followed."""
 
     def enter(rule: _Method) -> None:
-        @lifts_method(_GENERIC, name)
+        @override(f"{_GENERIC}.{name}", kind=METHOD)
         def method(self: Any, *args: Any, **kwds: Any) -> Any:
             if contains_active(args) or contains_active(kwds):
                 return rule(self, *args, **kwds)
@@ -456,7 +456,7 @@ def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
     return call.chosen(call.own._entropy(*call.shapes) + np.log(_safe(call.scale)))
 
 
-@lifts_method(f"{_HERE}._distn_infrastructure.rv_frozen", "__init__")
+@override(f"{_HERE}._distn_infrastructure.rv_frozen.__init__", kind=METHOD)
 def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
     self.args, self.kwds = args, kwds
     self.dist = dist.__class__(**dist._updated_ctor_param())

@@ -9,8 +9,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
-from cotan._src.rebind.engine import adopts, locate, runs_methods, stands_for, stands_for_member
+from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import METHOD, SUBSTITUTE, SUBSTITUTE_MEMBER, named, override
 from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.stats.gaussian_kde"
@@ -48,13 +49,17 @@ class _Specialized:
         return self._function
 
 
-stands_for("scipy.stats._stats.gaussian_kernel_estimate")(_Specialized(_estimate))
-stands_for("scipy.stats._stats.gaussian_kernel_estimate_log")(_Specialized(_estimate_log))
-adopts(_NAME)
-runs_methods(_NAME, "evaluate", "__call__", "pdf", "logpdf", "integrate_box_1d")
+override("scipy.stats._stats.gaussian_kernel_estimate", kind=SUBSTITUTE)(_Specialized(_estimate))
+override("scipy.stats._stats.gaussian_kernel_estimate_log", kind=SUBSTITUTE)(
+    _Specialized(_estimate_log)
+)
+rebinds_instances(_NAME)
+override(*named(_NAME, "evaluate __call__ pdf logpdf integrate_box_1d"), kind=METHOD)(
+    REBOUND_METHOD
+)
 
 
-@stands_for_member("scipy.stats._kde.gaussian_kde.integrate_box_1d")
+@override("scipy.stats._kde.gaussian_kde.integrate_box_1d", kind=SUBSTITUTE_MEMBER)
 def _integrate_box_1d(self: Any, low: Any, high: Any) -> Any:
     """Integrate; an infinite end is where it is, however wide the kernels are."""
     if self.d != 1:

@@ -7,11 +7,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import host_call, inverse
+from cotan._src.rebind.engine import REBOUND_METHOD, locate
 from cotan._src.rebind.engine import detached as value_of
-from cotan._src.rebind.engine import locate, runs_methods
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import contains_active, is_active, to_numpy
 
 _HERE = "scipy.stats"
@@ -88,17 +88,17 @@ _NORMAL = f"{_HERE}._multivariate.multivariate_normal_gen"
 _FROZEN = f"{_HERE}._multivariate.multivariate_normal_frozen"
 
 
-@lifts_method(_NORMAL, "logpdf")
+@override(f"{_NORMAL}.logpdf", kind=METHOD)
 def _logpdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
     return _normal_logpdf(x, *_parameters(self, mean, cov, allow_singular))
 
 
-@lifts_method(_NORMAL, "pdf")
+@override(f"{_NORMAL}.pdf", kind=METHOD)
 def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
     return np.exp(_logpdf(self, x, mean, cov, allow_singular))
 
 
-@lifts_method(_NORMAL, "rvs")
+@override(f"{_NORMAL}.rvs", kind=METHOD)
 def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
     """Move what is drawn about 0 to the mean: NumPy adds it in memory of its own."""
     draw = original_of(vars(locate(_NORMAL))["rvs"])
@@ -110,7 +110,7 @@ def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state:
     return drawn + (center if dim > 1 else center[0])
 
 
-@lifts_method(_FROZEN, "__init__")
+@override(f"{_FROZEN}.__init__", kind=METHOD)
 def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
                    *args: Any, **options: Any) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
@@ -119,7 +119,7 @@ def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bo
 
 
 def _uncomputed(owner: str, name: str) -> None:
-    @lifts_method(owner, name, always=True)
+    @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         frozen = [self.mean, self.cov_object.covariance] if owner == _FROZEN else []
         if contains_active(args) or contains_active(kwargs) or contains_active(frozen):
@@ -133,7 +133,7 @@ def _uncomputed(owner: str, name: str) -> None:
 
 
 def _frozen(name: str) -> None:
-    @lifts_method(_FROZEN, name, always=True)
+    @override(f"{_FROZEN}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: Any, x: Any) -> Any:
         parts = x, self.mean, self.cov_object.covariance
         if not any(isinstance(p, _core.Array) for p in parts):
@@ -146,7 +146,7 @@ _frozen("logpdf")
 _frozen("pdf")
 
 
-@lifts_method(_FROZEN, "rvs", always=True)
+@override(f"{_FROZEN}.rvs", kind=METHOD, when=ALWAYS)
 def _frozen_rvs(self: Any, size: Any = 1, random_state: Any = None) -> Any:
     cov = self.cov_object
     cov = cov.covariance if isinstance(cov, _Covariance) else cov
@@ -165,16 +165,18 @@ for _name in ("cdf", "logcdf"):
 def _wishart(name: str) -> None:
     """Run SciPy's code for the distribution itself, and for one that is frozen by way of that."""
     base = f"{_HERE}._multivariate.{name}"
-    runs_methods(f"{base}_gen", "entropy", "logpdf", "mean", "mode", "pdf", "rvs", "var")
+    override(*named(f"{base}_gen", "entropy logpdf mean mode pdf rvs var"), kind=METHOD)(
+        REBOUND_METHOD
+    )
     owner = f"{base}_frozen"
 
-    @lifts_method(owner, "__init__")
+    @override(f"{owner}.__init__", kind=METHOD)
     def init(self: Any, df: Any, scale: Any, seed: Any = None) -> None:
         original_of(vars(locate(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
         self.df, self.scale = df, asarray(scale)
 
     def enter(method: str) -> None:
-        @lifts_method(owner, method, always=True)
+        @override(f"{owner}.{method}", kind=METHOD, when=ALWAYS)
         def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not contains_active([self.df, self.scale, *args]):
                 return original_of(vars(locate(owner))[method])(

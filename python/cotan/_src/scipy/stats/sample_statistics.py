@@ -15,10 +15,17 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import detached, locate, rebind_function, rebound_class, runs
+from cotan._src.rebind.engine import (
+    REBOUND,
+    REBOUND_UNDECORATED,
+    detached,
+    locate,
+    rebind_function,
+    rebound_class,
+)
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.registry import lifts, lifts_method
+from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 
 
 def _reduces(name: str, *samples: str) -> None:
@@ -30,7 +37,7 @@ def _reduces(name: str, *samples: str) -> None:
         function = locate(full)
         return rebind_function(inspect.unwrap(function)), inspect.signature(function)
 
-    @lifts(full)
+    @override(full)
     def run(*args: Any, _no_deco: bool = False, **kwargs: Any) -> Any:
         bare, signature = own()
         if _no_deco:
@@ -109,7 +116,7 @@ _reduces("entropy", "pk", "qk")
 _AT = "scipy._lib.array_api_extra._lib._at.at"
 
 
-@lifts_method(_AT, "_op", always=True)
+@override(f"{_AT}._op", kind=METHOD, when=ALWAYS)
 def _write(self: Any, *args: Any, **options: Any) -> Any:
     """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
     if isinstance(self._x, _core.Array) and self._x.ndim == 0:
@@ -117,18 +124,28 @@ def _write(self: Any, *args: Any, **options: Any) -> Any:
     return original_of(vars(locate(_AT))["_op"])(self, *args, **options)
 
 
-runs("""
-    scipy.stats.boxcox_llf !scipy.stats.expectile !scipy.stats.gzscore scipy.stats.linregress
-    !scipy.stats.zmap !scipy.stats.zscore !scipy.stats.wasserstein_distance
-    !scipy.stats.energy_distance scipy.stats.binned_statistic scipy.stats.binned_statistic_2d
-    scipy.stats.binned_statistic_dd
-""")
+override(
+    *named(
+        "scipy.stats",
+        """
+        boxcox_llf linregress binned_statistic binned_statistic_2d binned_statistic_dd
+    """,
+    )
+)(REBOUND)
+override(
+    *named(
+        "scipy.stats",
+        """
+        expectile gzscore zmap zscore wasserstein_distance energy_distance
+    """,
+    )
+)(REBOUND_UNDECORATED)
 
 
 def _fits(name: str) -> None:
     """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
 
-    @lifts_method(f"scipy.stats._continuous_distns.{name}", "fit")
+    @override(f"scipy.stats._continuous_distns.{name}.fit", kind=METHOD)
     def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
         mine = copy.copy(self)
         mine.__class__ = rebound_class(type(self))
