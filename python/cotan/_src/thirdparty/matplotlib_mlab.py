@@ -4,7 +4,7 @@ from cotan._src.rebind.engine import REBOUND
 from cotan._src.runtime.registry import named, override
 
 _FUNCTIONS = """
-    angle_spectrum apply_window cohere complex_spectrum csd detrend detrend_linear detrend_mean
+    angle_spectrum cohere complex_spectrum csd detrend detrend_linear detrend_mean
     detrend_none magnitude_spectrum phase_spectrum psd specgram window_hanning window_none
 """
 

@@ -69,13 +69,11 @@ override(
 )(REBOUND_METHOD)
 override(f"{_HERE}.BarycentricInterpolator.derivative", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.BSpline.__call__", f"{_HERE}.BSpline.integrate", kind=METHOD)(REBOUND_METHOD)
-override(
-    f"{_HERE}._bsplines._BSpline.__call__", f"{_HERE}._bsplines._BSpline.integrate", kind=METHOD
-)(REBOUND_METHOD)
 override(f"{_HERE}.RegularGridInterpolator.__call__", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.UnivariateSpline.__call__", kind=METHOD)(REBOUND_METHOD)
-override(*f"{_HERE}.interpn {_HERE}.pade {_HERE}.pchip_interpolate {_HERE}.barycentric_interpolate "
-     f"{_HERE}.krogh_interpolate".split())(REBOUND)  # fmt: skip
+override(*named(_HERE, "interpn pade pchip_interpolate barycentric_interpolate krogh_interpolate"))(
+    REBOUND
+)
 
 
 def _monotone(x: Any, y: Any, **options: Any) -> Any:
@@ -111,11 +109,15 @@ def _call_spline(self: Any, x_new: Any) -> Any:
 # Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
 _PASSED_ON = ("_interpolate._PPoly", "_interpolate._BPoly", "_bsplines._BSpline")
 
-override(*(f"{_HERE}.{name}" for name in _PASSED_ON), kind=REBOUND_CLASS)(None)
+_NEWER = "scipy>=1.18"
+override(*(f"{_HERE}.{name}" for name in _PASSED_ON), kind=REBOUND_CLASS, versions=_NEWER)(None)
+override(*named(f"{_HERE}._bsplines._BSpline", "__call__ integrate"), kind=METHOD, versions=_NEWER)(
+    REBOUND_METHOD
+)
 
 
 def _choice(name: str) -> None:
-    @override(f"{_HERE}.{name}", kind=SUBSTITUTE)
+    @override(f"{_HERE}.{name}", kind=SUBSTITUTE, versions=_NEWER)
     def choose(xp: Any) -> Any:
         # It is cached, and would be SciPy's own.
         return rebind_function(inspect.unwrap(locate(f"{_HERE}.{name}")))(xp)

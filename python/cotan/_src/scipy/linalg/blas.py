@@ -93,13 +93,13 @@ def _stand_in(routine: Any) -> Any:
     return StandIn(routine, _rule(routine), False, False, "lifted")
 
 
-def _looked_up(name: str) -> None:
-    @override(f"scipy.linalg.{name}", *(f"{m}.{name}" for m in _MODULES), when=ALWAYS)
+def _looked_up(name: str, module: str) -> None:
+    @override(f"scipy.linalg.{name}", f"{module}.{name}", when=ALWAYS)
     def looked_up(*args: Any, **kwargs: Any) -> Any:
         """Look routines up by what they do and by the dtypes of arrays."""
         routines = locate(f"scipy.linalg.{name}")(*args, **kwargs)
         return list(map(_stand_in, routines)) if type(routines) is list else _stand_in(routines)
 
 
-for _name in ("get_blas_funcs", "get_lapack_funcs"):
-    _looked_up(_name)
+_looked_up("get_blas_funcs", "scipy.linalg.blas")
+_looked_up("get_lapack_funcs", "scipy.linalg.lapack")

@@ -378,7 +378,7 @@ override(
         bilinear csd coherence decimate envelope filtfilt freqs freqz freqz_sos
         group_delay hilbert hilbert2 istft periodogram resample resample_poly sosfilt_zi
         sosfiltfilt spectrogram stft unit_impulse vectorstrength welch
-        whittaker_henderson zoom_fft czt chirp deconvolve gausspulse medfilt
+        zoom_fft czt chirp deconvolve gausspulse medfilt
         order_filter sawtooth square sweep_poly minimum_phase cspline1d qspline1d firls
         firwin firwin2 gammatone iircomb sos2zpk lp2bp lp2bs lp2hp lp2lp
     """,
@@ -424,7 +424,10 @@ def _float(x: Any) -> Any:
     return x if is_array(x) else float(x)
 
 
-@override("scipy.signal._whittaker._solveh_banded", kind=SUBSTITUTE)
+override("scipy.signal.whittaker_henderson", versions="scipy>=1.18")(REBOUND)
+
+
+@override("scipy.signal._whittaker._solveh_banded", kind=SUBSTITUTE, versions="scipy>=1.18")
 def _solve_penalised(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
     """Solve as `whittaker_henderson` does, which asks for the determinant, too."""
     try:

@@ -1,0 +1,101 @@
+"""Every row of the registry names something that its library has, and every provider is found."""
+
+import builtins
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+import cotan as ct
+from cotan._src.runtime import registry
+from cotan._src.runtime.registry import Kind, Override, override, rows
+
+SRC = Path(ct.__file__).parent / "_src"
+
+
+def is_installed(name):
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _providers():
+    """Import every library that has rows and is installed, and what enters its rows."""
+    for module in registry.PROVIDERS:
+        if is_installed(module):
+            importlib.import_module(module)
+    ct.gradient(lambda x: x * x, 1.0)
+
+
+def has(target):
+    """Say whether a library has what a dotted name says."""
+    owner, _, name = target.rpartition(".")
+    if not owner:
+        return is_installed(name)
+    try:
+        found = importlib.import_module(owner)
+    except ImportError:
+        if not has(owner):
+            return False
+        parent, _, last = owner.rpartition(".")
+        found = getattr(importlib.import_module(parent), last)
+    return hasattr(found, name)
+
+
+def is_expected(versions):
+    """Say whether the installed library is one of the versions that a row names."""
+    library = versions.rstrip("0123456789.").rstrip("<>=!")
+    installed = Version(importlib.import_module(library).__version__)
+    return installed in SpecifierSet(versions.removeprefix(library), prereleases=True)
+
+
+def test_every_target_is_there():
+    for row in [row for row in rows() if is_installed(row.target)]:
+        # Library code may be given another meaning of a builtin.
+        builtin = row.kind is Kind.SUBSTITUTE and hasattr(builtins, row.name)
+        expected = not row.versions or is_expected(row.versions)
+        assert (has(row.target) or builtin) == expected, row
+
+
+def test_every_row_has_a_rule_but_those_whose_kind_says_all():
+    without = {row.kind for row in rows() if row.rule is None}
+    assert without <= {Kind.CREATOR, Kind.REBOUND_CLASS}
+
+
+def test_every_library_of_a_provider_is_there():
+    for module in registry.PROVIDERS:
+        if is_installed(module):
+            assert importlib.util.find_spec(module) is not None, module
+
+
+def test_every_module_that_enters_rows_is_imported():
+    missing = [
+        name
+        for path in SRC.rglob("*.py")
+        if "override(" in path.read_text()
+        and (name := ".".join(("cotan", *path.relative_to(SRC.parent).with_suffix("").parts)))
+        not in sys.modules
+    ]
+    # Rows of libraries that are not installed here.
+    absent = [p for m, ps in registry.PROVIDERS.items() if not is_installed(m) for p in ps]
+    assert {name.removeprefix("cotan._src.") for name in missing} <= set(absent)
+
+
+def test_a_provider_that_is_misspelt_raises(monkeypatch):
+    monkeypatch.setitem(registry.PROVIDERS, "colorsys", ["stdlib.colours"])
+    importlib.import_module("colorsys")
+    with pytest.raises(ModuleNotFoundError, match="stdlib.colours"):
+        ct.gradient(lambda x: x * x, 1.0)
+
+
+def test_a_function_that_numpy_does_not_have_is_an_error():
+    with pytest.raises(LookupError, match=r"there is no numpy\.sine"):
+        override("numpy.sine", kind=Kind.DISPATCHED)(lambda x: x)
+
+
+def test_a_row_says_where_its_target_is():
+    row = Override("scipy.stats.rv_continuous.pdf", lambda x: x, Kind.METHOD)
+    assert (row.owner, row.name) == ("scipy.stats.rv_continuous", "pdf")
