@@ -41,7 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
-    runtime::once_cell::warm_up(module.py())?;
+    runtime::once_cell::warm_up(module.py());
     ndarray::dtype::warm_up(module.py())?;
     #[cfg(unix)]
     runtime::fork::watch();
@@ -119,10 +119,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transforms::gradient::gradient,
         transforms::gradient::value_and_gradient,
         transforms::gradient::pullback,
-        transforms::gradient::trace,
+        transforms::trace::trace,
         transforms::vmap::call_vmap,
         array::traced::is_mapped,
-        program::export::record,
+        transforms::trace::record,
         program::export::with_gradient,
         program::export::plain,
         runtime::recording_state::isderiving,
@@ -148,12 +148,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         runtime::recording_state::is_lifting,
         interpose::contains_array::contains_array,
         runtime::identity::same_items,
-        program::serialize::load_file,
+        transforms::saved_pullback::load_file,
         program::serialize::write_file,
-        program::serialize::load_memory,
+        transforms::saved_pullback::load_memory,
         program::serialize::restore_array,
-        program::serialize::restore_program,
-        program::serialize::restore_pullback,
+        program::pyclass::restore_program,
+        transforms::saved_pullback::restore_pullback,
         functions::creation::num_threads,
         functions::creation::set_num_threads,
         functions::creation::simd_level,

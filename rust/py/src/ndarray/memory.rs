@@ -528,3 +528,13 @@ pub fn set_slot(
     }
     Ok(())
 }
+
+/// A contiguous value that is not borrowed: it is kept.
+pub fn own(value: Value) -> PyResult<Value> {
+    if value.is_contiguous() && !value.storage().is_borrowed() {
+        return Ok(value);
+    }
+    let cancel = AtomicBool::new(false);
+    let ctx = Ctx::new(&cancel, 1);
+    kernels::copy(&value, &ctx).or_raise()
+}

@@ -12,7 +12,6 @@ use crate::ndarray::memory::{
     Borrow, copy_elements, exactly, from_ndarray, is_constant, set_number,
 };
 use crate::prepare::guards::{Spec, same_object};
-use crate::prepare::specialization::Current;
 use crate::runtime::error::OrRaise;
 use crate::tree::treedef::{Const, Kind, Tree};
 
@@ -107,7 +106,7 @@ impl Quick {
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
-        current: &Current,
+        known: &[Value],
     ) -> PyResult<Option<SmallVec<[Input<'py>; 4]>>> {
         let mut inputs = SmallVec::new();
         if args.len() != self.slots.len() {
@@ -126,7 +125,7 @@ impl Quick {
                         return Ok(None);
                     };
                     if let Some(held) = slot.held {
-                        if !is_constant(array, &current.keys[held]) {
+                        if !is_constant(array, &known[held]) {
                             return Ok(None);
                         }
                         continue;

@@ -8,8 +8,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::ndarray::dtype::dtype_of;
+use crate::ndarray::memory::own;
 use crate::ndarray::memory::{as_target, is_writeable, span, write_elements};
-use crate::transforms::opaque_rule::own;
 
 /// One buffer: the result that goes into it, and where it stands in `out`.
 pub struct Buffer {

@@ -18,7 +18,8 @@ use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::specialization::{Failure, Outputs, Taken, Variant, handed, work};
 use crate::runtime::error::{briefly, to_py};
-use crate::transforms::leaves::{assembled, handed_out};
+use crate::transforms::present::assembled;
+use crate::transforms::present::handed_out;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::HandOut;
 use crate::tree::treedef::{Const, Kind, Leaf, Tree};
@@ -358,7 +359,7 @@ impl PyPrepared {
         let Some(current) = variant.last() else {
             return Ok(None);
         };
-        let Some(inputs) = quick.read(py, args, &current)? else {
+        let Some(inputs) = quick.read(py, args, &current.keys)? else {
             return Ok(None);
         };
         for watch in &variant.watches {

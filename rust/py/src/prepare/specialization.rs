@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::{PyArray, Rank, wrap};
+use crate::ndarray::memory::own;
 use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watch, same_structure};
 use crate::prepare::out_buffers::Buffers;
 use crate::runtime::error::{briefly, enter, to_py};
-use crate::transforms::opaque_rule::own;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::treedef::{Kind, Leaf, Tree};
 
@@ -125,7 +125,7 @@ impl Variant {
                 return Ok(false);
             }
         }
-        crate::transforms::leaves::refuse_shared(py, &taken.leaves, &self.written)?;
+        crate::transforms::run::refuse_shared(py, &taken.leaves, &self.written)?;
         Ok(true)
     }
 

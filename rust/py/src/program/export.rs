@@ -1,76 +1,19 @@
 //! Programs as plain data, for exporters: nothing here computes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use cotan::array::Hold;
 use cotan::aval::SliceDim;
 use cotan::opt::{self, Passes};
 use cotan::prim::{Params, Var};
 use cotan::program::Builder;
-use cotan::{Array, DType, Program, Recording, array, transform};
+use cotan::{DType, Program, transform};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 
-use crate::array::cell::Rank;
-use crate::array::operand::Operand;
-use crate::ndarray::memory::Borrow;
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::OrRaise;
-use crate::runtime::recording_state::Tracing;
-use crate::transforms::gradient::expect_results;
-use crate::transforms::leaves::Inputs;
-use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, present};
-
-/// A recorded program, names of its outputs, for each input whether it has a gradient, and the inputs.
-type Recorded = (PyProgram, Vec<String>, Vec<bool>, Vec<Py<PyAny>>);
-
-/// The program of a function of which every array among the arguments is an input: those that are held
-/// constant, and integers, too. With the paths of the results, and for each input whether it can be
-/// differentiated with respect to, and its value. `replaced` has other arrays for some of them, by path.
-///
-/// Numbers that are held constant are a part of the program.
-#[pyfunction]
-pub fn record(
-    py: Python<'_>,
-    f: &Bound<'_, PyAny>,
-    args: &Bound<'_, PyTuple>,
-    replaced: HashMap<String, Bound<'_, PyAny>>,
-) -> PyResult<Recorded> {
-    let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, f, args, None, true)?;
-    for leaf in &mut inputs.leaves {
-        if let Some(other) = replaced.get(&leaf.path) {
-            leaf.array = Operand::expect("to_onnx", other)?.array()?;
-        }
-    }
-    let is_array = |kind: Kind| matches!(kind, Kind::NdArray | Kind::Handle(Rank::Array));
-    inputs.active = (inputs.leaves.iter().enumerate())
-        .filter(|(_, l)| !l.held || is_array(l.kind))
-        .map(|(i, l)| (i, recording.leaf(&l.array)))
-        .collect();
-    let y = {
-        let _tracing = (Tracing::enter(), Hold::new(&recording));
-        inputs.call(f)?
-    };
-    let mut results = Flattener::new(Borrow::Copy, true, false);
-    results.flatten(&y, Position::Direct, true, "")?;
-    expect_results("to_onnx", &y, &results)?;
-    let paths = results.leaves.iter().map(|l| l.path.clone()).collect();
-    let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
-    let outs: Vec<&Array> = outputs.iter().collect();
-    let leaves = inputs.recorded();
-    let (mut program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
-    let used = || inputs.active.iter().map(|(i, _)| &inputs.leaves[*i]);
-    program.name_inputs(used().map(|l| l.path.clone()));
-    let able = used().map(|l| !l.held && l.array.dtype().is_inexact());
-    let able = able.collect();
-    let objects = used().map(|l| l.object.clone_ref(py)).collect();
-    let program = PyProgram::new(program, constants);
-    Ok((program, paths, able, objects))
-}
 
 /// The program that also gives the gradients of its only output with respect to the marked inputs, and
 /// for each input which output that is (None without influence).

@@ -16,8 +16,11 @@ use crate::array::cell::{Rank, wrap};
 use crate::array::escapes::force;
 use crate::program::bind_inputs::{Given, root};
 use crate::program::equation::{PyEquation, PyVariable};
+use crate::program::serialize::{joined, reduce_program, save_program};
 use crate::runtime::error::OrRaise;
+use crate::tree::schema::invalid;
 use crate::tree::treedef::{Kind, present};
+use cotan::io::{Kind as SavedKind, Saved};
 
 /// A closed list of equations over primitives: what `trace` records, and what a pullback applies.
 ///
@@ -369,11 +372,11 @@ impl PyProgram {
     /// >>> float(again(4.0))
     /// 17.0
     fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        crate::program::serialize::save_program(slf, path)
+        save_program(slf.py(), slf.get().core(), slf.get().constants(), path)
     }
 
     fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
-        crate::program::serialize::reduce_program(slf, protocol)
+        reduce_program(slf.py(), slf.get().core(), slf.get().constants(), protocol)
     }
 
     fn __copy__(slf: Py<Self>) -> Py<Self> {
@@ -468,4 +471,20 @@ impl PyProgram {
 fn pass_names() -> String {
     let (a, b, c, d) = PyProgram::PASSES;
     [a, b, c, d].join(", ")
+}
+
+/// The program that was pickled.
+#[pyfunction]
+pub fn restore_program(head: &[u8], blobs: Vec<Bound<'_, PyAny>>) -> PyResult<PyProgram> {
+    program_of(joined(head, blobs)?)
+}
+
+/// The program of a container.
+pub fn program_of(saved: Saved) -> PyResult<PyProgram> {
+    if saved.kind != SavedKind::Program {
+        return Err(invalid("this is a saved pullback, not a program"));
+    }
+    saved.expect_sections(&[]).or_raise()?;
+    let constants = saved.arrays.into_iter().map(Array::constant).collect();
+    Ok(PyProgram::new(saved.program, constants))
 }

@@ -7,8 +7,6 @@ use cotan::{Aval, Program};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::transforms::pullback::PyPullback;
-
 /// What the bindings know besides.
 pub struct Facts<'a> {
     /// For each leaf that was differentiated, which leaf of the arguments it is.
@@ -51,7 +49,7 @@ impl Facts<'_> {
     /// The report.
     pub fn report<'py>(
         mut self,
-        back: &Bound<'py, PyPullback>,
+        back: &Bound<'py, PyAny>,
         core: &Pullback,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = back.py();

@@ -73,7 +73,7 @@ macro_rules! intern {
 pub(crate) use intern;
 
 /// Has pyo3 and the bindings of NumPy make what they make once, now, when no other thread needs it.
-pub fn warm_up(py: Python<'_>) -> PyResult<()> {
+pub fn warm_up(py: Python<'_>) {
     fn made<T: PyTypeInfo>(py: Python<'_>) {
         T::type_object(py);
     }
@@ -99,5 +99,4 @@ pub fn warm_up(py: Python<'_>) -> PyResult<()> {
         make(py);
     }
     drop(PyArray1::<i64>::zeros(py, 1, false).readonly());
-    Ok(())
 }

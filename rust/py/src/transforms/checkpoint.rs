@@ -13,8 +13,9 @@ use crate::array::escapes::force;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
 use crate::runtime::recording_state::isderiving;
-use crate::transforms::custom_rule::{Call, results};
-use crate::transforms::leaves::argument_names;
+use crate::transforms::argument_names::argument_names;
+use crate::transforms::rule_call::Call;
+use crate::transforms::rule_call::results;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree};
 
@@ -99,7 +100,7 @@ impl<'py> Traced<'py> {
         let leaves = call.handles(py, checkpoint.args())?;
         let args = call.arguments(py, &leaves, false)?;
         let y = function.bind(py).call(args, Some(kwargs.bind(py)))?;
-        let (tree, kinds, mut outs) = crate::transforms::custom_rule::taken_apart(&y)?;
+        let (tree, kinds, mut outs) = crate::transforms::rule_call::taken_apart(&y)?;
         let written = written(py, call, &leaves, checkpoint.args())?;
         let active = written.iter().filter(|(_, a)| a.is_active());
         outs.extend(active.map(|(_, a)| a.clone()));

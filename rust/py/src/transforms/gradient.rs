@@ -1,48 +1,22 @@
 //! Gradients and pullbacks of Python functions.
 
-use cotan::array::{self, Hold, Pullback};
-use cotan::prim::Lines;
-use cotan::program::{FastMap, literal_of};
+use cotan::array::{self, Pullback};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::array::cell::Rank;
 use crate::array::operand::Operand;
-use crate::interpose::namespaces::reach;
 use crate::ndarray::memory::Borrow;
-use crate::program::pyclass::PyProgram;
 use crate::runtime::error::{OrRaise, enter};
-use crate::runtime::recording_state::{self, Tracing};
 use crate::transforms::leaves::Inputs;
 use crate::transforms::nonfinite::named;
+use crate::transforms::present::presented;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::Scope;
 use crate::tree::treedef::{Kind, present};
-
-/// Counts a recording, until it is dropped.
-pub struct Nested<'py>(Python<'py>, bool);
-
-impl<'py> Nested<'py> {
-    /// Counts one more, of this function, if it is one that differentiates.
-    pub fn enter(f: &Bound<'py, PyAny>, derives: bool) -> PyResult<Nested<'py>> {
-        let py = f.py();
-        crate::interpose::install::enter(py)?;
-        recording_state::enter_level(derives);
-        let nested = Nested(py, derives);
-        reach(f)?;
-        Ok(nested)
-    }
-}
-
-impl Drop for Nested<'_> {
-    fn drop(&mut self) {
-        recording_state::leave_level(self.1);
-        crate::interpose::install::leave(self.0);
-    }
-}
 
 /// What a function returned, as one real scalar.
 pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
@@ -76,22 +50,6 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)
         array = array.dropgrad().cast(cotan::DType::F64).or_raise()?;
     }
     Ok((array, rank))
-}
-
-fn presented<'py>(
-    py: Python<'py>,
-    array: &Array,
-    rank: Rank,
-    handles: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let kind = match rank {
-        _ if handles => Kind::Handle(rank),
-        Rank::Array if array.shape().is_empty() => Kind::Scalar,
-        Rank::Array => Kind::NdArray,
-        Rank::Scalar => Kind::Scalar,
-        Rank::Number => Kind::Number,
-    };
-    present(py, array, kind)
 }
 
 /// The gradient of a function that returns a real scalar, with respect to all of its arguments.
@@ -216,99 +174,4 @@ pub fn pullback<'py>(
     let avals = outs.iter().map(|o| o.aval().clone()).collect();
     let back = PyPullback::new(py, back, tree, avals, inputs, Scope::natural(py))?;
     Ok((y, back))
-}
-
-/// Refuses what holds nothing that a program could give, as a function without `return` gives it.
-pub fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyResult<()> {
-    let is_structure = y.is_instance_of::<PyTuple>()
-        || y.is_instance_of::<PyList>()
-        || y.is_instance_of::<PyDict>();
-    if is_structure || !results.leaves.is_empty() {
-        return Ok(());
-    }
-    let found = if y.is_none() {
-        "None".to_string()
-    } else {
-        y.get_type().to_string()
-    };
-    Err(PyTypeError::new_err(format!(
-        "{what}: the function returned {found}, in which there is no array; a program gives arrays, numbers, \
-         and structures of them"
-    )))
-}
-
-/// The program of a function: recorded on arguments like these, without computing anything.
-///
-/// Each array and number among the arguments, in structures too and whatever its dtype, is an input with
-/// its path as the name; keyword arguments are arguments like the others. What is held constant
-/// (`ct.const`) and what the function closes over become inputs behind these whose values the program
-/// remembers; strings, whole numbers inside structures and other objects are what they are. Control flow
-/// takes the way that it takes for these values. Results may be structures: a program gives their arrays
-/// in order, named by their paths. With `lines=True` each equation knows the file and the line that it
-/// comes from (`program.text(lines=True)`).
-///
-/// Whole numbers and bools decide what is recorded when they are read (`x[i]` for an `i` without axes, masks,
-/// `if`); arrays of integers are indices of the program, too.
-///
-/// >>> import cotan as ct
-/// >>> import numpy as np
-/// >>> print(ct.trace(lambda x: np.sum(np.exp(x)), np.ones(3)))
-/// program(%x: f64[3]) {
-///   %1: f64[3] = exp(%x)
-///   %2: f64[] = sum[axes=(0,)](%1)
-///   return %2
-/// }
-/// <BLANKLINE>
-#[pyfunction]
-#[pyo3(signature = (f, /, *args, lines=false, **kwargs))]
-pub fn trace<'py>(
-    py: Python<'py>,
-    f: &Bound<'py, PyAny>,
-    args: &Bound<'py, PyTuple>,
-    lines: bool,
-    kwargs: Option<&Bound<'py, PyDict>>,
-) -> PyResult<PyProgram> {
-    let _lines = lines.then(Lines::new);
-    let recording = Recording::new();
-    let (mut f, mut args) = (f.clone(), args.clone());
-    if let Some(kwargs) = kwargs.filter(|k| !k.is_empty()) {
-        let programs = py.import("cotan._src.program.methods")?;
-        (f, args) = programs
-            .call_method1("by_position", (f, args, kwargs))?
-            .extract()?;
-    }
-    let inputs = Inputs::new(&recording, &f, &args, None, true)?;
-    let y = {
-        // Also what is detached is to be computed from the arguments of each call.
-        let _tracing = (Tracing::enter(), Hold::new(&recording));
-        inputs.call(&f)?
-    };
-    let mut results = Flattener::new(Borrow::Copy, true, false);
-    results.flatten(&y, Position::Direct, true, "")?;
-    expect_results("trace", &y, &results)?;
-    let paths: Vec<String> = results.leaves.iter().map(|l| l.path.clone()).collect();
-    let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
-    let outs: Vec<&Array> = outputs.iter().collect();
-    let leaves = inputs.recorded();
-    let path = |i: usize| inputs.leaves[i].path.clone();
-    let active = inputs.active.iter().map(|(i, _)| path(*i));
-    let held: FastMap<u64, usize> = (inputs.leaves.iter().enumerate())
-        .map(|(i, leaf)| (leaf.array.id(), i))
-        .collect();
-    // Numbers that the function met are literals; those that it was given have names, and stay inputs.
-    let number = |a: &Array| {
-        let is_met = a.tag() == 0 && a.shape().is_empty() && !held.contains_key(&a.id());
-        is_met.then(|| literal_of(a.force(&mut || false).ok()?))?
-    };
-    let (mut program, constants) =
-        array::trace_with(&recording, &outs, &leaves, &number).or_raise()?;
-    let bound =
-        (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));
-    program.name_inputs(active.chain(bound));
-    program.set_output_names(
-        paths
-            .iter()
-            .map(|p| p.strip_prefix('.').unwrap_or(p).into()),
-    );
-    Ok(PyProgram::new(program, constants))
 }

@@ -18,7 +18,6 @@ use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
-use crate::transforms::leaves::rank_of;
 use crate::tree::flatten::{Flattener, Position};
 
 /// An error about a NaN that was found while a function was called back says which one that was.
@@ -146,7 +145,7 @@ pub fn hooked<'py>(
     }
     let mut objects = Vec::with_capacity(leaves.len());
     for leaf in &leaves {
-        let rank = rank_of(leaf.kind);
+        let rank = leaf.kind.rank();
         let mut array = leaf.array.clone();
         if array.is_active() {
             let call: Arc<dyn Host> = Arc::new(Callback {

@@ -1,16 +1,23 @@
 //! Transforms of Python functions: gradients, pullbacks, `vmap`, checkpoints and derivative rules.
 
+// Arguments and results.
+pub mod argument_names;
+pub mod leaves;
+pub mod present;
+pub mod run;
+pub mod selection;
 // Differentiation.
 pub mod gradient;
-pub mod leaves;
 pub mod nonfinite;
 pub mod pullback;
-
+pub mod pullback_methods;
+pub mod saved_pullback;
 // Other transforms.
 pub mod checkpoint;
+pub mod trace;
 pub mod vmap;
-
 // Rules written in Python.
 pub mod custom_rule;
 pub mod host_callback;
 pub mod opaque_rule;
+pub mod rule_call;

@@ -5,7 +5,8 @@ use cotan::kernels::Look;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::transforms::leaves::{Inputs, argument_names};
+use crate::transforms::argument_names::argument_names;
+use crate::transforms::leaves::Inputs;
 
 /// Begins to look at what leaves a run of this thread. Gives the number with which to end it.
 #[pyfunction]

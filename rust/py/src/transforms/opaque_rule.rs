@@ -19,16 +19,18 @@ use crate::array::cell::{Rank, wrap};
 use crate::array::escapes::compute;
 use crate::array::escapes::force;
 use crate::ndarray::memory::Borrow;
+use crate::ndarray::memory::own;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
-use crate::transforms::custom_rule::{Call, Pull, with_pullback};
-use crate::transforms::leaves::rank_of;
+use crate::transforms::rule_call::Call;
+use crate::transforms::rule_call::Pull;
+use crate::transforms::rule_call::with_pullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree, present};
 
 /// The kind of a plain value.
 fn plain(kind: Kind) -> Kind {
-    match rank_of(kind) {
+    match kind.rank() {
         Rank::Array => Kind::NdArray,
         Rank::Scalar => Kind::Scalar,
         Rank::Number => Kind::Number,
@@ -240,7 +242,7 @@ pub fn call<'py>(
         last: Mutex::new(None),
     });
     let made = rule.made(py, &x)?;
-    let ranks = made.kinds.iter().map(|&k| rank_of(k));
+    let ranks = made.kinds.iter().map(|&k| k.rank());
     let Some(tracer) = tracer.filter(|_| !made.y.is_empty()) else {
         let mut objects = Vec::with_capacity(made.y.len());
         for (y, &kind) in made.y.iter().zip(&made.kinds) {
@@ -287,14 +289,4 @@ fn traced(
         .map(|i| Ok(Some(apply(&reverse, i, &inputs)?)))
         .collect::<PyResult<Vec<_>>>()?;
     tracer.reverse(&cts).or_raise()
-}
-
-/// A contiguous value that is not borrowed: it is kept.
-pub fn own(value: Value) -> PyResult<Value> {
-    if value.is_contiguous() && !value.storage().is_borrowed() {
-        return Ok(value);
-    }
-    let cancel = std::sync::atomic::AtomicBool::new(false);
-    let ctx = cotan::kernels::Ctx::new(&cancel, 1);
-    cotan::kernels::copy(&value, &ctx).or_raise()
 }

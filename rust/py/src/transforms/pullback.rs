@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
+use cotan::Array;
 use cotan::array::Pullback;
 use cotan::program::FastMap;
-use cotan::{Array, Program};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::array::cell::PyArray;
 use crate::array::operand::Operand;
-use crate::ndarray::memory::is_numpy_scalar;
-use crate::program::pyclass::PyProgram;
-use crate::program::report::Facts;
 use crate::runtime::error::OrRaise;
-use crate::transforms::leaves::{Inputs, Names, gradients, handed_out, rank_of, selected};
-use crate::tree::natural_cotangent::HandOut;
+use crate::transforms::argument_names::Names;
+use crate::transforms::leaves::Inputs;
+use crate::transforms::selection::selected;
 use crate::tree::treedef::{Kind, Leaf, Tree};
 use crate::tree::zip::{Align, Reading};
 
@@ -63,7 +61,7 @@ impl PyPullback {
             trees.collect::<PyResult<Vec<_>>>()?.into()
         };
         let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
-        let kind = |l: &Leaf| (Kind::Handle(rank_of(l.kind)), l.array.aval().clone());
+        let kind = |l: &Leaf| (Kind::Handle(l.kind.rank()), l.array.aval().clone());
         let held = held_constant(&back, &inputs.leaves, slots.len());
         let mut back = PyPullback {
             back,
@@ -121,7 +119,7 @@ impl PyPullback {
     }
 
     /// Cotangents of the results, in the order of their leaves.
-    fn cotangents(&self, dy: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Array>>> {
+    pub fn cotangents(&self, dy: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Array>>> {
         let count = self.avals.len();
         let mut align = Align::new(dy.py(), "cotangent", Reading::Cotangent, count);
         align.read(&self.results, dy, "")?;
@@ -137,7 +135,7 @@ impl PyPullback {
     }
 
     /// The paths of the leaves of the arguments.
-    fn argument_paths(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    pub fn argument_paths(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let mut paths = Vec::new();
         let names = match &self.arrays {
             Some(arrays) => (0..arrays.len()).map(|i| format!("wrt[{i}]")).collect(),
@@ -150,7 +148,7 @@ impl PyPullback {
     }
 
     /// The path of an input of the forward program; empty when it is no argument.
-    fn input_path(&self, paths: &[String], input: usize) -> Arc<str> {
+    pub fn input_path(&self, paths: &[String], input: usize) -> Arc<str> {
         let slot = match input.checked_sub(self.slots.len()) {
             None => self.slots.get(input).copied(),
             Some(i) => self.held.get(i).copied().flatten(),
@@ -159,7 +157,7 @@ impl PyPullback {
     }
 
     /// Which leaves of the arguments `wrt` asks for.
-    fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+    pub fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let py = wrt.py();
         if let Some(arrays) = &self.arrays {
             let masks = py.import("cotan._src.tree.selection")?;
@@ -239,203 +237,4 @@ fn cotangent(
         return Ok(Some(ct.cast(aval.dtype).or_raise()?));
     }
     Ok(None)
-}
-
-#[pymethods]
-impl PyPullback {
-    /// Cotangents of the arguments, given that of the value (None for zero).
-    fn __call__<'py>(
-        &self,
-        py: Python<'py>,
-        dy: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let cts = self.back.apply(&self.cotangents(dy)?).or_raise()?;
-        let kinds: Vec<Kind> = self.kinds.iter().map(|(k, _)| *k).collect();
-        let _natural = HandOut::new(self.natural.as_ref().map(|n| n.clone_ref(py)));
-        let mut entries = gradients(py, &self.trees, &kinds, &self.slots, &self.kept, cts)?;
-        match self.bare {
-            Some(i) => Ok(entries.swap_remove(i)),
-            None => handed_out(py, entries, self.arrays.as_deref()),
-        }
-    }
-
-    /// The pullback with respect to some arguments or parts of them only; what only the others need is
-    /// let go.
-    ///
-    /// Takes whatever `wrt=` of `gradient` takes. A predicate gets shape and dtype of a leaf, not its
-    /// value. For one position the result gives its bare cotangent, else a tuple with None for what
-    /// was not asked for.
-    fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
-        let number = arguments.is_instance_of::<PyInt>() || is_numpy_scalar(arguments)?;
-        let single =
-            number && !arguments.is_instance_of::<PyBool>() && arguments.extract::<isize>().is_ok();
-        let wanted = self.selected(arguments)?;
-        let kept: Vec<bool> = (self.slots.iter().zip(&self.kept))
-            .map(|(&s, &k)| k && wanted[s])
-            .collect();
-        let bare = if single && self.arrays.is_none() {
-            let position: isize = arguments.extract()?;
-            let count = self.trees.len() as isize;
-            usize::try_from(position.rem_euclid(count)).ok()
-        } else {
-            None
-        };
-        Ok(PyPullback {
-            back: self.back.wrt(&kept),
-            results: Arc::clone(&self.results),
-            avals: Arc::clone(&self.avals),
-            trees: Arc::clone(&self.trees),
-            kinds: Arc::clone(&self.kinds),
-            slots: Arc::clone(&self.slots),
-            kept,
-            names: self.names.clone_ref(py),
-            arrays: self
-                .arrays
-                .as_ref()
-                .map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
-            bare,
-            natural: self.natural.as_ref().map(|n| n.clone_ref(py)),
-            held: Arc::clone(&self.held),
-        })
-    }
-
-    /// Bytes of the values that it keeps.
-    #[getter]
-    fn nbytes(&self) -> usize {
-        self.back.nbytes()
-    }
-
-    /// The program that it applies: from cotangents of the results (`dy`, with the path of a part behind it)
-    /// and the values that it keeps (with the paths of the arguments that they are) to cotangents of the
-    /// arguments (`dx` for `x`).
-    #[getter]
-    fn program(&self, py: Python<'_>) -> PyResult<PyProgram> {
-        let mut program = self.back.program().clone();
-        let paths = self.argument_paths(py)?;
-        let mut names: Vec<Arc<str>> = Vec::with_capacity(program.num_inputs());
-        let mut places = Vec::new();
-        self.results.paths("dy", &mut places, py);
-        let asked = self.back.cotangents().iter().zip(places);
-        names.extend(asked.filter_map(|(slot, place)| slot.map(|_| place.into())));
-        if let Some(forward) = self.back.forward() {
-            let residuals = &forward.outs()[self.avals.len()..];
-            names.extend(
-                residuals
-                    .iter()
-                    .map(|&v| self.input_path(&paths, v as usize)),
-            );
-        }
-        program.name_inputs(names);
-        let mut outputs: Vec<Arc<str>> = vec!["".into(); program.outs().len()];
-        for (&slot, out) in self.slots.iter().zip(self.back.gradients()) {
-            if let Some(out) = *out {
-                outputs[out] = format!("d{}", paths[slot]).into();
-            }
-        }
-        program.set_output_names(outputs);
-        Ok(PyProgram::new(program, Vec::new()))
-    }
-
-    /// The program that gave the results and the values that it keeps, in this order; None when it is not
-    /// known any more.
-    #[getter]
-    fn forward(&self, py: Python<'_>) -> PyResult<Option<PyProgram>> {
-        let Some(forward) = self.back.forward() else {
-            return Ok(None);
-        };
-        let mut forward = (**forward).clone();
-        let paths = self.argument_paths(py)?;
-        forward.name_inputs((0..forward.num_inputs()).map(|i| self.input_path(&paths, i)));
-        let mut places = Vec::new();
-        self.results.paths("y", &mut places, py);
-        forward.set_output_names(places.into_iter().map(Into::into));
-        Ok(Some(PyProgram::new(forward, Vec::new())))
-    }
-
-    /// What it holds and why, which cotangents have been computed, and what was avoided: a `Report`.
-    ///
-    /// >>> import cotan as ct
-    /// >>> import numpy as np
-    /// >>> _, back = ct.pullback(lambda x, c: np.sum(x * c), np.ones(3), np.ones(3))
-    /// >>> dx, dc = back(1.0)
-    /// >>> _ = np.asarray(dx)
-    /// >>> back.report().never_computed
-    /// ['c']
-    fn report<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, back) = (slf.py(), slf.get());
-        let paths = back.argument_paths(py)?;
-        let leaf = |slot: usize| paths[slot].as_str();
-        let mut states = vec!["held constant"; paths.len()];
-        for (&slot, &kept) in back.slots.iter().zip(&back.kept) {
-            states[slot] = if kept {
-                "no influence"
-            } else {
-                "not asked for"
-            };
-        }
-        let avals: Vec<&cotan::Aval> = back.kinds.iter().map(|(_, aval)| aval).collect();
-        let facts = Facts {
-            slots: &back.slots,
-            input: &|i| back.input_path(&paths, i).to_string(),
-            leaf: &leaf,
-            states,
-            avals,
-        };
-        facts.report(slf, &back.back)
-    }
-
-    /// Writes it to an ONNX file. The input is the cotangent, `dy` (`dy[0]`, `dy.loss`, ... when the function
-    /// has several results); the outputs are the cotangents of the arguments that have one, `dx` for `x`, in
-    /// their order. What it keeps is in the file, as initializers.
-    ///
-    /// Raises `ValueError` for what ONNX cannot express, with the reason, and for a file of more than 2 GB;
-    /// `ImportError` without the package onnx (`pip install 'cotan[onnx]'`).
-    fn to_onnx(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let program = Program::clone(self.program(py)?.core());
-        let program = PyProgram::new(program, self.back.residuals().to_vec());
-        let exporter = py.import("cotan._src.onnx.export")?;
-        exporter.call_method1("export_program", (program, path))?;
-        Ok(())
-    }
-
-    /// Saves it to a file, which `ct.load` reads.
-    ///
-    /// The file holds the program and the values that it keeps, under checksums; `docs/saving.md` says more.
-    /// It appears whole or not at all: an older one stays as it is when something fails. Objects among
-    /// the arguments are known by the names of their classes: their cotangents are `Tangent`s.
-    ///
-    /// Raises `pickle.PicklingError` when the pullback calls Python code (a hook, an opaque rule), `OSError`
-    /// when the file cannot be written, `ValueError` when the path is not that of a regular file.
-    ///
-    /// >>> import cotan as ct, os, tempfile
-    /// >>> _, back = ct.pullback(lambda x: x**2, 3.0)
-    /// >>> with tempfile.TemporaryDirectory() as folder:
-    /// ...     back.save(os.path.join(folder, "square.cotan"))
-    /// ...     again = ct.load(os.path.join(folder, "square.cotan"))
-    /// >>> float(again(1.0)[0])
-    /// 6.0
-    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        crate::program::serialize::save_pullback(slf, path)
-    }
-
-    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
-        crate::program::serialize::reduce_pullback(slf, protocol)
-    }
-
-    fn __copy__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    /// It never changes, so a copy is the same object.
-    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
-        slf
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "<Pullback: {} equations, keeps {} bytes>",
-            self.back.program().eqns().len(),
-            self.back.nbytes()
-        )
-    }
 }

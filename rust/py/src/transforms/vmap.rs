@@ -14,7 +14,7 @@ use crate::runtime::error::OrRaise;
 use crate::runtime::error::enter;
 use crate::runtime::recording_state::Mapping;
 use crate::runtime::recording_state::Tracing;
-use crate::transforms::gradient::Nested;
+use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree, present};
 

@@ -12,6 +12,7 @@ pub mod unflatten;
 pub mod zip;
 
 // Structures of cotangents.
+pub mod cotangents;
 pub mod natural_cotangent;
 pub mod rule_cotangents;
 pub mod tangent;

@@ -4,17 +4,14 @@
 use cotan::Array;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::PyString;
 
 use crate::array::cell::{Rank, wrap};
 use crate::array::escapes::force;
 use crate::array::to_host::item;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
-use crate::runtime::error::step;
 use crate::runtime::once_cell::intern;
 use crate::tree::class_layout::known;
-use crate::tree::tangent::{Absent, tangent};
-use crate::tree::unflatten::named_tuple;
 
 /// A value to hold constant: made by `ct.const`.
 #[pyclass(frozen, name = "Const", module = "cotan")]
@@ -51,6 +48,18 @@ pub enum Kind {
     Number,
     /// One of our arrays, of this rank.
     Handle(Rank),
+}
+
+impl Kind {
+    /// What NumPy would have handed out for it.
+    pub fn rank(self) -> Rank {
+        match self {
+            Kind::NdArray => Rank::Array,
+            Kind::Scalar => Rank::Scalar,
+            Kind::Number => Rank::Number,
+            Kind::Handle(rank) => rank,
+        }
+    }
 }
 
 /// A leaf.
@@ -161,96 +170,6 @@ impl Tree {
         Ok(())
     }
 
-    /// The structure of cotangents: `None` where there is none, a `Tangent` in place of an object.
-    pub fn tangents<'py>(
-        &self,
-        py: Python<'py>,
-        leaves: &[Option<Bound<'py, PyAny>>],
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.tangents_of(py, leaves, &[])?.0)
-    }
-
-    /// The same for gradients that are handed out; `asked` says for each leaf whether its gradient was
-    /// asked for.
-    pub fn gradients<'py>(
-        &self,
-        py: Python<'py>,
-        leaves: &[Option<Bound<'py, PyAny>>],
-        asked: &[bool],
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.tangents_of(py, leaves, asked)?.0)
-    }
-
-    /// The same, and whether there is any cotangent in it: containers keep their shape without one.
-    fn tangents_of<'py>(
-        &self,
-        py: Python<'py>,
-        leaves: &[Option<Bound<'py, PyAny>>],
-        asked: &[bool],
-    ) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
-        step(py)?;
-        let mut any = false;
-        let mut part = |tree: &Tree| -> PyResult<Bound<'py, PyAny>> {
-            let (tangent, found) = tree.tangents_of(py, leaves, asked)?;
-            any |= found;
-            Ok(tangent.unwrap_or_else(|| py.None().into_bound(py)))
-        };
-        let whole = match self {
-            Tree::Leaf(i) => return Ok((leaves[*i].clone(), leaves[*i].is_some())),
-            Tree::Static(_) | Tree::Back(_) => return Ok((None, false)),
-            Tree::Tuple(class, items) => {
-                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
-                let entries = PyTuple::new(py, items)?;
-                match class {
-                    Some(class) => named_tuple(class.bind(py), &entries)?,
-                    None => entries.into_any(),
-                }
-            }
-            Tree::List(items) => {
-                let items: Vec<_> = items.iter().map(part).collect::<PyResult<_>>()?;
-                PyList::new(py, items)?.into_any()
-            }
-            Tree::Dict(items) => {
-                let dict = PyDict::new(py);
-                for (key, item) in items {
-                    dict.set_item(key, part(item)?)?;
-                }
-                dict.into_any()
-            }
-            Tree::Object(object, items) => {
-                let fields = PyDict::new(py);
-                for (name, item) in items {
-                    fields.set_item(name, part(item)?)?;
-                }
-                if !any {
-                    return Ok((None, false));
-                }
-                let absent = |name: &Bound<'py, PyString>| {
-                    let field = items.iter().find(|(n, _)| n.is(name));
-                    field.map_or(Absent::Data, |(_, item)| item.absent(asked))
-                };
-                tangent(object.bind(py), &fields, absent)?
-            }
-            Tree::Other(other) => {
-                let items: Vec<_> = other.items.iter().map(part).collect::<PyResult<_>>()?;
-                if let Form::Registered(_) = other.form {
-                    if !any {
-                        return Ok((None, false));
-                    }
-                    let fields = PyDict::new(py);
-                    for (name, item) in other.keys.iter().zip(items) {
-                        fields.set_item(name, item)?;
-                    }
-                    tangent(other.original.bind(py), &fields, |_| Absent::Data)?
-                } else {
-                    let shell = other.shell(py)?;
-                    other.fill(py, shell, items)?
-                }
-            }
-        };
-        Ok((Some(whole), any))
-    }
-
     /// Marks the leaves of it.
     pub fn mark(&self, marked: &mut [bool]) {
         if let Tree::Leaf(i) = self {
@@ -265,15 +184,6 @@ impl Tree {
             Tree::Leaf(i) => marked[*i],
             Tree::Tuple(_, items) | Tree::List(items) => items.iter().any(|t| t.any(marked)),
             _ => self.children().any(|t| t.any(marked)),
-        }
-    }
-
-    /// Why it has no cotangent, if it has none.
-    fn absent(&self, asked: &[bool]) -> Absent {
-        match self {
-            Tree::Leaf(i) if asked.get(*i).copied().unwrap_or(true) => Absent::NoInfluence,
-            Tree::Static(_) => Absent::Data,
-            _ => Absent::NotAsked,
         }
     }
 

@@ -1,0 +1,101 @@
+//! Values and cotangents as a transform hands them out: of the argument's own kind, in its structure.
+
+use cotan::Array;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::cell::{PyArray, Rank};
+use crate::runtime::error::step;
+use crate::transforms::leaves::Inputs;
+use crate::tree::natural_cotangent::{HandOut, Scope};
+use crate::tree::treedef::{Kind, Tree, hand_over, present};
+
+impl Inputs {
+    /// A tuple with one entry for each argument, its cotangent; a mapping for arrays.
+    pub fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        cts: Vec<Option<Array>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kinds: Vec<Kind> = self.leaves.iter().map(|l| l.kind).collect();
+        let slots: Vec<usize> = self.active.iter().map(|(i, _)| *i).collect();
+        let _natural = HandOut::new(Scope::natural(py));
+        let asked = vec![true; slots.len()];
+        let entries = gradients(py, &self.trees, &kinds, &slots, &asked, cts)?;
+        handed_out(py, entries, self.arrays.as_deref())
+    }
+}
+
+pub fn presented<'py>(
+    py: Python<'py>,
+    array: &Array,
+    rank: Rank,
+    handles: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let kind = match rank {
+        _ if handles => Kind::Handle(rank),
+        Rank::Array if array.shape().is_empty() => Kind::Scalar,
+        Rank::Array => Kind::NdArray,
+        Rank::Scalar => Kind::Scalar,
+        Rank::Number => Kind::Number,
+    };
+    present(py, array, kind)
+}
+
+/// Cotangents as `gradient` gives them: a tuple, or a mapping from arrays.
+pub fn handed_out<'py>(
+    py: Python<'py>,
+    entries: Vec<Bound<'py, PyAny>>,
+    arrays: Option<&[Py<PyArray>]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match arrays {
+        None => Ok(PyTuple::new(py, entries)?.into_any()),
+        Some(arrays) => {
+            let arrays: Vec<&Py<PyArray>> = arrays.iter().collect();
+            py.import("cotan._src.tree.tangent")?
+                .call_method1("Gradients", (arrays, entries))
+        }
+    }
+}
+
+/// Cotangents of active leaves (`slots`) as structures, one for each argument; `asked` says which of them
+/// are still asked for. Computed arrays are given up: their memory goes to what is returned.
+pub fn gradients<'py>(
+    py: Python<'py>,
+    trees: &[Tree],
+    kinds: &[Kind],
+    slots: &[usize],
+    asked: &[bool],
+    cts: Vec<Option<Array>>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; kinds.len()];
+    let mut asked_at = vec![false; kinds.len()];
+    for ((&slot, ct), &asked) in slots.iter().zip(cts).zip(asked) {
+        step(py)?;
+        asked_at[slot] = asked;
+        objects[slot] = match ct {
+            Some(ct) => Some(hand_over(py, ct, kinds[slot])?),
+            None => None,
+        };
+    }
+    assembled(py, trees, &objects, &asked_at)
+}
+
+/// Structures of cotangents, one for each argument: `None` for one without any.
+pub fn assembled<'py>(
+    py: Python<'py>,
+    trees: &[Tree],
+    objects: &[Option<Bound<'py, PyAny>>],
+    asked: &[bool],
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let present: Vec<bool> = objects.iter().map(Option::is_some).collect();
+    let none = || py.None().into_bound(py);
+    (trees.iter())
+        .map(|tree| {
+            if !tree.any(&present) {
+                return Ok(none());
+            }
+            Ok(tree.gradients(py, objects, asked)?.unwrap_or_else(none))
+        })
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! Running a function on the leaves of a recording, so that what it computes is recorded.
+//!
+//! Writes to arguments are noticed here, as are arguments that share memory, and errors are given the hints that
+//! help.
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
+
+use crate::array::captured_leaves::Binding;
+use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::escapes::DROPS;
+use crate::interpose::namespaces::reach;
+use crate::ndarray::memory::fingerprint;
+use crate::runtime::error::step;
+use crate::runtime::once_cell::intern;
+use crate::runtime::recording_state;
+use crate::runtime::swallowed_errors;
+use crate::transforms::checkpoint::{Frame, run_again};
+use crate::transforms::leaves::Inputs;
+use crate::tree::treedef::{Kind, Leaf};
+
+/// Counts a recording, until it is dropped.
+pub struct Nested<'py>(Python<'py>, bool);
+
+impl<'py> Nested<'py> {
+    /// Counts one more, of this function, if it is one that differentiates.
+    pub fn enter(f: &Bound<'py, PyAny>, derives: bool) -> PyResult<Nested<'py>> {
+        let py = f.py();
+        crate::interpose::install::enter(py)?;
+        recording_state::enter_level(derives);
+        let nested = Nested(py, derives);
+        reach(f)?;
+        Ok(nested)
+    }
+}
+
+impl Drop for Nested<'_> {
+    fn drop(&mut self) {
+        recording_state::leave_level(self.1);
+        crate::interpose::install::leave(self.0);
+    }
+}
+
+impl Inputs {
+    /// Calls the function.
+    pub fn call<'py>(&self, f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = f.py();
+        if let Some(arrays) = &self.arrays {
+            let pairs = self.active.iter().map(|(i, a)| (&arrays[*i], a.clone()));
+            let _binding = Binding::new(py, pairs);
+            return self.run(f, &PyTuple::empty(py));
+        }
+        let mut objects = Vec::with_capacity(self.leaves.len());
+        let mut active = self.active.iter().peekable();
+        for (i, leaf) in self.leaves.iter().enumerate() {
+            step(py)?;
+            objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
+                (Some((_, array)), kind) => wrap(py, array.clone(), kind.rank())?,
+                // A number that is held constant is handed on as it is.
+                (None, Kind::Number | Kind::Scalar) => leaf.object.bind(py).clone(),
+                (None, kind) => wrap(py, leaf.array.clone(), kind.rank())?,
+            });
+        }
+        let args: Vec<Bound<'py, PyAny>> = self
+            .trees
+            .iter()
+            .map(|t| t.build(py, &objects))
+            .collect::<PyResult<_>>()?;
+        let args = PyTuple::new(py, args)?;
+        let result = self.run(f, &args)?;
+        for (i, before) in &self.borrowed {
+            let leaf = &self.leaves[*i];
+            if leaf.array.value().and_then(fingerprint) != Some(*before) {
+                return Err(PyRuntimeError::new_err(format!(
+                    "an array of shape {} was written to while the function that is differentiated with \
+                     respect to it ran; pass a copy of it (x.copy()), or write through the argument that \
+                     the function receives",
+                    cotan::aval::tuple(leaf.array.shape())
+                )));
+            }
+        }
+        let written = self.written_to(&objects)?;
+        refuse_shared(py, &self.leaves, &written)?;
+        *self.written.borrow_mut() = written;
+        Ok(result)
+    }
+
+    /// The leaves that the function wrote to through the objects that stood for them.
+    fn written_to(&self, objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
+        let mut active = self.active.iter().peekable();
+        let mut written = Vec::new();
+        for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
+            let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
+            if leaf.kind.rank() == Rank::Array
+                && let Ok(handle) = object.cast_exact::<PyArray>()
+                && handle.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
+            {
+                written.push(i);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Calls the function, and again what a checkpoint has to run again.
+    fn run<'py>(
+        &self,
+        f: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _nested = Nested::enter(f, self.counts)?;
+        let _frame = Frame::enter();
+        let stand_in;
+        let f = if f.is_exact_instance_of::<PyCFunction>() || is_of_scipy(f) {
+            stand_in = f
+                .py()
+                .import("cotan._src.interpose.install")?
+                .call_method1("standing_in", (f,))?;
+            &stand_in
+        } else {
+            f
+        };
+        let run = || f.call1(args).map_err(|e| own_refusal(f.py(), e));
+        let result = swallowed_errors::watched(f.py(), run)?;
+        if self.is_derived {
+            run_again(f.py())?;
+        }
+        Ok(result)
+    }
+}
+
+/// Refuses arguments that share memory with one that the function writes to: they are told apart while
+/// it runs.
+pub fn refuse_shared(py: Python<'_>, leaves: &[Leaf], written: &[usize]) -> PyResult<()> {
+    for &i in written {
+        for (j, other) in leaves.iter().enumerate() {
+            let leaf = &leaves[i];
+            if i != j
+                && other.kind.rank() == Rank::Array
+                && shares_memory(py, &leaf.object, &other.object)?
+            {
+                return Err(PyValueError::new_err(format!(
+                    "the function writes to an argument of shape {}, which shares memory with another argument, \
+                     of shape {}; pass a copy of one of them (x.copy()), or write to a copy",
+                    cotan::aval::tuple(leaf.array.shape()),
+                    cotan::aval::tuple(other.array.shape())
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two arrays have elements in common, as far as that can be found out quickly.
+fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool> {
+    if a.is(b) {
+        return Ok(true);
+    }
+    // Work that is bounded; NumPy raises an error where it is not enough.
+    let args = (a, b, 10_000);
+    match py.import("numpy")?.call_method1("shares_memory", args) {
+        Ok(shares) => shares.extract(),
+        Err(_) => Ok(true),
+    }
+}
+
+/// NumPy hides that an element cannot be stored behind an error about sequences: the reason is what
+/// helps.
+fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyValueError>(py)
+        && let Some(cause) = error.cause(py)
+        && cause.is_instance_of::<PyTypeError>(py)
+        && cause.to_string().contains(DROPS)
+    {
+        cause.set_traceback(py, error.traceback(py));
+        return cause;
+    }
+    // What is said is no reason to lose the error.
+    let hints = py.import("cotan._src.interpose.error_hints");
+    let _ = hints.and_then(|h| h.call_method1("explain", (error.value(py), error.traceback(py))));
+    error
+}
+
+/// Whether a function is SciPy's own: it may have a stand-in, which only who asks for the name gets.
+fn is_of_scipy(f: &Bound<'_, PyAny>) -> bool {
+    let module = intern!(f.py(), "__module__");
+    let is_scipys = |home: Bound<'_, PyAny>| {
+        let name = home
+            .cast::<PyString>()
+            .ok()
+            .and_then(|name| name.to_str().ok());
+        name.is_some_and(|name| name.starts_with("scipy."))
+    };
+    f.is_exact_instance_of::<PyFunction>() && f.getattr(module).is_ok_and(is_scipys)
+}
