@@ -49,6 +49,7 @@ from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
+from cotan._src.hooks import set_hooks as _set_hooks
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
 from cotan._src.inspect.report import Report, explain
 from cotan._src.inspect.svg import attach as _attach_pictures
@@ -61,6 +62,7 @@ from cotan._src.tree.class_registry import project_to, register
 from cotan._src.tree.tangent import Tangent
 from cotan._src.tree.update import trainable_leaves, tree_map, update
 
+_set_hooks()
 _attach_array(Array)
 _attach_methods(Array)
 _attach_programs(Program)

@@ -4,18 +4,21 @@ import ast
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import cotan
+from cotan import _core
+from cotan._src import hooks
 
 TOP = Path(cotan.__file__).parent
 SRC = TOP / "_src"
 
 # A package may import itself and those that stand behind it.
 ORDER = [
-    *("onnx", "inspect", "program", "api", "scipy", "thirdparty", "stdlib", "array", "numpy"),
-    *("special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
+    *("hooks", "onnx", "inspect", "program", "api", "scipy", "thirdparty", "stdlib", "array"),
+    *("numpy", "special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
 ]
 
 MODULES = {
@@ -78,3 +81,23 @@ def test_every_package_says_what_it_is_for():
         tree = ast.parse(path.read_text())
         assert ast.get_docstring(tree), path
         assert len(tree.body) == 1, f"{path} has code: a package is only a place"
+
+
+def handed_over(monkeypatch):
+    """Give the hooks that the package hands to the bindings."""
+    objects = {}
+    monkeypatch.setattr(hooks, "_core", SimpleNamespace(array=None, set_hooks=objects.update))
+    hooks.set_hooks()
+    return objects
+
+
+def test_a_hook_that_is_missing_is_an_error_with_its_name(monkeypatch):
+    objects = handed_over(monkeypatch)
+    del objects["class_layout"]
+    with pytest.raises(ImportError, match="hook class_layout has not been set"):
+        _core.set_hooks(**objects)
+
+
+def test_a_hook_that_nobody_knows_is_an_error_with_its_name(monkeypatch):
+    with pytest.raises(ImportError, match="no hook no_such_hook"):
+        _core.set_hooks(**handed_over(monkeypatch), no_such_hook=len)

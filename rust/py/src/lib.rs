@@ -99,6 +99,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functions::primitives::peek,
         array::escapes::is_preparing,
         array::escapes::failed_at,
+        runtime::hooks::set_hooks,
         runtime::swallowed_errors::refused,
         runtime::swallowed_errors::granted,
         array::escapes::meet,

@@ -3,9 +3,9 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
-use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state::is_lifting;
 use crate::runtime::source_line::frame;
 
@@ -19,7 +19,6 @@ pub fn is_asked_by(py: Python<'_>, name: &str, file: &str) -> PyResult<bool> {
 /// Refuses the `shuffle` of a generator whose class is compiled: it asks for the length first, and would
 /// take the rows of our arrays for copies. Only code that names it is looked at.
 pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
-    static SHUFFLES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if !is_lifting() {
         return Ok(());
     }
@@ -30,7 +29,7 @@ pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
     if !names.contains(intern!(py, "shuffle"))? {
         return Ok(());
     }
-    let shuffles = SHUFFLES.found(py, "cotan._src.runtime.call_site", "is_shuffling")?;
+    let shuffles = hooks::IS_SHUFFLING.get(py)?;
     if shuffles.call1((frame,))?.is_truthy()? {
         return Err(PyTypeError::new_err(
             "shuffle: a generator that was made before the recording takes the rows of an array for copies, \

@@ -14,6 +14,7 @@ use crate::array::cell::PyArray;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
 use crate::runtime::error::enter;
+use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
 
 /// What was noted.
@@ -117,8 +118,8 @@ pub fn is_on() -> bool {
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
 /// the code go on.
 pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
-    let place = (py.import("cotan._src.api.prepare"))
-        .and_then(|m| m.call_method0("place"))
+    let place = (hooks::PLACE.get(py))
+        .and_then(PyAnyMethods::call0)
         .and_then(|p| p.extract::<String>())
         .unwrap_or_default();
     let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
@@ -187,12 +188,10 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
         return Err(left(py, what));
     }
     if is_followed(array) {
-        let given = py.import("cotan._src.interpose.index_context")?;
-        if given.call_method0("is_lost_anyway")?.is_truthy()? {
+        if hooks::VALUE_IS_DISCARDED.get(py)?.call0()?.is_truthy()? {
             return Ok(());
         }
-        let hints = py.import("cotan._src.interpose.error_hints")?;
-        let hint: String = hints.call_method0("hint")?.extract()?;
+        let hint: String = hooks::ERROR_HINT.get(py)?.call0()?.extract()?;
         let message =
             format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
         swallowed_errors::refused(py, &message)?;

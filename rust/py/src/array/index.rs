@@ -7,10 +7,7 @@ use cotan::{Array, DType, Number, aval, ops};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{
-    PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple, PyType,
-};
+use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
 
 use crate::array::cell::Element;
 use crate::array::cell::{PyArray, Rank, wrap};
@@ -19,7 +16,7 @@ use crate::array::operand::Operand;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::{is_numpy_scalar, original};
 use crate::runtime::error::OrRaise;
-use crate::runtime::once_cell::OnceImported;
+use crate::runtime::hooks;
 
 /// A basic key, resolved against a shape.
 pub struct Basic {
@@ -213,9 +210,7 @@ pub fn getitem<'py>(
         if let Some(taken) = crate::array::fancy_index::read(slf, key, &shape)? {
             return Ok(taken);
         }
-        return py
-            .import("cotan._src.array.fancy_indexing")?
-            .call_method1("getitem", (slf, key));
+        return hooks::GETITEM.get(py)?.call1((slf, key));
     };
     if basic.scalar
         && let Some(element) = slf.get().element(py, basic.first(&shape))?
@@ -239,12 +234,11 @@ pub fn getitem<'py>(
 /// The numbers of an `np.matrix`, of NumPy's or of ours: it differs from other arrays by its products only, and
 /// takes no part in one where it is written.
 fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = value.py();
     if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
         return Ok(None);
     }
-    if value.is_exact_instance(MATRIX.found(py, "cotan._src.numpy.matrix", "Matrix")?) {
+    if value.is_exact_instance(hooks::MATRIX_CLASS.get(py)?) {
         return value.getattr("A").map(Some);
     }
     if value.is_exact_instance_of::<PyUntypedArray>()
@@ -387,8 +381,7 @@ pub fn setitem<'py>(
     }
     let shape = slf.get().own_shape();
     let Some(basic) = basic(key, &shape)? else {
-        py.import("cotan._src.array.fancy_indexing")?
-            .call_method1("setitem", (slf, key, value))?;
+        hooks::SETITEM.get(py)?.call1((slf, key, value))?;
         return Ok(());
     };
     if is_made_by(slf.get(), |prim| ops::STEEP.contains(&prim)) && !basic.shape.contains(&0) {
@@ -475,9 +468,7 @@ pub fn index_update<'py>(
     if let Some(out) = updated(x, key, value, false)? {
         return Ok(out);
     }
-    x.py()
-        .import("cotan._src.array.fancy_indexing")?
-        .call_method1("updated", (x, key, value, false))
+    hooks::UPDATED.get(x.py())?.call1((x, key, value, false))
 }
 
 /// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
@@ -490,9 +481,7 @@ pub fn index_add<'py>(
     if let Some(out) = updated(x, key, value, true)? {
         return Ok(out);
     }
-    x.py()
-        .import("cotan._src.array.fancy_indexing")?
-        .call_method1("updated", (x, key, value, true))
+    hooks::UPDATED.get(x.py())?.call1((x, key, value, true))
 }
 
 /// A value brought to a dtype and shape, as NumPy does in an assignment.

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::array::cell::wrap_result;
 use crate::array::operand::{Operand, common_dtype};
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 
 /// The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right.
 #[pyfunction]
@@ -21,9 +22,7 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
     let [a, b] = operands;
     let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);
     if gaps {
-        let rule = py
-            .import("cotan._src.numpy.products")?
-            .getattr("around_gaps")?;
+        let rule = hooks::MATMUL_AROUND_NAN.get(py)?;
         if let Some(out) = rule.call1((x, y))?.extract()? {
             return Ok(out);
         }

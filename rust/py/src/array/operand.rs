@@ -20,6 +20,7 @@ use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::ndarray::subclass::is_plain;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 
 /// Whether an object is a sequence whose elements NumPy computes with: `x.flat` of an ndarray, a range, ...
@@ -48,9 +49,8 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
 
 /// The array of ours beneath an object that stands in for one of a subclass of ndarray.
 pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static OVER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
-    if !object.is_instance(OVER.found(py, "cotan._src.runtime.values", "OverArray")?)? {
+    if !object.is_instance(hooks::OVER_ARRAY_CLASS.get(py)?)? {
         return Ok(None);
     }
     object.getattr(intern!(py, "__held_array__")).map(Some)
@@ -159,10 +159,7 @@ impl Operand {
             ))));
         }
         if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-            let array = object
-                .py()
-                .import("cotan._core")?
-                .call_method1("array", (object,))?;
+            let array = hooks::ARRAY.get(object.py())?.call1((object,))?;
             return Operand::of(&array);
         }
         if is_deque(object)? {

@@ -14,6 +14,7 @@ use crate::array::operand::{EXACT, Operand, elementwise};
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{Borrow, from_ndarray, original};
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::intern;
 
@@ -243,9 +244,7 @@ pub fn apply_elementwise<'py>(
         let rank = array.get().rank();
         let array = array.get().read()?;
         if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
-            return py
-                .import("cotan._src.numpy.ufunc_composites")?
-                .call_method1("sign_of_complex", (*x,));
+            return hooks::SIGN_OF_COMPLEX.get(py)?.call1((*x,));
         }
         if rank != Rank::Number && accepts(prim, &array) {
             return wrap_result(py, Array::apply1(prim, array).or_raise()?);

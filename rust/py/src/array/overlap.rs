@@ -15,6 +15,7 @@ use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 
 impl PyArray {
     /// Where its elements are, in row-major order, in the array that its chain of views begins at, and that.
@@ -87,9 +88,7 @@ impl PyArray {
         }
         self.expect_positions()?;
         let (positions, first) = self.traced_back()?;
-        let rule = py
-            .import("cotan._src.numpy.indexing")?
-            .getattr("written_last")?;
+        let rule = hooks::WRITTEN_LAST.get(py)?;
         let known = to_ndarray(py, compute(py, &positions)?)?;
         let last: Vec<i64> = rule
             .call1((known, self.own_strides().to_vec()))?

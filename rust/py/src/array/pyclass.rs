@@ -7,7 +7,6 @@ use cotan::ops;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyAttributeError, PyImportError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::array::call_site::expect_no_shuffle;
@@ -24,7 +23,7 @@ use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::original;
 use crate::runtime::error::OrRaise;
-use crate::runtime::once_cell::OnceImported;
+use crate::runtime::hooks;
 
 /// Methods of the class that layers above compute. They give them when the module is made.
 pub struct Registered {
@@ -339,10 +338,7 @@ impl PyArray {
 
     /// Scalars hide it (`cotan._array`): `hasattr(x, "__iter__")` is how programs ask for arrays.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        static ELEMENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        ELEMENTS
-            .found(slf.py(), "cotan._src.array.fast_methods", "elements")?
-            .call1((slf,))
+        hooks::ELEMENTS.get(slf.py())?.call1((slf,))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

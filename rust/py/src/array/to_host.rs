@@ -16,6 +16,7 @@ use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 
 /// What `__array__` gives: a copy as an ndarray, of a dtype if one is asked for.
 pub fn given_out<'py>(
@@ -27,9 +28,7 @@ pub fn given_out<'py>(
     let array = handle.read()?;
     if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
         // An array of objects holds what is followed, element by element.
-        let rule = py
-            .import("cotan._src.array.methods")?
-            .getattr("as_objects")?;
+        let rule = hooks::AS_OBJECTS.get(py)?;
         return rule.call1((slf,));
     }
     if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
@@ -105,8 +104,7 @@ pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
     let array = handle.read()?;
     if array.is_active() {
         // `"%.2f" % x` asks in this way, too, and makes a text of it.
-        let frames = py.import("cotan._src.runtime.call_site")?;
-        if !frames.call_method0("is_formatting")?.extract::<bool>()? {
+        if !hooks::IS_FORMATTING.get(py)?.call0()?.extract::<bool>()? {
             refuse_active(py, &array, "float(x)", "compute with x itself")?;
         }
     }
@@ -145,8 +143,7 @@ pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAn
     if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
         // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
-        let given = py.import("cotan._src.interpose.index_context")?;
-        if given.call_method0("may_be_mask")?.is_truthy()? {
+        if hooks::MAY_INDEX_NDARRAY.get(py)?.call0()?.is_truthy()? {
             return Err(PyTypeError::new_err(
                 "a truth value indexes lists as a number and arrays as a mask, and which of them this is cannot be \
                  seen here; write x[int(b)], or x[np.asarray(b)]",
@@ -175,7 +172,7 @@ pub fn element<'py>(
     let py = slf.py();
     let array = slf.get().read()?;
     if array.is_active() {
-        let rule = py.import("cotan._src.array.methods")?.getattr("item")?;
+        let rule = hooks::ITEM.get(py)?;
         return rule.call1((slf, index));
     }
     to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
@@ -186,10 +183,7 @@ pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     let array = slf.get().read()?;
     if array.is_active() {
-        return py
-            .import("cotan._src.array.methods")?
-            .getattr("tolist")?
-            .call1((slf,));
+        return hooks::TOLIST.get(py)?.call1((slf,));
     }
     to_ndarray(py, force(py, &array)?)?.call_method0("tolist")
 }

@@ -4,9 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use cotan::program::FastMap;
 use pyo3::prelude::*;
-use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::sync::MutexExt;
 
-use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
 use crate::runtime::source_line::frame;
 
 /// Who asks for a name.
@@ -31,7 +32,6 @@ const MAX_PLACES: usize = 1 << 14;
 /// Who asks for a name. Compiled code has no frame of its own: it is known by the running instruction of
 /// its caller's, which is a call and no attribute.
 pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
-    static ASKS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let frame = frame(py)?;
     let code = frame.getattr(intern!(py, "f_code"))?;
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
@@ -44,7 +44,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     if let Some((_, known)) = places().as_ref().and_then(|p| p.get(&place)) {
         return Ok(*known);
     }
-    let asks = ASKS.found(py, "cotan._src.interpose.install", "who_asks")?;
+    let asks = hooks::CLASSIFY_CALLER.get(py)?;
     let who = match asks.call1((frame,))?.extract()? {
         "own" => Asking::Own,
         "by name" => Asking::ByName,

@@ -2,12 +2,12 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::array::cell::PyArray;
 use crate::array::operand::{as_array, beneath};
-use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
 
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
@@ -109,12 +109,8 @@ fn replaced<'py>(
 
 /// The array that an object gives the elements of: `x.flat`.
 fn elements_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static FLAT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
-    if !object
-        .get_type()
-        .is(FLAT.found(py, "cotan._src.rebind.numpy_substitutes", "Flat")?)
-    {
+    if !object.get_type().is(hooks::FLAT_CLASS.get(py)?) {
         return Ok(None);
     }
     object.getattr(intern!(py, "base")).map(Some)

@@ -19,6 +19,7 @@ use crate::interpose::slot::{Asked, Rule};
 use crate::interpose::slot_function::Functions;
 use crate::interpose::slot_method::Methods;
 use crate::interpose::slot_ufunc::Ufuncs;
+use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::{Once, intern};
 use crate::runtime::recording_state::{self, recordings};
@@ -129,9 +130,7 @@ pub fn enter(py: Python<'_>) -> PyResult<()> {
     let own = main.map_or(0, |m| m.dict().len());
     let more = SEEN.load(Ordering::Relaxed) != count || SEEN_MAIN.load(Ordering::Relaxed) != own;
     if more || state(py).has_other_programs(modules)? {
-        let ready = py
-            .import("cotan._src.interpose.install")?
-            .call_method0("prepare")?;
+        let ready = hooks::INSTALL.get(py)?.call0()?;
         // Only now, as it may be interrupted. What another thread still imports waits for the next time.
         let seen = if ready.is_truthy()? { count } else { 0 };
         SEEN.store(seen, Ordering::Relaxed);

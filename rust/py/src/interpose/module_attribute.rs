@@ -10,6 +10,7 @@ use crate::array::cell::PyArray;
 use crate::interpose::caller::{Asking, who_asks};
 use crate::interpose::contains_array::{any_array, given_out};
 use crate::interpose::slot_dispatcher;
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 use crate::runtime::recording_state::is_lifting;
 use crate::runtime::recording_state::recordings;
@@ -146,9 +147,7 @@ impl StandIn {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let original = self.original.bind(py);
-        let find = py
-            .import("cotan._src.interpose.install")?
-            .getattr("found")?;
+        let find = hooks::MODULE_ATTRIBUTE.get(py)?.clone();
         let names = [
             original.getattr(intern!(py, "__module__"))?,
             original.getattr(intern!(py, "__name__"))?,
@@ -161,10 +160,9 @@ impl StandIn {
 /// gives arrays only takes those that our matrices are made of.
 fn with_lists<'py>(args: &Bound<'py, PyTuple>, arrays: bool) -> PyResult<Bound<'py, PyTuple>> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    static MATRIX: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = args.py();
     let deque = DEQUE.found(py, "collections", "deque")?;
-    let matrix = MATRIX.found(py, "cotan._src.numpy.matrix", "Matrix")?;
+    let matrix = hooks::MATRIX_CLASS.get(py)?;
     let is_matrix = |a: &Bound<'py, PyAny>| arrays && a.is_exact_instance(matrix);
     if !(args.iter()).any(|a| a.is_exact_instance(deque) || is_matrix(&a)) {
         return Ok(args.clone());

@@ -10,6 +10,7 @@ use pyo3::types::{
     PyWeakrefReference,
 };
 
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 
 /// What leads to no namespace that has to be looked for, so that it is not asked again.
@@ -63,10 +64,7 @@ pub fn reach(f: &Bound<'_, PyAny>) -> PyResult<()> {
     if is_near(f, &mut Walk::default())? || !runs_python(f)? {
         return Ok(());
     }
-    let is_far = f
-        .py()
-        .import("cotan._src.interpose.install")?
-        .call_method1("reach", (f,))?;
+    let is_far = hooks::SCAN_NAMESPACES.get(f.py())?.call1((f,))?;
     if !is_far.is_truthy()? {
         remember(f, &mut Walk::default())?;
     }

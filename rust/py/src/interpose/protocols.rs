@@ -15,6 +15,7 @@ use crate::array::operators::apply_elementwise;
 use crate::ndarray::dtype::{dtype_from, dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{is_numpy_scalar, original};
 use crate::ndarray::subclass::is_plain_class;
+use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::Once;
 
@@ -107,10 +108,8 @@ pub fn array_ufunc(
         }
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
-    let python = py.import("cotan._src.numpy.ufunc_protocol")?;
-    Ok(python
-        .call_method1("array_ufunc", (ufunc, method, inputs, kwargs))?
-        .unbind())
+    let rule = hooks::ARRAY_UFUNC.get(py)?;
+    Ok(rule.call1((ufunc, method, inputs, kwargs))?.unbind())
 }
 
 /// `func(*args, **kwargs)` with an `Array` among the arguments, for a NumPy function.
@@ -121,7 +120,6 @@ pub fn array_function<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static FUNCTIONS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     // A reduction over everything, by far the commonest call, needs no look at keywords.
     static WHOLE: PyOnceLock<Vec<(Py<PyAny>, Prim)>> = PyOnceLock::new();
     // A subclass that is no array like others is refused, or answers itself.
@@ -129,9 +127,9 @@ pub fn array_function<'py>(
         let class = class?;
         let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
         if !known && !is_plain_class(&class)? {
-            return py
-                .import("cotan._src.runtime.ndarray_subclasses")?
-                .call_method1("function_of_others", (func, args, kwargs));
+            return hooks::FUNCTION_OF_SUBCLASSES
+                .get(py)?
+                .call1((func, args, kwargs));
         }
     }
     let whole = WHOLE.made(py, || {
@@ -153,19 +151,12 @@ pub fn array_function<'py>(
     {
         return crate::functions::primitives::reduction(&args.get_item(0)?, *prim, None, false);
     }
-    let functions = FUNCTIONS.made(py, || {
-        Ok::<_, PyErr>(
-            py.import("cotan._src.numpy.functions")?
-                .getattr("FUNCTIONS")?
-                .cast_into::<PyDict>()?
-                .unbind(),
-        )
-    })?;
-    match functions.bind(py).get_item(func)? {
+    let functions = hooks::ARRAY_FUNCTIONS.get(py)?.cast::<PyDict>()?;
+    match functions.get_item(func)? {
         Some(implementation) => implementation.call(args, Some(kwargs)),
-        None => py
-            .import("cotan._src.numpy.functions")?
-            .call_method1("array_function", (func, types, args, kwargs)),
+        None => hooks::ARRAY_FUNCTION
+            .get(py)?
+            .call1((func, types, args, kwargs)),
     }
 }
 

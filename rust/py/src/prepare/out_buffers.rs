@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::own;
 use crate::ndarray::memory::{as_target, is_writeable, span, write_elements};
+use crate::runtime::hooks;
 
 /// One buffer: the result that goes into it, and where it stands in `out`.
 pub struct Buffer {
@@ -28,8 +29,7 @@ pub struct Buffers {
 impl Buffers {
     /// Takes `out` apart along a structure that has numbers of results in place of the results.
     pub fn new(out: &Bound<'_, PyAny>, template: &Bound<'_, PyAny>) -> PyResult<Arc<Buffers>> {
-        let pairs =
-            (out.py().import("cotan._src.api.prepare")?).call_method1("pairs", (template, out))?;
+        let pairs = hooks::OUTPUT_PAIRS.get(out.py())?.call1((template, out))?;
         let mut all = Vec::new();
         for pair in pairs.try_iter()? {
             let (index, object, path): (usize, Bound<'_, PyAny>, String) = pair?.extract()?;

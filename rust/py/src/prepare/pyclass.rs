@@ -18,6 +18,7 @@ use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::specialization::{Failure, Outputs, Taken, Variant, handed, work};
 use crate::runtime::error::{briefly, to_py};
+use crate::runtime::hooks;
 use crate::transforms::present::assembled;
 use crate::transforms::present::handed_out;
 use crate::tree::flatten::{Flattener, Position};
@@ -195,8 +196,7 @@ impl PyPrepared {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         // The decorator has put it where the function would be looked for.
-        let named = py.import("cotan._src.tree.pickle_by_name")?;
-        let found = named.call_method1("by_name", (slf, this.function.bind(py)))?;
+        let found = (hooks::PICKLE_BY_NAME.get(py)?).call1((slf, this.function.bind(py)))?;
         if !found.is_none() {
             return Ok(found);
         }
@@ -274,8 +274,7 @@ impl PyPrepared {
         if let Some(wrt) = &self.wrt
             && args.is_empty()
         {
-            let listed =
-                (py.import("cotan._src.tree.selection")?).call_method1("listed_arrays", (wrt,))?;
+            let listed = hooks::LISTED_ARRAYS.get(py)?.call1((wrt,))?;
             let (mut leaves, mut arrays) = (Vec::new(), Vec::new());
             for object in listed.try_iter()? {
                 let object = object?;
@@ -338,9 +337,7 @@ impl PyPrepared {
             }
         }?;
         match out {
-            Some(out) => {
-                (py.import("cotan._src.api.prepare")?).call_method1("copied", (result, out))
-            }
+            Some(out) => hooks::COPIED.get(py)?.call1((result, out)),
             None => Ok(result),
         }
     }
@@ -424,7 +421,7 @@ impl PyPrepared {
         let buffers = if let Some(known) = known {
             known
         } else {
-            let result = py.import("cotan._src.api.prepare")?.getattr("Result")?;
+            let result = hooks::RESULT_CLASS.get(py)?;
             let mut numbers = Vec::with_capacity(variant.results);
             for i in 0..variant.results {
                 numbers.push(Some(result.call1((i,))?));

@@ -18,6 +18,7 @@ use crate::prepare::guards::{Spec, Watch};
 use crate::prepare::pyclass::{PyPrepared, Transform};
 use crate::prepare::specialization::{Outputs, Taken, Variant, plain};
 use crate::runtime::error::{enter, to_py};
+use crate::runtime::hooks;
 use crate::transforms::gradient::scalar_output;
 use crate::transforms::leaves::Inputs;
 use crate::transforms::pullback::PyPullback;
@@ -38,8 +39,7 @@ impl PyPrepared {
     ) -> PyResult<Variant> {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
-        let prepare = py.import("cotan._src.api.prepare")?;
-        let found = prepare.call_method1("surroundings", (f, args))?;
+        let found = hooks::GUARDS.get(py)?.call1((f, args))?;
         let mut around = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {
             let (owner, name, value, of): (
@@ -65,7 +65,7 @@ impl PyPrepared {
         found.call_method0("expect_same_random")?;
         // What functions that are called back refer to is their own affair.
         let apart: Vec<usize> =
-            (prepare.call_method1("functions_in", (&noted.callbacks,))?).extract()?;
+            (hooks::FUNCTIONS_IN.get(py)?.call1((&noted.callbacks,))?).extract()?;
         let is_argument = |watch: &Watch| {
             let arrays = taken.arrays.iter().flatten();
             (watch.address()).is_some_and(|a| arrays.map(|h| h.as_ptr() as usize).any(|h| h == a))

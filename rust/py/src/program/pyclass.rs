@@ -18,6 +18,7 @@ use crate::program::bind_inputs::{Given, root};
 use crate::program::equation::{PyEquation, PyVariable};
 use crate::program::serialize::{joined, reduce_program, save_program};
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::tree::schema::invalid;
 use crate::tree::treedef::{Kind, present};
 use cotan::io::{Kind as SavedKind, Saved};
@@ -240,8 +241,7 @@ impl PyProgram {
     /// Raises `ValueError` for what ONNX cannot express, with the reason, and `ImportError` without the
     /// package onnx (`pip install 'cotan[onnx]'`).
     fn to_onnx(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let exporter = slf.py().import("cotan._src.onnx.export")?;
-        exporter.call_method1("export_program", (slf, path))?;
+        hooks::EXPORT_ONNX.get(slf.py())?.call1((slf, path))?;
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use cotan::{Aval, Program};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::runtime::hooks;
+
 /// What the bindings know besides.
 pub struct Facts<'a> {
     /// For each leaf that was differentiated, which leaf of the arguments it is.
@@ -93,8 +95,7 @@ impl Facts<'_> {
         facts.set_item("forward", back.getattr("forward")?)?;
         let forward = core.forward().map(|f| lines(f, &mut places));
         facts.set_item("forward_lines", forward.unwrap_or_default())?;
-        py.import("cotan._src.inspect.report")?
-            .call_method1("build", (facts,))
+        hooks::REPORT.get(py)?.call1((facts,))
     }
 
     fn held<'py>(

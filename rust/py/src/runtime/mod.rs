@@ -12,6 +12,7 @@ pub mod fork;
 pub mod interpreter_exit;
 
 // Values made once and object identity.
+pub mod hooks;
 pub mod identity;
 pub mod once_cell;
 

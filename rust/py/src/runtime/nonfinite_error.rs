@@ -5,6 +5,8 @@ use cotan::prim::Place;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::runtime::hooks;
+
 fn range<'py>(py: Python<'py>, range: &Range) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     out.set_item("name", &range.name)?;
@@ -78,8 +80,7 @@ fn fields<'py>(py: Python<'py>, error: &NonFinite) -> PyResult<Bound<'py, PyDict
 /// The Python exception.
 pub fn exception(py: Python<'_>, error: &NonFinite) -> PyErr {
     let made = || -> PyResult<Bound<'_, PyAny>> {
-        let python = py.import("cotan._src.inspect.nonfinite")?;
-        python.call_method1("found", (fields(py, error)?,))
+        hooks::NONFINITE_ERROR.get(py)?.call1((fields(py, error)?,))
     };
     made().map_or_else(|e| e, PyErr::from_value)
 }

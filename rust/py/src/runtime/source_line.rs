@@ -7,6 +7,7 @@ use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
 
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 
 /// What is known of a piece of Python code, which is kept alive so that no other one has its address.
@@ -93,9 +94,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
 /// File and function of a piece of code that belongs to the user.
 fn own(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
     let file: String = code.getattr(intern!(py, "co_filename"))?.extract()?;
-    let is_library = py
-        .import("cotan._src.inspect.nonfinite")?
-        .getattr("is_library")?;
+    let is_library = hooks::IS_LIBRARY_FILE.get(py)?;
     if is_library.call1((&file,))?.extract()? {
         return Ok(None);
     }

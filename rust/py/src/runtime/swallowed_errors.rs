@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 
+use crate::runtime::hooks;
+
 thread_local! {
     /// What the function that is being recorded was refused first, on its own account.
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -12,10 +14,7 @@ thread_local! {
 /// Notes that a program was refused something. Libraries try what they can do without.
 #[pyfunction]
 pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
-    let asks = py
-        .import("cotan._src.runtime.call_site")?
-        .call_method0("program_asks")?
-        .is_truthy()?;
+    let asks = hooks::USER_CODE_ASKS.get(py)?.call0()?.is_truthy()?;
     if asks {
         REFUSED.with_borrow_mut(|first| {
             first.get_or_insert_with(|| message.to_owned());
@@ -46,8 +45,7 @@ pub fn watched<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
                 "the program caught an error of cotan's and went on, so that its result may be another one than \
                  with plain NumPy: {message}"
             );
-            py.import("cotan._src.runtime.call_site")?
-                .call_method1("warn", (message,))?;
+            hooks::WARN.get(py)?.call1((message,))?;
             Ok(result)
         }
         Err(error) => {

@@ -2,6 +2,8 @@
 
 use pyo3::prelude::*;
 
+use crate::runtime::hooks;
+
 /// Names of arguments. They are looked up only when somebody asks: a signature costs more than a small
 /// gradient.
 pub enum Names {
@@ -15,10 +17,7 @@ impl Names {
     pub fn get(&self, py: Python<'_>, count: usize) -> PyResult<Vec<String>> {
         match self {
             Names::Known(names) => Ok(names.clone()),
-            Names::Code(code) => py
-                .import("cotan._src.tree.selection")?
-                .call_method1("code_names", (code, count))?
-                .extract(),
+            Names::Code(code) => hooks::CODE_NAMES.get(py)?.call1((code, count))?.extract(),
         }
     }
 
@@ -33,8 +32,8 @@ impl Names {
 
 /// Names of the arguments of a call.
 pub fn argument_names(f: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<String>> {
-    f.py()
-        .import("cotan._src.tree.selection")?
-        .call_method1("argument_names", (f, count))?
+    hooks::ARGUMENT_NAMES
+        .get(f.py())?
+        .call1((f, count))?
         .extract()
 }

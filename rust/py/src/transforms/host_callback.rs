@@ -18,6 +18,7 @@ use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
+use crate::runtime::hooks;
 use crate::tree::flatten::{Flattener, Position};
 
 /// An error about a NaN that was found while a function was called back says which one that was.
@@ -106,8 +107,9 @@ impl Host for Callback {
         attached(|py| {
             let function = match &self.pullback {
                 Some(pullback) => pullback.clone_ref(py),
-                None => (py.import("cotan._src.api.custom_rules")?)
-                    .call_method1("pulled", (&self.function, x.len()))?
+                None => hooks::PULLBACK_OF
+                    .get(py)?
+                    .call1((&self.function, x.len()))?
                     .unbind(),
             };
             let mut ranks = self.ranks.clone();

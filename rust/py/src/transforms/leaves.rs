@@ -11,6 +11,7 @@ use pyo3::types::{PyFunction, PyTuple};
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::{Borrow, fingerprint};
 use crate::runtime::error::step;
+use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::transforms::argument_names::{Names, argument_names};
 use crate::transforms::selection::selected;
@@ -138,10 +139,7 @@ impl Inputs {
 
     /// Arrays that a function without arguments uses.
     fn implicit(recording: &Recording, wrt: &Bound<'_, PyAny>) -> PyResult<Inputs> {
-        let listed = wrt
-            .py()
-            .import("cotan._src.tree.selection")?
-            .call_method1("listed_arrays", (wrt,))?;
+        let listed = hooks::LISTED_ARRAYS.get(wrt.py())?.call1((wrt,))?;
         let arrays: Vec<Bound<'_, PyArray>> = listed.extract()?;
         let mut leaves = Vec::with_capacity(arrays.len());
         for handle in &arrays {

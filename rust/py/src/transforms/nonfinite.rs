@@ -5,6 +5,7 @@ use cotan::kernels::Look;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::runtime::hooks;
 use crate::transforms::argument_names::argument_names;
 use crate::transforms::leaves::Inputs;
 
@@ -51,7 +52,8 @@ pub fn named<T>(f: &Bound<'_, PyAny>, inputs: &Inputs, result: PyResult<T>) -> P
     for ((_, array), path) in inputs.active.iter().zip(&leaves) {
         ids.set_item(array.id(), path)?;
     }
-    py.import("cotan._src.inspect.nonfinite")?
-        .call_method1("name", (error.value(py), leaves, ids))?;
+    hooks::NAME_NONFINITE_LEAVES
+        .get(py)?
+        .call1((error.value(py), leaves, ids))?;
     Err(error)
 }

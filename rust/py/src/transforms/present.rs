@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 
 use crate::array::cell::{PyArray, Rank};
 use crate::runtime::error::step;
+use crate::runtime::hooks;
 use crate::transforms::leaves::Inputs;
 use crate::tree::natural_cotangent::{HandOut, Scope};
 use crate::tree::treedef::{Kind, Tree, hand_over, present};
@@ -52,8 +53,7 @@ pub fn handed_out<'py>(
         None => Ok(PyTuple::new(py, entries)?.into_any()),
         Some(arrays) => {
             let arrays: Vec<&Py<PyArray>> = arrays.iter().collect();
-            py.import("cotan._src.tree.tangent")?
-                .call_method1("Gradients", (arrays, entries))
+            hooks::GRADIENTS_CLASS.get(py)?.call1((arrays, entries))
         }
     }
 }

@@ -12,6 +12,7 @@ use pyo3::types::PyTuple;
 use crate::array::cell::PyArray;
 use crate::array::operand::Operand;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::transforms::argument_names::Names;
 use crate::transforms::leaves::Inputs;
 use crate::transforms::selection::selected;
@@ -160,8 +161,7 @@ impl PyPullback {
     pub fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let py = wrt.py();
         if let Some(arrays) = &self.arrays {
-            let masks = py.import("cotan._src.tree.selection")?;
-            let listed = masks.call_method1("listed_arrays", (wrt,))?;
+            let listed = hooks::LISTED_ARRAYS.get(py)?.call1((wrt,))?;
             let mut wanted = vec![false; arrays.len()];
             for array in listed.try_iter()? {
                 let array = array?;
@@ -182,9 +182,7 @@ impl PyPullback {
         for (&slot, _) in self.slots.iter().zip(&self.kept).filter(|(_, k)| **k) {
             able[slot] = true;
         }
-        let info = py
-            .import("cotan._src.tree.selection")?
-            .getattr("LeafInfo")?;
+        let info = hooks::LEAF_INFO_CLASS.get(py)?;
         let mut objects = Vec::with_capacity(self.kinds.len());
         for (_, aval) in self.kinds.iter() {
             let shape = PyTuple::new(py, aval.shape.iter())?;

@@ -10,6 +10,7 @@ use crate::ndarray::memory::is_numpy_scalar;
 use crate::program::pyclass::PyProgram;
 use crate::program::report::Facts;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::transforms::present::{gradients, handed_out};
 use crate::transforms::pullback::PyPullback;
 use crate::transforms::saved_pullback::{reduce_pullback, save_pullback};
@@ -168,8 +169,7 @@ impl PyPullback {
     fn to_onnx(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
         let program = Program::clone(self.program(py)?.core());
         let program = PyProgram::new(program, self.back.residuals().to_vec());
-        let exporter = py.import("cotan._src.onnx.export")?;
-        exporter.call_method1("export_program", (program, path))?;
+        hooks::EXPORT_ONNX.get(py)?.call1((program, path))?;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::array::cell::wrap;
 use crate::array::to_host::item;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::rule_cotangents::Fill;
 use crate::tree::treedef::{Kind, Tree};
@@ -165,9 +166,7 @@ impl Pull {
         dy: Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Array>>> {
         let py = back.py();
-        let takes: bool = (py.import("cotan._src.api.custom_rules")?)
-            .call_method1("takes_wanted", (back,))?
-            .extract()?;
+        let takes: bool = hooks::TAKES_WANTED.get(py)?.call1((back,))?.extract()?;
         let result = if takes {
             let kwargs = PyDict::new(py);
             kwargs.set_item("wanted", PyTuple::new(py, self.wanted())?)?;

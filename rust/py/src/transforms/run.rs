@@ -13,6 +13,7 @@ use crate::array::escapes::DROPS;
 use crate::interpose::namespaces::reach;
 use crate::ndarray::memory::fingerprint;
 use crate::runtime::error::step;
+use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state;
 use crate::runtime::swallowed_errors;
@@ -112,10 +113,7 @@ impl Inputs {
         let _frame = Frame::enter();
         let stand_in;
         let f = if f.is_exact_instance_of::<PyCFunction>() || is_of_scipy(f) {
-            stand_in = f
-                .py()
-                .import("cotan._src.interpose.install")?
-                .call_method1("standing_in", (f,))?;
+            stand_in = hooks::OVERRIDE_OF.get(f.py())?.call1((f,))?;
             &stand_in
         } else {
             f
@@ -176,8 +174,8 @@ fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
         return cause;
     }
     // What is said is no reason to lose the error.
-    let hints = py.import("cotan._src.interpose.error_hints");
-    let _ = hints.and_then(|h| h.call_method1("explain", (error.value(py), error.traceback(py))));
+    let explain = hooks::EXPLAIN_ERROR.get(py);
+    let _ = explain.and_then(|explain| explain.call1((error.value(py), error.traceback(py))));
     error
 }
 

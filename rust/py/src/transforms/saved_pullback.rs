@@ -19,6 +19,7 @@ use crate::program::serialize::{
     as_bytes, at, function, joined, parts, path_of, refuse_calls, refused, save,
 };
 use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::hooks;
 use crate::transforms::argument_names::Names;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::schema::{self, invalid};
@@ -176,9 +177,7 @@ pub fn save_pullback(slf: &Bound<'_, PyPullback>, path: &Bound<'_, PyAny>) -> Py
     let py = slf.py();
     let mut saved = saved_pullback(py, slf.get())?;
     let outline = outline_of(py, slf.get())?;
-    let json = py
-        .import("cotan._src.program.serialization")?
-        .call_method1("portable", (outline,))?;
+    let json = hooks::OUTLINE_TO_JSON.get(py)?.call1((outline,))?;
     saved.sections.push((TREE, json.extract()?));
     save(py, &saved, path)
 }
@@ -205,8 +204,8 @@ fn loaded(py: Python<'_>, saved: Saved) -> PyResult<Py<PyAny>> {
     }
     let back = match saved.section(&TREE) {
         Some(json) => {
-            let module = py.import("cotan._src.program.serialization")?;
-            let outline = module.call_method1("outline", (as_bytes(py, json)?,))?;
+            let outline = hooks::OUTLINE_FROM_JSON.get(py)?;
+            let outline = outline.call1((as_bytes(py, json)?,))?;
             pullback_of(&saved, outline.cast::<PyDict>()?)?
         }
         None => of_arrays(py, &saved)?,

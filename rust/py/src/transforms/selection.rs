@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::runtime::hooks;
 use crate::tree::treedef::Tree;
 use crate::tree::zip::{Align, Reading};
 
@@ -23,9 +24,9 @@ pub fn selected(
             *slot = i;
         }
     }
-    let told = py
-        .import("cotan._src.tree.selection")?
-        .call_method1("select", (wrt, names, owner, paths, objects, able))?;
+    let told = hooks::SELECT
+        .get(py)?
+        .call1((wrt, names, owner, paths, objects, able))?;
     let (mask, structures): (Option<Vec<bool>>, Option<Vec<Bound<'_, PyAny>>>) = told.extract()?;
     if let Some(mask) = mask {
         return Ok(mask);

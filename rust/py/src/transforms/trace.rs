@@ -15,6 +15,7 @@ use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::OrRaise;
+use crate::runtime::hooks;
 use crate::runtime::recording_state::Tracing;
 use crate::transforms::leaves::Inputs;
 use crate::tree::flatten::{Flattener, Position};
@@ -74,9 +75,8 @@ pub fn trace<'py>(
     let recording = Recording::new();
     let (mut f, mut args) = (f.clone(), args.clone());
     if let Some(kwargs) = kwargs.filter(|k| !k.is_empty()) {
-        let programs = py.import("cotan._src.program.methods")?;
-        (f, args) = programs
-            .call_method1("by_position", (f, args, kwargs))?
+        (f, args) = (hooks::BY_POSITION.get(py)?)
+            .call1((f, args, kwargs))?
             .extract()?;
     }
     let inputs = Inputs::new(&recording, &f, &args, None, true)?;

@@ -12,6 +12,7 @@ use pyo3::types::{
     PyDict, PyList, PyString, PyTuple, PyType, PyWeakrefMethods, PyWeakrefReference,
 };
 
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
 
 /// What objects of a class are.
@@ -124,9 +125,7 @@ pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Layout>>> {
         }
     }
     let class = object.get_type();
-    let layout = py
-        .import("cotan._src.tree.class_registry")?
-        .call_method1(intern!(py, "layout"), (&class, object))?;
+    let layout = hooks::CLASS_LAYOUT.get(py)?.call1((&class, object))?;
     let layout = Layout::read(&layout)?.map(Arc::new);
     let class = PyWeakrefReference::new(&class)?.unbind();
     let known = Known {

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::array::operand::Operand;
+use crate::runtime::hooks;
 use crate::tree::natural_cotangent::remember;
 use crate::tree::treedef::{Form, Tree};
 
@@ -48,8 +49,8 @@ impl Fill {
                     self.keyed(&keys, &other.items, given, path, out)?;
                 }
                 Form::Registered(_) => {
-                    let tangent = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
-                    let fields = if given.is_instance(&tangent)? {
+                    let tangent = hooks::TANGENT_CLASS.get(py)?;
+                    let fields = if given.is_instance(tangent)? {
                         given.getattr("_fields")?
                     } else {
                         given.clone()
@@ -66,10 +67,10 @@ impl Fill {
             }
             Tree::Object(object, items) => {
                 let class = object.bind(py).get_type();
-                let tangent = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
+                let tangent = hooks::TANGENT_CLASS.get(py)?;
                 let own = given.get_type().is(&class);
                 let dict = given.cast::<PyDict>();
-                if dict.is_err() && !own && !given.is_instance(&tangent)? {
+                if dict.is_err() && !own && !given.is_instance(tangent)? {
                     let class = class.name()?;
                     return Err(wrong(&format!(
                         "a ct.Tangent, a dict of fields or a {class}"

@@ -9,6 +9,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::array::cell::Rank;
 use crate::runtime::error::{OrRaise, step};
+use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::class_layout::known;
 use crate::tree::treedef::{Form, Other, Tree};
@@ -220,8 +221,7 @@ impl Reader {
                 let names = names.collect::<PyResult<Vec<_>>>()?;
                 let what = part(1)?;
                 let object = if what.is_instance_of::<PyType>() {
-                    py.import("cotan._src.program.serialization")?
-                        .call_method1("empty", (what,))?
+                    hooks::EMPTY_OBJECT.get(py)?.call1((what,))?
                 } else {
                     what
                 };

@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyDict, PyString};
 
 use crate::ndarray::memory::{instance_dict, set_slot, slot_value};
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
 use crate::tree::class_layout::known;
 
@@ -25,20 +26,16 @@ pub fn tangent<'py>(
     fields: &Bound<'py, PyDict>,
     absent: impl Fn(&Bound<'py, PyString>) -> Absent,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static CLASS: PyOnceLock<(Py<PyType>, Py<PyAny>)> = PyOnceLock::new();
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     if crate::tree::natural_cotangent::is_natural(&object.get_type()) {
         return instance(object, fields, absent);
     }
-    let (class, make) = CLASS.made(py, || {
-        let class = py.import("cotan._src.tree.tangent")?.getattr("Tangent")?;
-        let make = py
-            .import("builtins")?
-            .getattr("object")?
-            .getattr("__new__")?;
-        Ok::<_, PyErr>((class.cast_into::<PyType>()?.unbind(), make.unbind()))
+    let make = MAKE.made(py, || {
+        let object = py.import("builtins")?.getattr("object")?;
+        Ok::<_, PyErr>(object.getattr("__new__")?.unbind())
     })?;
-    let new = make.bind(py).call1((class,))?;
+    let new = make.bind(py).call1((hooks::TANGENT_CLASS.get(py)?,))?;
     set_slot(&new, intern!(py, "_type"), object.get_type().as_any())?;
     set_slot(&new, intern!(py, "_fields"), fields.as_any())?;
     match &known(object)?.project {
@@ -58,7 +55,7 @@ fn instance<'py>(
     let layout = known(original)?;
     let new = layout.empty(&original.get_type())?;
     let dict = layout.has_dict.then(|| instance_dict(&new)).transpose()?;
-    let zero = py.import("cotan._src.api.custom_rules")?.getattr("zero")?;
+    let zero = hooks::ZERO.get(py)?;
     for (name, ct) in fields {
         let name = name.cast::<PyString>()?;
         let is_slot = layout

@@ -10,6 +10,7 @@ use crate::array::cell::{Rank, wrap};
 use crate::array::escapes::force;
 use crate::array::to_host::item;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::class_layout::known;
 
@@ -32,7 +33,7 @@ impl Const {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyAny>,))> {
-        let make = py.import("cotan")?.getattr("const")?;
+        let make = hooks::CONST.get(py)?.clone();
         Ok((make, (self.value.clone_ref(py),)))
     }
 }

@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::ndarray::memory::{instance_dict, set_slot, slot_value};
 use crate::runtime::error::step;
+use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
 use crate::tree::class_layout::{Layout, Sort, known};
 use crate::tree::treedef::{Const, Form, Other, Tree};
@@ -107,8 +108,7 @@ impl<'py> Builder<'_, 'py> {
         }
         self.open.pop();
         if layout.hidden {
-            py.import("cotan._src.tree.class_registry")?
-                .call_method1("copy_hidden", (original, &new))?;
+            hooks::COPY_HIDDEN.get(py)?.call1((original, &new))?;
         }
         Ok(new)
     }
@@ -189,8 +189,7 @@ fn copy_attributes<'py>(
         }
     }
     if layout.hidden {
-        py.import("cotan._src.tree.class_registry")?
-            .call_method1("copy_hidden", (original, new))?;
+        hooks::COPY_HIDDEN.get(py)?.call1((original, new))?;
     }
     Ok(())
 }

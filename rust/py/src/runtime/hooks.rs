@@ -1,0 +1,207 @@
+//! The functions and classes of the Python package that the bindings call.
+//!
+//! The bindings name no module of Python: `cotan._src.hooks` hands all of these over by name as `cotan` is imported. A
+//! hook that is missing, or one that nobody knows, is an `ImportError` there.
+
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// An object of the Python package, which is set once.
+pub struct Hook {
+    name: &'static str,
+    object: PyOnceLock<Py<PyAny>>,
+}
+
+impl Hook {
+    const fn new(name: &'static str) -> Hook {
+        Hook {
+            name,
+            object: PyOnceLock::new(),
+        }
+    }
+
+    /// The object.
+    #[inline]
+    pub fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        match self.object.get(py) {
+            Some(object) => Ok(object.bind(py)),
+            None => Err(self.missing()),
+        }
+    }
+
+    #[cold]
+    fn missing(&self) -> PyErr {
+        PyImportError::new_err(format!("cotan: the hook {} has not been set", self.name))
+    }
+}
+
+macro_rules! hooks {
+    ($($(#[doc = $doc:literal])+ $hook:ident = $name:literal;)+) => {
+        $($(#[doc = $doc])+ pub static $hook: Hook = Hook::new($name);)+
+
+        static HOOKS: &[&Hook] = &[$(&$hook),+];
+    };
+}
+
+hooks! {
+    // Errors and warnings.
+    /// The exception for a NaN or an infinity, from what is known of its origin.
+    NONFINITE_ERROR = "nonfinite_error";
+    /// Tells such an exception the paths of the arguments.
+    NAME_NONFINITE_LEAVES = "name_nonfinite_leaves";
+    /// Whether a file belongs to a library, not to the user's code.
+    IS_LIBRARY_FILE = "is_library_file";
+    /// What an error that refuses to drop a gradient adds for the line that runs.
+    ERROR_HINT = "error_hint";
+    /// Adds a note to an exception that left a recorded function.
+    EXPLAIN_ERROR = "explain_error";
+    /// Whether the user's code, not a library, makes the call that runs.
+    USER_CODE_ASKS = "user_code_asks";
+    /// Warns at the line of the user's code.
+    WARN = "warn";
+
+    // Reading the values of arrays.
+    /// Whether a number is read to become a text.
+    IS_FORMATTING = "is_formatting";
+    /// Whether a frame calls the `shuffle` of a generator.
+    IS_SHUFFLING = "is_shuffling";
+    /// Whether what is computed from a value that is read has no derivative anyway.
+    VALUE_IS_DISCARDED = "value_is_discarded";
+    /// Whether a value that is read may index a plain ndarray.
+    MAY_INDEX_NDARRAY = "may_index_ndarray";
+    /// The line of the prepared function that runs, as the head of an error.
+    PLACE = "place";
+    /// An ndarray of objects with the elements of an active array.
+    AS_OBJECTS = "as_objects";
+    /// `x.item(*index)` of an active array.
+    ITEM = "item";
+    /// `x.tolist()` of an active array.
+    TOLIST = "tolist";
+    /// The iterator over an array.
+    ELEMENTS = "elements";
+
+    // Operands and indexing.
+    /// An array of a nested sequence.
+    ARRAY = "array";
+    /// The class of arrays of other libraries over ours.
+    OVER_ARRAY_CLASS = "over_array_class";
+    /// The class that stands for `np.matrix`.
+    MATRIX_CLASS = "matrix_class";
+    /// The class that stands for `ndarray.flat`.
+    FLAT_CLASS = "flat_class";
+    /// `np.sign` of an active complex array.
+    SIGN_OF_COMPLEX = "sign_of_complex";
+    /// The matrix product with a table that has NaN in it; None where that makes no difference.
+    MATMUL_AROUND_NAN = "matmul_around_nan";
+    /// `x[key]` for keys with index arrays and masks.
+    GETITEM = "getitem";
+    /// `x[key] = value` for such keys.
+    SETITEM = "setitem";
+    /// A new array with `x[key]` replaced, or added to, for such keys.
+    UPDATED = "updated";
+    /// Of positions that occur several times, the one that NumPy writes last.
+    WRITTEN_LAST = "written_last";
+    /// Whether a subclass of ndarray computes as ndarray does.
+    IS_PLAIN_SUBCLASS = "is_plain_subclass";
+    /// The error for an array of a subclass that does not.
+    SUBCLASS_REFUSAL = "subclass_refusal";
+
+    // Structures.
+    /// How instances of a class are taken apart.
+    CLASS_LAYOUT = "class_layout";
+    /// Copies what an object holds besides its fields.
+    COPY_HIDDEN = "copy_hidden";
+    /// The class of cotangents of objects.
+    TANGENT_CLASS = "tangent_class";
+    /// The mapping from captured arrays to their cotangents.
+    GRADIENTS_CLASS = "gradients_class";
+    /// A cotangent of zero for a field of an object.
+    ZERO = "zero";
+    /// `ct.const`, by which a constant is pickled.
+    CONST = "const";
+    /// How a decorated function is pickled, if it can be found by its name.
+    PICKLE_BY_NAME = "pickle_by_name";
+    /// Names of the arguments of a call.
+    ARGUMENT_NAMES = "argument_names";
+    /// The same from a code object.
+    CODE_NAMES = "code_names";
+    /// The arrays that `wrt` lists for a function without arguments.
+    LISTED_ARRAYS = "listed_arrays";
+    /// Shape and dtype of a leaf, for predicates.
+    LEAF_INFO_CLASS = "leaf_info_class";
+    /// Which leaves `wrt` asks for.
+    SELECT = "select";
+    /// An object in place of one whose class is not known here.
+    EMPTY_OBJECT = "empty_object";
+    /// The structure of a pullback as JSON.
+    OUTLINE_TO_JSON = "outline_to_json";
+    /// The structure of a pullback from JSON.
+    OUTLINE_FROM_JSON = "outline_from_json";
+
+    // Interposition.
+    /// Finds out what modules there are to interpose on; whether all could be looked at.
+    INSTALL = "install";
+    /// Interposes on namespaces that a function reaches and no module has; whether there may be more.
+    SCAN_NAMESPACES = "scan_namespaces";
+    /// What a compiled or SciPy function is replaced by while something is recorded.
+    OVERRIDE_OF = "override_of";
+    /// An attribute of a module, by which what stands for it is pickled.
+    MODULE_ATTRIBUTE = "module_attribute";
+    /// Which kind of code reads a module attribute.
+    CLASSIFY_CALLER = "classify_caller";
+    /// `__array_ufunc__`, where the call is not a primitive.
+    ARRAY_UFUNC = "array_ufunc";
+    /// `__array_function__`.
+    ARRAY_FUNCTION = "array_function";
+    /// The table of functions that `__array_function__` computes.
+    ARRAY_FUNCTIONS = "array_functions";
+    /// A function of NumPy whose arguments include subclasses of ndarray.
+    FUNCTION_OF_SUBCLASSES = "function_of_subclasses";
+
+    // Derivative rules.
+    /// Whether a pullback takes the argument `wanted`.
+    TAKES_WANTED = "takes_wanted";
+    /// A function that applies the pullback of another one.
+    PULLBACK_OF = "pullback_of";
+
+    // Prepared functions and programs.
+    /// What a function reads besides its arguments.
+    GUARDS = "guards";
+    /// Which of the functions that were looked at are called back.
+    FUNCTIONS_IN = "functions_in";
+    /// Results beside the buffers that they are written to.
+    OUTPUT_PAIRS = "output_pairs";
+    /// A result, copied to the buffers of `out=`.
+    COPIED = "copied";
+    /// Stands for a result while buffers are compared with the structure of results.
+    RESULT_CLASS = "result_class";
+    /// A function and its arguments without keyword arguments.
+    BY_POSITION = "by_position";
+    /// The report of what a pullback holds.
+    REPORT = "report";
+    /// Writes a program to an ONNX file.
+    EXPORT_ONNX = "export_onnx";
+}
+
+/// Sets all hooks, each by its name.
+#[pyfunction]
+#[pyo3(signature = (**objects))]
+pub fn set_hooks(py: Python<'_>, objects: Option<Bound<'_, PyDict>>) -> PyResult<()> {
+    let objects = objects.unwrap_or_else(|| PyDict::new(py));
+    for hook in HOOKS {
+        let Some(object) = objects.get_item(hook.name)? else {
+            return Err(hook.missing());
+        };
+        objects.del_item(hook.name)?;
+        // Importing the package anew gives other objects; the first ones stay.
+        let _ = hook.object.set(py, object.unbind());
+    }
+    if let Some(name) = objects.keys().iter().next() {
+        return Err(PyImportError::new_err(format!(
+            "cotan: there is no hook {name}"
+        )));
+    }
+    Ok(())
+}
