@@ -1,0 +1,28 @@
+"""The types that signatures name: what callers hand in, and what rules hand out."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cotan._core import Array
+
+#: A plain array of NumPy's, of any shape and dtype.
+NDArray: TypeAlias = np.ndarray[Any, Any]
+#: An array of either kind: an `Array`, or a constant as NumPy has it.
+AnyArray: TypeAlias = Array | NDArray
+#: What a function takes for an array: arrays of both kinds, numbers, nested sequences of them.
+ArrayLike: TypeAlias = Array | npt.ArrayLike
+#: A number of either kind: a scalar `Array`, a scalar of NumPy's, or a Python number.
+Scalar: TypeAlias = Array | np.number[Any] | complex
+#: A dtype, or what names one.
+DTypeLike: TypeAlias = npt.DTypeLike
+#: The lengths of the axes of an array.
+Shape: TypeAlias = tuple[int, ...]
+#: One axis, or None for all elements.
+Axis: TypeAlias = int | None
+#: One axis or several, None for all.
+Axes: TypeAlias = int | Sequence[int] | None
+#: Any function: a rule, a callback of a solver.
+Function: TypeAlias = Callable[..., Any]
