@@ -12,6 +12,7 @@ import os as _os
 from cotan import _core as _core
 from cotan._core import (
     Array,
+    NotDifferentiableError,
     Prepared,
     Program,
     Pullback,
@@ -81,6 +82,7 @@ if hasattr(_os, "register_at_fork"):
 __all__ = [  # noqa: PLE0604
     "Array",
     "NonFiniteError",
+    "NotDifferentiableError",
     "Prepared",
     "Program",
     "Pullback",

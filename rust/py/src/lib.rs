@@ -39,6 +39,12 @@ static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add(
+        "NotDifferentiableError",
+        module
+            .py()
+            .get_type::<runtime::error::NotDifferentiableError>(),
+    )?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
     runtime::once_cell::warm_up(module.py());

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.array import array_api
 from cotan._src.numpy import functions as _functions  # noqa: F401 - enters the rules
 from cotan._src.numpy.user_subclasses import view_as
@@ -84,7 +85,7 @@ def _memory(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_active(self):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
             )
@@ -308,7 +309,7 @@ def _of_scalars(name: str, drops: bool) -> property:
         if self._rank == "array" or not hasattr(value, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
         if drops and is_active(self):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
             )

@@ -20,7 +20,15 @@ _DRAWN = {"exponential", "gumbel", "laplace", "lognormal", "normal", "uniform"}
 
 # What libraries raise where an array is not what they expect.
 _COMPLAINTS = {
-    *(TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, NameError),
+    *(
+        TypeError,
+        _core.NotDifferentiableError,
+        ValueError,
+        AttributeError,
+        NotImplementedError,
+        RuntimeError,
+        NameError,
+    ),
     struct.error,
 }
 

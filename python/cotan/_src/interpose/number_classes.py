@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
@@ -39,7 +40,7 @@ def _of_numpy(name: str) -> None:
         if len(args) != 1 or kwargs:
             return scalar(*map(to_numpy, args), **kwargs)
         if name in EXTENDED and is_active(asarray(args[0])):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"np.{name}(x): extended precision has no derivatives here; use np.float64, or "
                 "np.complex128, or ct.dropgrad(x) to hold x constant"
             )

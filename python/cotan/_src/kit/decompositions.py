@@ -12,6 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import is_active, is_array, to_numpy
@@ -180,7 +181,7 @@ def _refuse_further(ct: Any, a: Any, wanted: Any) -> Any:
     del wanted
     if not np.any(_core.peek(ct)):
         return (np.zeros(a.shape, a.dtype),)  # who used other columns only
-    raise TypeError(
+    raise NotDifferentiableError(
         "qr: the columns of a complete Q beyond those of the matrix are any basis of what is left, "
         "and have no derivative; use Q[:, :n] of an m by n matrix, as mode='reduced' (in "
         "scipy.linalg mode='economic') gives it, lstsq for least squares, or ct.dropgrad(Q)"

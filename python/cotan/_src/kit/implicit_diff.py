@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
@@ -163,7 +164,7 @@ def without_rule(
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
 
     def back(*_: Any) -> Any:
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{what} has no derivative rule in cotan; {instead}, or hold it constant with "
             "ct.dropgrad"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.numpy.matrix import has_matrices, joined_matrices
 from cotan._src.rebind.engine import (
     SUBSTITUTES,
@@ -323,7 +324,7 @@ def _elements(value: Any) -> Any:
 def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
     if kwargs or self.excluded:
-        raise TypeError(
+        raise NotDifferentiableError(
             "vectorize: a signature with keywords or excluded= is not known to cotan; give all "
             "arguments by position, or stack the results of a loop with np.stack"
         )

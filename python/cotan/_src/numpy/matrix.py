@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import outside, running
 from cotan._src.runtime.ndarray_subclasses import MET
@@ -161,7 +162,7 @@ class Matrix(TwinInstance):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if is_active(self.A):
-            raise TypeError(
+            raise NotDifferentiableError(
                 "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
                 "one axis, or ct.dropgrad(m.A) to drop it on purpose"
             )

@@ -22,6 +22,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.registry import (
@@ -474,7 +475,7 @@ def refused(instead: str) -> RuleMaker:
     def refusal(target: str) -> Rule:
         def refuse(*args: Any, **kwargs: Any) -> Any:
             if contains_active(args) or contains_active(kwargs):
-                raise TypeError(
+                raise NotDifferentiableError(
                     f"{target} has no derivative rule in cotan; {instead}, or hold its arguments "
                     "constant with ct.dropgrad"
                 )

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.runtime.call_site import leaves, package_of
 
 # What matplotlib computes numbers by that it gives back.
@@ -46,7 +47,7 @@ def is_drawing() -> bool:
     if called is not None and str(called.f_globals.get("__name__")) in _COMPUTING:
         counts = called.f_code.co_name
     if counts is not None and not (frame is not None and leaves(frame)):
-        raise TypeError(
+        raise NotDifferentiableError(
             f"matplotlib's {counts} gives numbers that it computes of what a gradient "
             f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
             "compute the numbers with NumPy (np.histogram, np.fft) and draw those"

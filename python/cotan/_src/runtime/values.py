@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.plotting_context import is_drawing
 
@@ -231,7 +232,7 @@ def assign(name: str, target: Any, value: Any) -> Any:
     return target
 
 
-def refuse(what: str) -> TypeError:
+def refuse(what: str) -> NotDifferentiableError:
     """Make the error for what has no derivative rule."""
     return _noted(
         f"{what} has no derivative rule in cotan yet; hold its arguments constant with "
@@ -239,10 +240,10 @@ def refuse(what: str) -> TypeError:
     )
 
 
-def _noted(message: str) -> TypeError:
+def _noted(message: str) -> NotDifferentiableError:
     """Make an error that a program which catches it is warned of."""
     _core.refused(message)
-    return TypeError(message)
+    return NotDifferentiableError(message)
 
 
 def is_active(x: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import as_number, contains_active, is_array, refuse
 from cotan._src.stdlib.iterables import of_items
@@ -180,7 +181,7 @@ class _Digits:
     """
 
     def __mul__(self, _other: Any) -> Any:
-        raise TypeError(
+        raise NotDifferentiableError(
             "a number of mpmath or SymPy that is made of x would drop the gradient; compute with x "
             "itself, as lambdify's functions do, or ct.dropgrad(x) to drop it on purpose"
         )

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::array::cell::PyArray;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
-use crate::runtime::error::enter;
+use crate::runtime::error::{NotDifferentiableError, enter};
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
 
@@ -35,7 +35,6 @@ pub struct Noted {
 }
 
 /// What an error says that refuses to lose a derivative.
-pub const DROPS: &str = "would drop the gradient";
 
 thread_local! {
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
@@ -192,10 +191,11 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
             return Ok(());
         }
         let hint: String = hooks::ERROR_HINT.get(py)?.call0()?.extract()?;
-        let message =
-            format!("{what} {DROPS}; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}");
+        let message = format!(
+            "{what} would drop the gradient; {instead}, or ct.dropgrad(x) to drop it on purpose{hint}"
+        );
         swallowed_errors::refused(py, &message)?;
-        return Err(PyTypeError::new_err(message));
+        return Err(NotDifferentiableError::new_err(message));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::array::fancy_index::is_made_by;
 use crate::array::operand::Operand;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::{is_numpy_scalar, original};
-use crate::runtime::error::OrRaise;
+use crate::runtime::error::{NotDifferentiableError, OrRaise};
 use crate::runtime::hooks;
 
 /// A basic key, resolved against a shape.
@@ -285,7 +285,7 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
     }
     let value = operand.array()?;
     if !dtype.is_inexact() && value.is_active() && value.dtype().is_inexact() {
-        return Err(PyTypeError::new_err(format!(
+        return Err(NotDifferentiableError::new_err(format!(
             "assignment: writing into an array of dtype {} would drop the gradient; use a float array, or \
              ct.dropgrad(x) to drop it on purpose",
             dtype.numpy_name()

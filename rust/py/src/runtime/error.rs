@@ -12,6 +12,14 @@ use pyo3::prelude::*;
 
 use crate::runtime::interpreter_exit::{self, Inside};
 
+pyo3::create_exception!(
+    cotan,
+    NotDifferentiableError,
+    PyTypeError,
+    "What has no derivative was asked for one, or a gradient would be dropped silently.\n\n\
+     The message names the operation, the argument, and what to write instead."
+);
+
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
@@ -20,7 +28,8 @@ pub fn to_py(error: Error) -> PyErr {
     }
     match error {
         Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
-        Error::DType(_) | Error::NotDifferentiable(_) => PyTypeError::new_err(message),
+        Error::DType(_) => PyTypeError::new_err(message),
+        Error::NotDifferentiable(_) => NotDifferentiableError::new_err(message),
         Error::Index(_) => PyIndexError::new_err(message),
         Error::LinAlg(_) => Python::attach(|py| {
             let class = py

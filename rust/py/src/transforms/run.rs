@@ -9,9 +9,9 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 
 use crate::array::captured_leaves::Binding;
 use crate::array::cell::{PyArray, Rank, wrap};
-use crate::array::escapes::DROPS;
 use crate::interpose::namespaces::reach;
 use crate::ndarray::memory::fingerprint;
+use crate::runtime::error::NotDifferentiableError;
 use crate::runtime::error::step;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
@@ -167,8 +167,7 @@ fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool>
 fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyValueError>(py)
         && let Some(cause) = error.cause(py)
-        && cause.is_instance_of::<PyTypeError>(py)
-        && cause.to_string().contains(DROPS)
+        && cause.is_instance_of::<NotDifferentiableError>(py)
     {
         cause.set_traceback(py, error.traceback(py));
         return cause;

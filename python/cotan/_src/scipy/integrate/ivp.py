@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -325,8 +326,10 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     if not any_captures_active(function, *(watching or ())) and not contains_active(given):
         return result
     if kind not in (*_EXPLICIT, *_STIFF):
-        raise TypeError(f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
-                        f"{', '.join((*_EXPLICIT, *_STIFF))}")  # fmt: skip
+        raise NotDifferentiableError(
+            f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
+            f"{', '.join((*_EXPLICIT, *_STIFF))}"
+        )
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
     is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
@@ -342,8 +345,10 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     slope = _slope(fun, args, result.y.dtype)
     if not known:
         if events is not None:
-            raise TypeError(f"solve_ivp: events of the method {kind} have no derivative rule in "
-                            f"cotan; use one of {', '.join(_EXPLICIT)} or Radau")  # fmt: skip
+            raise NotDifferentiableError(
+                f"solve_ivp: events of the method {kind} have no derivative rule in "
+                f"cotan; use one of {', '.join(_EXPLICIT)} or Radau"
+            )
         log = _log_of("Radau", fun, t_span, y0, args, options)
         kind = "Radau"
     start = _core.cast(asarray(y0), result.y.dtype)
@@ -546,7 +551,7 @@ def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **op
         function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):
-        raise TypeError(
+        raise NotDifferentiableError(
             "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
             "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "
             "hold constant with ct.dropgrad what it depends on"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND, locate
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
@@ -159,7 +160,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     if not function.captures_active and not contains_active((a, b, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
-        raise TypeError(
+        raise NotDifferentiableError(
             f"quad: weight={weight!r} has no derivative rule in cotan; put the weight into the "
             "integrand"
         )

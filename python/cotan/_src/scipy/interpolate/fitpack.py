@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -23,7 +24,7 @@ def _expect_through(name: str, w: Any, s: Any, others: Any = ()) -> None:
         raise TypeError(f"{name}: only x and y can be differentiated; hold the rest constant with "
                         "ct.dropgrad")  # fmt: skip
     if w is not None or s is None or to_numpy(s) != 0:
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{name}: a smoothing spline has no derivative rule in cotan; one that goes through "
             "its points has: s=0 and no w, or make_interp_spline"
         )
@@ -42,7 +43,9 @@ def UnivariateSpline(x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k:
                      s: Any = None, ext: Any = 0, check_finite: bool = False) -> Any:  # fmt: skip
     _expect_through("UnivariateSpline", w, s, bbox)
     if any(side is not None for side in bbox):
-        raise TypeError("UnivariateSpline: bbox= is not known to cotan; use make_interp_spline")
+        raise NotDifferentiableError(
+            "UnivariateSpline: bbox= is not known to cotan; use make_interp_spline"
+        )
     return _Fitted(make_interp_spline(x, y, k), _EXTENSIONS[ext])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import contains_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
@@ -32,7 +33,7 @@ def RectBivariateSpline(
             to_numpy(x), to_numpy(y), to_numpy(z), to_numpy(bbox), kx, ky, to_numpy(s), maxit
         )
     if s is None or to_numpy(s) != 0 or any(side is not None for side in bbox):
-        raise TypeError(
+        raise NotDifferentiableError(
             "RectBivariateSpline: a surface that smooths, and bbox=, have no derivative rule in "
             "cotan; one that goes through its points has: s=0"
         )

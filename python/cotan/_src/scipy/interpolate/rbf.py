@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
@@ -64,7 +65,9 @@ def RBFInterpolator(
     if not contains_active((y, d, smoothing, epsilon)):
         return made
     if neighbors is not None:
-        raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
+        raise NotDifferentiableError(
+            "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
+        )
     y, d = asarray(y), asarray(d)
     y = y.astype(np.float64)
     d = d.astype(made.d_dtype).reshape(d.shape[0], -1)
@@ -97,7 +100,9 @@ def call(self: Any, x: Any) -> Any:
     if active is None and not is_array(x):
         return original_of(locate(_NAME).__call__)(self, x)
     if self.neighbors is not None:
-        raise TypeError("RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out")
+        raise NotDifferentiableError(
+            "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
+        )
     x = asarray(x).astype(np.float64)
     if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
         raise ValueError(

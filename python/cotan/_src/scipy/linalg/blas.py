@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.interpose.install import StandIn
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override
@@ -48,7 +49,7 @@ def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
     if contains_active(args) or contains_active(kwargs):
         if called[1:] in ROUTINES:
             return ROUTINES[called[1:]](routine, *args, **kwargs)
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{name} has no derivative rule in cotan; write it with @, np.dot, np.linalg or the "
             "functions of scipy.linalg, or hold its arguments constant with ct.dropgrad"
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.runtime.registry import override
@@ -143,7 +144,7 @@ def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
     found, _, known, _ = scipy_linalg().lstsq(*values[:2], cond, lapack_driver="gelsy")
     if known == rank == min(a.shape) or (known == rank and np.allclose(found, values[2])):
         return
-    raise TypeError(
+    raise NotDifferentiableError(
         "lstsq: lapack_driver='gelsy' leaves out by pivots of a factorisation here, which has no "
         "derivative rule in cotan; use 'gelsd', which goes by singular values"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -80,7 +81,7 @@ def _global(name: str) -> None:
         result = function.solving(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"{name}: constraints of its local searches, in minimizer_kwargs, have no "
                 "derivative rule in cotan; go on from its result with minimize under these "
                 "constraints, or hold them constant with ct.dropgrad"
@@ -116,7 +117,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
     if not function.captures_active and not contains_active(more):
         return result
     if isinstance(result, tuple):
-        raise TypeError(
+        raise NotDifferentiableError(
             "brute: full_output=True gives the values on the grid, which have no derivative rule "
             "in cotan; call the function where they are needed"
         )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
@@ -132,7 +133,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
 
 def _expect_constant(name: str, bounds: Any) -> None:
     if contains_active(tuple(_pair(bounds))):
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{name}: bounds that are being differentiated have no derivative rule in cotan; use "
             "minimize with constraints, or hold them constant with ct.dropgrad"
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -47,8 +48,10 @@ def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
                **options: Any) -> Any:  # fmt: skip
     if contains_active(bounds):
-        raise TypeError("lsq_linear: bounds that are differentiated have no derivative rule in "
-                        "cotan; hold them constant with ct.dropgrad")  # fmt: skip
+        raise NotDifferentiableError(
+            "lsq_linear: bounds that are differentiated have no derivative rule in "
+            "cotan; hold them constant with ct.dropgrad"
+        )
     solve = locate(f"{_HERE}.lsq_linear")
     moves = contains_active((A, getattr(A, "data", None)))
     if not moves and not contains_active((b,)):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, refused
@@ -326,7 +327,7 @@ def estimated(what: str, value: Any, on: Any) -> Any:
 def expect_constant_bounds(name: str, bounds: Any) -> None:
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
     if contains_active(tuple(items)):
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{name}: bounds that are being differentiated have no derivative rule in cotan; make "
             "constraints of them, or hold them constant with ct.dropgrad"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear, unbroadcast
 from cotan._src.rebind.engine import (
     REBOUND,
@@ -187,8 +188,10 @@ _by_fft("oaconvolve", "oa")
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
             cval: float = 0) -> Any:  # fmt: skip
     if mode != "constant" or is_array(cval) or cval != 0:
-        raise TypeError(f"upfirdn: mode {mode!r} with cval {cval} has no derivative rule in cotan; "
-                        "extend the signal with np.pad and leave out mode")  # fmt: skip
+        raise NotDifferentiableError(
+            f"upfirdn: mode {mode!r} with cval {cval} has no derivative rule in cotan; "
+            "extend the signal with np.pad and leave out mode"
+        )
     h, x = asarray(h), asarray(x)
     if h.ndim != 1:
         raise ValueError(f"upfirdn: h should be 1-D, not of shape {h.shape}")

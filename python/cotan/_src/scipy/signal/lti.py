@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -248,7 +249,7 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
         return report
     a, b = asarray(A), asarray(B)
     if b.shape[1] != 1:
-        raise TypeError(
+        raise NotDifferentiableError(
             f"place_poles: with {b.shape[1]} inputs there are many gains, and that which SciPy "
             "searches for has no derivative rule in cotan; take one input (a column of B, or a "
             "combination of its columns), solve_continuous_are or solve_discrete_are, or hold the "

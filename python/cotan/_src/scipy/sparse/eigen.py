@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.kit.host_call import linear
@@ -111,8 +112,10 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     values = _values(own)
     factors = np.sum(values.conj() * v, 0) / np.sum(np.abs(values) ** 2, 0)
     if not np.allclose(np.abs(factors), 1):
-        raise TypeError("eigs: the vectors have no derivative rule here, since their length is not "
-                        "1; ask for the values alone, by return_eigenvectors=False")  # fmt: skip
+        raise NotDifferentiableError(
+            "eigs: the vectors have no derivative rule here, since their length is not "
+            "1; ask for the values alone, by return_eigenvectors=False"
+        )
     return all_values[at], own * factors
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
@@ -250,7 +251,7 @@ for _name in ("cdist", "pdist"):
 
 def _refuse(function: str, name: str, args: Any) -> None:
     if contains_active(args):
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{function}: the metric {name!r} counts where values differ, so it has no derivative; "
             "hold its arguments constant with ct.dropgrad"
         )
@@ -325,7 +326,7 @@ def _of_values(name: str) -> None:
         ask = original_of(vars(locate("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
                 "those of the pairs that query_ball_tree finds"
             )
@@ -335,7 +336,7 @@ def _of_values(name: str) -> None:
 @override("scipy.spatial.KDTree.sparse_distance_matrix", kind=METHOD, when=ALWAYS)
 def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
     if contains_active((_points(self), _points(other))):
-        raise TypeError(
+        raise NotDifferentiableError(
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
             "query_ball_tree, and compute the distances of their points"
         )

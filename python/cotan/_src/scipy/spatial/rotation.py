@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -236,7 +237,7 @@ class Rotation:
 
     def mean(self, weights: Any = None, axis: Any = None) -> Any:
         del weights, axis
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{_NAME}.mean has no derivative rule in cotan; use np.linalg.eigh of the sum of "
             "q[:, None] * q over the quaternions q"
         )

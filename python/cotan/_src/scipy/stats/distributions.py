@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -35,7 +36,9 @@ def _by_logarithm(name: str) -> _Method:
 def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
     del self
     if np.any(np.isinf(to_numpy(df))):
-        raise TypeError("scipy.stats.t: an infinite df has no derivative rule; use norm")
+        raise NotDifferentiableError(
+            "scipy.stats.t: an infinite df has no derivative rule; use norm"
+        )
     # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
     constant = np.log(locate("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
     return constant - (df + 1) / 2 * np.log1p(x * x / df)
@@ -174,7 +177,7 @@ class _Call:
         shapes_of = dist.shapes.split(", ") if dist.shapes else []
         for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
             if v.dtype.kind == "c":
-                raise TypeError(
+                raise NotDifferentiableError(
                     f"scipy.stats.{dist.name}: {name} is complex, and has no derivative rule in "
                     f"cotan; use {name}.real"
                 )
@@ -238,7 +241,7 @@ def _density(log: bool) -> Callable[..., Any]:
         call = _Call(self, x, args, kwds)
         base = locate("scipy.stats.rv_continuous")
         if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"scipy.stats.{self.name}: the density is found by numerical differences, so it "
                 "has no derivative here; write its formula, or hold it constant with ct.dropgrad"
             )
@@ -423,7 +426,7 @@ def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
     results = []
     for name in (n for n in "mvsk" if n in asked):
         if known[name] is None:
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"scipy.stats.{self.name}: SciPy has no formula for this moment, so it has no "
                 "derivative here; write it as an integral over the density"
             )
@@ -448,7 +451,7 @@ _of_parameters("std")(lambda *args, **kwds: np.sqrt(_moment("v")(*args, **kwds))
 def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
     base = locate(f"{_HERE}.rv_continuous")
     if _is_discrete(self) or type(self)._entropy is base._entropy:
-        raise TypeError(
+        raise NotDifferentiableError(
             f"scipy.stats.{self.name}: SciPy has no formula for the entropy, so it has no "
             "derivative here; write it as a sum over the density"
         )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import host_call, inverse
 from cotan._src.rebind.engine import REBOUND_METHOD, locate
 from cotan._src.rebind.engine import detached as value_of
@@ -53,7 +54,7 @@ def _parameters(dist: Any, mean: Any, cov: Any, allow_singular: Any) -> tuple[An
         return dim, mean, known
     cov = asarray(cov, np.float64)
     if np.any(known.rank < dim):
-        raise TypeError(
+        raise NotDifferentiableError(
             "multivariate_normal: a singular covariance that is being differentiated has no "
             "derivative; add a small number to its diagonal"
         )
@@ -123,7 +124,7 @@ def _uncomputed(owner: str, name: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         frozen = [self.mean, self.cov_object.covariance] if owner == _FROZEN else []
         if contains_active(args) or contains_active(kwargs) or contains_active(frozen):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"scipy.stats.multivariate_normal: {name} has no derivative rule in cotan; hold "
                 "its arguments constant with ct.dropgrad, or integrate the density of one variable "
                 "times the distribution of the others given it"
