@@ -16,7 +16,7 @@ import cotan as ct
 from cotan._core import same_items
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.buffers import Memory
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.state.solver_replay import Left
 
 
@@ -190,7 +190,7 @@ def test_large_arrays_are_copied_once_in_a_solve(monkeypatch):
 def test_fields_of_objects_are_compared_as_such():
     table = np.zeros(3, [("name", object), ("at", float), ("more", [("inner", object)])])
     table["name"] = [["a"], ["b"], None]
-    kept = Kept(lambda: table)
+    kept = StateSnapshot(lambda: table)
     assert not kept.has_changed()
     table["more"]["inner"][1] = 5
     assert kept.has_changed()
@@ -363,7 +363,7 @@ def test_what_is_written_anywhere_is_put_back(seed):
         for _ in range(count):
             WRITES[rng.integers(len(WRITES))](root, int(rng.integers(200)))
 
-    kept, start = Kept(lambda: root), listed(root)
+    kept, start = StateSnapshot(lambda: root), listed(root)
     seen = []
     for _ in range(150):
         write(rng.integers(2) * rng.integers(2))

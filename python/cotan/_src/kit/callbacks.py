@@ -11,7 +11,7 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override, rule_of
 from cotan._src.state.callback_probe import CallbackProbe
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 
 
 def probes_callback(name: str, parameter: str) -> None:
@@ -27,7 +27,7 @@ def probes_callback(name: str, parameter: str) -> None:
         function = given.arguments.get(parameter)
         if not callable(function):
             return original(*args, **kwargs)
-        probed, kept = CallbackProbe(function), Kept(function)
+        probed, kept = CallbackProbe(function), StateSnapshot(function)
         given.arguments[parameter] = probed
         result = original(*given.args, **given.kwargs)
         if not probed.captures_active:

@@ -85,7 +85,7 @@ _FILES: Any = (io.StringIO, io.BytesIO)
 _MADE = 1 << 9
 
 
-class Kept:
+class StateSnapshot:
     """What some functions, and what they reach, have kept by now.
 
     A call writes to few of the places there are. Those that calls have written to are held for each

@@ -17,7 +17,7 @@ from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.slots import Place
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 
 # Of what is kept, that which was written last by so many calls has the derivatives of these, as
 # long as it is in so many parts.
@@ -59,7 +59,7 @@ class Left(CallbackProbe):
 
     def __init__(self, function: Callable[..., Any], *others: Any) -> None:
         super().__init__(function)
-        self._kept = Kept(function, *others)
+        self._kept = StateSnapshot(function, *others)
         self._count = 0
         self._last: _Call | None = None
         self._writers: dict[tuple[Place, Any], _Written] = {}

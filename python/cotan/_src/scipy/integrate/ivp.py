@@ -21,7 +21,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
@@ -285,7 +285,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     return steps
 
 
-def call_again(kept: Kept, history: _History, more: Any, steps: list[_Step]) -> None:
+def call_again(kept: StateSnapshot, history: _History, more: Any, steps: list[_Step]) -> None:
     """Call functions as a solver did, for what they keep, with states that are followed."""
     # Some interpolants call the right side for what they need, once.
     states = [_within(steps, t)(t) for _, t, _, _ in history]
@@ -306,7 +306,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     solve = locate("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
-    kept = Kept(fun, args, some, options)
+    kept = StateSnapshot(fun, args, some, options)
     history = function.history
     watching = None if some is None else [Called(e, history=history) for e in some]
     options = {
@@ -501,7 +501,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> Any:  # fmt: skip
     function = Called(func, state_at=int(tfirst))
-    kept = Kept(func, args, Dfun)
+    kept = StateSnapshot(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
     y, info = locate("scipy.integrate.odeint")(

@@ -17,7 +17,7 @@ from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 
 _ODE = "scipy.integrate.ode"
 _COMPLEX = "scipy.integrate.complex_ode"
@@ -84,7 +84,7 @@ class _Given:
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
         called = self.right_side, solver.jac, getattr(solver, "cjac", None)
-        self.kept = Kept(*called, apart=(solver, self.own))
+        self.kept = StateSnapshot(*called, apart=(solver, self.own))
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
         kind = type(self.own).__name__

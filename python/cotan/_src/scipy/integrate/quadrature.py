@@ -17,7 +17,7 @@ from cotan._src.rebind.engine import REBOUND, locate
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 
 override(
     *named(
@@ -144,7 +144,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         return compute(func, *limits, values, full_output, *options, complex_func)
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
     is_known = contains_active((a, b, more)) or complex_func
-    kept = Kept(func, more) if is_known else None
+    kept = StateSnapshot(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
         if not function.captures_active and not contains_active((a, b, more, wvar)):
@@ -165,7 +165,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
             "integrand"
         )
     has_left = kept is not None and kept.has_changed()
-    kept = kept or Kept(func, more)
+    kept = kept or StateSnapshot(func, more)
     value, error, info = result[:3]
     f = (lambda x: func(x, *more)) if more else func
     count = info.get("last", 1)
@@ -201,11 +201,11 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     given = {k: to_numpy_items(v) for k, v in given.items()}
     limits = float(to_numpy(a)), float(to_numpy(b))
     call = (lambda x: function(x, *to_numpy_items(more))) if more else function
-    kept = Kept(f, more) if contains_active((a, b, more)) else None
+    kept = StateSnapshot(f, more) if contains_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
     if function.captures_active or kept is not None:
         has_left = kept is not None and kept.has_changed()
-        kept = kept or Kept(f, more)
+        kept = kept or StateSnapshot(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
         total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
         kept.restore()

@@ -29,7 +29,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     with_args,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
-from cotan._src.state.snapshot import Kept
+from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.state.solver_replay import Left
 
 _HERE = "scipy.optimize"
@@ -135,7 +135,7 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 @override(f"{_HERE}.approx_fprime", when=ALWAYS)
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
-    function, kept = CallbackProbe(f), Kept(f, args)
+    function, kept = CallbackProbe(f), StateSnapshot(f, args)
     known = locate(f"{_HERE}.approx_fprime")(
         to_numpy_items(xk), function, to_numpy(epsilon), *to_numpy_items(args)
     )
