@@ -7,14 +7,14 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.slots import MANY, NOTHING, Parts, Place
+from cotan._src.state.slots import MANY, NOTHING, Parts, Slot
 
 # Memory of more bytes is not copied for each call, and arrays of ours that have more are not held.
 _LARGE = 1 << 14
 _LARGE_OF_OURS = 1 << 20
 
 
-class Memory(Place):
+class Memory(Slot):
     """The elements of an array of NumPy's.
 
     Memory of numbers holds nothing that is followed. Where it is large it is not held in each call:
@@ -128,7 +128,7 @@ def is_large(value: Any) -> bool:
     return issubclass(type(value), (np.ndarray, _core.Array)) and value.nbytes > _LARGE
 
 
-class State(Place):
+class State(Slot):
     """What functions give and take: the state of a generator of random numbers, bytes, text.
 
     Where that is long it is as at the end while a call is done again.

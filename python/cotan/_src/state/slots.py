@@ -27,7 +27,7 @@ _GROWN = object()
 Parts = list[tuple[Any, Any]]
 
 
-class Place:
+class Slot:
     """A place of one part."""
 
     name = "what it keeps"
@@ -77,7 +77,7 @@ class Place:
         )
 
 
-class Single(Place):
+class ObjectSlot(Slot):
     """What holds one object, or nothing."""
 
     def __init__(self, get: Callable[[], Any]) -> None:
@@ -90,7 +90,7 @@ class Single(Place):
             return NOTHING
 
 
-class Variable(Single):
+class CellSlot(ObjectSlot):
     """A variable of an enclosing function."""
 
     def __init__(self, cell: CellType) -> None:
@@ -107,7 +107,7 @@ class Variable(Single):
 _CONTENTS: Any = vars(CellType)["cell_contents"].__get__
 
 
-class Context(Single):
+class ContextSlot(ObjectSlot):
     """A variable of a context; what it has by default is what it has."""
 
     name = "a context variable"
@@ -122,7 +122,7 @@ class Context(Single):
         self._variable.set(held)
 
 
-class Global(Single):
+class GlobalSlot(ObjectSlot):
     """A name of a module that a function assigns to."""
 
     def __init__(self, names: dict[str, Any], name: str) -> None:
@@ -136,7 +136,7 @@ class Global(Single):
             self._names[self._name] = held
 
 
-class Slot(Single):
+class DescriptorSlot(ObjectSlot):
     """An attribute of an object that has memory for it (`__slots__`); no code of its runs."""
 
     def __init__(self, descriptor: Any, owner: Any) -> None:
@@ -163,7 +163,7 @@ class _Ends:
         return self.length
 
 
-class Sequence(Place):
+class SequenceSlot(Slot):
     """A list or a deque, by the methods of these, as a program's own class may have others."""
 
     def __init__(self, items: Any, kind: Any) -> None:
@@ -272,7 +272,7 @@ def _is_beginning(held: Any, now: Any) -> bool:
     )
 
 
-class Group(Place):
+class SetSlot(Slot):
     """A set."""
 
     def __init__(self, items: Any, _kind: Any = set) -> None:
@@ -312,7 +312,7 @@ class Group(Place):
         set.update(self._items, held)
 
 
-class Mapping(Place):
+class DictSlot(Slot):
     """A dictionary, the attributes of an object."""
 
     def __init__(self, items: Any, kind: Any = dict) -> None:
@@ -402,7 +402,7 @@ def _is_same_mapping(held: dict[Any, Any], now: dict[Any, Any]) -> bool:
     return all(map(is_, held, now)) and all(map(is_, held.values(), now.values()))
 
 
-class ClassNames(Mapping):
+class ClassSlot(DictSlot):
     """The attributes of a class."""
 
     def __init__(self, cls: type) -> None:
@@ -430,13 +430,13 @@ class ClassNames(Mapping):
         return self._items.get(part, NOTHING)
 
 
-class Turn(Place):
+class Turn(Slot):
     """How far an iterator has come, which a part of another place holds."""
 
     name = "an iterator or a generator"
     has_parts = False  # Nobody knows what it gave.
 
-    def __init__(self, iterator: Any, place: Place | None = None, part: Any = None) -> None:
+    def __init__(self, iterator: Any, place: Slot | None = None, part: Any = None) -> None:
         self._first = self._now = iterator
         self._place, self._part = place, part
 

@@ -41,16 +41,16 @@ from cotan._src.runtime.values import TwinInstance
 from cotan._src.state.buffers import Memory, Ours, State, Table
 from cotan._src.state.slots import (
     NOTHING,
-    ClassNames,
-    Context,
-    Global,
-    Group,
-    Mapping,
-    Place,
-    Sequence,
+    CellSlot,
+    ClassSlot,
+    ContextSlot,
+    DescriptorSlot,
+    DictSlot,
+    GlobalSlot,
+    SequenceSlot,
+    SetSlot,
     Slot,
     Turn,
-    Variable,
     is_iterator,
 )
 from cotan._src.state.unchanged_check import Quiet
@@ -99,16 +99,16 @@ class StateSnapshot:
         self._seen: dict[int, Any] = {id(value): value for value in apart}
         self._bytes = 0
         # What each place had when it was found, and as much of that as is held for each call.
-        self._first: dict[Place, Any] = {}
-        self._brief: dict[Place, Any] = {}
-        self._written: dict[Place, None] = {}
+        self._first: dict[Slot, Any] = {}
+        self._brief: dict[Slot, Any] = {}
+        self._written: dict[Slot, None] = {}
         self._quiet: Quiet | None = None
         self._calls = 1
         self._kinds: dict[type, _Kind] = {}
         self.reach(functions)
         self._start = self._first.copy()
 
-    def reach(self, values: Any) -> list[tuple[Place, Any]]:
+    def reach(self, values: Any) -> list[tuple[Slot, Any]]:
         """Hold what these lead to, as well; gives the places that are new, and what they hold."""
         made = [(place, place.held(True)) for place in self._found(values)]
         if not made:
@@ -121,12 +121,12 @@ class StateSnapshot:
         self._quiet = None
         return made
 
-    def held(self) -> dict[Place, Any]:
+    def held(self) -> dict[Slot, Any]:
         """Give what is there by now; there may be more places later on."""
         held = self._first.copy()
         return held | {place: place.held(True) for place, _ in self._unlike(held)}
 
-    def before_call(self) -> dict[Place, Any]:
+    def before_call(self) -> dict[Slot, Any]:
         """Give what is there, but for the inner parts of long collections and of large arrays."""
         self._look(between_calls=True)
         if self._calls % _ANEW == 0:
@@ -134,7 +134,7 @@ class StateSnapshot:
         self._calls += 1
         return self._brief | {place: place.held(False) for place in list(self._written)}
 
-    def changed(self, held: dict[Place, Any]) -> list[tuple[Place, Any, Any]]:
+    def changed(self, held: dict[Slot, Any]) -> list[tuple[Slot, Any, Any]]:
         """Give the parts that a call has changed, and where they begin."""
         self._look(between_calls=False)
         known = [place for place in list(self._written) if place in held]
@@ -161,7 +161,7 @@ class StateSnapshot:
             self._written.pop(place, None)
         self._quiet = None
 
-    def _unlike(self, held: dict[Place, Any]) -> list[tuple[Place, Any]]:
+    def _unlike(self, held: dict[Slot, Any]) -> list[tuple[Slot, Any]]:
         """Give the places that are not as they were held."""
         self._look(between_calls=True)
         known = self._quiet.held if self._quiet is not None else {}
@@ -176,7 +176,7 @@ class StateSnapshot:
         """Put everything back. Says whether anything had changed."""
         return self.put_back(self._start)
 
-    def put_back(self, held: dict[Place, Any]) -> bool:
+    def put_back(self, held: dict[Slot, Any]) -> bool:
         """Put back what was held. Says whether anything had changed."""
         has_changed = False
         # Where iterators are held goes first, as they may be replaced there.
@@ -188,7 +188,7 @@ class StateSnapshot:
             has_changed = has_changed or bool(changed)
         return has_changed
 
-    def _found(self, values: Any) -> Iterator[Place]:
+    def _found(self, values: Any) -> Iterator[Slot]:
         waiting: deque[Any] = deque(values)
         while waiting and len(self._seen) < _FAR:
             value = waiting.popleft()
@@ -207,7 +207,7 @@ class StateSnapshot:
                     yield Turn(item, place, part)
             waiting += _parts(value, kind)
 
-    def _memory(self, array: Any) -> Iterator[Place]:
+    def _memory(self, array: Any) -> Iterator[Slot]:
         if not array.flags.writeable or _is_lent(array):
             return
         if type(array) is not np.ndarray:
@@ -219,7 +219,7 @@ class StateSnapshot:
             yield Table(array)
 
 
-def _is_long_of_ours(place: Place) -> bool:
+def _is_long_of_ours(place: Slot) -> bool:
     return isinstance(place, Ours) and not place.is_short()
 
 
@@ -230,13 +230,13 @@ def _is_lent(array: Any) -> bool:
     return array.base is None and not array.flags.owndata
 
 
-def _turning(place: Place) -> list[tuple[Any, Any]]:
+def _turning(place: Slot) -> list[tuple[Any, Any]]:
     """Give the parts of a place that hold iterators, and these."""
-    if isinstance(place, Mapping):
+    if isinstance(place, DictSlot):
         pairs: Any = place.held(True).items()
-    elif isinstance(place, Sequence):
+    elif isinstance(place, SequenceSlot):
         pairs = enumerate(place.held(True))
-    elif isinstance(place, (Variable, Global, Slot)):
+    elif isinstance(place, (CellSlot, GlobalSlot, DescriptorSlot)):
         pairs = [(None, place.held(True))]
     else:
         return []
@@ -265,7 +265,12 @@ def _kind_of(kind: type) -> _Kind:
     sort = next((s for s in _SORTS if issubclass(kind, s)), object)
     collections: list[tuple[Any, Any]] = []
     slots: list[Any] = []
-    known_ones: Any = ((dict, Mapping), (set, Group), (list, Sequence), (deque, Sequence))
+    known_ones: Any = (
+        (dict, DictSlot),
+        (set, SetSlot),
+        (list, SequenceSlot),
+        (deque, SequenceSlot),
+    )
     for base, place in known_ones:
         if issubclass(kind, base):
             # A program's own class may have other methods under these names.
@@ -288,22 +293,22 @@ def _is_bare(value: Any) -> bool:
     return type(value) in _BARE
 
 
-def _places(value: Any, kind: _Kind) -> Iterator[Place]:
+def _places(value: Any, kind: _Kind) -> Iterator[Slot]:
     """Give where a value itself keeps something."""
     if kind.sort is type or kind.sort is ModuleType:
         yield from _of_a_class_or_module(value)
     elif kind.sort is FunctionType:
-        yield from map(Variable, value.__closure__ or ())
+        yield from map(CellSlot, value.__closure__ or ())
         if _is_others(value.__globals__.get("__name__")):
             return
         code = _Code.of(value.__code__)
         names = value.__globals__
         turning = {name for name in code.names if is_iterator(names.get(name))}
-        yield from (Global(names, name) for name in code.assigned | turning)
+        yield from (GlobalSlot(names, name) for name in code.assigned | turning)
         if "globals" in code.names:
-            yield Mapping(names)
+            yield DictSlot(names)
         if code.gives_attributes or value.__dict__:
-            yield Mapping(value.__dict__)
+            yield DictSlot(value.__dict__)
     elif kind.sort is Array:
         # What stands for many values has none to be looked at.
         if value._writeable and not _core.is_traced(value):
@@ -320,16 +325,16 @@ def _places(value: Any, kind: _Kind) -> Iterator[Place]:
         yield from _of_an_object(value, kind)
 
 
-def _attributes(value: Any, kind: _Kind) -> Iterator[Place]:
+def _attributes(value: Any, kind: _Kind) -> Iterator[Slot]:
     """Give the attributes that a program's class has added to what is looked at in its own way."""
     # A mask may come to be.
     if kind.sort is np.ndarray or (kind.sort in _BY_STATE and not kind.is_others):
         members = _members(value)
         if members is not None:
-            yield Mapping(members)
+            yield DictSlot(members)
 
 
-def _by_state(value: Any, sort: Any) -> Place:
+def _by_state(value: Any, sort: Any) -> Slot:
     if sort is np.random.Generator or sort is np.random.BitGenerator:
         bits: Any = getattr(value, "bit_generator", value)
         return State(lambda: bits.state, functools.partial(setattr, bits, "state"))
@@ -338,7 +343,7 @@ def _by_state(value: Any, sort: Any) -> Place:
     if sort is random.Random:
         return State(value.getstate, value.setstate)
     if sort is ContextVar:
-        return Context(value)
+        return ContextSlot(value)
     if sort in _FILES:
         # With the place in it, and without what its class has beside that.
         return State(lambda: sort.__getstate__(value)[:-1],
@@ -351,20 +356,20 @@ def _set_bytes(value: Any, held: bytes) -> None:
     value[:] = bytearray(held) if is_bytes else array.array(value.typecode, held)
 
 
-def _of_a_class_or_module(value: Any) -> Iterator[Place]:
+def _of_a_class_or_module(value: Any) -> Iterator[Slot]:
     if issubclass(type(value), ModuleType):
         if not _is_others(value.__name__):
-            yield Mapping(vars(value))
+            yield DictSlot(vars(value))
     else:
-        yield ClassNames(value)
+        yield ClassSlot(value)
 
 
-def _of_an_object(value: Any, kind: _Kind) -> Iterator[Place]:
+def _of_an_object(value: Any, kind: _Kind) -> Iterator[Slot]:
     yield from (place(value, base) for place, base in kind.collections)
     members = _members(value)
     if members is not None:
-        yield Mapping(members)
-    yield from (Slot(descriptor, value) for descriptor in kind.slots)
+        yield DictSlot(members)
+    yield from (DescriptorSlot(descriptor, value) for descriptor in kind.slots)
 
 
 def _members(value: Any) -> dict[str, Any] | None:
@@ -411,7 +416,7 @@ def _parts_of_an_object(value: Any, kind: _Kind) -> Iterator[Any]:
     if any(issubclass(base, defaultdict) for _, base in kind.collections):
         yield vars(defaultdict)["default_factory"].__get__(value)
     yield from (_members(value) or {}).values()
-    yield from (Slot(descriptor, value).held(True) for descriptor in kind.slots)
+    yield from (DescriptorSlot(descriptor, value).held(True) for descriptor in kind.slots)
 
 
 def _listed(value: Any, base: Any) -> Any:
@@ -426,7 +431,7 @@ def _some(items: Any) -> Any:
 
 def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        yield Variable(cell).held(True)
+        yield CellSlot(cell).held(True)
     yield function.__defaults__
     yield function.__kwdefaults__
     yield getattr(function, "__wrapped__", None)

@@ -16,7 +16,7 @@ import numpy as np
 from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
-from cotan._src.state.slots import Place
+from cotan._src.state.slots import Slot
 from cotan._src.state.snapshot import StateSnapshot
 
 # Of what is kept, that which was written last by so many calls has the derivatives of these, as
@@ -30,7 +30,7 @@ class _Call(NamedTuple):
 
     number: int
     args: tuple[Any, ...]
-    found: dict[Place, Any]
+    found: dict[Slot, Any]
     callback: Callable[..., Any] | None = None
     named: Any = None
 
@@ -42,9 +42,9 @@ class _Written(NamedTuple):
     begin: Any
     value: Any
     # What is in it that was made by the call, a list for one.
-    made: list[tuple[Place, Any]]
+    made: list[tuple[Slot, Any]]
 
-    def is_there(self, place: Place, part: Any) -> bool:
+    def is_there(self, place: Slot, part: Any) -> bool:
         """Say whether nobody has written there since."""
         return _is_same(self.value, place.take(part, self.begin)) and all(
             inner.is_as(held) for inner, held in self.made
@@ -62,8 +62,8 @@ class Left(CallbackProbe):
         self._kept = StateSnapshot(function, *others)
         self._count = 0
         self._last: _Call | None = None
-        self._writers: dict[tuple[Place, Any], _Written] = {}
-        self._end: dict[Place, Any] = {}
+        self._writers: dict[tuple[Slot, Any], _Written] = {}
+        self._end: dict[Slot, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._last = self._begun(args)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cotan import _core
 from cotan._src.state.buffers import Memory, Ours
-from cotan._src.state.slots import MANY, NOTHING, Place, Single
+from cotan._src.state.slots import MANY, NOTHING, ObjectSlot, Slot
 
 
 class Quiet:
@@ -15,14 +15,14 @@ class Quiet:
     Everything is compared; an object as such, numbers bit by bit.
     """
 
-    def __init__(self, held: dict[Place, Any]) -> None:
+    def __init__(self, held: dict[Slot, Any]) -> None:
         self.held = held
         self._short: list[Any] = []
         self._long: list[Any] = []
         self._gets: list[Any] = []
         self._memory: list[Any] = []
         self._ours: list[Any] = []
-        self._others: list[Place] = []
+        self._others: list[Slot] = []
         for place, was in held.items():
             self._add(place, was)
         self._lengths = list(map(len, self._short))
@@ -32,11 +32,11 @@ class Quiet:
         self._bytes = b"".join(self._memory)
         self._values = _joined(self._ours)
 
-    def _add(self, place: Place, held: Any) -> None:
+    def _add(self, place: Slot, held: Any) -> None:
         looks = place.looks()
         if looks is not None:
             (self._long if len(looks[-1]) > MANY else self._short).extend(looks)
-        elif isinstance(place, Single) and held is not NOTHING:
+        elif isinstance(place, ObjectSlot) and held is not NOTHING:
             self._gets.append(place.get)
         elif isinstance(place, Ours) and place.is_short():
             self._ours.append(place.array)
