@@ -430,7 +430,7 @@ class ClassSlot(DictSlot):
         return self._items.get(part, NOTHING)
 
 
-class Turn(Slot):
+class IteratorSlot(Slot):
     """How far an iterator has come, which a part of another place holds."""
 
     name = "an iterator or a generator"
@@ -441,18 +441,18 @@ class Turn(Slot):
         self._place, self._part = place, part
 
     def held(self, _whole: bool) -> Any:
-        return _turn(self._now), _copied(self._now)
+        return _position(self._now), _copy_iterator(self._now)
 
     def is_as(self, held: Any) -> bool:
         # What holds it may be holding the first one again.
-        return self._now is self._first and bool(held[0] == _turn(self._now))
+        return self._now is self._first and bool(held[0] == _position(self._now))
 
     def put_back(self, held: Any) -> None:
         if held[1] is NOTHING or self._place is None:
             raise self.lost()
         there = self._place.take(self._part, None)
         if there is self._first or there is self._now:
-            self._now = _copied(held[1])
+            self._now = _copy_iterator(held[1])
             self._place.give(self._part, None, self._now)
 
     def changed(self, _held: Any) -> Parts:
@@ -465,7 +465,7 @@ def is_iterator(value: Any) -> bool:
     return kind.__module__ in {"builtins", "itertools"} and hasattr(kind, "__next__")
 
 
-def _told(value: Any) -> Any:
+def _reduced(value: Any) -> Any:
     """Give how an iterator could be made again, `None` where it does not tell."""
     try:
         with warnings.catch_warnings():
@@ -481,7 +481,7 @@ def _told(value: Any) -> Any:
         return (type(value), tuple(map(int, numbers))) if is_count else None
 
 
-def _turn(value: Any, within: tuple[Any, ...] = ()) -> Any:
+def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
     """Give what tells how far an iterator has come."""
     if any(value is outer for outer in within):
         return None
@@ -493,28 +493,28 @@ def _turn(value: Any, within: tuple[Any, ...] = ()) -> Any:
         inner = [x for x in gc.get_referents(value) if is_iterator(x)]
         return (frame.f_lasti, [(k, v if type(v) is int else id(v))
                                 for k, v in frame.f_locals.items()],
-                [_turn(x, (*within, value)) for x in inner])  # fmt: skip
+                [_position(x, (*within, value)) for x in inner])  # fmt: skip
     if is_iterator(value):
-        told = _told(value)
+        told = _reduced(value)
         if told is None:
             # What tells nothing may have gone on.
             return object() if type(value).__module__ == "itertools" else id(value)
-        return [_turn(part, (*within, value)) for part in told]
+        return [_position(part, (*within, value)) for part in told]
     if type(value) is tuple:
-        return [_turn(part, within) for part in value]
+        return [_position(part, within) for part in value]
     if type(value) is list:
         return len(value)
     return value if type(value) in (int, float, bool, range) else id(value)
 
 
-def _copied(value: Any) -> Any:
+def _copy_iterator(value: Any) -> Any:
     """Give an iterator that goes on from the same turn, `NOTHING` where there is none."""
     if not is_iterator(value):
         return value
-    told = None if isinstance(value, GeneratorType) else _told(value)
+    told = None if isinstance(value, GeneratorType) else _reduced(value)
     if told is None:
         return NOTHING
-    made, *more = (_copied_parts(part) for part in told[1:])
+    made, *more = (_copy_parts(part) for part in told[1:])
     if made is NOTHING or any(part is NOTHING for part in more):
         return NOTHING
     result = told[0](*made)
@@ -525,8 +525,8 @@ def _copied(value: Any) -> Any:
     return result
 
 
-def _copied_parts(part: Any) -> Any:
+def _copy_parts(part: Any) -> Any:
     if type(part) is not tuple:
-        return _copied(part)
-    parts = tuple(map(_copied_parts, part))
+        return _copy_iterator(part)
+    parts = tuple(map(_copy_parts, part))
     return NOTHING if any(p is NOTHING for p in parts) else parts

@@ -47,10 +47,10 @@ from cotan._src.state.slots import (
     DescriptorSlot,
     DictSlot,
     GlobalSlot,
+    IteratorSlot,
     SequenceSlot,
     SetSlot,
     Slot,
-    Turn,
     is_iterator,
 )
 from cotan._src.state.unchanged_check import Quiet
@@ -181,7 +181,7 @@ class StateSnapshot:
         has_changed = False
         # Where iterators are held goes first, as they may be replaced there.
         for goes in (False, True):
-            known = {p: was for p, was in held.items() if isinstance(p, Turn) is goes}
+            known = {p: was for p, was in held.items() if isinstance(p, IteratorSlot) is goes}
             changed = self._unlike(known)
             for place, was in changed:
                 place.put_back(was)
@@ -202,9 +202,9 @@ class StateSnapshot:
             places = self._memory(value) if kind.sort is np.ndarray else _places(value, kind)
             for place in itertools.chain(places, _attributes(value, kind)):
                 yield place
-                for part, item in _turning(place):
+                for part, item in _iterators_in(place):
                     self._seen[id(item)] = item
-                    yield Turn(item, place, part)
+                    yield IteratorSlot(item, place, part)
             waiting += _parts(value, kind)
 
     def _memory(self, array: Any) -> Iterator[Slot]:
@@ -230,7 +230,7 @@ def _is_lent(array: Any) -> bool:
     return array.base is None and not array.flags.owndata
 
 
-def _turning(place: Slot) -> list[tuple[Any, Any]]:
+def _iterators_in(place: Slot) -> list[tuple[Any, Any]]:
     """Give the parts of a place that hold iterators, and these."""
     if isinstance(place, DictSlot):
         pairs: Any = place.held(True).items()
@@ -320,7 +320,7 @@ def _places(value: Any, kind: _Kind) -> Iterator[Slot]:
             if place.held(True) is not NOTHING:
                 yield place
     elif is_iterator(value):
-        yield Turn(value)
+        yield IteratorSlot(value)
     elif not kind.is_others:
         yield from _of_an_object(value, kind)
 
