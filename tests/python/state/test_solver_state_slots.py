@@ -15,7 +15,7 @@ from scipy import integrate, optimize
 import cotan as ct
 from cotan._core import same_items
 from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.buffers import Memory
+from cotan._src.state.buffers import SmallBuffer
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.state.solver_replay import Left
 
@@ -167,8 +167,8 @@ def test_what_is_written_and_put_back_by_turns_is_found_as_it_was():
 
 def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
     arrays, copies = {i: np.ones(8) for i in range(300)}, []
-    held = Memory.held
-    monkeypatch.setattr(Memory, "held", lambda *a: (copies.append(1), held(*a))[1])
+    held = SmallBuffer.held
+    monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(1), held(*a))[1])
     left = Left(lambda x: x * arrays[3][0])
     left.solving(lambda: [left(float(i)) for i in range(100)])()
     left.leave(99.0)
@@ -177,8 +177,8 @@ def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
 
 def test_large_arrays_are_copied_once_in_a_solve(monkeypatch):
     table, copies = np.ones(100_000), []
-    held = Memory.held
-    monkeypatch.setattr(Memory, "held", lambda *a: (copies.append(a[1]), held(*a))[1])
+    held = SmallBuffer.held
+    monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(a[1]), held(*a))[1])
 
     def root(p):
         return optimize.brentq(lambda x: table[5] * x**2 - p, 0.0, 5.0)

@@ -14,7 +14,7 @@ _LARGE = 1 << 14
 _LARGE_OF_OURS = 1 << 20
 
 
-class Memory(Slot):
+class SmallBuffer(Slot):
     """The elements of an array of NumPy's.
 
     Memory of numbers holds nothing that is followed. Where it is large it is not held in each call:
@@ -71,7 +71,7 @@ class Memory(Slot):
         return value.reshape(-1).tolist() if self.array.dtype.hasobject else []
 
 
-class Ours(Memory):
+class ArraySlot(SmallBuffer):
     """The elements of an array of ours, with what is followed in it."""
 
     def __init__(self, array: Any) -> None:
@@ -97,7 +97,7 @@ class Ours(Memory):
         return []
 
 
-class Table(Memory):
+class LargeBuffer(SmallBuffer):
     """An array that is too large to be held: some of its elements tell whether it has changed."""
 
     name = "an array of more than 64 MB"
@@ -128,7 +128,7 @@ def is_large(value: Any) -> bool:
     return issubclass(type(value), (np.ndarray, _core.Array)) and value.nbytes > _LARGE
 
 
-class State(Slot):
+class StateSlot(Slot):
     """What functions give and take: the state of a generator of random numbers, bytes, text.
 
     Where that is long it is as at the end while a call is done again.

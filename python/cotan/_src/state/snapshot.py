@@ -38,7 +38,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import FOREIGN
 from cotan._src.runtime.values import TwinInstance
-from cotan._src.state.buffers import Memory, Ours, State, Table
+from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateSlot
 from cotan._src.state.slots import (
     NOTHING,
     CellSlot,
@@ -117,7 +117,7 @@ class StateSnapshot:
         self._first |= made
         self._brief |= brief
         # To hold one more of these costs nothing, and to look at what they hold a copy.
-        self._written |= {place: None for place in brief if _is_long_of_ours(place)}
+        self._written |= {place: None for place in brief if _is_large_array(place)}
         self._quiet = None
         return made
 
@@ -155,7 +155,7 @@ class StateSnapshot:
 
     def _look_anew(self) -> None:
         """Begin again with what was written to some time ago: much is so by the first call only."""
-        old = [place for place in list(self._written) if not _is_long_of_ours(place)]
+        old = [place for place in list(self._written) if not _is_large_array(place)]
         self._brief |= {place: place.held(False) for place in old}
         for place in old:
             self._written.pop(place, None)
@@ -214,13 +214,13 @@ class StateSnapshot:
             array = array.view(np.ndarray)
         if self._bytes + array.nbytes <= _BYTES:
             self._bytes += array.nbytes
-            yield Memory(array)
+            yield SmallBuffer(array)
         else:
-            yield Table(array)
+            yield LargeBuffer(array)
 
 
-def _is_long_of_ours(place: Slot) -> bool:
-    return isinstance(place, Ours) and not place.is_short()
+def _is_large_array(place: Slot) -> bool:
+    return isinstance(place, ArraySlot) and not place.is_short()
 
 
 def _is_lent(array: Any) -> bool:
@@ -312,7 +312,7 @@ def _places(value: Any, kind: _Kind) -> Iterator[Slot]:
     elif kind.sort is Array:
         # What stands for many values has none to be looked at.
         if value._writeable and not _core.is_traced(value):
-            yield Ours(value)
+            yield ArraySlot(value)
     elif kind.sort in _BY_STATE:
         place = _by_state(value, kind.sort)
         # Closed files and what the system draws have nothing to be held.
@@ -337,18 +337,18 @@ def _attributes(value: Any, kind: _Kind) -> Iterator[Slot]:
 def _by_state(value: Any, sort: Any) -> Slot:
     if sort is np.random.Generator or sort is np.random.BitGenerator:
         bits: Any = getattr(value, "bit_generator", value)
-        return State(lambda: bits.state, functools.partial(setattr, bits, "state"))
+        return StateSlot(lambda: bits.state, functools.partial(setattr, bits, "state"))
     if sort is np.random.RandomState:
-        return State(functools.partial(value.get_state, legacy=False), value.set_state)
+        return StateSlot(functools.partial(value.get_state, legacy=False), value.set_state)
     if sort is random.Random:
-        return State(value.getstate, value.setstate)
+        return StateSlot(value.getstate, value.setstate)
     if sort is ContextVar:
         return ContextSlot(value)
     if sort in _FILES:
         # With the place in it, and without what its class has beside that.
-        return State(lambda: sort.__getstate__(value)[:-1],
+        return StateSlot(lambda: sort.__getstate__(value)[:-1],
                      lambda held: sort.__setstate__(value, (*held, None)))  # fmt: skip
-    return State(functools.partial(bytes, value), functools.partial(_set_bytes, value))
+    return StateSlot(functools.partial(bytes, value), functools.partial(_set_bytes, value))
 
 
 def _set_bytes(value: Any, held: bytes) -> None:

@@ -5,7 +5,7 @@ from operator import call
 from typing import Any
 
 from cotan import _core
-from cotan._src.state.buffers import Memory, Ours
+from cotan._src.state.buffers import ArraySlot, SmallBuffer
 from cotan._src.state.slots import MANY, NOTHING, ObjectSlot, Slot
 
 
@@ -38,9 +38,9 @@ class Quiet:
             (self._long if len(looks[-1]) > MANY else self._short).extend(looks)
         elif isinstance(place, ObjectSlot) and held is not NOTHING:
             self._gets.append(place.get)
-        elif isinstance(place, Ours) and place.is_short():
+        elif isinstance(place, ArraySlot) and place.is_short():
             self._ours.append(place.array)
-        elif isinstance(place, Memory) and place.is_short():
+        elif isinstance(place, SmallBuffer) and place.is_short():
             self._memory.append(place.array)
         else:
             self._others.append(place)
