@@ -53,7 +53,7 @@ from cotan._src.state.slots import (
     Slot,
     is_iterator,
 )
-from cotan._src.state.unchanged_check import Quiet
+from cotan._src.state.unchanged_check import UnchangedSet
 
 # So many objects are looked at, the nearest first; what a function keeps is not far from it.
 _FAR = 3_000
@@ -102,7 +102,7 @@ class StateSnapshot:
         self._first: dict[Slot, Any] = {}
         self._brief: dict[Slot, Any] = {}
         self._written: dict[Slot, None] = {}
-        self._quiet: Quiet | None = None
+        self._quiet: UnchangedSet | None = None
         self._calls = 1
         self._kinds: dict[type, _Kind] = {}
         self.reach(functions)
@@ -151,7 +151,7 @@ class StateSnapshot:
         self._written |= dict.fromkeys(changed)
         for place in changed:
             del known[place]
-        self._quiet = Quiet(known)
+        self._quiet = UnchangedSet(known)
 
     def _look_anew(self) -> None:
         """Begin again with what was written to some time ago: much is so by the first call only."""

@@ -9,7 +9,7 @@ from cotan._src.state.buffers import ArraySlot, SmallBuffer
 from cotan._src.state.slots import MANY, NOTHING, ObjectSlot, Slot
 
 
-class Quiet:
+class UnchangedSet:
     """Places and what they hold, compared together: a look at each would take ten times as long.
 
     Everything is compared; an object as such, numbers bit by bit.
