@@ -20,7 +20,7 @@ import pytest
 from scipy import integrate, optimize
 
 import cotan as ct
-from cotan._src.state.solver_replay import Left
+from cotan._src.state.solver_replay import ReplayedCallback
 
 CALLS = 0
 NUMBERS = itertools.count()
@@ -479,7 +479,7 @@ def test_what_is_kept_is_as_at_the_end_after_an_exception():
         f(x)
         raise KeyboardInterrupt
 
-    left = Left(f)
+    left = ReplayedCallback(f)
     left.solving(lambda: [left(x) for x in (1.0, 2.0, 3.0)])()
     left._function = interrupted
     with pytest.raises(KeyboardInterrupt):
@@ -494,7 +494,7 @@ def test_large_arrays_that_each_call_makes_anew_are_not_kept():
             return x
 
     model, made = Model(), []
-    left = Left(model.residual)
+    left = ReplayedCallback(model.residual)
     for x in (1.0, 2.0, 3.0, 4.0):
         left(x)
         made.append(weakref.ref(model.last))

@@ -17,7 +17,7 @@ from cotan._core import same_items
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.buffers import SmallBuffer
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.state.solver_replay import Left
+from cotan._src.state.solver_replay import ReplayedCallback
 
 
 def bowl(p, note, method="Nelder-Mead", size=2):
@@ -94,7 +94,7 @@ def kept_and_written(place, write, calls=200, at=(30, 31, 150)):
         seen.append((int(x), write(place, int(x) in at)))
         return x
 
-    left = Left(f)
+    left = ReplayedCallback(f)
     left.solving(lambda: [left(float(i)) for i in range(calls)])()
     first = seen.copy()
     seen.clear()
@@ -169,7 +169,7 @@ def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
     arrays, copies = {i: np.ones(8) for i in range(300)}, []
     held = SmallBuffer.held
     monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(1), held(*a))[1])
-    left = Left(lambda x: x * arrays[3][0])
+    left = ReplayedCallback(lambda x: x * arrays[3][0])
     left.solving(lambda: [left(float(i)) for i in range(100)])()
     left.leave(99.0)
     assert len(copies) == 300

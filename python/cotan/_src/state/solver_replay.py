@@ -35,7 +35,7 @@ class _Call(NamedTuple):
     named: Any = None
 
 
-class _Written(NamedTuple):
+class _Write(NamedTuple):
     """What a call has written to a part of a place, which begins somewhere if that has grown."""
 
     call: _Call
@@ -46,12 +46,12 @@ class _Written(NamedTuple):
 
     def is_there(self, place: Slot, part: Any) -> bool:
         """Say whether nobody has written there since."""
-        return _is_same(self.value, place.take(part, self.begin)) and all(
+        return _same_value(self.value, place.take(part, self.begin)) and all(
             inner.is_as(held) for inner, held in self.made
         )
 
 
-class Left(CallbackProbe):
+class ReplayedCallback(CallbackProbe):
     """A function some of whose calls are done again with what is followed, for what it keeps.
 
     Others that the rule calls, as those of constraints, keep what they had at the end.
@@ -62,7 +62,7 @@ class Left(CallbackProbe):
         self._kept = StateSnapshot(function, *others)
         self._count = 0
         self._last: _Call | None = None
-        self._writers: dict[tuple[Slot, Any], _Written] = {}
+        self._writers: dict[tuple[Slot, Any], _Write] = {}
         self._end: dict[Slot, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,9 @@ class Left(CallbackProbe):
 
     def _begun(self, args: tuple[Any, ...], *callback: Any) -> _Call:
         self._count += 1
-        return _Call(self._count, tuple(map(_now, args)), self._kept.before_call(), *callback)
+        return _Call(
+            self._count, tuple(map(_copy_argument, args)), self._kept.before_call(), *callback
+        )
 
     def beside(self, callback: Any) -> Any:
         """Give a callback whose last calls are done again, too."""
@@ -82,7 +84,7 @@ class Left(CallbackProbe):
 
         @functools.wraps(callback)
         def call(*args: Any, **kwargs: Any) -> Any:
-            begun = self._begun(args, callback, {k: _now(v) for k, v in kwargs.items()})
+            begun = self._begun(args, callback, {k: _copy_argument(v) for k, v in kwargs.items()})
             try:
                 return callback(*args, **kwargs)
             finally:
@@ -98,7 +100,7 @@ class Left(CallbackProbe):
             # Large arrays that each call makes anew are not kept for that.
             inside = [v for v in place.inside(part, value) if not is_large(v)]
             made = self._kept.reach(inside)
-            self._writers[place, part] = _Written(call, begin, value, made)
+            self._writers[place, part] = _Write(call, begin, value, made)
         if len(self._writers) > _MANY:
             self._forget()
 
@@ -142,7 +144,9 @@ class Left(CallbackProbe):
 
         A search may have looked somewhere else, which is constant.
         """
-        self.leave_by(found, lambda args: (moved(args[0], found), *more), **kwargs)
+        self.leave_by(
+            found, lambda args: (with_solution_derivative(args[0], found), *more), **kwargs
+        )
 
     def leave_by(self, found: Any, active: Callable[[tuple[Any, ...]], Any], **kwargs: Any
                  ) -> None:  # fmt: skip
@@ -150,7 +154,7 @@ class Left(CallbackProbe):
         last = self._last
         values = []
         try:
-            if last is not None and (not last.args or _is_at(last.args[0], found)):
+            if last is not None and (not last.args or _is_point_or_columns(last.args[0], found)):
                 writers = list(self._writers.items())
                 calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
                 for number in sorted(calls):
@@ -173,10 +177,14 @@ class Left(CallbackProbe):
             return
 
         def told(value: Any) -> Any:
-            if not _is_report(value):
-                return moved(value, found) if isinstance(value, np.ndarray) else value
+            if not _is_step_report(value):
+                return (
+                    with_solution_derivative(value, found)
+                    if isinstance(value, np.ndarray)
+                    else value
+                )
             report = copy.copy(value)
-            report["x"] = moved(value["x"], found)
+            report["x"] = with_solution_derivative(value["x"], found)
             if np.ndim(value["fun"]) == 0:
                 y = self._function(*active((value["x"],)), **kwargs)
                 report["fun"] = attach_derivative(value["fun"], y[0] if isinstance(y, tuple) else y)
@@ -188,20 +196,20 @@ class Left(CallbackProbe):
         call.callback(*args, **named)
 
 
-def _now(value: Any) -> Any:
+def _copy_argument(value: Any) -> Any:
     """Give what a vector or a report is by now: solvers change them in place."""
-    if _is_report(value):
+    if _is_step_report(value):
         value = copy.copy(value)
-        value["x"] = _now(value["x"])
+        value["x"] = _copy_argument(value["x"])
     return value.copy() if type(value) is np.ndarray else value
 
 
-def _is_report(value: Any) -> bool:
+def _is_step_report(value: Any) -> bool:
     """Say whether something is what SciPy tells of a step."""
     return isinstance(value, dict) and "x" in value and "fun" in value
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _same_value(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(is_, a, b))
     return a is b or (_is_array(a) and _is_array(b) and np.array_equal(to_numpy(a), to_numpy(b)))
@@ -211,9 +219,9 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic)) or is_array(value)
 
 
-def moved(at: Any, found: Any) -> Any:
+def with_solution_derivative(at: Any, found: Any) -> Any:
     """Give a place with the derivatives of a solution that is near to it, or such columns."""
-    if not _is_at(at, found):
+    if not _is_point_or_columns(at, found):
         return at
     near = np.isclose(at, to_numpy(found) if np.ndim(at) == np.ndim(found) else to_numpy(found)[:,
     None],
@@ -224,7 +232,7 @@ def moved(at: Any, found: Any) -> Any:
     return attach_derivative(at, found[:, None] * columns) if columns.any() else at
 
 
-def _is_at(at: Any, found: Any) -> bool:
+def _is_point_or_columns(at: Any, found: Any) -> bool:
     """Say whether a place is one as the solution, or columns of such."""
     shape, wanted = np.shape(at), np.shape(found)
     return shape == wanted or (len(wanted) == 1 and len(shape) == 2 and shape[:1] == wanted)

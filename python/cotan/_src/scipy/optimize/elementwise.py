@@ -17,7 +17,7 @@ from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
-from cotan._src.state.solver_replay import Left
+from cotan._src.state.solver_replay import ReplayedCallback
 
 _HERE = "scipy.optimize.elementwise"
 
@@ -41,7 +41,7 @@ def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
 def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
-        function, more = Left(f, args), more_of(args)
+        function, more = ReplayedCallback(f, args), more_of(args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(init), args=to_numpy_items(more), **options
         )

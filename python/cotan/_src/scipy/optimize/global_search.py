@@ -30,7 +30,7 @@ from cotan._src.scipy.optimize.minimize_root import (
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.state.solver_replay import Left
+from cotan._src.state.solver_replay import ReplayedCallback
 
 _HERE = "scipy.optimize"
 
@@ -75,7 +75,7 @@ def _global(name: str) -> None:
         names = list(inspect.signature(original).parameters)[2:]
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
-        function, more = Left(func, args, options.get("constraints")), more_of(args)
+        function, more = ReplayedCallback(func, args, options.get("constraints")), more_of(args)
         given = {} if name == "direct" and not more else {"args": to_numpy_items(more)}
         others = probed_all(options)
         result = function.solving(original)(function, bounds, **given, **others)
@@ -109,7 +109,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 
 @override(f"{_HERE}.brute", when=ALWAYS)
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, more = Left(func, args), tuple(args) if np.iterable(args) else (args,)
+    function, more = ReplayedCallback(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
     result = function.solving(locate(f"{_HERE}.brute"))(
         function, to_numpy_items(ranges), to_numpy_items(more), *rest, **options
@@ -158,7 +158,7 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
 def _nonlinear(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
-        function = Left(F)
+        function = ReplayedCallback(F)
         solver = function.solving(locate(f"{_HERE}.{name}"))
         x = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):

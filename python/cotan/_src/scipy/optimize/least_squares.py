@@ -30,7 +30,7 @@ from cotan._src.scipy.optimize.minimize_root import (
     with_args,
 )
 from cotan._src.state.callback_probe import probed, to_numpy_items
-from cotan._src.state.solver_replay import Left, moved
+from cotan._src.state.solver_replay import ReplayedCallback, with_solution_derivative
 
 _HERE = "scipy.optimize"
 
@@ -103,7 +103,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
-    function, loss = Left(fun, args, kwargs, options), _Loss(options)
+    function, loss = ReplayedCallback(fun, args, kwargs, options), _Loss(options)
     result = function.solving(solve)(
         function, to_numpy_items(x0), probed(jac), bounds,
         args=to_numpy_items(args), kwargs=plain_of(kwargs), **probed_all(options),
@@ -142,7 +142,7 @@ def _expect_constant(name: str, bounds: Any) -> None:
 @override(f"{_HERE}.leastsq", when=ALWAYS)
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
-    function = Left(func, args)
+    function = ReplayedCallback(func, args)
     result = function.solving(locate(f"{_HERE}.leastsq"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
@@ -182,7 +182,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
               full_output: bool = False, nan_policy: Any = None,
               **options: Any) -> Any:  # fmt: skip
     _expect_constant("curve_fit", bounds)
-    function, loss = Left(f, options), _Loss(options)
+    function, loss = ReplayedCallback(f, options), _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
@@ -214,7 +214,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
 
     def again(given: tuple[Any, ...]) -> tuple[Any, ...]:
-        at = moved(np.array(given[1:]), y)
+        at = with_solution_derivative(np.array(given[1:]), y)
         return places, *(at[i] for i in range(len(given) - 1))
 
     function.leave_by(places, again)
@@ -242,7 +242,7 @@ def _pair(bounds: Any) -> Any:
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
-def _counted(function: Left, f: Any) -> Any:
+def _counted(function: ReplayedCallback, f: Any) -> Any:
     """Let SciPy count the parameters of a function that is watched."""
 
     @functools.wraps(f)

@@ -29,7 +29,7 @@ from cotan._src.state.callback_probe import (
     probed,
     to_numpy_items,
 )
-from cotan._src.state.solver_replay import Left
+from cotan._src.state.solver_replay import ReplayedCallback
 
 _HERE = "scipy.optimize"
 
@@ -87,7 +87,7 @@ def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # Equations in one variable
 
 
-def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
+def _scalar(name: str, function: Any, args: Any, root: Any, watch: ReplayedCallback) -> Any:
     more = more_of(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
     at = np.array([root if np.iscomplexobj(root) else float(root)])
@@ -99,7 +99,7 @@ def _scalar(name: str, function: Any, args: Any, root: Any, watch: Left) -> Any:
 def _bracketed(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        function = Left(f, args)
+        function = ReplayedCallback(f, args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
             function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
             **plain_of(options),
@@ -126,7 +126,7 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 @override(f"{_HERE}.newton", when=ALWAYS)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
-    function = Left(func, args)
+    function = ReplayedCallback(func, args)
     start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
     result = function.solving(locate(f"{_HERE}.newton"))(
         function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
@@ -149,7 +149,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 @override(f"{_HERE}.root_scalar", when=ALWAYS)
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
-    function = Left(f, args)
+    function = ReplayedCallback(f, args)
     result = function.solving(locate(f"{_HERE}.root_scalar"))(
         function,
         to_numpy_items(more_of(args)),
@@ -166,7 +166,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 
 @override(f"{_HERE}.fixed_point", when=ALWAYS)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-    function, args = Left(func, args), tuple(args)  # as in newton
+    function, args = ReplayedCallback(func, args), tuple(args)  # as in newton
     x = function.solving(locate(f"{_HERE}.fixed_point"))(
         function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
     )
@@ -193,7 +193,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 @override(f"{_HERE}.root", when=ALWAYS)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(fun, args)
+    function = ReplayedCallback(fun, args)
     result = function.solving(locate(f"{_HERE}.root"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
@@ -206,7 +206,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     return result
 
 
-def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
+def root_of(name: str, fun: Any, args: Any, x: Any, watch: ReplayedCallback) -> Any:
     y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
     watch.leave(y, more_of(args))
     return y
@@ -215,7 +215,7 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: Left) -> Any:
 @override(f"{_HERE}.fsolve", when=ALWAYS)
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(func, args)
+    function = ReplayedCallback(func, args)
     result = function.solving(locate(f"{_HERE}.fsolve"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
         *rest,
@@ -271,7 +271,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
              hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
              tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
-    function, slope = Left(fun, args, constraints, callback), probed(jac)
+    function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
     result = function.solving(locate(f"{_HERE}.minimize"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
@@ -363,7 +363,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     expect_constant_bounds("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
-    function, more = Left(func, args, given), more_of(args)
+    function, more = ReplayedCallback(func, args, given), more_of(args)
     inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
     result = function.solving(locate(f"{_HERE}.fmin_slsqp"))(
@@ -389,7 +389,7 @@ def _in_bounds(name: str) -> None:
     def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
-        function, more = Left(func, args), more_of(args)
+        function, more = ReplayedCallback(func, args), more_of(args)
         result = function.solving(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
             to_numpy_items(bounds), *rest, **options,
@@ -416,7 +416,7 @@ for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
     _in_bounds(_name)
 
 
-def constraints_afresh(function: Left, constraints: Any) -> Any:
+def constraints_afresh(function: ReplayedCallback, constraints: Any) -> Any:
     """Give constraints whose functions are called as the objective is: they may share memory."""
     if isinstance(constraints, (list, tuple)):
         return [constraints_afresh(function, c) for c in constraints]
@@ -445,7 +445,7 @@ def _each(constraints: Any) -> list[Any]:
 @override(f"{_HERE}.minimize_scalar", when=ALWAYS)
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
-    function = Left(fun, args)
+    function = ReplayedCallback(fun, args)
     result = function.solving(locate(f"{_HERE}.minimize_scalar"))(
         function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
         *rest,
@@ -485,7 +485,7 @@ def _fmin(name: str) -> None:
         f, x0, *_ = parameters.args
         given = dict(list(parameters.arguments.items())[2:])
         more = given.get("args", ())
-        function = Left(f, more)
+        function = ReplayedCallback(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
         result = function.solving(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest
