@@ -480,10 +480,10 @@ def test_what_is_kept_is_as_at_the_end_after_an_exception():
         raise KeyboardInterrupt
 
     left = ReplayedCallback(f)
-    left.solving(lambda: [left(x) for x in (1.0, 2.0, 3.0)])()
+    left.wrap_solver(lambda: [left(x) for x in (1.0, 2.0, 3.0)])()
     left._function = interrupted
     with pytest.raises(KeyboardInterrupt):
-        left.leave(3.0)
+        left.write_back(3.0)
     assert calls == [1.0, 2.0, 3.0]
 
 

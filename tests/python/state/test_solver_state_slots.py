@@ -95,7 +95,7 @@ def kept_and_written(place, write, calls=200, at=(30, 31, 150)):
         return x
 
     left = ReplayedCallback(f)
-    left.solving(lambda: [left(float(i)) for i in range(calls)])()
+    left.wrap_solver(lambda: [left(float(i)) for i in range(calls)])()
     first = seen.copy()
     seen.clear()
     left._last = None
@@ -170,8 +170,8 @@ def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
     held = SmallBuffer.held
     monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(1), held(*a))[1])
     left = ReplayedCallback(lambda x: x * arrays[3][0])
-    left.solving(lambda: [left(float(i)) for i in range(100)])()
-    left.leave(99.0)
+    left.wrap_solver(lambda: [left(float(i)) for i in range(100)])()
+    left.write_back(99.0)
     assert len(copies) == 300
 
 

@@ -77,7 +77,7 @@ class ReplayedCallback(CallbackProbe):
             self._count, tuple(map(_copy_argument, args)), self._kept.before_call(), *callback
         )
 
-    def beside(self, callback: Any) -> Any:
+    def wrap_callback(self, callback: Any) -> Any:
         """Give a callback whose last calls are done again, too."""
         if not callable(callback):
             return callback
@@ -113,7 +113,7 @@ class ReplayedCallback(CallbackProbe):
             if written.call.number < first or i >= _MANY_PARTS:
                 self._writers.pop(part, None)
 
-    def solving(self, solver: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_solver(self, solver: Callable[..., Any]) -> Callable[..., Any]:
         """Give a solver after which it is remembered what it has left."""
 
         def solve(*args: Any, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ class ReplayedCallback(CallbackProbe):
 
         return solve
 
-    def afresh(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def from_initial_state(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Give a function for what is computed of it behind the solver.
 
         Each call begins where the solver did, and leaves what that has left: a function that knows
@@ -139,16 +139,16 @@ class ReplayedCallback(CallbackProbe):
 
         return call
 
-    def leave(self, found: Any, more: tuple[Any, ...] = (), **kwargs: Any) -> None:
+    def write_back(self, found: Any, more: tuple[Any, ...] = (), **kwargs: Any) -> None:
         """Do calls again, where the solver did so, with what they depend on followed.
 
         A search may have looked somewhere else, which is constant.
         """
-        self.leave_by(
+        self.write_back_by(
             found, lambda args: (with_solution_derivative(args[0], found), *more), **kwargs
         )
 
-    def leave_by(self, found: Any, active: Callable[[tuple[Any, ...]], Any], **kwargs: Any
+    def write_back_by(self, found: Any, active: Callable[[tuple[Any, ...]], Any], **kwargs: Any
                  ) -> None:  # fmt: skip
         """Leave, with a function that gives followed arguments for plain ones."""
         last = self._last

@@ -42,18 +42,18 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
         function, more = ReplayedCallback(f, args), more_of(args)
-        result = function.solving(locate(f"{_HERE}.{name}"))(
+        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(init), args=to_numpy_items(more), **options
         )
         if function.captures_active or contains_active(more):
-            again = function.afresh(f)
+            again = function.from_initial_state(f)
 
             def call(v: Any) -> Any:
                 return again(v, *more)
 
             result.x = _solved(name, equation_of(call), result.x)
             result.f_x = call(result.x)
-            function.leave(result.x, more)
+            function.write_back(result.x, more)
         return result
 
 

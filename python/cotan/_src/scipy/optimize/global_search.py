@@ -17,7 +17,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
-    constraints_afresh,
+    constraints_from_initial_state,
     expect_constant_bounds,
     inside_of,
     minimize_scalar,
@@ -78,7 +78,7 @@ def _global(name: str) -> None:
         function, more = ReplayedCallback(func, args, options.get("constraints")), more_of(args)
         given = {} if name == "direct" and not more else {"args": to_numpy_items(more)}
         others = probed_all(options)
-        result = function.solving(original)(function, bounds, **given, **others)
+        result = function.wrap_solver(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
             raise NotDifferentiableError(
@@ -90,8 +90,8 @@ def _global(name: str) -> None:
         moves = moving(constraints, others.get("constraints") or ())
         if not (function.captures_active or moves or contains_active((more, options.get("x0")))):
             return result
-        call = with_args(function.afresh(func), more)
-        constraints = constraints_afresh(function, constraints)
+        call = with_args(function.from_initial_state(func), more)
+        constraints = constraints_from_initial_state(function, constraints)
         result.x = inside_of(name, call, result.x, bounds, constraints)
         result.fun = asarray(call(result.x)).reshape(())[()]
         if "xl" in result:
@@ -99,7 +99,7 @@ def _global(name: str) -> None:
             minima = [inside_of(name, call, x, bounds, constraints) for x in result.xl]
             result.xl = np.stack(minima)
             result.funl = np.stack([asarray(call(x)).reshape(()) for x in minima])
-        function.leave(result.x, more)
+        function.write_back(result.x, more)
         return result
 
 
@@ -111,7 +111,7 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, more = ReplayedCallback(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
-    result = function.solving(locate(f"{_HERE}.brute"))(
+    result = function.wrap_solver(locate(f"{_HERE}.brute"))(
         function, to_numpy_items(ranges), to_numpy_items(more), *rest, **options
     )
     if not function.captures_active and not contains_active(more):
@@ -123,8 +123,12 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
         )
     finish = rest[2] if len(rest) > 2 else options.get("finish", True)
     # Which point of the grid is the best one is constant where it does not jump.
-    y = minimum_of("brute", with_args(function.afresh(func), more), result) if finish else result
-    function.leave(y, more)
+    y = (
+        minimum_of("brute", with_args(function.from_initial_state(func), more), result)
+        if finish
+        else result
+    )
+    function.write_back(y, more)
     return y
 
 
@@ -159,11 +163,11 @@ def _nonlinear(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
         function = ReplayedCallback(F)
-        solver = function.solving(locate(f"{_HERE}.{name}"))
+        solver = function.wrap_solver(locate(f"{_HERE}.{name}"))
         x = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):
             return x
-        return root_of(name, function.afresh(F), (), x, function).reshape(np.shape(x))
+        return root_of(name, function.from_initial_state(F), (), x, function).reshape(np.shape(x))
 
 
 for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",

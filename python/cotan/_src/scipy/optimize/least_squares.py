@@ -104,14 +104,14 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
     function, loss = ReplayedCallback(fun, args, kwargs, options), _Loss(options)
-    result = function.solving(solve)(
+    result = function.wrap_solver(solve)(
         function, to_numpy_items(x0), probed(jac), bounds,
         args=to_numpy_items(args), kwargs=plain_of(kwargs), **probed_all(options),
     )  # fmt: skip
     active = loss.is_active or contains_active((args, kwargs, x0))
     if not function.captures_active and not active:
         return result
-    again = function.afresh(fun)
+    again = function.from_initial_state(fun)
 
     def residuals(x: Any) -> Any:
         return stacked(again(x, *args, **kwargs)).reshape(-1)
@@ -127,7 +127,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     result.fun = residuals(result.x)
     result.jac = estimated("jac of least_squares", result.jac, result.x)
     result.cost = cost(result.x)
-    function.leave(result.x, args, **kwargs)
+    function.write_back(result.x, args, **kwargs)
     return result
 
 
@@ -143,13 +143,13 @@ def _expect_constant(name: str, bounds: Any) -> None:
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
             full_output: bool = False, **options: Any) -> Any:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result = function.solving(locate(f"{_HERE}.leastsq"))(
+    result = function.wrap_solver(locate(f"{_HERE}.leastsq"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
         return result
-    call = with_args(function.afresh(func), args)
+    call = with_args(function.from_initial_state(func), args)
 
     def residuals(x: Any) -> Any:
         return stacked(call(x)).reshape(-1)
@@ -161,7 +161,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         if covariance is not None:
             covariance = _covariance(covariance, x, residuals, _Loss({}), True)
         whole = (x, covariance, _with_residuals(report, residuals(x), x), *rest)
-    function.leave(x, more_of(args))
+    function.write_back(x, more_of(args))
     return whole
 
 
@@ -187,7 +187,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         p0 = np.ones(count) if np.all(np.isinf(to_numpy_items(_pair(bounds)[0]))) else None
-    result = function.solving(locate(f"{_HERE}.curve_fit"))(
+    result = function.wrap_solver(locate(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
         to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
         check_finite,
@@ -197,7 +197,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     active = loss.is_active or contains_active((xdata, ydata, sigma, p0))
     if not function.captures_active and not active:
         return result
-    call = function.afresh(f)
+    call = function.from_initial_state(f)
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
     lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
 
@@ -217,7 +217,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         at = with_solution_derivative(np.array(given[1:]), y)
         return places, *(at[i] for i in range(len(given) - 1))
 
-    function.leave_by(places, again)
+    function.write_back_by(places, again)
     return (y, covariance, *report)
 
 

@@ -92,7 +92,7 @@ def _scalar(name: str, function: Any, args: Any, root: Any, watch: ReplayedCallb
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
     at = np.array([root if np.iscomplexobj(root) else float(root)])
     y = solution(f"{_HERE}.{name}", equation, at)[0]
-    watch.leave(y, more)
+    watch.write_back(y, more)
     return y
 
 
@@ -100,13 +100,13 @@ def _bracketed(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
         function = ReplayedCallback(f, args)
-        result = function.solving(locate(f"{_HERE}.{name}"))(
+        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
             **plain_of(options),
         )  # fmt: skip
         if not function.captures_active and not contains_active((args, a, b)):
             return result
-        f = function.afresh(f)
+        f = function.from_initial_state(f)
         if isinstance(result, tuple):
             root, report = result
             report.root = _scalar(name, f, args, root, function)
@@ -128,13 +128,13 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
            **options: Any) -> Any:  # fmt: skip
     function = ReplayedCallback(func, args)
     start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
-    result = function.solving(locate(f"{_HERE}.newton"))(
+    result = function.wrap_solver(locate(f"{_HERE}.newton"))(
         function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
         return result
-    func = function.afresh(func)
+    func = function.from_initial_state(func)
     root, *report = result if isinstance(result, tuple) else (result,)
     if np.ndim(root) == 0:
         y = _scalar("newton", func, args, root, function)
@@ -150,7 +150,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     fprime = options.get("fprime")
     function = ReplayedCallback(f, args)
-    result = function.solving(locate(f"{_HERE}.root_scalar"))(
+    result = function.wrap_solver(locate(f"{_HERE}.root_scalar"))(
         function,
         to_numpy_items(more_of(args)),
         *map(to_numpy_items, rest),
@@ -158,7 +158,7 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     )
     if function.captures_active or contains_active((args, rest, options)):
         # A function may give its derivatives, too.
-        f = function.afresh(f)
+        f = function.from_initial_state(f)
         value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
         result.root = _scalar("root_scalar", value, args, result.root, function)
     return result
@@ -167,12 +167,12 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 @override(f"{_HERE}.fixed_point", when=ALWAYS)
 def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     function, args = ReplayedCallback(func, args), tuple(args)  # as in newton
-    x = function.solving(locate(f"{_HERE}.fixed_point"))(
+    x = function.wrap_solver(locate(f"{_HERE}.fixed_point"))(
         function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
     )
     if not function.captures_active and not contains_active((args, x0)):
         return x
-    func, shape = function.afresh(func), np.shape(x)
+    func, shape = function.from_initial_state(func), np.shape(x)
     if np.iscomplexobj(x):
         raise refuse(f"{_HERE}.fixed_point of complex numbers")
 
@@ -182,7 +182,7 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
     y = _core.reshape(flat, shape)
-    function.leave(y, args)
+    function.write_back(y, args)
     return y
 
 
@@ -194,12 +194,12 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
          *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result = function.solving(locate(f"{_HERE}.root"))(
+    result = function.wrap_solver(locate(f"{_HERE}.root"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
     )  # fmt: skip
     if function.captures_active or contains_active((args, x0)):
-        fun = function.afresh(fun)
+        fun = function.from_initial_state(fun)
         value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
         result.x = root_of("root", value, args, result.x, function)
         _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
@@ -208,7 +208,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
 
 def root_of(name: str, fun: Any, args: Any, x: Any, watch: ReplayedCallback) -> Any:
     y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
-    watch.leave(y, more_of(args))
+    watch.write_back(y, more_of(args))
     return y
 
 
@@ -216,14 +216,14 @@ def root_of(name: str, fun: Any, args: Any, x: Any, watch: ReplayedCallback) -> 
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
            *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result = function.solving(locate(f"{_HERE}.fsolve"))(
+    result = function.wrap_solver(locate(f"{_HERE}.fsolve"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
         *rest,
         **plain_of(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
         return result
-    func = function.afresh(func)
+    func = function.from_initial_state(func)
     if not full_output:
         return root_of("fsolve", func, args, result, function)
     y = root_of("fsolve", func, args, result[0], function)
@@ -273,13 +273,16 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     expect_constant_bounds("minimize", bounds)
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
-    result = function.solving(locate(f"{_HERE}.minimize"))(
+    result = function.wrap_solver(locate(f"{_HERE}.minimize"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
-        probed(hessp), bounds, others, tol, function.beside(callback), options,
+        probed(hessp), bounds, others, tol, function.wrap_callback(callback), options,
     )  # fmt: skip
     if not (function.captures_active or contains_active((args, x0)) or moving(constraints, others)):
         return result
-    fun, constraints = function.afresh(fun), constraints_afresh(function, constraints)
+    fun, constraints = (
+        function.from_initial_state(fun),
+        constraints_from_initial_state(function, constraints),
+    )
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
     at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
@@ -290,7 +293,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
         # Elsewhere it is zero, and stays so.
         result.jac = attach_derivative(result.jac, slope_of("minimize", call)(result.x))
     _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
-    function.leave(result.x, more_of(args))
+    function.write_back(result.x, more_of(args))
     return result
 
 
@@ -366,7 +369,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     function, more = ReplayedCallback(func, args, given), more_of(args)
     inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
-    result = function.solving(locate(f"{_HERE}.fmin_slsqp"))(
+    result = function.wrap_solver(locate(f"{_HERE}.fmin_slsqp"))(
         function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
         probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more), *rest, **options,
     )  # fmt: skip
@@ -374,11 +377,13 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     if not seen and not contains_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
-    constraints = [{"type": kind, "fun": function.afresh(f), "args": more} for kind, f in given]
-    call = with_args(function.afresh(func), more)
+    constraints = [
+        {"type": kind, "fun": function.from_initial_state(f), "args": more} for kind, f in given
+    ]
+    call = with_args(function.from_initial_state(func), more)
     y = inside_of("fmin_slsqp", call, x, bounds or None, constraints)
     whole = (y, asarray(call(y)).reshape(())[()], *report[1:]) if report else y
-    function.leave(y, more)
+    function.write_back(y, more)
     return whole
 
 
@@ -390,13 +395,13 @@ def _in_bounds(name: str) -> None:
              bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
         expect_constant_bounds(name, bounds)
         function, more = ReplayedCallback(func, args), more_of(args)
-        result = function.solving(locate(f"{_HERE}.{name}"))(
+        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
             to_numpy_items(bounds), *rest, **options,
         )  # fmt: skip
         if not function.captures_active and not contains_active((more, x0)):
             return result
-        func, both = function.afresh(func), fprime is None and not approx_grad
+        func, both = function.from_initial_state(func), fprime is None and not approx_grad
         call = with_args((lambda x, *a: func(x, *a)[0]) if both else func, more)
         method = "l-bfgs-b" if name == "fmin_l_bfgs_b" else None
         y = inside_of(name, call, result[0], bounds, (), _goes_by_slopes(method, x0))
@@ -408,7 +413,7 @@ def _in_bounds(name: str) -> None:
                     "grad": attach_derivative(report["grad"], slope_of(name, call)(y))
                 }
             whole = (y, asarray(call(y)).reshape(())[()], report, *result[3:])
-        function.leave(y, more)
+        function.write_back(y, more)
         return whole
 
 
@@ -416,15 +421,15 @@ for _name in ("fmin_l_bfgs_b", "fmin_tnc"):
     _in_bounds(_name)
 
 
-def constraints_afresh(function: ReplayedCallback, constraints: Any) -> Any:
+def constraints_from_initial_state(function: ReplayedCallback, constraints: Any) -> Any:
     """Give constraints whose functions are called as the objective is: they may share memory."""
     if isinstance(constraints, (list, tuple)):
-        return [constraints_afresh(function, c) for c in constraints]
+        return [constraints_from_initial_state(function, c) for c in constraints]
     if isinstance(constraints, dict):
-        return constraints | {"fun": function.afresh(constraints["fun"])}
+        return constraints | {"fun": function.from_initial_state(constraints["fun"])}
     if callable(getattr(constraints, "fun", None)):
         constraints = copy.copy(constraints)
-        constraints.fun = function.afresh(constraints.fun)
+        constraints.fun = function.from_initial_state(constraints.fun)
     return constraints
 
 
@@ -446,13 +451,13 @@ def _each(constraints: Any) -> list[Any]:
 def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
                     *rest: Any, **options: Any) -> Any:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result = function.solving(locate(f"{_HERE}.minimize_scalar"))(
+    result = function.wrap_solver(locate(f"{_HERE}.minimize_scalar"))(
         function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
         *rest,
         **plain_of(options),
     )  # fmt: skip
     if function.captures_active or contains_active((args, bounds, bracket)):
-        fun, more = function.afresh(fun), more_of(args)
+        fun, more = function.from_initial_state(fun), more_of(args)
         x = np.reshape(result.x, 1).astype(float)
 
         def scalar(v: Any) -> Any:
@@ -471,7 +476,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         result.x = np.reshape(found_x, shape) if shape else found_x[0]
         value, shape = fun(found_x[0], *more), np.shape(result.fun)
         result.fun = np.reshape(value, shape) if shape else value
-        function.leave(result.x, more)
+        function.write_back(result.x, more)
     return result
 
 
@@ -487,13 +492,13 @@ def _fmin(name: str) -> None:
         more = given.get("args", ())
         function = ReplayedCallback(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
-        result = function.solving(locate(f"{_HERE}.{name}"))(
+        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest
         )
         if not function.captures_active and not contains_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)
-        call = with_args(function.afresh(f), more)
+        call = with_args(function.from_initial_state(f), more)
         method = {"fmin_bfgs": "bfgs", "fmin_cg": "cg", "fmin_ncg": "newton-cg"}.get(name)
         nearest = _goes_by_slopes(method, x0)
         y = minimum_of(name, call, x, nearest=nearest).reshape(np.shape(x))
@@ -501,7 +506,7 @@ def _fmin(name: str) -> None:
             report[0] = attach_derivative(report[0], asarray(call(y)).reshape(()))[()]
             if name == "fmin_bfgs":
                 report[2] = without_rule("the inverse Hessian of fmin_bfgs", report[2], y)
-        function.leave(y, more_of(more))
+        function.write_back(y, more_of(more))
         return (y, *report) if report else y
 
 
