@@ -479,11 +479,11 @@ def test_what_is_kept_is_as_at_the_end_after_an_exception():
         f(x)
         raise KeyboardInterrupt
 
-    left = ReplayedCallback(f)
-    left.wrap_solver(lambda: [left(x) for x in (1.0, 2.0, 3.0)])()
-    left._function = interrupted
+    callback = ReplayedCallback(f)
+    callback.wrap_solver(lambda: [callback(x) for x in (1.0, 2.0, 3.0)])()
+    callback._function = interrupted
     with pytest.raises(KeyboardInterrupt):
-        left.write_back(3.0)
+        callback.write_back(3.0)
     assert calls == [1.0, 2.0, 3.0]
 
 
@@ -494,9 +494,9 @@ def test_large_arrays_that_each_call_makes_anew_are_not_kept():
             return x
 
     model, made = Model(), []
-    left = ReplayedCallback(model.residual)
+    callback = ReplayedCallback(model.residual)
     for x in (1.0, 2.0, 3.0, 4.0):
-        left(x)
+        callback(x)
         made.append(weakref.ref(model.last))
     assert sum(ref() is not None for ref in made) <= 2
 

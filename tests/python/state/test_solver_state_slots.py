@@ -94,14 +94,14 @@ def kept_and_written(place, write, calls=200, at=(30, 31, 150)):
         seen.append((int(x), write(place, int(x) in at)))
         return x
 
-    left = ReplayedCallback(f)
-    left.wrap_solver(lambda: [left(float(i)) for i in range(calls)])()
+    callback = ReplayedCallback(f)
+    callback.wrap_solver(lambda: [callback(float(i)) for i in range(calls)])()
     first = seen.copy()
     seen.clear()
-    left._last = None
-    for call in {w.call.number: w.call for w in left._writers.values()}.values():
-        left._kept.put_back(left._end)
-        left._kept.put_back(call.found)
+    callback._last = None
+    for call in {w.call.number: w.call for w in callback._writers.values()}.values():
+        callback._snapshot.put_back(callback._end)
+        callback._snapshot.put_back(call.found)
         f(call.args[0])
     return first, seen
 
@@ -169,9 +169,9 @@ def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
     arrays, copies = {i: np.ones(8) for i in range(300)}, []
     held = SmallBuffer.held
     monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(1), held(*a))[1])
-    left = ReplayedCallback(lambda x: x * arrays[3][0])
-    left.wrap_solver(lambda: [left(float(i)) for i in range(100)])()
-    left.write_back(99.0)
+    callback = ReplayedCallback(lambda x: x * arrays[3][0])
+    callback.wrap_solver(lambda: [callback(float(i)) for i in range(100)])()
+    callback.write_back(99.0)
     assert len(copies) == 300
 
 
@@ -190,14 +190,14 @@ def test_large_arrays_are_copied_once_in_a_solve(monkeypatch):
 def test_fields_of_objects_are_compared_as_such():
     table = np.zeros(3, [("name", object), ("at", float), ("more", [("inner", object)])])
     table["name"] = [["a"], ["b"], None]
-    kept = StateSnapshot(lambda: table)
-    assert not kept.has_changed()
+    snapshot = StateSnapshot(lambda: table)
+    assert not snapshot.has_changed()
     table["more"]["inner"][1] = 5
-    assert kept.has_changed()
-    assert kept.restore()
+    assert snapshot.has_changed()
+    assert snapshot.restore()
     assert table["more"]["inner"].tolist() == [0, 0, 0]
     table["name"][0].append(1)
-    assert kept.restore()
+    assert snapshot.restore()
     assert table["name"][0] == ["a"]
 
 
@@ -363,23 +363,23 @@ def test_what_is_written_anywhere_is_put_back(seed):
         for _ in range(count):
             WRITES[rng.integers(len(WRITES))](root, int(rng.integers(200)))
 
-    kept, start = StateSnapshot(lambda: root), listed(root)
+    snapshot, start = StateSnapshot(lambda: root), listed(root)
     seen = []
     for _ in range(150):
         write(rng.integers(2) * rng.integers(2))
-        seen.append((listed(root), kept.before_call()))
+        seen.append((listed(root), snapshot.before_call()))
         write(rng.integers(2) * rng.integers(3))
-        kept.changed(seen[-1][1])
-    end, held = listed(root), kept.held()
+        snapshot.changed(seen[-1][1])
+    end, held = listed(root), snapshot.held()
     for was, found in seen[::10]:
-        kept.put_back(found)
+        snapshot.put_back(found)
         assert listed(root) == was
         write(3)
-        kept.put_back(held)
+        snapshot.put_back(held)
         assert listed(root) == end
-    assert kept.restore()
+    assert snapshot.restore()
     assert listed(root) == start
-    assert not kept.has_changed()
+    assert not snapshot.has_changed()
 
 
 class Labelled(np.ndarray):

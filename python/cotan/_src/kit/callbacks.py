@@ -27,10 +27,10 @@ def probes_callback(name: str, parameter: str) -> None:
         function = given.arguments.get(parameter)
         if not callable(function):
             return original(*args, **kwargs)
-        probed, kept = CallbackProbe(function), StateSnapshot(function)
+        probed, snapshot = CallbackProbe(function), StateSnapshot(function)
         given.arguments[parameter] = probed
         result = original(*given.args, **given.kwargs)
         if not probed.captures_active:
             return result
-        kept.restore()
+        snapshot.restore()
         return rule(*args, **kwargs)

@@ -59,7 +59,7 @@ class ReplayedCallback(CallbackProbe):
 
     def __init__(self, function: Callable[..., Any], *others: Any) -> None:
         super().__init__(function)
-        self._kept = StateSnapshot(function, *others)
+        self._snapshot = StateSnapshot(function, *others)
         self._count = 0
         self._last: _Call | None = None
         self._writers: dict[tuple[Slot, Any], _Write] = {}
@@ -74,7 +74,7 @@ class ReplayedCallback(CallbackProbe):
     def _begun(self, args: tuple[Any, ...], *callback: Any) -> _Call:
         self._count += 1
         return _Call(
-            self._count, tuple(map(_copy_argument, args)), self._kept.before_call(), *callback
+            self._count, tuple(map(_copy_argument, args)), self._snapshot.before_call(), *callback
         )
 
     def wrap_callback(self, callback: Any) -> Any:
@@ -94,12 +94,12 @@ class ReplayedCallback(CallbackProbe):
 
     def _note(self, call: _Call) -> None:
         """Remember what a call has written, and look at what has come to be."""
-        for place, part, begin in self._kept.changed(call.found):
+        for place, part, begin in self._snapshot.changed(call.found):
             value = place.take(part, begin)
             self._writers.pop((place, part), None)
             # Large arrays that each call makes anew are not kept for that.
             inside = [v for v in place.inside(part, value) if not is_large(v)]
-            made = self._kept.reach(inside)
+            made = self._snapshot.reach(inside)
             self._writers[place, part] = _Write(call, begin, value, made)
         if len(self._writers) > _MANY:
             self._forget()
@@ -118,7 +118,7 @@ class ReplayedCallback(CallbackProbe):
 
         def solve(*args: Any, **kwargs: Any) -> Any:
             result = solver(*args, **kwargs)
-            self._end = self._kept.held()
+            self._end = self._snapshot.held()
             return result
 
         return solve
@@ -131,11 +131,11 @@ class ReplayedCallback(CallbackProbe):
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._kept.restore()
+            self._snapshot.restore()
             try:
                 return function(*args, **kwargs)
             finally:
-                self._kept.put_back(self._end)
+                self._snapshot.put_back(self._end)
 
         return call
 
@@ -159,14 +159,14 @@ class ReplayedCallback(CallbackProbe):
                 calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
                 for number in sorted(calls):
                     # Of what is long only what comes later can be taken back.
-                    self._kept.put_back(self._end)
-                    self._kept.put_back(calls[number].found)
+                    self._snapshot.put_back(self._end)
+                    self._snapshot.put_back(calls[number].found)
                     self._do_again(calls[number], found, active, kwargs)
                     values += [(place, part, written, place.take(part, written.begin))
                                for (place, part), written in writers
                                if written.call.number == number]  # fmt: skip
         finally:
-            self._kept.put_back(self._end)
+            self._snapshot.put_back(self._end)
         for place, part, written, value in values:
             if written.is_there(place, part):
                 place.give(part, written.begin, value)
@@ -191,8 +191,8 @@ class ReplayedCallback(CallbackProbe):
             return report
 
         args, named = [told(a) for a in call.args], {k: told(v) for k, v in call.named.items()}
-        self._kept.put_back(self._end)
-        self._kept.put_back(call.found)
+        self._snapshot.put_back(self._end)
+        self._snapshot.put_back(call.found)
         call.callback(*args, **named)
 
 

@@ -285,11 +285,11 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     return steps
 
 
-def call_again(kept: StateSnapshot, history: _History, more: Any, steps: list[_Step]) -> None:
+def call_again(snapshot: StateSnapshot, history: _History, more: Any, steps: list[_Step]) -> None:
     """Call functions as a solver did, for what they keep, with states that are followed."""
     # Some interpolants call the right side for what they need, once.
     states = [_within(steps, t)(t) for _, t, _, _ in history]
-    kept.restore()
+    snapshot.restore()
     for (which, t, y, _), state in zip(history, states, strict=True):
         columns = np.broadcast_to(state[:, None], y.shape) if y.ndim == 2 else state
         which.again(t, attach_derivative(y, columns), more)
@@ -306,7 +306,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     solve = locate("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
-    kept = StateSnapshot(fun, args, some, options)
+    snapshot = StateSnapshot(fun, args, some, options)
     history = function.history
     watching = None if some is None else [Called(e, history=history) for e in some]
     options = {
@@ -333,9 +333,9 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
     is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
-    if not (is_same and kept.has_changed()):
+    if not (is_same and snapshot.has_changed()):
         function.expect_again("solve_ivp")
-    has_left = kept.restore()
+    has_changed = snapshot.restore()
     if vectorized:
         scalar = fun
 
@@ -355,15 +355,15 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     events_of = None if some is None else [_event(e, args) for e in some]
     more = () if args is None else tuple(args)
     ends = t_span[0], t_span[1]
-    notice = _noticing(function, more) if has_left and is_same else None
+    notice = _noticing(function, more) if has_changed and is_same else None
     steps = _steps(str(kind), slope, log, ends, start, notice)
-    if has_left and not is_same:
-        call_again(kept, history, more, steps)
-    left = kept.held()
-    if has_left and is_same:
+    if has_changed and not is_same:
+        call_again(snapshot, history, more, steps)
+    end = snapshot.held()
+    if has_changed and is_same:
         _expect_end(function, log, steps)
     filled = _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
-    kept.put_back(left)
+    snapshot.put_back(end)
     return filled
 
 
@@ -501,7 +501,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> Any:  # fmt: skip
     function = Called(func, state_at=int(tfirst))
-    kept = StateSnapshot(func, args, Dfun)
+    snapshot = StateSnapshot(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
     y, info = locate("scipy.integrate.odeint")(
@@ -528,17 +528,17 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
         function.expect_again("odeint")
-        has_left = kept.restore()
+        has_changed = snapshot.restore()
         if to_numpy(times[0]) == to_numpy(times[-1]):  # no time passes
             rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
         else:
             log = _log_of(method, ordered, span, to_numpy(start), more, options)
-            if has_left:
-                kept.restore()
+            if has_changed:
+                snapshot.restore()
             steps = _steps(method, slope, log, span, start)
             rows = _core.concatenate([start[None, :], _states(steps, times[1:]).T])
-            if has_left:
-                call_again(kept, function.history, more, steps)
+            if has_changed:
+                call_again(snapshot, function.history, more, steps)
         y = attach_derivative(y, rows)
     return (y, info) if full_output else y
 

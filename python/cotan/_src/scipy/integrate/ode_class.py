@@ -84,7 +84,7 @@ class _Given:
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
         called = self.right_side, solver.jac, getattr(solver, "cjac", None)
-        self.kept = StateSnapshot(*called, apart=(solver, self.own))
+        self.snapshot = StateSnapshot(*called, apart=(solver, self.own))
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
         kind = type(self.own).__name__
@@ -138,14 +138,14 @@ def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
     slope = _slope(given.right_side, given.params, value.dtype)
     y0 = _core.cast(y0, value.dtype)
     given.function.expect_again("ode.integrate")
-    has_left = given.kept.restore()
+    has_changed = given.snapshot.restore()
     if to_numpy(begin) == to_numpy(end):
         y = y0 + slope(begin, y0) * (end - begin)
     else:
         steps = _steps_of(given, slope, (begin, end), y0)
         y = steps[-1].y
-        if has_left:
-            call_again(given.kept, given.function.history, given.params, steps)
+        if has_changed:
+            call_again(given.snapshot, given.function.history, given.params, steps)
         stopped = None if given.told is None else _tell(given, steps, y0)
         if stopped is not None:
             y, end, given.own.istate = stopped.y, stopped.t, 2

@@ -144,13 +144,13 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
         return compute(func, *limits, values, full_output, *options, complex_func)
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
     is_known = contains_active((a, b, more)) or complex_func
-    kept = StateSnapshot(func, more) if is_known else None
+    snapshot = StateSnapshot(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
         if not function.captures_active and not contains_active((a, b, more, wvar)):
             return result
-        if kept is not None:
-            kept.restore()
+        if snapshot is not None:
+            snapshot.restore()
         parts = [
             quad(lambda x, *m, part=part: part(func(x, *m)), a, b, args, 0, *options)[0]
             for part in (np.real, np.imag)
@@ -164,15 +164,15 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
             f"quad: weight={weight!r} has no derivative rule in cotan; put the weight into the "
             "integrand"
         )
-    has_left = kept is not None and kept.has_changed()
-    kept = kept or StateSnapshot(func, more)
+    has_changed = snapshot is not None and snapshot.has_changed()
+    snapshot = snapshot or StateSnapshot(func, more)
     value, error, info = result[:3]
     f = (lambda x: func(x, *more)) if more else func
     count = info.get("last", 1)
     pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
     total = _on_interval(f, a, b, pieces, _halves)
-    kept.restore()
-    if has_left:
+    snapshot.restore()
+    if has_changed:
         _again(f, function.calls, a, b)
     scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
     allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
@@ -201,15 +201,15 @@ def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     given = {k: to_numpy_items(v) for k, v in given.items()}
     limits = float(to_numpy(a)), float(to_numpy(b))
     call = (lambda x: function(x, *to_numpy_items(more))) if more else function
-    kept = StateSnapshot(f, more) if contains_active((a, b, more)) else None
+    snapshot = StateSnapshot(f, more) if contains_active((a, b, more)) else None
     value, error, info = compute(call, *limits, full_output=True, **given)
-    if function.captures_active or kept is not None:
-        has_left = kept is not None and kept.has_changed()
-        kept = kept or StateSnapshot(f, more)
+    if function.captures_active or snapshot is not None:
+        has_changed = snapshot is not None and snapshot.has_changed()
+        snapshot = snapshot or StateSnapshot(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
         total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
-        kept.restore()
-        if has_left:
+        snapshot.restore()
+        if has_changed:
             _again(g, function.calls, a, b)
         allowed = 100 * max(error, given.get("epsabs", 1e-200), 1e-8 * float(np.max(np.abs(value))))
         value = _checked("quad_vec", value, total, allowed)

@@ -139,13 +139,13 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 @override(f"{_HERE}.approx_fprime", when=ALWAYS)
 def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     """Give the quotients of differences that SciPy gives."""
-    function, kept = CallbackProbe(f), StateSnapshot(f, args)
+    function, snapshot = CallbackProbe(f), StateSnapshot(f, args)
     known = locate(f"{_HERE}.approx_fprime")(
         to_numpy_items(xk), function, to_numpy(epsilon), *to_numpy_items(args)
     )
     if not function.captures_active and not contains_active((xk, args)):
         return known
-    kept.restore()
+    snapshot.restore()
     x = np.atleast_1d(asarray(xk, np.float64))
     at = np.asarray(to_numpy(x))
     steps = (at + to_numpy(epsilon)) - at
