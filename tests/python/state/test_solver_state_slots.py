@@ -100,8 +100,8 @@ def kept_and_written(place, write, calls=200, at=(30, 31, 150)):
     seen.clear()
     callback._last = None
     for call in {w.call.number: w.call for w in callback._writers.values()}.values():
-        callback._snapshot.put_back(callback._end)
-        callback._snapshot.put_back(call.found)
+        callback._snapshot.restore_to(callback._end)
+        callback._snapshot.restore_to(call.found)
         f(call.args[0])
     return first, seen
 
@@ -167,8 +167,8 @@ def test_what_is_written_and_put_back_by_turns_is_found_as_it_was():
 
 def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
     arrays, copies = {i: np.ones(8) for i in range(300)}, []
-    held = SmallBuffer.held
-    monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(1), held(*a))[1])
+    held = SmallBuffer.read
+    monkeypatch.setattr(SmallBuffer, "read", lambda *a: (copies.append(1), held(*a))[1])
     callback = ReplayedCallback(lambda x: x * arrays[3][0])
     callback.wrap_solver(lambda: [callback(float(i)) for i in range(100)])()
     callback.write_back(99.0)
@@ -177,8 +177,8 @@ def test_what_is_not_written_to_is_not_copied_for_each_call(monkeypatch):
 
 def test_large_arrays_are_copied_once_in_a_solve(monkeypatch):
     table, copies = np.ones(100_000), []
-    held = SmallBuffer.held
-    monkeypatch.setattr(SmallBuffer, "held", lambda *a: (copies.append(a[1]), held(*a))[1])
+    held = SmallBuffer.read
+    monkeypatch.setattr(SmallBuffer, "read", lambda *a: (copies.append(a[1]), held(*a))[1])
 
     def root(p):
         return optimize.brentq(lambda x: table[5] * x**2 - p, 0.0, 5.0)
@@ -369,13 +369,13 @@ def test_what_is_written_anywhere_is_put_back(seed):
         write(rng.integers(2) * rng.integers(2))
         seen.append((listed(root), snapshot.before_call()))
         write(rng.integers(2) * rng.integers(3))
-        snapshot.changed(seen[-1][1])
-    end, held = listed(root), snapshot.held()
+        snapshot.changes_since(seen[-1][1])
+    end, held = listed(root), snapshot.state()
     for was, found in seen[::10]:
-        snapshot.put_back(found)
+        snapshot.restore_to(found)
         assert listed(root) == was
         write(3)
-        snapshot.put_back(held)
+        snapshot.restore_to(held)
         assert listed(root) == end
     assert snapshot.restore()
     assert listed(root) == start

@@ -1,4 +1,4 @@
-"""Places of many bytes: arrays, text, the states of generators of random numbers."""
+"""Slots of many bytes: arrays, text, the states of generators of random numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.slots import MANY, NOTHING, Parts, Slot
+from cotan._src.state.slots import ABSENT, MAX_PARTS, Parts, Slot
 
-# Memory of more bytes is not copied for each call, and arrays of ours that have more are not held.
+# Memory of more bytes is not copied for each call, and arrays of ours that have more are not saved.
 _LARGE = 1 << 14
 _LARGE_OF_OURS = 1 << 20
 
@@ -17,7 +17,8 @@ _LARGE_OF_OURS = 1 << 20
 class SmallBuffer(Slot):
     """The elements of an array of NumPy's.
 
-    Memory of numbers holds nothing that is followed. Where it is large it is not held in each call:
+    Memory of numbers holds nothing that is followed. Where it is large it is not saved in each
+    call:
     it is as at the end while one is done again.
     """
 
@@ -28,44 +29,44 @@ class SmallBuffer(Slot):
     def is_long(self) -> bool:
         return not self.has_parts and self.array.nbytes > _LARGE
 
-    def is_short(self) -> bool:
+    def is_small(self) -> bool:
         """Say whether it is memory in one piece that may be joined with others."""
         is_in_order = self.array.flags.c_contiguous
         return not self.has_parts and is_in_order and self.array.nbytes <= _LARGE
 
-    def held(self, whole: bool) -> Any:
-        return NOTHING if self.is_long() and not whole else self.array.copy()
+    def read(self, whole: bool) -> Any:
+        return ABSENT if self.is_long() and not whole else self.array.copy()
 
-    def is_as(self, held: Any) -> bool:
-        return held is NOTHING or same_bits(held, self.array)
+    def matches(self, saved: Any) -> bool:
+        return saved is ABSENT or same_bits(saved, self.array)
 
-    def put_back(self, held: Any) -> None:
-        if held.shape != self.array.shape:
-            raise self.lost()
-        self.array[...] = held
+    def restore(self, saved: Any) -> None:
+        if saved.shape != self.array.shape:
+            raise self.not_restorable()
+        self.array[...] = saved
 
     name = "an array whose shape it changes"
 
-    def changed(self, held: Any) -> Parts:
-        if not self.has_parts or self.is_as(held):
+    def changes(self, saved: Any) -> Parts:
+        if not self.has_parts or self.matches(saved):
             return []
         now = self._values(self.array)
-        if now.size > MANY or now.dtype.names is not None or now.shape != held.shape:
+        if now.size > MAX_PARTS or now.dtype.names is not None or now.shape != saved.shape:
             return [(None, None)]
-        was = self._values(held)
+        was = self._values(saved)
         return [(i, None) for i in np.ndindex(now.shape)
                 if not same_bits(was[(*i, ...)], now[(*i, ...)])]  # fmt: skip
 
     def _values(self, array: Any) -> Any:
         return array
 
-    def take(self, part: Any, _begin: Any) -> Any:
-        return self.held(True) if part is None else self.array[part]
+    def read_part(self, part: Any, _begin: Any) -> Any:
+        return self.read(True) if part is None else self.array[part]
 
-    def give(self, part: Any, _begin: Any, value: Any) -> None:
+    def write_part(self, part: Any, _begin: Any, value: Any) -> None:
         self.array[... if part is None else part] = value
 
-    def inside(self, part: Any, value: Any) -> Any:
+    def values_in(self, part: Any, value: Any) -> Any:
         if part is not None:
             return [value]
         return value.reshape(-1).tolist() if self.array.dtype.hasobject else []
@@ -81,46 +82,46 @@ class ArraySlot(SmallBuffer):
     def is_long(self) -> bool:
         return bool(self.array.nbytes > _LARGE_OF_OURS)
 
-    def is_short(self) -> bool:
+    def is_small(self) -> bool:
         return bool(self.array.nbytes <= _LARGE)
 
-    def is_as(self, held: Any) -> bool:
-        if held is NOTHING:
+    def matches(self, saved: Any) -> bool:
+        if saved is ABSENT:
             return True
-        is_less = _core.is_active(held) and not _core.is_active(self.array)
-        return not is_less and same_bits(_core.value(held), _core.value(self.array))
+        is_less = _core.is_active(saved) and not _core.is_active(self.array)
+        return not is_less and same_bits(_core.value(saved), _core.value(self.array))
 
     def _values(self, array: Any) -> Any:
         return _core.value(array)
 
-    def inside(self, _part: Any, _value: Any) -> Any:
+    def values_in(self, _part: Any, _value: Any) -> Any:
         return []
 
 
 class LargeBuffer(SmallBuffer):
-    """An array that is too large to be held: some of its elements tell whether it has changed."""
+    """An array that is too large to be saved: some of its elements tell whether it has changed."""
 
     name = "an array of more than 64 MB"
 
     def is_long(self) -> bool:
         return False
 
-    def held(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Any:
         # Whatever its layout, it is not copied.
         is_in_order = self.array.flags.c_contiguous
         flat: Any = self.array.reshape(-1) if is_in_order else self.array.flat
         step = max(1, self.array.size // 4096)
         return np.concatenate([flat[::step], flat[:64], flat[-64:]])
 
-    def is_as(self, held: Any) -> bool:
-        return same_bits(held, self.held(True))
+    def matches(self, saved: Any) -> bool:
+        return same_bits(saved, self.read(True))
 
-    def put_back(self, held: Any) -> None:
-        if not self.is_as(held):
-            raise self.lost()
+    def restore(self, saved: Any) -> None:
+        if not self.matches(saved):
+            raise self.not_restorable()
 
-    def changed(self, held: Any) -> Parts:
-        return [] if self.is_as(held) else [(None, None)]
+    def changes(self, saved: Any) -> Parts:
+        return [] if self.matches(saved) else [(None, None)]
 
 
 def is_large(value: Any) -> bool:
@@ -143,27 +144,27 @@ class StateSlot(Slot):
     def is_long(self) -> bool:
         return self._length > _LARGE
 
-    def held(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Any:
         if self.is_long() and not whole:
-            return NOTHING
+            return ABSENT
         try:
-            held = self._get()
+            saved = self._get()
         except ValueError:
-            return NOTHING  # a file that is closed by now
-        text = held[0] if type(held) is tuple and held else held
+            return ABSENT  # a file that is closed by now
+        text = saved[0] if type(saved) is tuple and saved else saved
         self._length = len(text) if type(text) in (str, bytes) else 0
-        return held
+        return saved
 
-    def is_as(self, held: Any) -> bool:
-        if held is NOTHING:
+    def matches(self, saved: Any) -> bool:
+        if saved is ABSENT:
             return True
-        now = self.held(True)
-        return now is NOTHING or _same_states(held, now)
+        now = self.read(True)
+        return now is ABSENT or _same_states(saved, now)
 
-    def put_back(self, held: Any) -> None:
-        self._put(held)
+    def restore(self, saved: Any) -> None:
+        self._put(saved)
 
-    def changed(self, _held: Any) -> Parts:
+    def changes(self, _held: Any) -> Parts:
         return []
 
 

@@ -1,8 +1,8 @@
-"""Places where programs keep what they have seen: how each is held, compared and put back.
+"""Slots where programs keep what they have seen: how each is saved, compared and put back.
 
-A place gives what it `held`, says whether it `is_as` that, and what a call has `changed` of it,
-part by part, and puts back. A part is named by what it is in the place (a key, an index), with
-where it begins in a list that grows. Where a place cannot be put back that is an error once it has
+A slot gives what it `saved`, says whether it `is_as` that, and what a call has `changed` of it,
+part by part, and puts back. A part is named by what it is in the slot (a key, an index), with
+where it begins in a list that grows. Where a slot cannot be put back that is an error once it has
 to be.
 """
 
@@ -18,57 +18,57 @@ from typing import Any
 
 from cotan import _core
 
-NOTHING = object()
+ABSENT = object()
 # Of longer collections only the ends are looked at where each call is.
 _LONG = 10_000
 # Parts of collections and arrays that are told apart.
-MANY = 64
+MAX_PARTS = 64
 _GROWN = object()
 Parts = list[tuple[Any, Any]]
 
 
 class Slot:
-    """A place of one part."""
+    """A slot of one part."""
 
     name = "what it keeps"
     # Whether something in it may have a derivative.
     has_parts = True
 
-    def held(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Any:
         raise NotImplementedError
 
-    def is_as(self, held: Any) -> bool:
-        """Say whether it is still as it was held."""
-        return self.held(True) is held
+    def matches(self, saved: Any) -> bool:
+        """Say whether it is still as it was saved."""
+        return self.read(True) is saved
 
     def is_long(self) -> bool:
-        """Say whether less of it than the whole is held for each call."""
+        """Say whether less of it than the whole is saved for each call."""
         return False
 
-    def put_back(self, held: Any) -> None:
+    def restore(self, saved: Any) -> None:
         raise NotImplementedError
 
-    def changed(self, held: Any) -> Parts:
-        return [] if self.is_as(held) else [(None, None)]
+    def changes(self, saved: Any) -> Parts:
+        return [] if self.matches(saved) else [(None, None)]
 
-    def take(self, _part: Any, _begin: Any) -> Any:
-        return self.held(True)
+    def read_part(self, _part: Any, _begin: Any) -> Any:
+        return self.read(True)
 
-    def give(self, _part: Any, _begin: Any, value: Any) -> None:
-        self.put_back(value)
+    def write_part(self, _part: Any, _begin: Any, value: Any) -> None:
+        self.restore(value)
 
-    def inside(self, _part: Any, value: Any) -> Any:
+    def values_in(self, _part: Any, value: Any) -> Any:
         """Give what a part holds that may keep something itself."""
         return [value]
 
-    def looks(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Any, ...] | None:
         """Give collections whose items are all that it holds, now and later; `None` if none are.
 
         They have the methods of the interpreter's own.
         """
         return None
 
-    def lost(self) -> TypeError:
+    def not_restorable(self) -> TypeError:
         return TypeError(
             f"a function that a solver calls keeps in {self.name} what cannot be put back for it "
             "to be called again with what a gradient follows; keep that in a variable, an "
@@ -83,11 +83,11 @@ class ObjectSlot(Slot):
     def __init__(self, get: Callable[[], Any]) -> None:
         self.get = get
 
-    def held(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Any:
         try:
             return self.get()
         except (ValueError, AttributeError, LookupError):
-            return NOTHING
+            return ABSENT
 
 
 class CellSlot(ObjectSlot):
@@ -97,11 +97,11 @@ class CellSlot(ObjectSlot):
         super().__init__(partial(_CONTENTS, cell))
         self._cell = cell
 
-    def put_back(self, held: Any) -> None:
-        if held is NOTHING:
+    def restore(self, saved: Any) -> None:
+        if saved is ABSENT:
             del self._cell.cell_contents
         else:
-            self._cell.cell_contents = held
+            self._cell.cell_contents = saved
 
 
 _CONTENTS: Any = vars(CellType)["cell_contents"].__get__
@@ -116,24 +116,24 @@ class ContextSlot(ObjectSlot):
         super().__init__(variable.get)
         self._variable = variable
 
-    def put_back(self, held: Any) -> None:
-        if held is NOTHING:
-            raise self.lost()
-        self._variable.set(held)
+    def restore(self, saved: Any) -> None:
+        if saved is ABSENT:
+            raise self.not_restorable()
+        self._variable.set(saved)
 
 
 class GlobalSlot(ObjectSlot):
     """A name of a module that a function assigns to."""
 
     def __init__(self, names: dict[str, Any], name: str) -> None:
-        super().__init__(partial(names.get, name, NOTHING))
+        super().__init__(partial(names.get, name, ABSENT))
         self._names, self._name = names, name
 
-    def put_back(self, held: Any) -> None:
-        if held is NOTHING:
+    def restore(self, saved: Any) -> None:
+        if saved is ABSENT:
             self._names.pop(self._name, None)
         else:
-            self._names[self._name] = held
+            self._names[self._name] = saved
 
 
 class DescriptorSlot(ObjectSlot):
@@ -143,11 +143,11 @@ class DescriptorSlot(ObjectSlot):
         super().__init__(partial(descriptor.__get__, owner))
         self._descriptor, self._owner = descriptor, owner
 
-    def put_back(self, held: Any) -> None:
-        if held is NOTHING:
+    def restore(self, saved: Any) -> None:
+        if saved is ABSENT:
             self._descriptor.__delete__(self._owner)
         else:
-            self._descriptor.__set__(self._owner, held)
+            self._descriptor.__set__(self._owner, saved)
 
 
 class _Ends:
@@ -173,7 +173,7 @@ class SequenceSlot(Slot):
     def is_long(self) -> bool:
         return self._length() > _LONG
 
-    def held(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Any:
         if whole or not self.is_long():
             if self._kind is list:
                 return list.copy(self._items)
@@ -183,92 +183,92 @@ class SequenceSlot(Slot):
     def _length(self) -> int:
         return int(self._kind.__len__(self._items))
 
-    def is_as(self, held: Any) -> bool:
-        if len(held) != self._length():
+    def matches(self, saved: Any) -> bool:
+        if len(saved) != self._length():
             return False
-        if isinstance(held, _Ends):
-            return _is_beginning(held, _Ends(self._items, self._kind))
-        return _core.same_items(held, self.held(True))
+        if isinstance(saved, _Ends):
+            return _is_beginning(saved, _Ends(self._items, self._kind))
+        return _core.same_items(saved, self.read(True))
 
-    def looks(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Any, ...] | None:
         kind = type(self._items)
         is_plain = kind.__iter__ is self._kind.__iter__ and kind.__len__ is self._kind.__len__
         return (self._items,) if is_plain and not self.is_long() else None
 
-    def put_back(self, held: Any) -> None:
-        if not isinstance(held, _Ends):
+    def restore(self, saved: Any) -> None:
+        if not isinstance(saved, _Ends):
             self._kind.clear(self._items)
-            self._kind.extend(self._items, held)
+            self._kind.extend(self._items, saved)
             return
-        if not _is_beginning(held, self.held(True)) or not self._ends_with(held):
-            raise self.lost()
-        while self._length() > len(held):
+        if not _is_beginning(saved, self.read(True)) or not self._ends_with(saved):
+            raise self.not_restorable()
+        while self._length() > len(saved):
             self._kind.pop(self._items)
 
-    def _ends_with(self, held: _Ends) -> bool:
+    def _ends_with(self, saved: _Ends) -> bool:
         """Say whether only what comes after what was there has changed."""
-        at = len(held) - len(held.last)
-        return all(self._at(at + i) is v for i, v in enumerate(reversed(held.last)))
+        at = len(saved) - len(saved.last)
+        return all(self._at(at + i) is v for i, v in enumerate(reversed(saved.last)))
 
     def _at(self, i: int) -> Any:
         return self._kind.__getitem__(self._items, i)
 
-    def changed(self, held: Any) -> Parts:
-        now = self.held(False)
-        if len(now) > len(held) and _has_grown(held, now):
-            return [(_GROWN, len(held))]
-        are_whole = not isinstance(now, _Ends) and not isinstance(held, _Ends)
-        if _core.same_items(held, now) if are_whole else self.is_as(held):
+    def changes(self, saved: Any) -> Parts:
+        now = self.read(False)
+        if len(now) > len(saved) and _has_grown(saved, now):
+            return [(_GROWN, len(saved))]
+        are_whole = not isinstance(now, _Ends) and not isinstance(saved, _Ends)
+        if _core.same_items(saved, now) if are_whole else self.matches(saved):
             return []
-        if len(now) == len(held) and are_whole:
-            places = [i for i, (a, b) in enumerate(zip(held, now, strict=True)) if a is not b]
-            if len(places) <= MANY and getattr(self._items, "maxlen", None) is None:
-                return [(i, None) for i in places]
+        if len(now) == len(saved) and are_whole:
+            slots = [i for i, (a, b) in enumerate(zip(saved, now, strict=True)) if a is not b]
+            if len(slots) <= MAX_PARTS and getattr(self._items, "maxlen", None) is None:
+                return [(i, None) for i in slots]
         return [(None, None)]
 
-    def take(self, part: Any, begin: Any) -> Any:
+    def read_part(self, part: Any, begin: Any) -> Any:
         if part is None:
-            return self.held(True)
+            return self.read(True)
         if part is _GROWN:
             return [self._at(i) for i in range(begin, self._length())]
-        return self._at(part) if part < self._length() else NOTHING
+        return self._at(part) if part < self._length() else ABSENT
 
-    def inside(self, part: Any, value: Any) -> Any:
+    def values_in(self, part: Any, value: Any) -> Any:
         return value if part is None or part is _GROWN else [value]
 
-    def give(self, part: Any, begin: Any, value: Any) -> None:
+    def write_part(self, part: Any, begin: Any, value: Any) -> None:
         if part is None:
-            self.put_back(value)
+            self.restore(value)
             return
         values, first = (value, begin) if part is _GROWN else ([value], part)
         for i, v in enumerate(values, first):
-            if i < self._length() and v is not NOTHING:
+            if i < self._length() and v is not ABSENT:
                 self._kind.__setitem__(self._items, i, v)
 
 
-def _alike(held: Any, now: Any) -> tuple[Any, Any]:
+def _alike(saved: Any, now: Any) -> tuple[Any, Any]:
     """Give both as ends where one is so."""
-    if isinstance(held, _Ends) or isinstance(now, _Ends):
-        held, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (held, now))
-    return held, now
+    if isinstance(saved, _Ends) or isinstance(now, _Ends):
+        saved, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (saved, now))
+    return saved, now
 
 
-def _has_grown(held: Any, now: Any) -> bool:
+def _has_grown(saved: Any, now: Any) -> bool:
     """Say whether a longer list seems to begin as it was; for derivatives that is enough."""
-    if isinstance(held, _Ends) or isinstance(now, _Ends) or len(held) <= MANY:
-        return _is_beginning(held, now)
-    places = (*range(4), *range(len(held) - 4, len(held)))
-    return all(held[i] is now[i] for i in places)
+    if isinstance(saved, _Ends) or isinstance(now, _Ends) or len(saved) <= MAX_PARTS:
+        return _is_beginning(saved, now)
+    slots = (*range(4), *range(len(saved) - 4, len(saved)))
+    return all(saved[i] is now[i] for i in slots)
 
 
-def _is_beginning(held: Any, now: Any) -> bool:
+def _is_beginning(saved: Any, now: Any) -> bool:
     """Say whether one collection begins another one, or is the same."""
-    held, now = _alike(held, now)
-    if not isinstance(held, _Ends):
-        return len(held) <= len(now) and all(map(is_, held, now))
-    ends = len(held) == len(now)
-    return all(map(is_, held.first, now.first)) and (
-        all(map(is_, held.last, now.last)) if ends else len(held) < len(now)
+    saved, now = _alike(saved, now)
+    if not isinstance(saved, _Ends):
+        return len(saved) <= len(now) and all(map(is_, saved, now))
+    ends = len(saved) == len(now)
+    return all(map(is_, saved.first, now.first)) and (
+        all(map(is_, saved.last, now.last)) if ends else len(saved) < len(now)
     )
 
 
@@ -282,34 +282,34 @@ class SetSlot(Slot):
     def is_long(self) -> bool:
         return set.__len__(self._items) > _LONG
 
-    def held(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Any:
         # As a list, so that nothing is hashed.
         if whole or not self.is_long():
             return list(set.__iter__(self._items))
         return _Ends(self._items, set)
 
-    def is_as(self, held: Any) -> bool:
-        if len(held) != set.__len__(self._items):
+    def matches(self, saved: Any) -> bool:
+        if len(saved) != set.__len__(self._items):
             return False
-        if isinstance(held, _Ends):
+        if isinstance(saved, _Ends):
             return True
-        now = self.held(True)
+        now = self.read(True)
         # The order changes with the room that there is.
-        return _core.same_items(held, now) or set(map(id, held)) == set(map(id, now))
+        return _core.same_items(saved, now) or set(map(id, saved)) == set(map(id, now))
 
-    def looks(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Any, ...] | None:
         kind = type(self._items)
         is_plain = kind.__iter__ is set.__iter__ and kind.__len__ is set.__len__
         return (self._items,) if is_plain and not self.is_long() else None
 
-    def inside(self, _part: Any, value: Any) -> Any:
+    def values_in(self, _part: Any, value: Any) -> Any:
         return value
 
-    def put_back(self, held: Any) -> None:
-        if isinstance(held, _Ends):
-            raise self.lost()
+    def restore(self, saved: Any) -> None:
+        if isinstance(saved, _Ends):
+            raise self.not_restorable()
         set.clear(self._items)
-        set.update(self._items, held)
+        set.update(self._items, saved)
 
 
 class DictSlot(Slot):
@@ -322,7 +322,7 @@ class DictSlot(Slot):
     def is_long(self) -> bool:
         return bool(self._kind.__len__(self._items) > _LONG)
 
-    def held(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Any:
         if whole or not self.is_long():
             # A copy is faster, where nobody has changed the order of keys.
             if type(self._items).__iter__ is dict.__iter__:
@@ -330,40 +330,40 @@ class DictSlot(Slot):
             return dict(self._kind.items(self._items))
         return _Ends(self._items, self._kind)
 
-    def is_as(self, held: Any) -> bool:
-        if len(held) != self._kind.__len__(self._items):
+    def matches(self, saved: Any) -> bool:
+        if len(saved) != self._kind.__len__(self._items):
             return False
-        if isinstance(held, _Ends):
-            return _is_beginning(held, _Ends(self._items, self._kind))
-        keys, values = self._looks()
-        if len(held) < MANY:
-            return all(map(is_, held, keys)) and all(map(is_, held.values(), values))
-        return (_core.same_items(list(held), list(keys))
-                and _core.same_items(list(held.values()), list(values)))  # fmt: skip
+        if isinstance(saved, _Ends):
+            return _is_beginning(saved, _Ends(self._items, self._kind))
+        keys, values = self._live_items()
+        if len(saved) < MAX_PARTS:
+            return all(map(is_, saved, keys)) and all(map(is_, saved.values(), values))
+        return (_core.same_items(list(saved), list(keys))
+                and _core.same_items(list(saved.values()), list(values)))  # fmt: skip
 
-    def _looks(self) -> tuple[Any, Any]:
+    def _live_items(self) -> tuple[Any, Any]:
         return self._kind.keys(self._items), self._kind.values(self._items)
 
-    def looks(self) -> tuple[Any, ...] | None:
-        return None if self.is_long() else self._looks()
+    def live_items(self) -> tuple[Any, ...] | None:
+        return None if self.is_long() else self._live_items()
 
-    def put_back(self, held: Any) -> None:
-        if isinstance(held, _Ends):
-            self._shorten(held, self._kind.__len__(self._items))
+    def restore(self, saved: Any) -> None:
+        if isinstance(saved, _Ends):
+            self._shorten(saved, self._kind.__len__(self._items))
             return
         now = dict(self._kind.items(self._items))
-        in_order = _core.same_items([k for k in now if k in held], list(held))
-        for key in [k for k in now if k not in held or not in_order]:
+        in_order = _core.same_items([k for k in now if k in saved], list(saved))
+        for key in [k for k in now if k not in saved or not in_order]:
             self._delete(key)
-        for key, value in held.items():
-            if not in_order or now.get(key, NOTHING) is not value:
+        for key, value in saved.items():
+            if not in_order or now.get(key, ABSENT) is not value:
                 self._set(key, value)
 
-    def _shorten(self, held: _Ends, length: int) -> None:
-        extra = length - len(held)
-        newest = list(islice(self._kind.__reversed__(self._items), max(extra, 0) + len(held.last)))
-        if extra < 0 or not all(map(is_, held.last, newest[extra:])):
-            raise self.lost()
+    def _shorten(self, saved: _Ends, length: int) -> None:
+        extra = length - len(saved)
+        newest = list(islice(self._kind.__reversed__(self._items), max(extra, 0) + len(saved.last)))
+        if extra < 0 or not all(map(is_, saved.last, newest[extra:])):
+            raise self.not_restorable()
         for key in newest[:extra]:
             self._delete(key)
 
@@ -373,33 +373,35 @@ class DictSlot(Slot):
     def _set(self, key: Any, value: Any) -> None:
         self._kind.__setitem__(self._items, key, value)
 
-    def changed(self, held: Any) -> Parts:
-        now = self.held(False)
+    def changes(self, saved: Any) -> Parts:
+        now = self.read(False)
         if isinstance(now, _Ends):
-            if not isinstance(held, _Ends) or len(now) <= len(held):
+            if not isinstance(saved, _Ends) or len(now) <= len(saved):
                 return []
-            grown = min(len(now) - len(held), MANY)
+            grown = min(len(now) - len(saved), MAX_PARTS)
             keys = list(islice(self._kind.__reversed__(self._items), grown))
-        elif isinstance(held, _Ends):
+        elif isinstance(saved, _Ends):
             return []
-        elif len(now) > len(held) > MANY or (len(now) >= len(held) and _is_same_mapping(held, now)):
+        elif len(now) > len(saved) > MAX_PARTS or (
+            len(now) >= len(saved) and _is_same_mapping(saved, now)
+        ):
             # Of many items those that are new.
-            keys = list(islice(now, len(held), None))
+            keys = list(islice(now, len(saved), None))
         else:
-            keys = [k for k, v in now.items() if held.get(k, NOTHING) is not v]
-        return [(key, None) for key in keys[:MANY]]
+            keys = [k for k, v in now.items() if saved.get(k, ABSENT) is not v]
+        return [(key, None) for key in keys[:MAX_PARTS]]
 
-    def take(self, part: Any, _begin: Any) -> Any:
-        return self._kind.get(self._items, part, NOTHING)
+    def read_part(self, part: Any, _begin: Any) -> Any:
+        return self._kind.get(self._items, part, ABSENT)
 
-    def give(self, part: Any, _begin: Any, value: Any) -> None:
-        if self.take(part, None) is not NOTHING and value is not NOTHING:
+    def write_part(self, part: Any, _begin: Any, value: Any) -> None:
+        if self.read_part(part, None) is not ABSENT and value is not ABSENT:
             self._set(part, value)
 
 
-def _is_same_mapping(held: dict[Any, Any], now: dict[Any, Any]) -> bool:
+def _is_same_mapping(saved: dict[Any, Any], now: dict[Any, Any]) -> bool:
     """Say whether the items of one begin those of the other."""
-    return all(map(is_, held, now)) and all(map(is_, held.values(), now.values()))
+    return all(map(is_, saved, now)) and all(map(is_, saved.values(), now.values()))
 
 
 class ClassSlot(DictSlot):
@@ -409,15 +411,15 @@ class ClassSlot(DictSlot):
         super().__init__(vars(cls), MappingProxyType)
         self._cls = cls
 
-    def held(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Any:
         return dict(self._items)
 
-    def put_back(self, held: Any) -> None:
-        now = self.held(True)
-        for key in [k for k in now if k not in held]:
+    def restore(self, saved: Any) -> None:
+        now = self.read(True)
+        for key in [k for k in now if k not in saved]:
             self._delete(key)
-        for key, value in held.items():
-            if now.get(key, NOTHING) is not value:
+        for key, value in saved.items():
+            if now.get(key, ABSENT) is not value:
                 self._set(key, value)
 
     def _delete(self, key: Any) -> None:
@@ -426,36 +428,36 @@ class ClassSlot(DictSlot):
     def _set(self, key: Any, value: Any) -> None:
         type.__setattr__(self._cls, key, value)
 
-    def take(self, part: Any, _begin: Any) -> Any:
-        return self._items.get(part, NOTHING)
+    def read_part(self, part: Any, _begin: Any) -> Any:
+        return self._items.get(part, ABSENT)
 
 
 class IteratorSlot(Slot):
-    """How far an iterator has come, which a part of another place holds."""
+    """How far an iterator has come, which a part of another slot holds."""
 
     name = "an iterator or a generator"
     has_parts = False  # Nobody knows what it gave.
 
-    def __init__(self, iterator: Any, place: Slot | None = None, part: Any = None) -> None:
+    def __init__(self, iterator: Any, slot: Slot | None = None, part: Any = None) -> None:
         self._first = self._now = iterator
-        self._place, self._part = place, part
+        self._place, self._part = slot, part
 
-    def held(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Any:
         return _position(self._now), _copy_iterator(self._now)
 
-    def is_as(self, held: Any) -> bool:
+    def matches(self, saved: Any) -> bool:
         # What holds it may be holding the first one again.
-        return self._now is self._first and bool(held[0] == _position(self._now))
+        return self._now is self._first and bool(saved[0] == _position(self._now))
 
-    def put_back(self, held: Any) -> None:
-        if held[1] is NOTHING or self._place is None:
-            raise self.lost()
-        there = self._place.take(self._part, None)
+    def restore(self, saved: Any) -> None:
+        if saved[1] is ABSENT or self._place is None:
+            raise self.not_restorable()
+        there = self._place.read_part(self._part, None)
         if there is self._first or there is self._now:
-            self._now = _copy_iterator(held[1])
-            self._place.give(self._part, None, self._now)
+            self._now = _copy_iterator(saved[1])
+            self._place.write_part(self._part, None, self._now)
 
-    def changed(self, _held: Any) -> Parts:
+    def changes(self, _held: Any) -> Parts:
         return []
 
 
@@ -508,15 +510,15 @@ def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
 
 
 def _copy_iterator(value: Any) -> Any:
-    """Give an iterator that goes on from the same turn, `NOTHING` where there is none."""
+    """Give an iterator that goes on from the same turn, `ABSENT` where there is none."""
     if not is_iterator(value):
         return value
     told = None if isinstance(value, GeneratorType) else _reduced(value)
     if told is None:
-        return NOTHING
+        return ABSENT
     made, *more = (_copy_parts(part) for part in told[1:])
-    if made is NOTHING or any(part is NOTHING for part in more):
-        return NOTHING
+    if made is ABSENT or any(part is ABSENT for part in more):
+        return ABSENT
     result = told[0](*made)
     if more and more[0] is not None:
         with warnings.catch_warnings():
@@ -529,4 +531,4 @@ def _copy_parts(part: Any) -> Any:
     if type(part) is not tuple:
         return _copy_iterator(part)
     parts = tuple(map(_copy_parts, part))
-    return NOTHING if any(p is NOTHING for p in parts) else parts
+    return ABSENT if any(p is ABSENT for p in parts) else parts

@@ -40,7 +40,7 @@ from cotan._src.runtime.call_site import FOREIGN
 from cotan._src.runtime.values import TwinInstance
 from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateSlot
 from cotan._src.state.slots import (
-    NOTHING,
+    ABSENT,
     CellSlot,
     ClassSlot,
     ContextSlot,
@@ -88,7 +88,7 @@ _MADE = 1 << 9
 class StateSnapshot:
     """What some functions, and what they reach, have kept by now.
 
-    A call writes to few of the places there are. Those that calls have written to are held for each
+    A call writes to few of the slots there are. Those that calls have written to are saved for each
     call, and one look says that all others are as they were.
 
     What is `apart` is not looked into: a solver that a program's object holds beside the function
@@ -98,33 +98,33 @@ class StateSnapshot:
     def __init__(self, *functions: Any, apart: tuple[Any, ...] = ()) -> None:
         self._seen: dict[int, Any] = {id(value): value for value in apart}
         self._bytes = 0
-        # What each place had when it was found, and as much of that as is held for each call.
+        # What each slot had when it was found, and as much of that as is saved for each call.
         self._first: dict[Slot, Any] = {}
         self._brief: dict[Slot, Any] = {}
         self._written: dict[Slot, None] = {}
         self._quiet: UnchangedSet | None = None
         self._calls = 1
         self._kinds: dict[type, _Kind] = {}
-        self.reach(functions)
+        self.extend(functions)
         self._start = self._first.copy()
 
-    def reach(self, values: Any) -> list[tuple[Slot, Any]]:
-        """Hold what these lead to, as well; gives the places that are new, and what they hold."""
-        made = [(place, place.held(True)) for place in self._found(values)]
+    def extend(self, values: Any) -> list[tuple[Slot, Any]]:
+        """Hold what these lead to, as well; gives the slots that are new, and what they hold."""
+        made = [(slot, slot.read(True)) for slot in self._found(values)]
         if not made:
             return made
-        brief = {p: p.held(False) if p.is_long() else held for p, held in made}
+        brief = {p: p.read(False) if p.is_long() else saved for p, saved in made}
         self._first |= made
         self._brief |= brief
         # To hold one more of these costs nothing, and to look at what they hold a copy.
-        self._written |= {place: None for place in brief if _is_large_array(place)}
+        self._written |= {slot: None for slot in brief if _is_large_array(slot)}
         self._quiet = None
         return made
 
-    def held(self) -> dict[Slot, Any]:
-        """Give what is there by now; there may be more places later on."""
-        held = self._first.copy()
-        return held | {place: place.held(True) for place, _ in self._unlike(held)}
+    def state(self) -> dict[Slot, Any]:
+        """Give what is there by now; there may be more slots later on."""
+        saved = self._first.copy()
+        return saved | {slot: slot.read(True) for slot, _ in self._unlike(saved)}
 
     def before_call(self) -> dict[Slot, Any]:
         """Give what is there, but for the inner parts of long collections and of large arrays."""
@@ -132,41 +132,41 @@ class StateSnapshot:
         if self._calls % _ANEW == 0:
             self._look_anew()
         self._calls += 1
-        return self._brief | {place: place.held(False) for place in list(self._written)}
+        return self._brief | {slot: slot.read(False) for slot in list(self._written)}
 
-    def changed(self, held: dict[Slot, Any]) -> list[tuple[Slot, Any, Any]]:
+    def changes_since(self, saved: dict[Slot, Any]) -> list[tuple[Slot, Any, Any]]:
         """Give the parts that a call has changed, and where they begin."""
         self._look(between_calls=False)
-        known = [place for place in list(self._written) if place in held]
-        return [(place, *part) for place in known for part in place.changed(held[place])]
+        known = [slot for slot in list(self._written) if slot in saved]
+        return [(slot, *part) for slot in known for part in slot.changes(saved[slot])]
 
     def _look(self, between_calls: bool) -> None:
-        """Find out which places have been written to for the first time."""
+        """Find out which slots have been written to for the first time."""
         if self._quiet is not None and self._quiet.is_same(between_calls):
             return
         known = self._brief.copy()
-        for place in list(self._written):
-            known.pop(place, None)
-        changed = [place for place, was in known.items() if not place.is_as(was)]
+        for slot in list(self._written):
+            known.pop(slot, None)
+        changed = [slot for slot, was in known.items() if not slot.matches(was)]
         self._written |= dict.fromkeys(changed)
-        for place in changed:
-            del known[place]
+        for slot in changed:
+            del known[slot]
         self._quiet = UnchangedSet(known)
 
     def _look_anew(self) -> None:
         """Begin again with what was written to some time ago: much is so by the first call only."""
-        old = [place for place in list(self._written) if not _is_large_array(place)]
-        self._brief |= {place: place.held(False) for place in old}
-        for place in old:
-            self._written.pop(place, None)
+        old = [slot for slot in list(self._written) if not _is_large_array(slot)]
+        self._brief |= {slot: slot.read(False) for slot in old}
+        for slot in old:
+            self._written.pop(slot, None)
         self._quiet = None
 
-    def _unlike(self, held: dict[Slot, Any]) -> list[tuple[Slot, Any]]:
-        """Give the places that are not as they were held."""
+    def _unlike(self, saved: dict[Slot, Any]) -> list[tuple[Slot, Any]]:
+        """Give the slots that are not as they were saved."""
         self._look(between_calls=True)
-        known = self._quiet.held if self._quiet is not None else {}
-        return [(place, was) for place, was in held.items()
-                if known.get(place, self) is not was and not place.is_as(was)]  # fmt: skip
+        known = self._quiet.saved if self._quiet is not None else {}
+        return [(slot, was) for slot, was in saved.items()
+                if known.get(slot, self) is not was and not slot.matches(was)]  # fmt: skip
 
     def has_changed(self) -> bool:
         """Say whether anything is not what it was."""
@@ -174,17 +174,17 @@ class StateSnapshot:
 
     def restore(self) -> bool:
         """Put everything back. Says whether anything had changed."""
-        return self.put_back(self._start)
+        return self.restore_to(self._start)
 
-    def put_back(self, held: dict[Slot, Any]) -> bool:
-        """Put back what was held. Says whether anything had changed."""
+    def restore_to(self, saved: dict[Slot, Any]) -> bool:
+        """Put back what was saved. Says whether anything had changed."""
         has_changed = False
-        # Where iterators are held goes first, as they may be replaced there.
+        # Where iterators are saved goes first, as they may be replaced there.
         for goes in (False, True):
-            known = {p: was for p, was in held.items() if isinstance(p, IteratorSlot) is goes}
+            known = {p: was for p, was in saved.items() if isinstance(p, IteratorSlot) is goes}
             changed = self._unlike(known)
-            for place, was in changed:
-                place.put_back(was)
+            for slot, was in changed:
+                slot.restore(was)
             has_changed = has_changed or bool(changed)
         return has_changed
 
@@ -199,12 +199,12 @@ class StateSnapshot:
             kind = self._kinds.get(type(value))
             if kind is None:
                 kind = self._kinds[type(value)] = _kind_of(type(value))
-            places = self._memory(value) if kind.sort is np.ndarray else _places(value, kind)
-            for place in itertools.chain(places, _attributes(value, kind)):
-                yield place
-                for part, item in _iterators_in(place):
+            slots = self._memory(value) if kind.sort is np.ndarray else _places(value, kind)
+            for slot in itertools.chain(slots, _attributes(value, kind)):
+                yield slot
+                for part, item in _iterators_in(slot):
                     self._seen[id(item)] = item
-                    yield IteratorSlot(item, place, part)
+                    yield IteratorSlot(item, slot, part)
             waiting += _parts(value, kind)
 
     def _memory(self, array: Any) -> Iterator[Slot]:
@@ -219,8 +219,8 @@ class StateSnapshot:
             yield LargeBuffer(array)
 
 
-def _is_large_array(place: Slot) -> bool:
-    return isinstance(place, ArraySlot) and not place.is_short()
+def _is_large_array(slot: Slot) -> bool:
+    return isinstance(slot, ArraySlot) and not slot.is_small()
 
 
 def _is_lent(array: Any) -> bool:
@@ -230,14 +230,14 @@ def _is_lent(array: Any) -> bool:
     return array.base is None and not array.flags.owndata
 
 
-def _iterators_in(place: Slot) -> list[tuple[Any, Any]]:
-    """Give the parts of a place that hold iterators, and these."""
-    if isinstance(place, DictSlot):
-        pairs: Any = place.held(True).items()
-    elif isinstance(place, SequenceSlot):
-        pairs = enumerate(place.held(True))
-    elif isinstance(place, (CellSlot, GlobalSlot, DescriptorSlot)):
-        pairs = [(None, place.held(True))]
+def _iterators_in(slot: Slot) -> list[tuple[Any, Any]]:
+    """Give the parts of a slot that hold iterators, and these."""
+    if isinstance(slot, DictSlot):
+        pairs: Any = slot.read(True).items()
+    elif isinstance(slot, SequenceSlot):
+        pairs = enumerate(slot.read(True))
+    elif isinstance(slot, (CellSlot, GlobalSlot, DescriptorSlot)):
+        pairs = [(None, slot.read(True))]
     else:
         return []
     return [pair for pair in pairs if type(pair[1]) not in _PLAIN and is_iterator(pair[1])]
@@ -271,11 +271,11 @@ def _kind_of(kind: type) -> _Kind:
         (list, SequenceSlot),
         (deque, SequenceSlot),
     )
-    for base, place in known_ones:
+    for base, slot in known_ones:
         if issubclass(kind, base):
             # A program's own class may have other methods under these names.
             known = (c for c in kind.__mro__ if c.__module__ in {"builtins", "collections"})
-            collections.append((place, next(known)))
+            collections.append((slot, next(known)))
     for base in kind.__mro__:
         if "__slots__" in vars(base):
             slots += [d for d in vars(base).values() if type(d) is MemberDescriptorType]
@@ -314,11 +314,11 @@ def _places(value: Any, kind: _Kind) -> Iterator[Slot]:
         if value._writeable and not _core.is_traced(value):
             yield ArraySlot(value)
     elif kind.sort in _BY_STATE:
-        place = _by_state(value, kind.sort)
-        # Closed files and what the system draws have nothing to be held.
+        slot = _by_state(value, kind.sort)
+        # Closed files and what the system draws have nothing to be saved.
         with contextlib.suppress(NotImplementedError):
-            if place.held(True) is not NOTHING:
-                yield place
+            if slot.read(True) is not ABSENT:
+                yield slot
     elif is_iterator(value):
         yield IteratorSlot(value)
     elif not kind.is_others:
@@ -345,15 +345,15 @@ def _by_state(value: Any, sort: Any) -> Slot:
     if sort is ContextVar:
         return ContextSlot(value)
     if sort in _FILES:
-        # With the place in it, and without what its class has beside that.
+        # With the slot in it, and without what its class has beside that.
         return StateSlot(lambda: sort.__getstate__(value)[:-1],
-                     lambda held: sort.__setstate__(value, (*held, None)))  # fmt: skip
+                     lambda saved: sort.__setstate__(value, (*saved, None)))  # fmt: skip
     return StateSlot(functools.partial(bytes, value), functools.partial(_set_bytes, value))
 
 
-def _set_bytes(value: Any, held: bytes) -> None:
+def _set_bytes(value: Any, saved: bytes) -> None:
     is_bytes = issubclass(type(value), bytearray)
-    value[:] = bytearray(held) if is_bytes else array.array(value.typecode, held)
+    value[:] = bytearray(saved) if is_bytes else array.array(value.typecode, saved)
 
 
 def _of_a_class_or_module(value: Any) -> Iterator[Slot]:
@@ -365,7 +365,7 @@ def _of_a_class_or_module(value: Any) -> Iterator[Slot]:
 
 
 def _of_an_object(value: Any, kind: _Kind) -> Iterator[Slot]:
-    yield from (place(value, base) for place, base in kind.collections)
+    yield from (slot(value, base) for slot, base in kind.collections)
     members = _members(value)
     if members is not None:
         yield DictSlot(members)
@@ -416,7 +416,7 @@ def _parts_of_an_object(value: Any, kind: _Kind) -> Iterator[Any]:
     if any(issubclass(base, defaultdict) for _, base in kind.collections):
         yield vars(defaultdict)["default_factory"].__get__(value)
     yield from (_members(value) or {}).values()
-    yield from (DescriptorSlot(descriptor, value).held(True) for descriptor in kind.slots)
+    yield from (DescriptorSlot(descriptor, value).read(True) for descriptor in kind.slots)
 
 
 def _listed(value: Any, base: Any) -> Any:
@@ -431,7 +431,7 @@ def _some(items: Any) -> Any:
 
 def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        yield CellSlot(cell).held(True)
+        yield CellSlot(cell).read(True)
     yield function.__defaults__
     yield function.__kwdefaults__
     yield getattr(function, "__wrapped__", None)

@@ -36,7 +36,7 @@ class _Call(NamedTuple):
 
 
 class _Write(NamedTuple):
-    """What a call has written to a part of a place, which begins somewhere if that has grown."""
+    """What a call has written to a part of a slot, which begins somewhere if that has grown."""
 
     call: _Call
     begin: Any
@@ -44,10 +44,10 @@ class _Write(NamedTuple):
     # What is in it that was made by the call, a list for one.
     made: list[tuple[Slot, Any]]
 
-    def is_there(self, place: Slot, part: Any) -> bool:
+    def is_there(self, slot: Slot, part: Any) -> bool:
         """Say whether nobody has written there since."""
-        return _same_value(self.value, place.take(part, self.begin)) and all(
-            inner.is_as(held) for inner, held in self.made
+        return _same_value(self.value, slot.read_part(part, self.begin)) and all(
+            inner.matches(saved) for inner, saved in self.made
         )
 
 
@@ -94,13 +94,13 @@ class ReplayedCallback(CallbackProbe):
 
     def _note(self, call: _Call) -> None:
         """Remember what a call has written, and look at what has come to be."""
-        for place, part, begin in self._snapshot.changed(call.found):
-            value = place.take(part, begin)
-            self._writers.pop((place, part), None)
+        for slot, part, begin in self._snapshot.changes_since(call.found):
+            value = slot.read_part(part, begin)
+            self._writers.pop((slot, part), None)
             # Large arrays that each call makes anew are not kept for that.
-            inside = [v for v in place.inside(part, value) if not is_large(v)]
-            made = self._snapshot.reach(inside)
-            self._writers[place, part] = _Write(call, begin, value, made)
+            inside = [v for v in slot.values_in(part, value) if not is_large(v)]
+            made = self._snapshot.extend(inside)
+            self._writers[slot, part] = _Write(call, begin, value, made)
         if len(self._writers) > _MANY:
             self._forget()
 
@@ -118,7 +118,7 @@ class ReplayedCallback(CallbackProbe):
 
         def solve(*args: Any, **kwargs: Any) -> Any:
             result = solver(*args, **kwargs)
-            self._end = self._snapshot.held()
+            self._end = self._snapshot.state()
             return result
 
         return solve
@@ -127,7 +127,7 @@ class ReplayedCallback(CallbackProbe):
         """Give a function for what is computed of it behind the solver.
 
         Each call begins where the solver did, and leaves what that has left: a function that knows
-        its last place, and the value there, would give what is not followed.
+        its last slot, and the value there, would give what is not followed.
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ class ReplayedCallback(CallbackProbe):
             try:
                 return function(*args, **kwargs)
             finally:
-                self._snapshot.put_back(self._end)
+                self._snapshot.restore_to(self._end)
 
         return call
 
@@ -159,17 +159,17 @@ class ReplayedCallback(CallbackProbe):
                 calls = {last.number: last} | {w.call.number: w.call for _, w in writers}
                 for number in sorted(calls):
                     # Of what is long only what comes later can be taken back.
-                    self._snapshot.put_back(self._end)
-                    self._snapshot.put_back(calls[number].found)
+                    self._snapshot.restore_to(self._end)
+                    self._snapshot.restore_to(calls[number].found)
                     self._do_again(calls[number], found, active, kwargs)
-                    values += [(place, part, written, place.take(part, written.begin))
-                               for (place, part), written in writers
+                    values += [(slot, part, written, slot.read_part(part, written.begin))
+                               for (slot, part), written in writers
                                if written.call.number == number]  # fmt: skip
         finally:
-            self._snapshot.put_back(self._end)
-        for place, part, written, value in values:
-            if written.is_there(place, part):
-                place.give(part, written.begin, value)
+            self._snapshot.restore_to(self._end)
+        for slot, part, written, value in values:
+            if written.is_there(slot, part):
+                slot.write_part(part, written.begin, value)
 
     def _do_again(self, call: _Call, found: Any, active: Any, kwargs: Any) -> None:
         if call.callback is None:
@@ -191,13 +191,13 @@ class ReplayedCallback(CallbackProbe):
             return report
 
         args, named = [told(a) for a in call.args], {k: told(v) for k, v in call.named.items()}
-        self._snapshot.put_back(self._end)
-        self._snapshot.put_back(call.found)
+        self._snapshot.restore_to(self._end)
+        self._snapshot.restore_to(call.found)
         call.callback(*args, **named)
 
 
 def _copy_argument(value: Any) -> Any:
-    """Give what a vector or a report is by now: solvers change them in place."""
+    """Give what a vector or a report is by now: solvers change them in slot."""
     if _is_step_report(value):
         value = copy.copy(value)
         value["x"] = _copy_argument(value["x"])
@@ -220,7 +220,7 @@ def _is_array(value: Any) -> bool:
 
 
 def with_solution_derivative(at: Any, found: Any) -> Any:
-    """Give a place with the derivatives of a solution that is near to it, or such columns."""
+    """Give a slot with the derivatives of a solution that is near to it, or such columns."""
     if not _is_point_or_columns(at, found):
         return at
     near = np.isclose(at, to_numpy(found) if np.ndim(at) == np.ndim(found) else to_numpy(found)[:,
@@ -233,6 +233,6 @@ def with_solution_derivative(at: Any, found: Any) -> Any:
 
 
 def _is_point_or_columns(at: Any, found: Any) -> bool:
-    """Say whether a place is one as the solution, or columns of such."""
+    """Say whether a slot is one as the solution, or columns of such."""
     shape, wanted = np.shape(at), np.shape(found)
     return shape == wanted or (len(wanted) == 1 and len(shape) == 2 and shape[:1] == wanted)

@@ -6,25 +6,25 @@ from typing import Any
 
 from cotan import _core
 from cotan._src.state.buffers import ArraySlot, SmallBuffer
-from cotan._src.state.slots import MANY, NOTHING, ObjectSlot, Slot
+from cotan._src.state.slots import ABSENT, MAX_PARTS, ObjectSlot, Slot
 
 
 class UnchangedSet:
-    """Places and what they hold, compared together: a look at each would take ten times as long.
+    """Slots and what they hold, compared together: a look at each would take ten times as long.
 
     Everything is compared; an object as such, numbers bit by bit.
     """
 
-    def __init__(self, held: dict[Slot, Any]) -> None:
-        self.held = held
+    def __init__(self, saved: dict[Slot, Any]) -> None:
+        self.saved = saved
         self._short: list[Any] = []
         self._long: list[Any] = []
         self._gets: list[Any] = []
         self._memory: list[Any] = []
         self._ours: list[Any] = []
         self._others: list[Slot] = []
-        for place, was in held.items():
-            self._add(place, was)
+        for slot, was in saved.items():
+            self._add(slot, was)
         self._lengths = list(map(len, self._short))
         self._items = list(chain.from_iterable(self._short))
         self._singles = list(map(call, self._gets))
@@ -32,18 +32,18 @@ class UnchangedSet:
         self._bytes = b"".join(self._memory)
         self._values = _joined(self._ours)
 
-    def _add(self, place: Slot, held: Any) -> None:
-        looks = place.looks()
+    def _add(self, slot: Slot, saved: Any) -> None:
+        looks = slot.live_items()
         if looks is not None:
-            (self._long if len(looks[-1]) > MANY else self._short).extend(looks)
-        elif isinstance(place, ObjectSlot) and held is not NOTHING:
-            self._gets.append(place.get)
-        elif isinstance(place, ArraySlot) and place.is_short():
-            self._ours.append(place.array)
-        elif isinstance(place, SmallBuffer) and place.is_short():
-            self._memory.append(place.array)
+            (self._long if len(looks[-1]) > MAX_PARTS else self._short).extend(looks)
+        elif isinstance(slot, ObjectSlot) and saved is not ABSENT:
+            self._gets.append(slot.get)
+        elif isinstance(slot, ArraySlot) and slot.is_small():
+            self._ours.append(slot.array)
+        elif isinstance(slot, SmallBuffer) and slot.is_small():
+            self._memory.append(slot.array)
         else:
-            self._others.append(place)
+            self._others.append(slot)
 
     def is_same(self, between_calls: bool = True) -> bool:
         """Say whether all is as it was; after a call of that which has parts."""
@@ -52,8 +52,8 @@ class UnchangedSet:
                 self._are_objects_same()
                 and not (self._ours and _joined(self._ours) != self._values)
                 and not (between_calls and self._memory and b"".join(self._memory) != self._bytes)
-                and all(place.is_as(self.held[place]) for place in self._others
-                        if between_calls or place.has_parts)
+                and all(slot.matches(self.saved[slot]) for slot in self._others
+                        if between_calls or slot.has_parts)
             )  # fmt: skip
         except (ValueError, AttributeError, LookupError, RuntimeError, BufferError):
             return False  # What is empty now, or is being written to by another thread.

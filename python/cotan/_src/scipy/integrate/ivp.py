@@ -359,11 +359,11 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     steps = _steps(str(kind), slope, log, ends, start, notice)
     if has_changed and not is_same:
         call_again(snapshot, history, more, steps)
-    end = snapshot.held()
+    end = snapshot.state()
     if has_changed and is_same:
         _expect_end(function, log, steps)
     filled = _filled(result, steps, t_span, t_eval, start, events_of, exact=known)
-    snapshot.put_back(end)
+    snapshot.restore_to(end)
     return filled
 
 
