@@ -14,9 +14,10 @@ from functools import partial
 from itertools import islice
 from operator import is_
 from types import CellType, GeneratorType, MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from cotan import _core
+from cotan._src.state.object_graph import is_iterator
 
 ABSENT = object()
 # Of longer collections only the ends are looked at where each call is.
@@ -24,6 +25,8 @@ _LONG = 10_000
 # Parts of collections and arrays that are told apart.
 MAX_PARTS = 64
 _GROWN = object()
+# What a slot gave when it was read; each kind of slot knows its own form.
+Saved: TypeAlias = Any
 Parts = list[tuple[Any, Any]]
 
 
@@ -459,12 +462,6 @@ class IteratorSlot(Slot):
 
     def changes(self, _held: Any) -> Parts:
         return []
-
-
-def is_iterator(value: Any) -> bool:
-    """Say whether something is an iterator of the interpreter's own, or a generator."""
-    kind = type(value)
-    return kind.__module__ in {"builtins", "itertools"} and hasattr(kind, "__next__")
 
 
 def _reduced(value: Any) -> Any:
