@@ -304,9 +304,9 @@ def _following(made: Any) -> Any:
 def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
     if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
-        from cotan._src.state.guards import drawn  # noqa: PLC0415
+        from cotan._src.state.guards import random_numbers_error  # noqa: PLC0415
 
-        raise drawn(f"{name}() without a seed")
+        raise random_numbers_error(f"{name}() without a seed")
 
 
 @override("numpy.random.default_rng", when=ALWAYS)

@@ -1,4 +1,12 @@
-"""What the code of a function depends on besides its arguments: what a replay has to watch."""
+"""Collects the guards of a prepared function: captured state that a replay takes as constant.
+
+Problem: `prepare` records a function once and replays the program without running Python. A replay
+is right as long as everything that the code reads besides its arguments is as it was: variables of
+enclosing functions, globals, attributes, list items, files, random number generators.
+`GuardCollector` finds these from the names in the code (there is no data flow: a name counts
+wherever it stands), and the compiled module checks them before each replay. Entry points:
+`collect_guards`, `functions_in` and `RECORDING_CHECKS`.
+"""
 
 import builtins
 import ctypes
@@ -23,42 +31,56 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.state.object_graph import (
+    GUARDED_VALUES,
+    CodeNames,
+    Edge,
+    EdgeKind,
+    cell_edges,
+    named_edges,
+    reference_edges,
+)
+
+# Names that code refers to.
+Names: TypeAlias = frozenset[str]
+_CALLABLES = (functools.partial, MethodType, FunctionType)
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+# One of these, or a module with functions that draw.
+_Generator: TypeAlias = Any
 
 _LIBRARIES = {"cotan", "matplotlib", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
 # Libraries whose objects keep arrays, lists and dictionaries for their callers.
 _KEEPERS = {"_weakrefset", "collections", "numpy", "queue", "scipy", "threading", "weakref"}
-_WITHOUT_PARTS = (
+_ATOMS = (
     *(float, int, str, bool, complex, bytes, type(None), np.generic),
     BuiltinFunctionType,
 )
-# What `c_double` and the like are made of.
-_NUMBERS_OF_C = ctypes.c_double.__mro__[1:2]
-# Of such kinds are the attributes that a program sets on a library's module.
-_VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple)
-# Builtin names that get a meaning of ours in modules, while something is recorded.
-_FOLLOWING = {"complex", "float", "type"}
+# The base class of `c_double` and the like.
+_SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
+# Classes of attributes that user code sets on a library's module.
+_VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple,
+           FunctionType)  # fmt: skip
+# Builtin names that are overridden in modules while something is recorded.
+_OVERRIDDEN = {"complex", "float", "type"}
 _CONTAINERS = (set, frozenset, deque, array, bytearray)
-# By these, code reaches attributes whose names it does not say.
-_BY_ANY_NAME = {
+# With these, code reaches attributes that it does not name.
+_ANY_ATTRIBUTE = {
     *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "fields"),
     *("getattr", "getmembers", "replace", "vars"),
 }
-# By these, code asks for attributes and global names that may not be there.
-_IF_THERE = {"except", "getattr", "globals", "hasattr", "setattr", "vars"}
-# By these, code reads the environment.
-# More than this is not watched: it would take longer than to call the function.
-_MANY = 100_000
-_UNBOUND = object()
-# What runs when an object is made.
-_OF_MAKING = frozenset(["__init__", "__new__", "__post_init__"])
+# With these, code can tell whether an attribute or a global exists.
+_EXISTENCE_TESTS = {"except", "getattr", "globals", "hasattr", "setattr", "vars"}
+_ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
+# Methods that run when an object is made.
+_CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
 # Members of every class, and methods that code does not call while it computes.
-_OF_NO_CALL = {
+_NOT_CALLED = {
     *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
     *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
     *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
@@ -81,126 +103,159 @@ def _is_installed(name: str) -> bool:
     )
 
 
-def _home(value: Any) -> Any:
+def _module_name(value: Any) -> Any:
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
-class _Seen:
-    """Something whose present value is read by a function: all attributes are that value."""
+class _LiveValue:
+    """Stands for an owner whose guarded value is computed: every attribute of it is that value."""
 
-    def __init__(self, read: Callable[[], Any]) -> None:
+    def __init__(self, read: Callable[[], object]) -> None:
         self._read = read
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return self._read()
 
 
 class GuardCollector:
-    """Names, variables, attributes and lists that code refers to, and what they hold."""
+    """Collects what a function, and the functions it calls, read besides their arguments.
 
-    def __init__(self, function: Any) -> None:
-        # What holds it, its name there, the value, and the function whose code refers to it.
-        self.found: list[tuple[Any, Any, Any, int]] = []
-        self.generators: list[Any] = []
+    An object is looked at with the names of the code that reaches it: attributes of other names are
+    not read. An object that is reached again with more names is looked at again.
+
+    Raises `TypeError` for iterators (a replay would not advance them), the system's random numbers,
+    and more than `GUARDED_VALUES` values.
+    """
+
+    def __init__(self, function: object) -> None:
+        #: For each guard the owner, the key in it (empty for a cell or a collection), the value
+        #: now, and the identity of the function whose code reads it.
+        self.found: list[tuple[object, str, object, int]] = []
         self.call: tuple[Any, tuple[Any, ...]] = function, ()
-        # The names that each is asked for, by identity: each function may ask for other ones.
-        self._seen: dict[int, frozenset[str]] = {}
-        self._noted: set[tuple[int, str]] = set()
-        self._keep: list[Any] = []
-        # Functions come first, so that most of what they share is looked at once.
-        self._functions: list[tuple[Any, frozenset[str], int]] = []
-        self._others: dict[int, tuple[Any, frozenset[str], int]] = {}
-        self._names_on: dict[type, frozenset[str]] = {}
-        self._of = 0
+        self._generators: list[_Generator] = []
+        # The names that each object was looked at with, by identity.
+        self._names_at: dict[int, Names] = {}
+        self._guarded: set[tuple[int, str]] = set()
+        # Keeps objects alive, so that an identity is not reused.
+        self._alive: list[object] = []
+        # Functions come first: an object is then looked at once, with the names of all of them.
+        self._functions: list[tuple[Any, Names, int]] = []
+        self._others: dict[int, tuple[Any, Names, int]] = {}
+        self._class_names: dict[type, Names] = {}
+        # The identity of the function whose code is looked at.
+        self._reader = 0
         self._add(function, frozenset())
         while self._functions or self._others:
             if self._functions:
-                value, names, self._of = self._functions.pop()
+                value, names, self._reader = self._functions.pop()
             else:
-                value, names, self._of = self._others.pop(next(iter(self._others)))
+                value, names, self._reader = self._others.pop(next(iter(self._others)))
             self._visit(value, names)
-            if len(self.found) > _MANY:
+            if len(self.found) > GUARDED_VALUES:
                 raise TypeError(
-                    f"prepare: the code of the function can reach more than {_MANY:,} objects that "
-                    "may change between calls; pass what it needs of them as arguments"
+                    f"prepare: the code of the function can reach more than {GUARDED_VALUES:,} "
+                    "objects that may change between calls; pass what it needs of them as arguments"
                 )
-        arguments = [] if isinstance(function, tuple) else [np.random, random]
-        self._states = [(g, _state(g)) for g in (*arguments, *self.generators)]
+        is_arguments = isinstance(function, tuple)
+        generators = [*([] if is_arguments else [np.random, random]), *self._generators]
+        self._random_states = [(g, _random_state(g)) for g in generators]
 
-    def _note(self, owner: Any, name: str, value: Any) -> None:
-        # Owners are kept, so that their addresses are theirs alone.
-        if (id(owner), name) not in self._noted:
-            self._noted.add((id(owner), name))
-            self.found.append((owner, name, value, self._of))
+    # ----------------------------------------------------------------------------------------------
+    # Guards, and what is still to be looked at
 
-    def _note_value(self, owner: Any, name: str, read: Callable[[], Any]) -> None:
-        if (id(owner), name) not in self._noted:
-            self._noted.add((id(owner), name))
-            self._keep.append(owner)
-            self.found.append((_Seen(read), name, read(), self._of))
+    def _guard(self, owner: object, key: str, value: object) -> None:
+        # Owners are in `found`, so that their identities are theirs alone.
+        if (id(owner), key) not in self._guarded:
+            self._guarded.add((id(owner), key))
+            self.found.append((owner, key, value, self._reader))
 
-    def _add(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, _WITHOUT_PARTS):
+    def _guard_computed(self, owner: object, description: str, read: Callable[[], object]) -> None:
+        if (id(owner), description) not in self._guarded:
+            self._guarded.add((id(owner), description))
+            self._alive.append(owner)
+            self.found.append((_LiveValue(read), description, read(), self._reader))
+
+    def _follow(self, edges: Iterable[Edge], names: Names) -> None:
+        """Guard values where they are held, and look at them with some names."""
+        for owner, _, key, value in edges:
+            self._guard(owner, key, value)
+            self._add(value, names)
+
+    def _add(self, value: object, names: Names) -> None:
+        if isinstance(value, _ATOMS):
             return
-        if isinstance(value, (functools.partial, MethodType, FunctionType)):
-            self._functions.append((value, names, self._of))
+        if isinstance(value, _CALLABLES):
+            self._functions.append((value, names, self._reader))
             return
         waiting = self._others.get(id(value))
         if waiting is not None:
             names |= waiting[1]
-        self._others[id(value)] = value, names, self._of
+        self._others[id(value)] = value, names, self._reader
 
-    def _visit(self, value: Any, names: frozenset[str]) -> None:
-        if isinstance(value, _WITHOUT_PARTS):
-            return
-        asked = self._seen.get(id(value), frozenset())
-        is_new = id(value) not in self._seen
-        if not is_new and names <= asked:
-            return
-        names |= asked
-        self._seen[id(value)] = names
-        self._keep.append(value)
-        if isinstance(value, (functools.partial, MethodType, FunctionType)):
-            self._called(value, names, is_new)
+    def _add_all(self, values: Iterable[object], names: Names) -> None:
+        for value in values:
+            self._add(value, names)
+
+    # ----------------------------------------------------------------------------------------------
+    # Looking at an object by its class
+
+    def _visit(self, value: object, names: Names) -> None:
+        known = self._names_at.get(id(value))
+        if known is not None:
+            if names <= known:
+                return
+            names |= known
+        self._names_at[id(value)] = names
+        self._alive.append(value)
+        if isinstance(value, FunctionType):
+            if known is None:
+                self._visit_function(value)
+            self._visit_function_attributes(value, names)
+        elif isinstance(value, MethodType):
+            self._add(value.__func__, names)
+            self._add(value.__self__, names | _mentioned(getattr(value.__func__, "__code__", None)))
+        elif isinstance(value, functools.partial):
+            self._add_all((e.value for e in reference_edges(value, functools.partial)), names)
         else:
-            self._held(value, names)
+            self._visit_object(value, names)
 
-    def _held(self, value: Any, names: frozenset[str]) -> None:
+    def _visit_object(self, value: object, names: Names) -> None:
         if type(value) is _core.Array:
-            self._note(value, "", None)
+            self._guard(value, "", None)
         elif isinstance(value, np.ndarray):
-            self._array(value, names)
+            self._visit_array(value, names)
         elif isinstance(value, (list, tuple, dict, MappingProxyType)):
-            self._items(value, names)
+            self._visit_items(value, names)
         elif isinstance(value, _CONTAINERS):
-            self._note(value, "", list(value))
-            for item in value:
-                self._add(item, names)
+            self._guard(value, "", list(value))
+            self._add_all(value, names)
         elif isinstance(value, type):
             if not _is_installed(value.__module__):
-                self._members(value, _with_methods(value, names | _OF_MAKING))
-                self._metaclass(value, names)
-        elif not self._reference(value, names):
-            self._object(value, names)
+                self._visit_members(value, _with_methods(value, names | _CONSTRUCTORS))
+                self._visit_metaclass(value, names)
+        elif not self._visit_reference(value, names):
+            self._visit_instance(value, names)
 
-    def _reference(self, value: Any, names: frozenset[str]) -> bool:
-        """Note what has a state of its own, or stands for something else."""
+    def _visit_reference(self, value: object, names: Names) -> bool:
+        """Look at what has a state of its own, or stands for something else; False for others."""
         if isinstance(value, ModuleType):
-            self._module(value, names)
+            self._visit_module(value, names)
         elif isinstance(value, ContextVar):
-            self._note_value(value, f"the ContextVar {value.name}", lambda: value.get(None))
+            self._guard_computed(value, f"the ContextVar {value.name}", lambda: value.get(None))
             self._add(value.get(None), names)
         elif isinstance(value, weakref.ref):
             self._add(value(), names)
         elif isinstance(value, random.SystemRandom):
-            raise drawn("random.SystemRandom")
-        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            if all(g is not value for g in self.generators):
-                self.generators.append(value)
+            raise random_numbers_error("random.SystemRandom")
+        elif isinstance(value, _GENERATORS):
+            if all(g is not value for g in self._generators):
+                self._generators.append(value)
         elif isinstance(value, io.IOBase):
-            # A file may be read on; what is written to, such as `sys.stdout`, may move.
+            # A file may be read further; one that is written to, such as `sys.stdout`, may move.
             if not value.closed and value.readable() and value.seekable():
-                self._note_value(value, "the place in a file", lambda: value.closed or value.tell())
+                self._guard_computed(
+                    value, "the place in a file", lambda: value.closed or value.tell()
+                )
         elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
             raise TypeError(
                 "prepare: the function uses an iterator from outside, which a replay would not "
@@ -210,128 +265,113 @@ class GuardCollector:
             return False
         return True
 
-    def _module(self, module: ModuleType, names: frozenset[str]) -> None:
+    def _visit_module(self, module: ModuleType, names: Names) -> None:
         members = vars(module)
         if not _is_library(module.__name__):
-            self._attributes(members, names - _BY_ANY_NAME)
-            # It gives what the module has not got.
+            self._visit_attributes(members, names - _ANY_ATTRIBUTE)
+            # It provides names that the module does not have.
             self._add(members.get("__getattr__"), names)
             return
-        # What a program has put there; what a library has itself is taken for constant.
-        for name in sorted(names & members.keys()):
-            value = members[name]
-            if isinstance(value, ModuleType):
-                self._add(value, names)
-            elif isinstance(value, (*_VALUES, FunctionType)) and not _is_library(_home(value)):
-                self._note(members, name, value)
-                self._add(value, names)
-        if names & _IF_THERE:
-            for name in sorted(names - _will_have(module)):
-                self._note(members, name, None)
+        # What user code has put there counts; what the library has itself is constant.
+        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names)):
+            if isinstance(edge.value, ModuleType):
+                self._add(edge.value, names)
+            elif isinstance(edge.value, _VALUES) and not _is_library(_module_name(edge.value)):
+                self._follow((edge,), names)
+        if names & _EXISTENCE_TESTS:
+            for name in sorted(names - _names_of_module(module)):
+                self._guard(members, name, None)
 
-    def _metaclass(self, cls: type, names: frozenset[str]) -> None:
-        """Note what code finds on the class of a class, and what that does when it is asked."""
-        kind: type = type(cls)
-        if not _is_installed(kind.__module__):
-            self._members(kind, _with_methods(kind, names))
+    def _visit_metaclass(self, cls: type, names: Names) -> None:
+        """Look at what code finds on the class of a class, and at the methods of that."""
+        metaclass: type = type(cls)
+        if not _is_installed(metaclass.__module__):
+            self._visit_members(metaclass, _with_methods(metaclass, names))
 
-    def _array(self, value: Any, names: frozenset[str]) -> None:
+    def _visit_array(self, value: np.ndarray, names: Names) -> None:
         if value.dtype == object:
-            self._note_value(value, "an array of objects", lambda: tuple(value.ravel().tolist()))
-            self._add(value.tolist(), names)
+            self._guard_computed(
+                value, "an array of objects", lambda: tuple(value.ravel().tolist())
+            )
+            self._add_all(value.ravel().tolist(), names)
         elif value.dtype.name in DTYPES:
-            # The watch is on the memory, whatever the class says of it.
-            self._note(value if type(value) is np.ndarray else value.view(np.ndarray), "", None)
+            # The guard is on the memory, whatever the class makes of it.
+            self._guard(value if type(value) is np.ndarray else value.view(np.ndarray), "", None)
         else:
-            self._note_value(value, f"an array of dtype {value.dtype}", value.tobytes)
+            self._guard_computed(value, f"an array of dtype {value.dtype}", value.tobytes)
         if "flags" in names:
-            self._note_value(value, "the flags of an array", lambda: value.flags.num)
+            self._guard_computed(value, "the flags of an array", lambda: value.flags.num)
         if type(value) is not np.ndarray:
-            self._object(value, names)
+            self._visit_instance(value, names)
 
-    def _object(self, value: Any, names: frozenset[str]) -> None:
-        """Note the attributes that code asks an object for, and what its methods ask for."""
+    def _visit_instance(self, value: object, names: Names) -> None:
+        """Look at attributes that code names, and at those that methods of these names use."""
         cls = type(value)
         names = _with_methods(cls, names)
         members = getattr(value, "__dict__", None)
-        self._attributes(members, names, self._may_appear(cls, names))
-        is_probed_whole = isinstance(value, (dict, np.ndarray))
-        if type(members) is dict and not is_probed_whole and not _is_installed(cls.__module__):
-            self._note(value, "__class__", value.__class__)
-        self._members(value, names)
+        self._visit_attributes(members, names, self._possible_attributes(cls, names))
+        is_compared_whole = isinstance(value, (dict, np.ndarray))
+        if type(members) is dict and not is_compared_whole and not _is_installed(cls.__module__):
+            self._guard(value, "__class__", value.__class__)
+        self._visit_members(value, names)
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
             self._add(wrapped, names)
-        if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_NUMBERS_OF_C)):
+        if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_SIMPLE_C_DATA)):
             buffer: Any = value
-            self._note_value(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
+            self._guard_computed(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
         elif str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
-            # Its methods are the library's, and so their names are not looked at.
+            # The names in a library's methods are not looked at.
             kept = (np.ndarray, list, dict, set, deque, bool)
             own = frozenset(k for k in members if isinstance(members[k], kept))
-            self._attributes(members, own)
-            for name in sorted(own):
-                self._add(members[name], names | own)  # what the code asks of their elements
+            self._visit_attributes(members, own)
+            # The code may ask for attributes of their items.
+            self._add_all((members[name] for name in sorted(own)), names | own)
 
-    def _may_appear(self, cls: type, names: frozenset[str]) -> frozenset[str]:
-        """Give the names that an object may not have itself.
+    def _possible_attributes(self, cls: type, names: Names) -> Names:
+        """Give the names that an instance may come to have itself.
 
-        Who asks for others in vain fails, unless he expects that.
+        Code that asks for others fails, unless it expects that.
         """
-        if cls not in self._names_on:
-            self._names_on[cls] = frozenset(name for c in cls.__mro__ for name in vars(c))
-        own = self._names_on[cls]
-        return names if names & _IF_THERE or "__getattr__" in own else names & own
+        if cls not in self._class_names:
+            self._class_names[cls] = frozenset(name for c in cls.__mro__ for name in vars(c))
+        own = self._class_names[cls]
+        return names if names & _EXISTENCE_TESTS or "__getattr__" in own else names & own
 
-    def _called(self, value: Any, names: frozenset[str], is_new: bool) -> None:
-        if isinstance(value, functools.partial):
-            for part in (value.func, *value.args, value.keywords):
-                self._add(part, names)
-        elif isinstance(value, MethodType):
-            self._add(value.__func__, names)
-            self._add(value.__self__, names | _names(getattr(value.__func__, "__code__", None)))
-        else:
-            if is_new:
-                self._function(value)
-            self._attributes_of(value, names)
-
-    def _attributes_of(self, function: FunctionType, names: frozenset[str]) -> None:
-        """Note attributes of a function itself, which it finds by its name, and others, too."""
+    def _visit_function_attributes(self, function: FunctionType, names: Names) -> None:
+        """Look at the attributes of a function, which code finds by the function's name."""
         members = function.__dict__
-        self._attributes(members, names if names & _IF_THERE else names & members.keys())
+        self._visit_attributes(
+            members, names if names & _EXISTENCE_TESTS else names & members.keys()
+        )
 
-    def _items(self, value: Any, names: frozenset[str]) -> None:
+    def _visit_items(self, value: Any, names: Names) -> None:
         if isinstance(value, list):
-            self._note(value, "", list(value))
+            self._guard(value, "", list(value))
+        items: Iterable[object] = value
         if isinstance(value, (dict, MappingProxyType)):
-            self._note(value.keys(), "", list(value))
-            self._note(value.values(), "", list(value.values()))
-            value_of: Iterable[Any] = value.values()
-        else:
-            value_of = value
-        for item in value_of:
-            self._add(item, names)
+            self._guard(value.keys(), "", list(value))
+            self._guard(value.values(), "", list(value.values()))
+            items = value.values()
+        self._add_all(items, names)
         if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
-            self._object(value, names)
+            self._visit_instance(value, names)
 
-    def _attributes(
-        self, members: Any, names: frozenset[str], may_appear: frozenset[str] | None = None
-    ) -> None:
+    def _visit_attributes(self, members: Any, names: Names, possible: Names | None = None) -> None:
+        """Guard named attributes in a `__dict__`, and that those that are possible are missing."""
         if type(members) is dict:
             known = names & members.keys()
-            if names & _BY_ANY_NAME:
+            if names & _ANY_ATTRIBUTE:
                 known = frozenset(k for k in members if isinstance(k, str))
-                self._note(members.keys(), "", list(members))
-            for name in sorted(known):
-                self._note(members, name, members[name])
-                self._add(members[name], names)
-            for name in sorted((names if may_appear is None else may_appear) - members.keys()):
-                self._note(members, name, None)
+                self._guard(members.keys(), "", list(members))
+            self._follow(named_edges(members, EdgeKind.ATTRIBUTE, sorted(known)), names)
+            for name in sorted((names if possible is None else possible) - members.keys()):
+                self._guard(members, name, None)
 
-    def _members(self, value: Any, names: frozenset[str]) -> None:
-        """Note what code finds on a class and its bases, or on those of an object."""
+    def _visit_members(self, value: object, names: Names) -> None:
+        """Look at what code finds on a class and its bases, or on the class of an object."""
         cls = value if isinstance(value, type) else type(value)
-        if names & _BY_ANY_NAME:
+        if names & _ANY_ATTRIBUTE:
             own = (vars(c) for c in cls.__mro__ if not _is_installed(c.__module__))
             names |= {name for members in own for name in members if name[:2] != "__"}
         for name in sorted(names):
@@ -342,96 +382,159 @@ class GuardCollector:
             member = members[name]
             if isinstance(member, MemberDescriptorType):
                 if cls is not value and hasattr(value, name):
-                    self._note(value, name, getattr(value, name))
-                    self._add(getattr(value, name), names)
+                    held = getattr(value, name)
+                    self._follow((Edge(value, EdgeKind.SLOT, name, held),), names)
                 continue
-            self._note(cls, name, member)
+            self._guard(cls, name, member)
             self._add(_function_of(member), names)
 
-    def _function(self, function: Any) -> None:
-        self._of = id(function)
-        if _is_library(function.__globals__.get("__name__")):
-            self._wrapper(function)
-            return
+    # ----------------------------------------------------------------------------------------------
+    # Looking at the code of a function
+
+    def _visit_function(self, function: FunctionType) -> None:
+        self._reader = id(function)
         members = function.__globals__
-        cells = [(c, _content(c)) for c in function.__closure__ or ()]
-        names = _names_of(function, [value for _, value in cells])
-        for cell, value in cells:
-            if value is not _UNBOUND:
-                self._note(cell, "", value)
-                self._add(value, names)
-        for name in sorted(names & members.keys()):
-            value = members[name]
-            if not (isinstance(value, ModuleType) and _is_library(value.__name__)):
-                self._note(members, name, value)
-            self._add(value, names)
+        if _is_library(members.get("__name__")):
+            self._visit_wrapped(function)
+            return
+        cells = list(cell_edges(function))
+        names = _names_for(function, [edge.value for edge in cells])
+        self._follow(cells, names)
+        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names)):
+            if isinstance(edge.value, ModuleType) and _is_library(edge.value.__name__):
+                self._add(edge.value, names)
+            else:
+                self._follow((edge,), names)
         if "globals" in names:
             for name in sorted(names - members.keys() - vars(builtins).keys()):
-                self._note(members, name, None)
+                self._guard(members, name, None)
         if not _is_installed(str(members.get("__name__"))):
-            self._imports(function, names)
-            self._builtins(function, names)
-        for value in function.__defaults__ or ():
-            self._add(value, names)
-        self._note(function, "__defaults__", function.__defaults__)
+            self._visit_imports(function, names)
+            self._guard_builtins(function, names)
+        self._add_all(function.__defaults__ or (), names)
+        self._guard(function, "__defaults__", function.__defaults__)
         self._add(function.__kwdefaults__, names)
-        # Reloaded code is put into the functions that are there.
-        self._note(function, "__code__", function.__code__)
-        self._attributes_of(function, names)
+        # Reloading a module may put other code into the function.
+        self._guard(function, "__code__", function.__code__)
+        self._visit_function_attributes(function, names)
 
-    def _wrapper(self, function: Any) -> None:
-        """Look at what a library's function wraps, which is the user's."""
-        for cell in function.__closure__ or ():
-            if callable(value := _content(cell)):
-                self._add(value, frozenset())
+    def _visit_wrapped(self, function: FunctionType) -> None:
+        """Look at the user's functions that a library's function wraps."""
+        wrapped = (edge.value for edge in cell_edges(function))
+        self._add_all((value for value in wrapped if callable(value)), frozenset())
         registry = getattr(function, "registry", None)
         if isinstance(registry, MappingProxyType):
             self._add(registry, frozenset())
 
-    def _builtins(self, function: FunctionType, names: frozenset[str]) -> None:
-        """Note the builtin functions that code calls, which a name of its module may hide later."""
+    def _guard_builtins(self, function: FunctionType, names: Names) -> None:
+        """Guard builtin functions that code calls: a global may hide one of them later."""
         known, members = vars(builtins), function.__globals__
-        for name in sorted((names & known.keys()) - members.keys() - _FOLLOWING):
-            self._note(members, name, None)
-            self._note(known, name, known[name])
+        for name in sorted((names & known.keys()) - members.keys() - _OVERRIDDEN):
+            self._guard(members, name, None)
+            self._guard(known, name, known[name])
 
-    def _imports(self, function: Any, names: frozenset[str]) -> None:
-        """Note the modules that code imports when it runs, and the environment."""
+    def _visit_imports(self, function: FunctionType, names: Names) -> None:
+        """Look at the modules that code imports when it runs, and at the environment."""
         package = function.__globals__.get("__package__")
         for name in sorted(names):
             for full in (name, f"{package}.{name}") if package else (name,):
                 module = sys.modules.get(full)
                 if isinstance(module, ModuleType) and not _is_installed(full):
-                    self._note(sys.modules, full, module)
+                    self._guard(sys.modules, full, module)
                     self._add(module, names)
-        if names & {"environ", "expandvars", "expanduser", "getenv"} and (
-            os := sys.modules.get("os")
-        ):
-            self._note_value(os.environ, "os.environ", lambda: tuple(os.environ.values()))
+        if names & _ENVIRONMENT and (os := sys.modules.get("os")):
+            self._guard_computed(os.environ, "os.environ", lambda: tuple(os.environ.values()))
+
+    # ----------------------------------------------------------------------------------------------
+    # After the recording
 
     def expect_same_random(self) -> None:
-        """Refuse a function that has drawn random numbers."""
-        for generator, before in self._states:
-            if _state(generator) != before:
-                raise drawn(getattr(generator, "__name__", type(generator).__name__))
+        """Raise `TypeError` if the recording drew random numbers, or a recording check fails."""
+        for generator, before in self._random_states:
+            if _random_state(generator) != before:
+                raise random_numbers_error(getattr(generator, "__name__", type(generator).__name__))
         for check in RECORDING_CHECKS:
             check(*self.call)
 
 
 #: What else a recording must not have done: called with the function and its arguments after it was
 #: recorded, and raises where a replay would be wrong. Entered by packages above this one.
-RECORDING_CHECKS: list[Callable[[Callable[..., Any], tuple[Any, ...]], None]] = []
+RECORDING_CHECKS: list[Callable[[Callable[..., object], tuple[object, ...]], None]] = []
 
 
-def drawn(name: str) -> TypeError:
+def collect_guards(function: Callable[..., object], args: tuple[object, ...]) -> GuardCollector:
+    """Collect the guards of a function; its generators and those in its arguments must not draw.
+
+    Raises `TypeError` as `GuardCollector` does.
+    """
+    guards = GuardCollector(function)
+    guards._random_states += GuardCollector(args)._random_states
+    guards.call = function, args
+    return guards
+
+
+def functions_in(functions: Iterable[object]) -> list[int]:
+    """Give the identities of functions, and of those that a library's wrappers call."""
+    found: dict[int, FunctionType] = {}
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        if isinstance(function, functools.partial):
+            waiting.append(function.func)
+        elif isinstance(function, MethodType):
+            waiting.append(function.__func__)
+        elif isinstance(function, FunctionType) and id(function) not in found:
+            found[id(function)] = function
+            if _is_library(function.__globals__.get("__name__")):
+                waiting += [edge.value for edge in cell_edges(function)]
+    return list(found)
+
+
+def random_numbers_error(name: str) -> TypeError:
+    """Make the error for a function that draws from a generator of this name."""
     return TypeError(
         f"prepare: the function draws random numbers ({name}), which a replay would "
         "repeat; draw them outside and pass them as an argument"
     )
 
 
-def _will_have(module: ModuleType) -> frozenset[str]:
-    """Give the names that a library's module has, or gets by itself: modules that are below it."""
+def _random_state(generator: _Generator) -> bytes:
+    if generator is random or isinstance(generator, random.Random):
+        return pickle.dumps(generator.getstate())
+    if isinstance(generator, np.random.Generator):
+        return pickle.dumps(generator.bit_generator.state)
+    return pickle.dumps(generator.get_state())
+
+
+# --------------------------------------------------------------------------------------------------
+# Names
+
+
+def _mentioned(code: object) -> Names:
+    """Give the names in some code and in code inside of it, with strings that may be names."""
+    return CodeNames.of(code).mentioned if isinstance(code, CodeType) else frozenset()
+
+
+def _names_for(function: FunctionType, captured: Iterable[object]) -> Names:
+    """Give the names in the code of a function, and in getters that it calls."""
+    members = function.__globals__
+    # Names with "@" are those of tools that rewrite code.
+    names = frozenset(n for n in _mentioned(function.__code__) if n[:1] != "@")
+    for value in (*captured, *(members[n] for n in names & members.keys())):
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            names |= frozenset(_strings_in(value.__reduce__()))
+    return names
+
+
+def _strings_in(reduced: object) -> list[str]:
+    """Give the names that an `attrgetter` or a `methodcaller` was made with."""
+    if isinstance(reduced, str):
+        return reduced.split(".")
+    return [n for item in reduced for n in _strings_in(item)] if type(reduced) is tuple else []
+
+
+def _names_of_module(module: ModuleType) -> Names:
+    """Give the names that a library's module has, or gets by an import of a module below it."""
     below = (m.name for m in pkgutil.iter_modules(getattr(module, "__path__", ())))
     return frozenset((*vars(module), *dir(module), *below))
 
@@ -448,93 +551,19 @@ def _function_of(member: Any) -> Any:
     return getattr(member, "__func__", member)
 
 
-def _names_of(function: FunctionType, variables: list[Any]) -> frozenset[str]:
-    """Give the names in the code of a function, and in what gets attributes for it."""
-    members = function.__globals__
-    # Others are those of tools that rewrite code.
-    names = frozenset(n for n in _names(function.__code__) if n[:1] != "@")
-    for value in (*variables, *(members[n] for n in names & members.keys())):
-        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
-            names |= frozenset(_parts_of(value.__reduce__()))
-    return names
-
-
-def _parts_of(reduced: Any) -> list[str]:
-    """Give the names in what an `attrgetter` or a `methodcaller` is made of."""
-    if isinstance(reduced, str):
-        return reduced.split(".")
-    return [n for item in reduced for n in _parts_of(item)] if type(reduced) is tuple else []
-
-
-def _with_methods(owner: type, names: frozenset[str]) -> frozenset[str]:
-    """Add the names in the methods with these names, and in the methods that those name.
+def _with_methods(owner: type, names: Names) -> Names:
+    """Add the names in methods with these names, and in the methods that those name.
 
     Methods between double underscores are called by operators, loops and the like.
     """
     classes = [vars(c) for c in owner.__mro__ if not _is_library(c.__module__)]
     own = [vars(c) for c in owner.__mro__ if not _is_installed(c.__module__)]
     unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
-    work, done = set(names) | (unnamed - _OF_NO_CALL - _OF_MAKING), set[str]()
-    while work:
-        name = work.pop()
+    waiting, done = set(names) | (unnamed - _NOT_CALLED - _CONSTRUCTORS), set[str]()
+    while waiting:
+        name = waiting.pop()
         done.add(name)
         for members in classes:
             code = getattr(_function_of(members.get(name)), "__code__", None)
-            work |= _names(code) - done
+            waiting |= _mentioned(code) - done
     return frozenset(done)
-
-
-def _content(cell: Any) -> Any:
-    """Give what a variable of an enclosing function holds."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _UNBOUND
-
-
-def functions_in(functions: list[Any]) -> list[int]:
-    """Give the identities of functions, and of those that they wrap."""
-    found: dict[int, Any] = {}
-    work = list(functions)
-    while work:
-        function = work.pop()
-        if isinstance(function, functools.partial):
-            work.append(function.func)
-        elif isinstance(function, MethodType):
-            work.append(function.__func__)
-        elif isinstance(function, FunctionType) and id(function) not in found:
-            found[id(function)] = function
-            if _is_library(function.__globals__.get("__name__")):
-                work += [_content(cell) for cell in function.__closure__ or ()]
-    return list(found)
-
-
-def _names(code: Any) -> frozenset[str]:
-    """Give the names of globals and attributes in a piece of code and those inside it."""
-    if not isinstance(code, CodeType):
-        return frozenset()
-    names = set(code.co_names)
-    if code.co_exceptiontable:
-        names.add("except")
-    for constant in code.co_consts:
-        names |= _names(constant)
-        # `getattr(x, "w")`, `vars(x)["w"]`.
-        if isinstance(constant, str) and constant.isidentifier():
-            names.add(constant)
-    return frozenset(names)
-
-
-def collect_guards(function: Any, args: tuple[Any, ...]) -> GuardCollector:
-    """Find what to watch around a function, and the random numbers that it may draw."""
-    search = GuardCollector(function)
-    search._states += GuardCollector(args)._states
-    search.call = function, args
-    return search
-
-
-def _state(generator: Any) -> bytes:
-    if generator is random or isinstance(generator, random.Random):
-        return pickle.dumps(generator.getstate())
-    if isinstance(generator, np.random.Generator):
-        return pickle.dumps(generator.bit_generator.state)
-    return pickle.dumps(generator.get_state())

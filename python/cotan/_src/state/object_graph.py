@@ -24,7 +24,6 @@ from enum import Enum, auto
 from itertools import islice
 from types import (
     BuiltinFunctionType,
-    CellType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
@@ -121,8 +120,8 @@ class CodeNames:
             elif isinstance(constant, str) and constant.isidentifier():
                 mentioned.add(constant)
         # A dictionary is a set with an order, which bounded walks depend on.
-        self.names = dict.fromkeys(sorted(names))
-        self.mentioned = frozenset(names | mentioned)
+        self.names: dict[str, None] = dict.fromkeys(sorted(names))
+        self.mentioned: frozenset[str] = frozenset(names | mentioned)
 
     @staticmethod
     @functools.lru_cache(4096)
@@ -399,14 +398,6 @@ def members_of(value: Any) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return members if type(members) is dict else None
-
-
-def contents_of(cell: CellType, default: Any) -> Any:
-    """Give what a variable of an enclosing function holds, the default if it is unbound."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return default
 
 
 def is_heap_type(cls: type) -> bool:

@@ -15,7 +15,7 @@ import itertools
 import random
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import (
     FunctionType,
@@ -77,7 +77,12 @@ _OPAQUE = frozenset({*(type(getattr(object, n)) for n in ("__init__", "__dir__")
 _LIBRARIES = (FOREIGN | sys.stdlib_module_names) - {
     *("_thread", "argparse", "builtins", "collections", "functools", "queue", "types", "weakref")
 }
-_COLLECTION_SLOTS = {dict: DictSlot, set: SetSlot, list: SequenceSlot, deque: SequenceSlot}
+_COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
+    dict: DictSlot,
+    set: SetSlot,
+    list: SequenceSlot,
+    deque: SequenceSlot,
+}
 _TEXT_FILES: Any = (io.StringIO, io.BytesIO)
 
 # What each slot held at some moment.
