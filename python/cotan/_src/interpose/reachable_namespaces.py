@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan._core import Array
+from cotan._src.state.object_graph import CodeNames
 
 # So many objects are looked at; a program is not far from who differentiates it.
 _FAR = 100
@@ -124,13 +125,5 @@ def _parts_of_a_function(function: FunctionType) -> Iterator[Any]:
     yield function.__defaults__
     yield function.__kwdefaults__
     names = function.__globals__
-    yield from (names[name] for name in _named(function.__code__) if name in names)
+    yield from (names[name] for name in CodeNames.of(function.__code__).names if name in names)
     yield getattr(function, "__wrapped__", None)
-
-
-def _named(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _named(constant)
-    return names

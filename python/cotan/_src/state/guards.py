@@ -50,7 +50,6 @@ from cotan._src.state.object_graph import (
 # Names that code refers to.
 Names: TypeAlias = frozenset[str]
 _CALLABLES = (functools.partial, MethodType, FunctionType)
-_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 # One of these, or a module with functions that draw.
 _Generator: TypeAlias = Any
 
@@ -247,7 +246,7 @@ class GuardCollector:
             self._add(value(), names)
         elif isinstance(value, random.SystemRandom):
             raise random_numbers_error("random.SystemRandom")
-        elif isinstance(value, _GENERATORS):
+        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             if all(g is not value for g in self._generators):
                 self._generators.append(value)
         elif isinstance(value, io.IOBase):

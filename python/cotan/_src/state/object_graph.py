@@ -1,9 +1,8 @@
 """Finds the objects that a function can reach: captured variables, globals, attributes, items.
 
 Snapshots restore the mutable ones between calls of a solver (`state.snapshot`), guards of a
-prepared function watch them (`state.guards`), and names are overridden in the namespaces among them
-(`interpose`). What an object leads to is decided here; each of these consumers has a `Policy` that
-says which objects it enters.
+prepared function watch them (`state.guards`). What an object leads to is decided here: snapshots
+walk all of it, as far as their `Policy` enters it; guards follow the edges that code names.
 
 An `Edge` names the container that holds a value, so that the container can be read and written: the
 cell, not the function; the dictionary of a module, not the module. No method of the objects is
@@ -21,7 +20,6 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from contextvars import ContextVar
 from enum import Enum, auto
-from itertools import islice
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -41,10 +39,6 @@ from cotan import _core
 SNAPSHOT_OBJECTS = 3_000
 #: Guards are on at most so many values; more would take longer to check than the function takes.
 GUARDED_VALUES = 100_000
-#: Namespaces without a module are looked for among so many objects.
-NAMESPACE_OBJECTS = 100
-#: Of a collection so many items are looked at when namespaces are looked for.
-NAMESPACE_ITEMS = 16
 #: For walks whose roots bound them.
 UNBOUNDED = 1 << 62
 
@@ -56,13 +50,21 @@ ATOMS: frozenset[type] = frozenset(
 _HEAP_TYPE = 1 << 9
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _STORE_ATTR = dis.opmap["STORE_ATTR"]
-# Classes whose state is read and written as a whole.
-STATEFUL = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
+
+
+@functools.cache
+def stateful_classes() -> tuple[type, ...]:
+    """Give the classes whose state is read and written as a whole; this loads `numpy.random`."""
+    return (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random,
             ContextVar, io.StringIO, io.BytesIO, bytearray, array.array)  # fmt: skip
-# Base classes that decide what an instance leads to; the first one counts.
-_SORTS = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, MethodWrapperType,
-          functools.partial, weakref.ref, classmethod, staticmethod, property, np.ndarray,
-          _core.Array, tuple, frozenset, *STATEFUL)  # fmt: skip
+
+
+@functools.cache
+def _sorts() -> tuple[type, ...]:
+    """Give the base classes that decide what an instance leads to; the first one counts."""
+    return (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, MethodWrapperType,
+            functools.partial, weakref.ref, classmethod, staticmethod, property, np.ndarray,
+            _core.Array, tuple, frozenset, *stateful_classes())  # fmt: skip
 
 
 class EdgeKind(Enum):
@@ -71,7 +73,6 @@ class EdgeKind(Enum):
     CELL = auto()  # a variable of an enclosing function; the owner is the cell
     GLOBAL = auto()  # a name that code refers to; the owner is the dictionary of the module
     DEFAULT = auto()  # the defaults of a function
-    CODE = auto()  # the code of a function, or code inside of it
     ATTRIBUTE = auto()  # the owner is `__dict__`
     SLOT = auto()  # a value in `__slots__`; the key is the descriptor
     ITEM = auto()  # an item of a collection or of an array of objects
@@ -153,10 +154,6 @@ class Policy:
     bound = UNBOUNDED
     #: Collections of more items are not looked into.
     longest = UNBOUNDED
-    #: Of attributes and items the first ones are looked at.
-    first: int | None = None
-    #: Types whose instances are not entered.
-    atoms = ATOMS
 
     def __init__(self) -> None:
         # Classes of C live as long as the process.
@@ -182,7 +179,7 @@ class Policy:
         """Give what a walk has to know of a class."""
         if cls in self._known:
             return self._known[cls]
-        sort = next((s for s in _SORTS if issubclass(cls, s)), object)
+        sort = next((s for s in _sorts() if issubclass(cls, s)), object)
         collections: list[tuple[type, Any]] = []
         for base in (dict, set, list, deque):
             if issubclass(cls, base):
@@ -201,11 +198,10 @@ class Policy:
         """Give what an object leads to; atoms may be left out."""
         sort = traits.sort
         if sort is FunctionType:
-            own = self._some(value.__dict__) if value.__dict__ else ()
             return [
                 *cell_edges(value),
                 *default_edges(value),
-                *own,
+                *attribute_edges(value),
                 *self.global_edges(value),
             ]
         if sort is type:
@@ -214,7 +210,7 @@ class Policy:
             items = value.reshape(-1).tolist() if value.dtype.hasobject else ()
             return [
                 *array_edges(value),
-                *self._attribute_edges(value),
+                *attribute_edges(value),
                 *self._item_edges(value, items),
             ]
         if sort in _REFERENCES:
@@ -242,7 +238,7 @@ class Policy:
                     edges.append(Edge(value, EdgeKind.REFERENCE, "default_factory", factory))
             else:
                 edges += self._collection_edges(value, methods)
-        edges += self._attribute_edges(value)
+        edges += attribute_edges(value)
         for descriptor in traits.descriptors:
             try:
                 held = descriptor.__get__(value)
@@ -263,16 +259,7 @@ class Policy:
         if len(items) > self.longest or ATOMS.issuperset(map(type, items)):
             return ()
         pairs = enumerate(items) if keys is None else zip(keys, items, strict=True)
-        some = islice(pairs, self.first)
-        return [Edge(owner, EdgeKind.ITEM, k, v) for k, v in some if type(v) not in ATOMS]
-
-    def _attribute_edges(self, value: Any) -> Iterable[Edge]:
-        members = members_of(value)
-        return self._some(members) if members else ()
-
-    def _some(self, members: dict[str, Any]) -> list[Edge]:
-        some = islice(members.items(), self.first)
-        return [Edge(members, EdgeKind.ATTRIBUTE, k, v) for k, v in some if type(v) not in ATOMS]
+        return [Edge(owner, EdgeKind.ITEM, k, v) for k, v in pairs if type(v) not in ATOMS]
 
 
 _DEFAULT_FACTORY: Any = vars(defaultdict)["default_factory"]
@@ -295,12 +282,12 @@ class Walk:
 
         It may change while it is looked at by the consumer: edges are followed afterwards.
         """
-        policy, seen, atoms = self._policy, self.seen, self._policy.atoms
+        policy, seen = self._policy, self.seen
         waiting: deque[Any] = deque(roots)
         while waiting and len(seen) < policy.bound:
             value = waiting.popleft()
             kind = type(value)
-            if kind in atoms or id(value) in seen or not policy.enters(value):
+            if kind in ATOMS or id(value) in seen or not policy.enters(value):
                 continue
             seen[id(value)] = value
             traits = self._traits.get(kind)
@@ -334,6 +321,15 @@ def named_edges(members: dict[str, Any], kind: EdgeKind, names: Iterable[str]) -
     return (Edge(members, kind, name, members[name]) for name in names if name in members)
 
 
+def attribute_edges(value: object) -> Iterable[Edge]:
+    """Give the attributes in the `__dict__` of an object, but for atoms."""
+    members = members_of(value)
+    if not members:
+        return ()
+    items = members.items()
+    return [Edge(members, EdgeKind.ATTRIBUTE, k, v) for k, v in items if type(v) not in ATOMS]
+
+
 def class_edges(cls: type) -> Iterator[Edge]:
     """Give the names of a class body, and the bases of the class."""
     for name, member in list(vars(cls).items()):
@@ -346,17 +342,6 @@ def array_edges(value: np.ndarray) -> Iterator[Edge]:
     """Give the array that a view looks at."""
     if value.base is not None:
         yield Edge(value, EdgeKind.REFERENCE, "base", value.base)
-
-
-def code_edges(value: FunctionType | CodeType) -> Iterator[Edge]:
-    """Give the code of a function and the function it wraps, or the code inside of code."""
-    if isinstance(value, CodeType):
-        for constant in value.co_consts:
-            if isinstance(constant, CodeType):
-                yield Edge(value, EdgeKind.CODE, "co_consts", constant)
-        return
-    yield Edge(value, EdgeKind.CODE, "__code__", value.__code__)
-    yield from named_edges(value.__dict__, EdgeKind.ATTRIBUTE, ("__wrapped__",))
 
 
 # What the classes that stand for other objects call these.

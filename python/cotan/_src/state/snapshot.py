@@ -36,7 +36,6 @@ from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateS
 from cotan._src.state.object_graph import (
     ATOMS,
     SNAPSHOT_OBJECTS,
-    STATEFUL,
     CodeNames,
     Edge,
     EdgeKind,
@@ -47,6 +46,7 @@ from cotan._src.state.object_graph import (
     is_iterator,
     members_of,
     named_edges,
+    stateful_classes,
 )
 from cotan._src.state.slots import (
     ABSENT,
@@ -83,6 +83,7 @@ _COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
     list: SequenceSlot,
     deque: SequenceSlot,
 }
+_STATEFUL = stateful_classes()
 _TEXT_FILES: Any = (io.StringIO, io.BytesIO)
 
 # What each slot held at some moment.
@@ -317,7 +318,7 @@ def _slots_of(value: Any, traits: Traits) -> Iterator[Slot]:
         # Under `vmap` an array stands for many, which have no value here.
         if value._writeable and not _core.is_traced(value):
             yield ArraySlot(value)
-    elif sort in STATEFUL:
+    elif sort in _STATEFUL:
         slot = _state_slot(value, sort)
         # Closed files and the system's random numbers have no state to save.
         with contextlib.suppress(NotImplementedError):
@@ -350,7 +351,7 @@ def _slots_of_function(function: FunctionType) -> Iterator[Slot]:
 def _added_attributes(value: Any, traits: Traits) -> Iterator[Slot]:
     """Give the attributes of arrays and of user classes that derive from a stateful class."""
     # The mask of a masked array may come to be.
-    if traits.sort is np.ndarray or (traits.sort in STATEFUL and not traits.is_library):
+    if traits.sort is np.ndarray or (traits.sort in _STATEFUL and not traits.is_library):
         members = members_of(value)
         if members is not None:
             yield DictSlot(members)
