@@ -1,14 +1,18 @@
-"""Slots where programs keep what they have seen: how each is saved, compared and put back.
+"""Where a callback can keep state, and how each such slot is saved, compared and restored.
 
-A slot gives what it `saved`, says whether it `is_as` that, and what a call has `changed` of it,
-part by part, and puts back. A part is named by what it is in the slot (a key, an index), with
-where it begins in a list that grows. Where a slot cannot be put back that is an error once it has
-to be.
+A `Slot` is a captured variable, a global, an attribute in `__slots__`, a collection, a `__dict__`, an
+iterator, or a buffer (`state.buffers`). `read` gives what it holds, `matches` compares with that
+later, `restore` writes it back.
+
+For replayed calls (`state.solver_replay`) a slot has parts: an index, a key, the items by which a
+list has grown. `changes` names those that a call has changed, as pairs of the part and the index
+where it begins; `read_part` and `write_part` access one. A slot that can be compared but not
+restored raises `TypeError` when it would have to be.
 """
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from functools import partial
 from itertools import islice
@@ -19,59 +23,73 @@ from typing import Any, TypeAlias
 from cotan import _core
 from cotan._src.state.object_graph import is_iterator
 
+# What a slot holds that holds nothing: an unbound variable, a part that is gone.
 ABSENT = object()
-# Of longer collections only the ends are looked at where each call is.
+# Of longer collections only the ends are saved before each call.
 _LONG = 10_000
-# Parts of collections and arrays that are told apart.
+# In at most so many items of a collection or array, changes are told apart.
 MAX_PARTS = 64
+# The part of a list that has grown: its new items.
 _GROWN = object()
 # What a slot gave when it was read; each kind of slot knows its own form.
 Saved: TypeAlias = Any
-Parts = list[tuple[Any, Any]]
+# A part of a slot: a key, an index, `_GROWN`, or None for the whole.
+Part: TypeAlias = Any
+# Parts that have changed, each with the index where it begins if it is the end of a list.
+Parts = list[tuple[Part, int | None]]
+# A class whose methods read a collection, whatever a user's subclass makes of them.
+Methods: TypeAlias = Any
 
 
 class Slot:
-    """A slot of one part."""
+    """A place that user code may write to. This base has one part, the whole."""
 
+    #: For the error of slots that cannot be restored.
     name = "what it keeps"
-    # Whether something in it may have a derivative.
+    #: Whether what it holds may carry a derivative.
     has_parts = True
 
-    def read(self, _whole: bool) -> Any:
+    def read(self, whole: bool) -> Saved:
+        """Give a copy of what it holds; where it `is_long`, less than that unless `whole`."""
         raise NotImplementedError
 
-    def matches(self, saved: Any) -> bool:
-        """Say whether it is still as it was saved."""
-        return self.read(True) is saved
+    def matches(self, saved: Saved) -> bool:
+        """Say whether it still holds what was read."""
+        return bool(self.read(True) is saved)
 
     def is_long(self) -> bool:
-        """Say whether less of it than the whole is saved for each call."""
+        """Say whether it is too long to be read in full before each call."""
         return False
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
+        """Write back what was read. Raises `TypeError` where that is not possible."""
         raise NotImplementedError
 
-    def changes(self, saved: Any) -> Parts:
+    def changes(self, saved: Saved) -> Parts:
+        """Give the parts that differ from what was read."""
         return [] if self.matches(saved) else [(None, None)]
 
-    def read_part(self, _part: Any, _begin: Any) -> Any:
+    def read_part(self, _part: Part, _begin: int | None) -> Any:
+        """Give what a part holds, `ABSENT` if it is gone."""
         return self.read(True)
 
-    def write_part(self, _part: Any, _begin: Any, value: Any) -> None:
+    def write_part(self, _part: Part, _begin: int | None, value: Any) -> None:
+        """Write to a part that is still there."""
         self.restore(value)
 
-    def values_in(self, _part: Any, value: Any) -> Any:
-        """Give what a part holds that may keep something itself."""
+    def values_in(self, _part: Part, value: Any) -> Iterable[object]:
+        """Give objects in the value of a part that may hold state themselves."""
         return [value]
 
-    def live_items(self) -> tuple[Any, ...] | None:
-        """Give collections whose items are all that it holds, now and later; `None` if none are.
+    def live_items(self) -> tuple[Collection[object], ...] | None:
+        """Give live collections of all that it holds, None if there are none or they are long.
 
-        They have the methods of the interpreter's own.
+        The last one has as many items as each other. No method of a user's class is behind them.
         """
         return None
 
     def not_restorable(self) -> TypeError:
+        """Make the error for a slot that has to be restored and cannot."""
         return TypeError(
             f"a function that a solver calls keeps in {self.name} what cannot be put back for it "
             "to be called again with what a gradient follows; keep that in a variable, an "
@@ -81,12 +99,12 @@ class Slot:
 
 
 class ObjectSlot(Slot):
-    """What holds one object, or nothing."""
+    """A place for one object, which is compared by identity; reading it calls `get`."""
 
-    def __init__(self, get: Callable[[], Any]) -> None:
+    def __init__(self, get: Callable[[], object]) -> None:
         self.get = get
 
-    def read(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Saved:
         try:
             return self.get()
         except (ValueError, AttributeError, LookupError):
@@ -100,7 +118,7 @@ class CellSlot(ObjectSlot):
         super().__init__(partial(_CONTENTS, cell))
         self._cell = cell
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved is ABSENT:
             del self._cell.cell_contents
         else:
@@ -111,7 +129,7 @@ _CONTENTS: Any = vars(CellType)["cell_contents"].__get__
 
 
 class ContextSlot(ObjectSlot):
-    """A variable of a context; what it has by default is what it has."""
+    """A context variable. A default counts as its value."""
 
     name = "a context variable"
 
@@ -119,20 +137,20 @@ class ContextSlot(ObjectSlot):
         super().__init__(variable.get)
         self._variable = variable
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved is ABSENT:
             raise self.not_restorable()
         self._variable.set(saved)
 
 
 class GlobalSlot(ObjectSlot):
-    """A name of a module that a function assigns to."""
+    """A global that a function assigns to, or that holds an iterator."""
 
     def __init__(self, names: dict[str, Any], name: str) -> None:
         super().__init__(partial(names.get, name, ABSENT))
         self._names, self._name = names, name
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved is ABSENT:
             self._names.pop(self._name, None)
         else:
@@ -140,13 +158,13 @@ class GlobalSlot(ObjectSlot):
 
 
 class DescriptorSlot(ObjectSlot):
-    """An attribute of an object that has memory for it (`__slots__`); no code of its runs."""
+    """An attribute in `__slots__`, accessed by its descriptor: no code of the class runs."""
 
     def __init__(self, descriptor: Any, owner: Any) -> None:
         super().__init__(partial(descriptor.__get__, owner))
         self._descriptor, self._owner = descriptor, owner
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved is ABSENT:
             self._descriptor.__delete__(self._owner)
         else:
@@ -154,9 +172,9 @@ class DescriptorSlot(ObjectSlot):
 
 
 class _Ends:
-    """What is looked at of a long collection: its length, the first items and the last ones."""
+    """What is saved of a long collection: its length, the first four items and the last four."""
 
-    def __init__(self, items: Any, kind: Any) -> None:
+    def __init__(self, items: Any, kind: Methods) -> None:
         self.length: int = kind.__len__(items)
         self.first = list(islice(kind.__iter__(items), 4))
         backwards: Iterable[Any] = () if kind is set else kind.__reversed__(items)
@@ -167,16 +185,16 @@ class _Ends:
 
 
 class SequenceSlot(Slot):
-    """A list or a deque, by the methods of these, as a program's own class may have others."""
+    """The items of a list or a deque."""
 
-    def __init__(self, items: Any, kind: Any) -> None:
+    def __init__(self, items: Any, kind: Methods) -> None:
         self._items, self._kind = items, kind
         self.name = f"a {kind.__name__} of more than {_LONG} items"
 
     def is_long(self) -> bool:
         return self._length() > _LONG
 
-    def read(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Saved:
         if whole or not self.is_long():
             if self._kind is list:
                 return list.copy(self._items)
@@ -186,19 +204,19 @@ class SequenceSlot(Slot):
     def _length(self) -> int:
         return int(self._kind.__len__(self._items))
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         if len(saved) != self._length():
             return False
         if isinstance(saved, _Ends):
             return _is_beginning(saved, _Ends(self._items, self._kind))
         return _core.same_items(saved, self.read(True))
 
-    def live_items(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Collection[object], ...] | None:
         kind = type(self._items)
         is_plain = kind.__iter__ is self._kind.__iter__ and kind.__len__ is self._kind.__len__
         return (self._items,) if is_plain and not self.is_long() else None
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if not isinstance(saved, _Ends):
             self._kind.clear(self._items)
             self._kind.extend(self._items, saved)
@@ -209,14 +227,14 @@ class SequenceSlot(Slot):
             self._kind.pop(self._items)
 
     def _ends_with(self, saved: _Ends) -> bool:
-        """Say whether only what comes after what was there has changed."""
+        """Say whether the old items are unchanged, so that new ones can be cut off."""
         at = len(saved) - len(saved.last)
         return all(self._at(at + i) is v for i, v in enumerate(reversed(saved.last)))
 
     def _at(self, i: int) -> Any:
         return self._kind.__getitem__(self._items, i)
 
-    def changes(self, saved: Any) -> Parts:
+    def changes(self, saved: Saved) -> Parts:
         now = self.read(False)
         if len(now) > len(saved) and _has_grown(saved, now):
             return [(_GROWN, len(saved))]
@@ -229,17 +247,17 @@ class SequenceSlot(Slot):
                 return [(i, None) for i in slots]
         return [(None, None)]
 
-    def read_part(self, part: Any, begin: Any) -> Any:
+    def read_part(self, part: Part, begin: Any) -> Any:
         if part is None:
             return self.read(True)
         if part is _GROWN:
             return [self._at(i) for i in range(begin, self._length())]
         return self._at(part) if part < self._length() else ABSENT
 
-    def values_in(self, part: Any, value: Any) -> Any:
+    def values_in(self, part: Part, value: Any) -> Any:
         return value if part is None or part is _GROWN else [value]
 
-    def write_part(self, part: Any, begin: Any, value: Any) -> None:
+    def write_part(self, part: Part, begin: Any, value: Any) -> None:
         if part is None:
             self.restore(value)
             return
@@ -249,23 +267,23 @@ class SequenceSlot(Slot):
                 self._kind.__setitem__(self._items, i, v)
 
 
-def _alike(saved: Any, now: Any) -> tuple[Any, Any]:
-    """Give both as ends where one is so."""
+def _alike(saved: Saved, now: Any) -> tuple[Any, Any]:
+    """Give both as ends if one of them is."""
     if isinstance(saved, _Ends) or isinstance(now, _Ends):
         saved, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (saved, now))
     return saved, now
 
 
-def _has_grown(saved: Any, now: Any) -> bool:
-    """Say whether a longer list seems to begin as it was; for derivatives that is enough."""
+def _has_grown(saved: Saved, now: Any) -> bool:
+    """Say whether a longer list seems to begin with the old items; derivatives need no more."""
     if isinstance(saved, _Ends) or isinstance(now, _Ends) or len(saved) <= MAX_PARTS:
         return _is_beginning(saved, now)
     slots = (*range(4), *range(len(saved) - 4, len(saved)))
     return all(saved[i] is now[i] for i in slots)
 
 
-def _is_beginning(saved: Any, now: Any) -> bool:
-    """Say whether one collection begins another one, or is the same."""
+def _is_beginning(saved: Saved, now: Any) -> bool:
+    """Say whether a collection is the same as another or its beginning, as far as is saved."""
     saved, now = _alike(saved, now)
     if not isinstance(saved, _Ends):
         return len(saved) <= len(now) and all(map(is_, saved, now))
@@ -276,39 +294,39 @@ def _is_beginning(saved: Any, now: Any) -> bool:
 
 
 class SetSlot(Slot):
-    """A set."""
+    """The items of a set, compared by identity: nothing is hashed, except to restore it."""
 
-    def __init__(self, items: Any, _kind: Any = set) -> None:
+    def __init__(self, items: Any, _kind: Methods = set) -> None:
         self._items = items
         self.name = f"a set of more than {_LONG} items"
 
     def is_long(self) -> bool:
         return set.__len__(self._items) > _LONG
 
-    def read(self, whole: bool) -> Any:
-        # As a list, so that nothing is hashed.
+    def read(self, whole: bool) -> Saved:
+        # A list, since a set would hash the items.
         if whole or not self.is_long():
             return list(set.__iter__(self._items))
         return _Ends(self._items, set)
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         if len(saved) != set.__len__(self._items):
             return False
         if isinstance(saved, _Ends):
             return True
         now = self.read(True)
-        # The order changes with the room that there is.
+        # The order depends on the capacity of the set.
         return _core.same_items(saved, now) or set(map(id, saved)) == set(map(id, now))
 
-    def live_items(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Collection[object], ...] | None:
         kind = type(self._items)
         is_plain = kind.__iter__ is set.__iter__ and kind.__len__ is set.__len__
         return (self._items,) if is_plain and not self.is_long() else None
 
-    def values_in(self, _part: Any, value: Any) -> Any:
+    def values_in(self, _part: Part, value: Any) -> Any:
         return value
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if isinstance(saved, _Ends):
             raise self.not_restorable()
         set.clear(self._items)
@@ -316,24 +334,24 @@ class SetSlot(Slot):
 
 
 class DictSlot(Slot):
-    """A dictionary, the attributes of an object."""
+    """The items of a dictionary, in their order; also the attributes of an object or module."""
 
-    def __init__(self, items: Any, kind: Any = dict) -> None:
+    def __init__(self, items: Any, kind: Methods = dict) -> None:
         self._items, self._kind = items, kind
         self.name = f"a dict of more than {_LONG} items"
 
     def is_long(self) -> bool:
         return bool(self._kind.__len__(self._items) > _LONG)
 
-    def read(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Saved:
         if whole or not self.is_long():
-            # A copy is faster, where nobody has changed the order of keys.
+            # Copying is faster, but an `OrderedDict` has an order of its own.
             if type(self._items).__iter__ is dict.__iter__:
                 return dict.copy(self._items)
             return dict(self._kind.items(self._items))
         return _Ends(self._items, self._kind)
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         if len(saved) != self._kind.__len__(self._items):
             return False
         if isinstance(saved, _Ends):
@@ -347,10 +365,10 @@ class DictSlot(Slot):
     def _live_items(self) -> tuple[Any, Any]:
         return self._kind.keys(self._items), self._kind.values(self._items)
 
-    def live_items(self) -> tuple[Any, ...] | None:
+    def live_items(self) -> tuple[Collection[object], ...] | None:
         return None if self.is_long() else self._live_items()
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if isinstance(saved, _Ends):
             self._shorten(saved, self._kind.__len__(self._items))
             return
@@ -376,7 +394,7 @@ class DictSlot(Slot):
     def _set(self, key: Any, value: Any) -> None:
         self._kind.__setitem__(self._items, key, value)
 
-    def changes(self, saved: Any) -> Parts:
+    def changes(self, saved: Saved) -> Parts:
         now = self.read(False)
         if isinstance(now, _Ends):
             if not isinstance(saved, _Ends) or len(now) <= len(saved):
@@ -388,36 +406,36 @@ class DictSlot(Slot):
         elif len(now) > len(saved) > MAX_PARTS or (
             len(now) >= len(saved) and _is_same_mapping(saved, now)
         ):
-            # Of many items those that are new.
+            # Of many items, the new ones.
             keys = list(islice(now, len(saved), None))
         else:
             keys = [k for k, v in now.items() if saved.get(k, ABSENT) is not v]
         return [(key, None) for key in keys[:MAX_PARTS]]
 
-    def read_part(self, part: Any, _begin: Any) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> Any:
         return self._kind.get(self._items, part, ABSENT)
 
-    def write_part(self, part: Any, _begin: Any, value: Any) -> None:
+    def write_part(self, part: Part, _begin: int | None, value: Any) -> None:
         if self.read_part(part, None) is not ABSENT and value is not ABSENT:
             self._set(part, value)
 
 
 def _is_same_mapping(saved: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Say whether the items of one begin those of the other."""
+    """Say whether the items of one mapping are the beginning of those of the other."""
     return all(map(is_, saved, now)) and all(map(is_, saved.values(), now.values()))
 
 
 class ClassSlot(DictSlot):
-    """The attributes of a class."""
+    """The names in a class body, which change by `setattr` on the class only."""
 
     def __init__(self, cls: type) -> None:
         super().__init__(vars(cls), MappingProxyType)
         self._cls = cls
 
-    def read(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Saved:
         return dict(self._items)
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         now = self.read(True)
         for key in [k for k in now if k not in saved]:
             self._delete(key)
@@ -431,28 +449,31 @@ class ClassSlot(DictSlot):
     def _set(self, key: Any, value: Any) -> None:
         type.__setattr__(self._cls, key, value)
 
-    def read_part(self, part: Any, _begin: Any) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> Any:
         return self._items.get(part, ABSENT)
 
 
 class IteratorSlot(Slot):
-    """How far an iterator has come, which a part of another slot holds."""
+    """The position of an iterator or a generator.
+
+    It is restored by putting a copy into the part of the slot that holds the iterator.
+    """
 
     name = "an iterator or a generator"
-    has_parts = False  # Nobody knows what it gave.
+    has_parts = False  # What it gave is not known.
 
     def __init__(self, iterator: Any, slot: Slot | None = None, part: Any = None) -> None:
         self._first = self._now = iterator
         self._place, self._part = slot, part
 
-    def read(self, _whole: bool) -> Any:
+    def read(self, _whole: bool) -> Saved:
         return _position(self._now), _copy_iterator(self._now)
 
-    def matches(self, saved: Any) -> bool:
-        # What holds it may be holding the first one again.
+    def matches(self, saved: Saved) -> bool:
+        # The slot that holds it may have been restored to the first iterator.
         return self._now is self._first and bool(saved[0] == _position(self._now))
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved[1] is ABSENT or self._place is None:
             raise self.not_restorable()
         there = self._place.read_part(self._part, None)
@@ -465,13 +486,13 @@ class IteratorSlot(Slot):
 
 
 def _reduced(value: Any) -> Any:
-    """Give how an iterator could be made again, `None` where it does not tell."""
+    """Give what `__reduce__` tells of an iterator, None if it tells nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             return value.__reduce__()
     except RuntimeError:
-        return None  # What it goes through has changed.
+        return None  # The collection has changed meanwhile.
     except TypeError:
         # Python 3.14 has no such method for `itertools`.
         words = repr(value).partition("(")
@@ -481,14 +502,14 @@ def _reduced(value: Any) -> Any:
 
 
 def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
-    """Give what tells how far an iterator has come."""
+    """Give something that is equal for two iterators, or one at two times, at one position."""
     if any(value is outer for outer in within):
         return None
     if isinstance(value, GeneratorType):
         frame = value.gi_frame
         if frame is None:
             return None
-        # It may go on in others, of its variables and of its loops.
+        # It may advance iterators in its variables and of its loops.
         inner = [x for x in gc.get_referents(value) if is_iterator(x)]
         return (frame.f_lasti, [(k, v if type(v) is int else id(v))
                                 for k, v in frame.f_locals.items()],
@@ -496,7 +517,7 @@ def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
     if is_iterator(value):
         told = _reduced(value)
         if told is None:
-            # What tells nothing may have gone on.
+            # One that tells nothing may have advanced.
             return object() if type(value).__module__ == "itertools" else id(value)
         return [_position(part, (*within, value)) for part in told]
     if type(value) is tuple:
@@ -507,7 +528,7 @@ def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
 
 
 def _copy_iterator(value: Any) -> Any:
-    """Give an iterator that goes on from the same turn, `ABSENT` where there is none."""
+    """Copy an iterator at its position, `ABSENT` if it cannot be copied; others are given back."""
     if not is_iterator(value):
         return value
     told = None if isinstance(value, GeneratorType) else _reduced(value)
