@@ -1,53 +1,57 @@
-"""Slots of many bytes: arrays, text, the states of generators of random numbers."""
+"""Slots of many bytes that a callback may write to: arrays, text, states of random generators.
 
-from collections.abc import Callable
+Small ones are copied before each call of the callback, larger ones once, and of the largest some
+elements are compared.
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.slots import ABSENT, MAX_PARTS, Parts, Slot
+from cotan._src.state.slots import ABSENT, MAX_PARTS, Part, Parts, Saved, Slot
 
-# Memory of more bytes is not copied for each call, and arrays of ours that have more are not saved.
+# ndarrays of more bytes are not saved before each call; the second bound is for `Array`s.
 _LARGE = 1 << 14
-_LARGE_OF_OURS = 1 << 20
+_LARGE_ARRAY = 1 << 20
 
 
 class SmallBuffer(Slot):
-    """The elements of an array of NumPy's.
+    """The elements of an ndarray, which is copied whole.
 
-    Memory of numbers holds nothing that is followed. Where it is large it is not saved in each
-    call:
-    it is as at the end while one is done again.
+    Numbers carry no derivative. More than 16 KB of them are not saved before each call: a replayed
+    call finds them as the solver left them. Of arrays of objects the elements are parts, by index.
     """
 
-    def __init__(self, array: Any) -> None:
-        self.array = array
+    name = "an array whose shape it changes"
+
+    def __init__(self, array: np.ndarray | Array) -> None:
+        self.array: Any = array
         self.has_parts = array.dtype.hasobject
 
     def is_long(self) -> bool:
         return not self.has_parts and self.array.nbytes > _LARGE
 
     def is_small(self) -> bool:
-        """Say whether it is memory in one piece that may be joined with others."""
+        """Say whether it is contiguous and short enough to be compared together with others."""
         is_in_order = self.array.flags.c_contiguous
         return not self.has_parts and is_in_order and self.array.nbytes <= _LARGE
 
-    def read(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Saved:
         return ABSENT if self.is_long() and not whole else self.array.copy()
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         return saved is ABSENT or same_bits(saved, self.array)
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if saved.shape != self.array.shape:
             raise self.not_restorable()
         self.array[...] = saved
 
-    name = "an array whose shape it changes"
-
-    def changes(self, saved: Any) -> Parts:
+    def changes(self, saved: Saved) -> Parts:
         if not self.has_parts or self.matches(saved):
             return []
         now = self._values(self.array)
@@ -60,32 +64,32 @@ class SmallBuffer(Slot):
     def _values(self, array: Any) -> Any:
         return array
 
-    def read_part(self, part: Any, _begin: Any) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> Any:
         return self.read(True) if part is None else self.array[part]
 
-    def write_part(self, part: Any, _begin: Any, value: Any) -> None:
+    def write_part(self, part: Part, _begin: int | None, value: Any) -> None:
         self.array[... if part is None else part] = value
 
-    def values_in(self, part: Any, value: Any) -> Any:
+    def values_in(self, part: Part, value: Any) -> Iterable[object]:
         if part is not None:
             return [value]
         return value.reshape(-1).tolist() if self.array.dtype.hasobject else []
 
 
 class ArraySlot(SmallBuffer):
-    """The elements of an array of ours, with what is followed in it."""
+    """The elements of an `Array`, with the derivatives that they carry."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.array = array
         self.has_parts = True
 
     def is_long(self) -> bool:
-        return bool(self.array.nbytes > _LARGE_OF_OURS)
+        return bool(self.array.nbytes > _LARGE_ARRAY)
 
     def is_small(self) -> bool:
         return bool(self.array.nbytes <= _LARGE)
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         if saved is ABSENT:
             return True
         is_less = _core.is_active(saved) and not _core.is_active(self.array)
@@ -94,57 +98,61 @@ class ArraySlot(SmallBuffer):
     def _values(self, array: Any) -> Any:
         return _core.value(array)
 
-    def values_in(self, _part: Any, _value: Any) -> Any:
+    def values_in(self, _part: Part, _value: object) -> Iterable[object]:
         return []
 
 
 class LargeBuffer(SmallBuffer):
-    """An array that is too large to be saved: some of its elements tell whether it has changed."""
+    """The elements of an ndarray that is too large to be copied, so that it is not restored.
+
+    About 4,000 elements tell whether it has changed.
+    """
 
     name = "an array of more than 64 MB"
 
     def is_long(self) -> bool:
         return False
 
-    def read(self, _whole: bool) -> Any:
-        # Whatever its layout, it is not copied.
+    def read(self, _whole: bool) -> Saved:
+        # `reshape` would copy one that is not contiguous.
         is_in_order = self.array.flags.c_contiguous
         flat: Any = self.array.reshape(-1) if is_in_order else self.array.flat
         step = max(1, self.array.size // 4096)
         return np.concatenate([flat[::step], flat[:64], flat[-64:]])
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         return same_bits(saved, self.read(True))
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         if not self.matches(saved):
             raise self.not_restorable()
 
-    def changes(self, saved: Any) -> Parts:
+    def changes(self, saved: Saved) -> Parts:
         return [] if self.matches(saved) else [(None, None)]
 
 
 def is_large(value: Any) -> bool:
-    """Say whether something is an array that is not copied for each call."""
+    """Say whether something is an array that is not copied before each call."""
     return issubclass(type(value), (np.ndarray, _core.Array)) and value.nbytes > _LARGE
 
 
 class StateSlot(Slot):
-    """What functions give and take: the state of a generator of random numbers, bytes, text.
+    """State behind a getter and a setter: of a random generator, a text file, a `bytearray`.
 
-    Where that is long it is as at the end while a call is done again.
+    Text and bytes of more than 16 KB are not saved before each call: a replayed call finds them as
+    the solver left them.
     """
 
     has_parts = False  # None has a derivative.
 
-    def __init__(self, get: Callable[[], Any], put: Callable[[Any], Any]) -> None:
+    def __init__(self, get: Callable[[], Saved], put: Callable[[Saved], object]) -> None:
         self._get, self._put = get, put
         self._length = 0
 
     def is_long(self) -> bool:
         return self._length > _LARGE
 
-    def read(self, whole: bool) -> Any:
+    def read(self, whole: bool) -> Saved:
         if self.is_long() and not whole:
             return ABSENT
         try:
@@ -155,13 +163,13 @@ class StateSlot(Slot):
         self._length = len(text) if type(text) in (str, bytes) else 0
         return saved
 
-    def matches(self, saved: Any) -> bool:
+    def matches(self, saved: Saved) -> bool:
         if saved is ABSENT:
             return True
         now = self.read(True)
         return now is ABSENT or _same_states(saved, now)
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Saved) -> None:
         self._put(saved)
 
     def changes(self, _held: Any) -> Parts:

@@ -1,4 +1,8 @@
-"""Whether a user's function that a solver calls on values computes with anything active."""
+"""Tells whether a callback that a solver calls on plain values computes with active arrays.
+
+A function that captures an active array gives active results. The solver needs plain ones, and the
+derivative rule has to know that something was lost.
+"""
 
 from collections.abc import Callable
 from operator import is_
@@ -8,9 +12,9 @@ from cotan._src.runtime.values import contains_active, to_numpy
 
 
 class CallbackProbe:
-    """A function that is called with plain values, gives plain ones, and knows if that lost any."""
+    """A function with plain results, which notes in `captures_active` if one of them was active."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self.captures_active = False
 
@@ -25,19 +29,19 @@ class CallbackProbe:
 
 
 def probed(function: Any) -> Any:
-    """Give a function that is watched; what is no function as it is."""
+    """Wrap a function in a probe; give back what is not callable."""
     return CallbackProbe(function) if callable(function) else function
 
 
-def any_captures_active(*functions: Any) -> bool:
-    """Say whether a gradient follows what one of the functions gave."""
+def any_captures_active(*functions: object) -> bool:
+    """Say whether one of the functions is a probe that has had an active result."""
     return any(isinstance(f, CallbackProbe) and f.captures_active for f in functions)
 
 
 def to_numpy_items(y: Any) -> Any:
-    """Give values of arrays in lists and tuples too, whatever else is there.
+    """Give a value with ndarrays for active arrays, also inside lists and tuples.
 
-    A list of which nothing is ours stays itself: somebody may write to it.
+    A list without active items is given back itself, since the caller may write to it.
     """
     if isinstance(y, list) or type(y) is tuple:
         items = [to_numpy_items(item) for item in y]

@@ -1,7 +1,7 @@
 """Where a callback can keep state, and how each such slot is saved, compared and restored.
 
-A `Slot` is a captured variable, a global, an attribute in `__slots__`, a collection, a `__dict__`, an
-iterator, or a buffer (`state.buffers`). `read` gives what it holds, `matches` compares with that
+A `Slot` is a captured variable, a global, an attribute in `__slots__`, a collection, a `__dict__`,
+an iterator, or a buffer (`state.buffers`). `read` gives what it holds, `matches` compares with that
 later, `restore` writes it back.
 
 For replayed calls (`state.solver_replay`) a slot has parts: an index, a key, the items by which a
@@ -84,7 +84,7 @@ class Slot:
     def live_items(self) -> tuple[Collection[object], ...] | None:
         """Give live collections of all that it holds, None if there are none or they are long.
 
-        The last one has as many items as each other. No method of a user's class is behind them.
+        Keys and values count as two, of one length. No method of a user's class is behind them.
         """
         return None
 
@@ -242,9 +242,9 @@ class SequenceSlot(Slot):
         if _core.same_items(saved, now) if are_whole else self.matches(saved):
             return []
         if len(now) == len(saved) and are_whole:
-            slots = [i for i, (a, b) in enumerate(zip(saved, now, strict=True)) if a is not b]
-            if len(slots) <= MAX_PARTS and getattr(self._items, "maxlen", None) is None:
-                return [(i, None) for i in slots]
+            indices = [i for i, (a, b) in enumerate(zip(saved, now, strict=True)) if a is not b]
+            if len(indices) <= MAX_PARTS and getattr(self._items, "maxlen", None) is None:
+                return [(i, None) for i in indices]
         return [(None, None)]
 
     def read_part(self, part: Part, begin: Any) -> Any:
@@ -278,8 +278,8 @@ def _has_grown(saved: Saved, now: Any) -> bool:
     """Say whether a longer list seems to begin with the old items; derivatives need no more."""
     if isinstance(saved, _Ends) or isinstance(now, _Ends) or len(saved) <= MAX_PARTS:
         return _is_beginning(saved, now)
-    slots = (*range(4), *range(len(saved) - 4, len(saved)))
-    return all(saved[i] is now[i] for i in slots)
+    ends = (*range(4), *range(len(saved) - 4, len(saved)))
+    return all(saved[i] is now[i] for i in ends)
 
 
 def _is_beginning(saved: Saved, now: Any) -> bool:
