@@ -19,6 +19,7 @@ from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import call_site, ndarray_subclasses, values
+from cotan._src.state import guards
 from cotan._src.tree import class_registry, pickle_by_name, selection, tangent
 
 
@@ -95,8 +96,8 @@ def set_hooks() -> None:
         takes_wanted=custom_rules.takes_wanted,
         pullback_of=custom_rules.pulled,
         # Prepared functions and programs.
-        guards=prepare.surroundings,
-        functions_in=prepare.functions_in,
+        guards=guards.collect_guards,
+        functions_in=guards.functions_in,
         output_pairs=prepare.pairs,
         copied=prepare.copied,
         result_class=prepare.Result,

@@ -10,10 +10,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.derivatives import hvp
-from cotan._src.state import guards
-
-# The compiled module asks for them here.
-surroundings, functions_in = guards.collect_guards, guards.functions_in
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")

@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.slots import ABSENT, MAX_PARTS, Part, Parts, Saved, Slot
 
@@ -28,7 +29,7 @@ class SmallBuffer(Slot):
 
     name = "an array whose shape it changes"
 
-    def __init__(self, array: np.ndarray | Array) -> None:
+    def __init__(self, array: AnyArray) -> None:
         self.array: Any = array
         self.has_parts = array.dtype.hasobject
 

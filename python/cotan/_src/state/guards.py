@@ -88,7 +88,7 @@ _NOT_CALLED = {
 }
 
 
-def _is_library(name: Any) -> bool:
+def _is_library(name: object) -> bool:
     return str(name or "").partition(".")[0] in _LIBRARIES
 
 
@@ -119,8 +119,8 @@ class _LiveValue:
 class GuardCollector:
     """Collects what a function, and the functions it calls, read besides their arguments.
 
-    An object is looked at with the names of the code that reaches it: attributes of other names are
-    not read. An object that is reached again with more names is looked at again.
+    An object is visited with the names of the code that reaches it: code reads no other attributes
+    of it. An object that is reached again with more names is visited again.
 
     Raises `TypeError` for iterators (a replay would not advance them), the system's random numbers,
     and more than `GUARDED_VALUES` values.
@@ -132,16 +132,16 @@ class GuardCollector:
         self.found: list[tuple[object, str, object, int]] = []
         self.call: tuple[Any, tuple[Any, ...]] = function, ()
         self._generators: list[_Generator] = []
-        # The names that each object was looked at with, by identity.
+        # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
         self._guarded: set[tuple[int, str]] = set()
         # Keeps objects alive, so that an identity is not reused.
         self._alive: list[object] = []
-        # Functions come first: an object is then looked at once, with the names of all of them.
+        # Functions come first: an object is then visited once, with the names of all of them.
         self._functions: list[tuple[Any, Names, int]] = []
         self._others: dict[int, tuple[Any, Names, int]] = {}
         self._class_names: dict[type, Names] = {}
-        # The identity of the function whose code is looked at.
+        # The identity of the function whose code is visited.
         self._reader = 0
         self._add(function, frozenset())
         while self._functions or self._others:
@@ -160,7 +160,7 @@ class GuardCollector:
         self._random_states = [(g, _random_state(g)) for g in generators]
 
     # ----------------------------------------------------------------------------------------------
-    # Guards, and what is still to be looked at
+    # Guards, and the objects still to be visited
 
     def _guard(self, owner: object, key: str, value: object) -> None:
         # Owners are in `found`, so that their identities are theirs alone.
@@ -175,7 +175,7 @@ class GuardCollector:
             self.found.append((_LiveValue(read), description, read(), self._reader))
 
     def _follow(self, edges: Iterable[Edge], names: Names) -> None:
-        """Guard values where they are held, and look at them with some names."""
+        """Guard values where they are held, and visit them later with some names."""
         for owner, _, key, value in edges:
             self._guard(owner, key, value)
             self._add(value, names)
@@ -196,7 +196,7 @@ class GuardCollector:
             self._add(value, names)
 
     # ----------------------------------------------------------------------------------------------
-    # Looking at an object by its class
+    # Objects by their class
 
     def _visit(self, value: object, names: Names) -> None:
         known = self._names_at.get(id(value))
@@ -236,7 +236,7 @@ class GuardCollector:
             self._visit_instance(value, names)
 
     def _visit_reference(self, value: object, names: Names) -> bool:
-        """Look at what has a state of its own, or stands for something else; False for others."""
+        """Visit what has a state of its own, or stands for something else; False for others."""
         if isinstance(value, ModuleType):
             self._visit_module(value, names)
         elif isinstance(value, ContextVar):
@@ -272,7 +272,7 @@ class GuardCollector:
             self._add(members.get("__getattr__"), names)
             return
         # What user code has put there counts; what the library has itself is constant.
-        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names)):
+        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
             if isinstance(edge.value, ModuleType):
                 self._add(edge.value, names)
             elif isinstance(edge.value, _VALUES) and not _is_library(_module_name(edge.value)):
@@ -282,7 +282,7 @@ class GuardCollector:
                 self._guard(members, name, None)
 
     def _visit_metaclass(self, cls: type, names: Names) -> None:
-        """Look at what code finds on the class of a class, and at the methods of that."""
+        """Visit what code finds on the class of a class, and the methods of that."""
         metaclass: type = type(cls)
         if not _is_installed(metaclass.__module__):
             self._visit_members(metaclass, _with_methods(metaclass, names))
@@ -304,7 +304,7 @@ class GuardCollector:
             self._visit_instance(value, names)
 
     def _visit_instance(self, value: object, names: Names) -> None:
-        """Look at attributes that code names, and at those that methods of these names use."""
+        """Visit the attributes that code names, and those that methods of these names use."""
         cls = type(value)
         names = _with_methods(cls, names)
         members = getattr(value, "__dict__", None)
@@ -320,7 +320,7 @@ class GuardCollector:
             buffer: Any = value
             self._guard_computed(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
         elif str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
-            # The names in a library's methods are not looked at.
+            # The names in a library's methods do not count.
             kept = (np.ndarray, list, dict, set, deque, bool)
             own = frozenset(k for k in members if isinstance(members[k], kept))
             self._visit_attributes(members, own)
@@ -338,7 +338,7 @@ class GuardCollector:
         return names if names & _EXISTENCE_TESTS or "__getattr__" in own else names & own
 
     def _visit_function_attributes(self, function: FunctionType, names: Names) -> None:
-        """Look at the attributes of a function, which code finds by the function's name."""
+        """Visit the attributes of a function, which code finds by the function's name."""
         members = function.__dict__
         self._visit_attributes(
             members, names if names & _EXISTENCE_TESTS else names & members.keys()
@@ -368,7 +368,7 @@ class GuardCollector:
                 self._guard(members, name, None)
 
     def _visit_members(self, value: object, names: Names) -> None:
-        """Look at what code finds on a class and its bases, or on the class of an object."""
+        """Visit what code finds on a class and its bases, or on the class of an object."""
         cls = value if isinstance(value, type) else type(value)
         if names & _ANY_ATTRIBUTE:
             own = (vars(c) for c in cls.__mro__ if not _is_installed(c.__module__))
@@ -388,7 +388,7 @@ class GuardCollector:
             self._add(_function_of(member), names)
 
     # ----------------------------------------------------------------------------------------------
-    # Looking at the code of a function
+    # The code of a function
 
     def _visit_function(self, function: FunctionType) -> None:
         self._reader = id(function)
@@ -399,7 +399,7 @@ class GuardCollector:
         cells = list(cell_edges(function))
         names = _names_for(function, [edge.value for edge in cells])
         self._follow(cells, names)
-        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names)):
+        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
             if isinstance(edge.value, ModuleType) and _is_library(edge.value.__name__):
                 self._add(edge.value, names)
             else:
@@ -418,7 +418,7 @@ class GuardCollector:
         self._visit_function_attributes(function, names)
 
     def _visit_wrapped(self, function: FunctionType) -> None:
-        """Look at the user's functions that a library's function wraps."""
+        """Visit the user's functions that a library's function wraps."""
         wrapped = (edge.value for edge in cell_edges(function))
         self._add_all((value for value in wrapped if callable(value)), frozenset())
         registry = getattr(function, "registry", None)
@@ -433,7 +433,7 @@ class GuardCollector:
             self._guard(known, name, known[name])
 
     def _visit_imports(self, function: FunctionType, names: Names) -> None:
-        """Look at the modules that code imports when it runs, and at the environment."""
+        """Visit the modules that code imports when it runs, and guard the environment."""
         package = function.__globals__.get("__package__")
         for name in sorted(names):
             for full in (name, f"{package}.{name}") if package else (name,):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
@@ -28,7 +28,6 @@ _MAX_CALLS = 16
 _MAX_PARTS = 1024
 
 Arguments: TypeAlias = tuple[Any, ...]
-Vector: TypeAlias = np.ndarray | Array
 
 
 class _Call(NamedTuple):
@@ -131,7 +130,7 @@ class ReplayedCallback(CallbackProbe):
 
         return call
 
-    def write_back(self, found: Vector, more: Arguments = (), **kwargs: Any) -> None:
+    def write_back(self, found: AnyArray, more: Arguments = (), **kwargs: Any) -> None:
         """Replay the calls near a solution `found`, and write what they write with derivatives.
 
         `found` has the shape of the first argument, which gets its derivatives; `more` takes the
@@ -144,7 +143,7 @@ class ReplayedCallback(CallbackProbe):
         )
 
     def write_back_by(
-        self, found: Vector, activate: Callable[[Arguments], Arguments], **kwargs: Any
+        self, found: AnyArray, activate: Callable[[Arguments], Arguments], **kwargs: Any
     ) -> None:
         """Write back as `write_back` does, with arguments that a function makes of plain ones."""
         last = self._last
@@ -190,7 +189,7 @@ class ReplayedCallback(CallbackProbe):
     def _replay(
         self,
         call: _Call,
-        found: Vector,
+        found: AnyArray,
         activate: Callable[[Arguments], Arguments],
         kwargs: dict[str, Any],
     ) -> None:
@@ -240,7 +239,7 @@ def _is_array(value: object) -> bool:
     return isinstance(value, (np.ndarray, np.generic)) or is_array(value)
 
 
-def with_solution_derivative(at: Any, found: Any) -> Any:
+def with_solution_derivative(at: Any, found: AnyArray) -> Any:
     """Give a point with the derivatives of a solution that is within one percent of it.
 
     `found` is a solution of shape (n,) or any other; `at` is a plain point of the same shape, or of
@@ -258,7 +257,7 @@ def with_solution_derivative(at: Any, found: Any) -> Any:
     return attach_derivative(at, found[:, None] * columns) if columns.any() else at
 
 
-def _is_point_or_columns(at: Any, found: Any) -> bool:
+def _is_point_or_columns(at: Any, found: AnyArray) -> bool:
     """Say whether an argument has the shape of the solution, or is a matrix of such columns."""
     shape, wanted = np.shape(at), np.shape(found)
     return shape == wanted or (len(wanted) == 1 and len(shape) == 2 and shape[:1] == wanted)
