@@ -41,7 +41,7 @@ pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use level::Level;
 pub use pool::{ALIGN, empty_list, kept_beside, lock_pool, pool_held, release_pool, spare};
-pub use reduce::{argreduce, argsort, cumsum, reduce};
+pub use reduce::*;
 pub use reserve::{Allocator, set_aside};
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
 pub use view::reshape_strides;

@@ -1,7 +1,7 @@
 //! The two macros that turn entries into static table rows. Every field is mandatory; an entry that
 //! leaves one out does not compile.
 
-/// Elementwise entries: `NAME name(args) { types, lane, partials, cost, onnx, wgsl, numpy, samples }`.
+/// Elementwise entries: `NAME name(args) { types, lane, partials, onnx, wgsl, numpy, samples }`.
 /// Also defines `for_each_elementwise!(callback)`, which hands `NAME name(args) doc;` of every entry
 /// to another macro: that is how functions are stamped from the table.
 macro_rules! elementwise {
@@ -11,7 +11,6 @@ macro_rules! elementwise {
             types: $types:ident,
             lane: $lane:ident,
             partials: $partials:expr,
-            cost: $cost:ident,
             onnx: $onnx:expr,
             wgsl: $wgsl:expr,
             numpy: $numpy:literal,
@@ -31,7 +30,7 @@ macro_rules! elementwise {
                         keeps: kept(Types::$types, LaneOp::$lane),
                         partials: $partials,
                     },
-                    cost: Cost::$cost,
+                    cost: Cost::of(LaneOp::$lane),
                     onnx: $onnx,
                     wgsl: $wgsl,
                     numpy: $numpy,

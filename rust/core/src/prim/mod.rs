@@ -184,6 +184,17 @@ pub enum Cost {
     Heavy,
 }
 
+impl Cost {
+    /// That of an elementwise operation.
+    pub(crate) const fn of(op: LaneOp) -> Cost {
+        if op.is_long() {
+            Cost::Dear
+        } else {
+            Cost::Cheap
+        }
+    }
+}
+
 /// The ONNX form of a primitive.
 #[derive(Debug, Clone, Copy)]
 pub enum Onnx {

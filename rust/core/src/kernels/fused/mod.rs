@@ -251,7 +251,7 @@ impl FusedBuilder {
             return Ok(args[0]);
         }
         if !row {
-            self.cost += lane::weight(op) * unit_cost(dtype);
+            self.cost += op.weight() * unit_cost(dtype);
         }
         let mut registers = [NONE; 3];
         for (r, x) in registers.iter_mut().zip(args) {
@@ -267,7 +267,7 @@ impl FusedBuilder {
             code: scalar::code(op, dtype),
             args: registers,
             dtype: lane::result_dtype(op, dtype),
-            long: lane::is_long(op),
+            long: op.is_long(),
             row,
             number: false,
         }))

@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 
+use super::table::for_each_lane_op;
 use super::{Lane, LaneOp, cast, lane_at, result_dtype};
 use crate::aval::DType;
 use crate::kernels::level::Level;
@@ -166,23 +167,18 @@ fn half_at<const OP: usize, const DTYPE: usize>(level: Level) -> Lane {
     }
 }
 
-macro_rules! half_ops {
-    ($($op:ident)*) => {
+macro_rules! half_lanes {
+    ($($(#[$meta:meta])* $op:ident $arity:literal $weight:literal $result:ident $($function:ident)?,)*) => {
+        /// Whatever `f32` has, unless the result is complex.
         fn by_dtype<const DTYPE: usize>(level: Level, op: LaneOp) -> Option<Lane> {
-            match op {
-                $(LaneOp::$op => Some(half_at::<{ LaneOp::$op as usize }, DTYPE>(level)),)*
-                _ => None,
-            }
+            lane_at(level, op, DType::F32).filter(|_| !result_dtype(op, DType::F32).is_complex())?;
+            Some(match op {
+                $(LaneOp::$op => half_at::<{ LaneOp::$op as usize }, DTYPE>(level),)*
+            })
         }
     };
 }
-
-half_ops! {
-    Neg Abs Sign Floor Ceil Round Trunc Exp Exp2 Expm1 Log Log2 Log10 Log1p Sqrt Cbrt Reciprocal
-    Square Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Sigmoid Softplus Erf Erfc
-    Conj Real Imag Not IsNan IsInf IsFinite Add Sub Mul Div Pow Maximum Minimum Fmax Fmin Atan2
-    Hypot Logaddexp FloorDivide Remainder Fmod Copysign Eq Ne Lt Le Gt Ge And Or Xor
-}
+for_each_lane_op!(half_lanes);
 
 /// The lanes of `f16`.
 pub(super) fn f16_lane(level: Level, op: LaneOp) -> Option<Lane> {

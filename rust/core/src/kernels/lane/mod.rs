@@ -11,6 +11,7 @@ mod integer;
 mod pair;
 mod real;
 mod run;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use crate::kernels::level::Level;
 
 pub(in crate::kernels) use half::{Bf16Bits, F16Bits};
 pub(in crate::kernels) use pair::pair;
+pub use table::{LaneOp, result_dtype};
 
 /// A call over `n` contiguous elements: `out[i] = op(a[i], b[i], c[i])`.
 ///
@@ -28,76 +30,6 @@ pub(in crate::kernels) use pair::pair;
 /// them; operands that the operation lacks are null. `out` may be exactly equal to an operand whose elements have the size
 /// of the result's; otherwise it does not overlap them.
 pub type Lane = unsafe fn(out: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
-
-macro_rules! lane_ops {
-    ($($(#[$meta:meta])* $name:ident $arity:literal,)*) => {
-        /// An elementwise operation, named as in NumPy.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        #[repr(u8)]
-        #[allow(missing_docs)]
-        pub enum LaneOp {
-            $($(#[$meta])* $name,)*
-        }
-
-        impl LaneOp {
-            /// Every operation, in the order of the discriminants.
-            pub const ALL: &[LaneOp] = &[$(LaneOp::$name,)*];
-
-            /// The number of operands.
-            pub const fn arity(self) -> usize {
-                match self {
-                    $(LaneOp::$name => $arity,)*
-                }
-            }
-        }
-    };
-}
-
-lane_ops! {
-    Neg 1, Abs 1, Sign 1, Floor 1, Ceil 1,
-    /// To the nearest integer, halves to the even one.
-    Round 1,
-    Trunc 1, Exp 1, Exp2 1, Expm1 1, Log 1, Log2 1, Log10 1, Log1p 1, Sqrt 1, Cbrt 1,
-    Reciprocal 1, Square 1, Sin 1, Cos 1, Tan 1, Asin 1, Acos 1, Atan 1, Sinh 1, Cosh 1, Tanh 1,
-    Asinh 1, Acosh 1, Atanh 1,
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid 1,
-    /// `log(1 + exp(x))`.
-    Softplus 1,
-    Erf 1, Erfc 1, Conj 1, Real 1, Imag 1,
-    /// Logical.
-    Not 1,
-    /// Bitwise; logical for bool.
-    Invert 1,
-    IsNan 1, IsInf 1, IsFinite 1,
-    Add 2, Sub 2, Mul 2, Div 2, Pow 2,
-    /// NaN when an operand is NaN.
-    Maximum 2,
-    /// NaN when an operand is NaN.
-    Minimum 2,
-    /// The other operand when one is NaN.
-    Fmax 2,
-    /// The other operand when one is NaN.
-    Fmin 2,
-    Atan2 2, Hypot 2, Logaddexp 2, FloorDivide 2,
-    /// With the sign of the divisor.
-    Remainder 2,
-    /// With the sign of the dividend.
-    Fmod 2,
-    Copysign 2,
-    /// A complex number of a real and an imaginary part.
-    Complex 2,
-    Eq 2, Ne 2, Lt 2, Le 2, Gt 2, Ge 2,
-    /// Logical.
-    And 2,
-    /// Logical.
-    Or 2,
-    /// Logical.
-    Xor 2,
-    BitAnd 2, BitOr 2, BitXor 2, ShiftLeft 2, ShiftRight 2,
-    /// `a` where it is a bool mask, selecting from `b` and `c`.
-    Where 3,
-}
 
 const DTYPES: usize = DType::ALL.len();
 
@@ -144,51 +76,6 @@ pub fn cast_lane(from: DType, to: DType) -> Lane {
         DType::ALL.map(|from| DType::ALL.map(|to| cast::cast_at(Level::best(), from, to)))
     });
     table[from as usize][to as usize]
-}
-
-/// The dtype of an operation's result, given the dtype of its inputs.
-pub const fn result_dtype(op: LaneOp, dtype: DType) -> DType {
-    match op {
-        LaneOp::Not
-        | LaneOp::IsNan
-        | LaneOp::IsInf
-        | LaneOp::IsFinite
-        | LaneOp::Eq
-        | LaneOp::Ne
-        | LaneOp::Lt
-        | LaneOp::Le
-        | LaneOp::Gt
-        | LaneOp::Ge
-        | LaneOp::And
-        | LaneOp::Or
-        | LaneOp::Xor => DType::Bool,
-        LaneOp::Abs | LaneOp::Real | LaneOp::Imag => dtype.real(),
-        LaneOp::Complex => dtype.complex(),
-        _ => dtype,
-    }
-}
-
-/// Whether an operation costs more than a few instructions per vector.
-pub(super) const fn is_long(op: LaneOp) -> bool {
-    weight(op) >= 4.0
-}
-
-/// Roughly how many times longer an operation takes than an addition.
-#[allow(clippy::match_same_arms)]
-pub(super) const fn weight(op: LaneOp) -> f64 {
-    match op {
-        LaneOp::Sqrt | LaneOp::Div | LaneOp::Reciprocal => 3.0,
-        LaneOp::Exp | LaneOp::Exp2 | LaneOp::Sigmoid | LaneOp::Expm1 | LaneOp::Log => 10.0,
-        LaneOp::Log2 | LaneOp::Log10 | LaneOp::Log1p | LaneOp::Cbrt | LaneOp::Hypot => 12.0,
-        LaneOp::Sin | LaneOp::Cos => 8.0,
-        LaneOp::Tanh | LaneOp::Asin | LaneOp::Acos => 15.0,
-        LaneOp::Atan | LaneOp::Sinh | LaneOp::Cosh | LaneOp::Softplus => 15.0,
-        LaneOp::Tan | LaneOp::Asinh | LaneOp::Acosh | LaneOp::Atanh | LaneOp::Atan2 => 20.0,
-        LaneOp::Erf | LaneOp::Erfc | LaneOp::Logaddexp => 25.0,
-        LaneOp::Pow => 40.0,
-        LaneOp::FloorDivide | LaneOp::Remainder | LaneOp::Fmod => 60.0,
-        _ => 1.0,
-    }
 }
 
 /// [`lane`] at a level that the machine supports.

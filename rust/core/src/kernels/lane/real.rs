@@ -3,9 +3,43 @@
 use num_complex::Complex;
 
 use super::run::{binary, copy, unary};
+use super::table::for_each_lane_op;
 use super::{Lane, LaneOp};
 use crate::kernels::level::Level;
 use crate::kernels::math;
+
+macro_rules! vector_lane {
+    (1 $t:ident $function:ident, $level:ident) => {
+        unary!($level, $t => $t, long |x| math::$t::$function(x))
+    };
+    (2 $t:ident $function:ident, $level:ident) => {
+        binary!($level, $t, $t => $t, long |x, y| math::$t::$function(x, y))
+    };
+}
+
+macro_rules! vector_lanes {
+    ($($(#[$meta:meta])* $op:ident $arity:tt $weight:literal $result:ident $($function:ident)?,)*) => {
+        /// The lanes that are a vector function and nothing else.
+        mod vector {
+            use super::{Lane, LaneOp, Level, binary, math, unary};
+
+            pub(super) fn f32(level: Level, op: LaneOp) -> Option<Lane> {
+                match op {
+                    $($(LaneOp::$op => vector_lane!($arity f32 $function, level),)?)*
+                    _ => None,
+                }
+            }
+
+            pub(super) fn f64(level: Level, op: LaneOp) -> Option<Lane> {
+                match op {
+                    $($(LaneOp::$op => vector_lane!($arity f64 $function, level),)?)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+for_each_lane_op!(vector_lanes);
 
 macro_rules! real_lanes {
     ($(#[$meta:meta])* $name:ident, $t:ident) => {
@@ -20,33 +54,12 @@ macro_rules! real_lanes {
                 LaneOp::Ceil => unary!(level, $t => $t, |x| x.ceil()),
                 LaneOp::Round => unary!(level, $t => $t, |x| x.round_ties_even()),
                 LaneOp::Trunc => unary!(level, $t => $t, |x| x.trunc()),
-                LaneOp::Exp => unary!(level, $t => $t, long |x| m::exp(x)),
-                LaneOp::Exp2 => unary!(level, $t => $t, long |x| m::exp2(x)),
-                LaneOp::Expm1 => unary!(level, $t => $t, long |x| m::expm1(x)),
-                LaneOp::Log => unary!(level, $t => $t, long |x| m::log(x)),
-                LaneOp::Log2 => unary!(level, $t => $t, long |x| m::log2(x)),
-                LaneOp::Log10 => unary!(level, $t => $t, long |x| m::log10(x)),
-                LaneOp::Log1p => unary!(level, $t => $t, long |x| m::log1p(x)),
                 LaneOp::Sqrt => unary!(level, $t => $t, |x| x.sqrt()),
-                LaneOp::Cbrt => unary!(level, $t => $t, long |x| m::cbrt(x)),
                 LaneOp::Reciprocal => unary!(level, $t => $t, |x| 1.0 / x),
                 LaneOp::Square => unary!(level, $t => $t, |x| x * x),
                 LaneOp::Sin => unary!(level, $t => $t, long |x| m::sin(x), m::sin_slow, m::needs_fixup),
                 LaneOp::Cos => unary!(level, $t => $t, long |x| m::cos(x), m::cos_slow, m::needs_fixup),
                 LaneOp::Tan => unary!(level, $t => $t, long |x| m::tan(x), m::tan_slow, m::needs_fixup),
-                LaneOp::Asin => unary!(level, $t => $t, long |x| m::asin(x)),
-                LaneOp::Acos => unary!(level, $t => $t, long |x| m::acos(x)),
-                LaneOp::Atan => unary!(level, $t => $t, long |x| m::atan(x)),
-                LaneOp::Sinh => unary!(level, $t => $t, long |x| m::sinh(x)),
-                LaneOp::Cosh => unary!(level, $t => $t, long |x| m::cosh(x)),
-                LaneOp::Tanh => unary!(level, $t => $t, long |x| m::tanh(x)),
-                LaneOp::Asinh => unary!(level, $t => $t, long |x| m::asinh(x)),
-                LaneOp::Acosh => unary!(level, $t => $t, long |x| m::acosh(x)),
-                LaneOp::Atanh => unary!(level, $t => $t, long |x| m::atanh(x)),
-                LaneOp::Sigmoid => unary!(level, $t => $t, long |x| m::sigmoid(x)),
-                LaneOp::Softplus => unary!(level, $t => $t, long |x| m::softplus(x)),
-                LaneOp::Erf => unary!(level, $t => $t, long |x| m::erf(x)),
-                LaneOp::Erfc => unary!(level, $t => $t, long |x| m::erfc(x)),
                 LaneOp::Conj | LaneOp::Real => Some(copy::<$t>),
                 LaneOp::Imag => unary!(level, $t => $t, |_x| 0.0),
                 LaneOp::Not => unary!(level, $t => u8, |x| u8::from(x == 0.0)),
@@ -57,14 +70,10 @@ macro_rules! real_lanes {
                 LaneOp::Sub => binary!(level, $t, $t => $t, |x, y| x - y),
                 LaneOp::Mul => binary!(level, $t, $t => $t, |x, y| x * y),
                 LaneOp::Div => binary!(level, $t, $t => $t, |x, y| x / y),
-                LaneOp::Pow => binary!(level, $t, $t => $t, long |x, y| m::pow(x, y)),
                 LaneOp::Maximum => binary!(level, $t, $t => $t, |x, y| m::maximum(x, y)),
                 LaneOp::Minimum => binary!(level, $t, $t => $t, |x, y| m::minimum(x, y)),
                 LaneOp::Fmax => binary!(level, $t, $t => $t, |x, y| m::fmax(x, y)),
                 LaneOp::Fmin => binary!(level, $t, $t => $t, |x, y| m::fmin(x, y)),
-                LaneOp::Atan2 => binary!(level, $t, $t => $t, long |x, y| m::atan2(x, y)),
-                LaneOp::Hypot => binary!(level, $t, $t => $t, long |x, y| m::hypot(x, y)),
-                LaneOp::Logaddexp => binary!(level, $t, $t => $t, long |x, y| m::logaddexp(x, y)),
                 LaneOp::FloorDivide => {
                     binary!(level, $t, $t => $t, |x, y| m::floor_divide(x, y))
                 }
@@ -89,7 +98,7 @@ macro_rules! real_lanes {
                 LaneOp::Xor => {
                     binary!(level, $t, $t => u8, |x, y| u8::from((x != 0.0) != (y != 0.0)))
                 }
-                _ => None,
+                _ => vector::$t(level, op),
             }
         }
     };

@@ -19,7 +19,7 @@ use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
 pub(crate) use number::{BLOCK, Number, with_number};
 pub use order::{argreduce, argsort};
-pub use scan::cumsum;
+pub use scan::*;
 
 /// Elements that one unit of work folds before units are combined.
 const CHUNK: usize = 1 << 16;
