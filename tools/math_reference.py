@@ -2,7 +2,7 @@
 """Reference values and coefficients for the vector mathematics (rust/core/src/kernels/math).
 
     python tools/math_reference.py reference      writes tests/data/math_f64.bin
-    python tools/math_reference.py coefficients   prints the polynomial tables as Rust source
+    python tools/math_reference.py coefficients   writes rust/core/src/kernels/math/coeffs.rs
 
 Needs mpmath, and NumPy for the rounding of f32 coefficients. Neither command runs as part of a
 build: their outputs are committed.
@@ -17,11 +17,14 @@ import math
 import pathlib
 import random
 import struct
+import subprocess
 import sys
 
 import mpmath as mp
 
-OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "math_f64.bin"
+TOP = pathlib.Path(__file__).resolve().parent.parent
+OUTPUT = TOP / "tests" / "data" / "math_f64.bin"
+COEFFICIENTS = TOP / "rust" / "core" / "src" / "kernels" / "math" / "coeffs.rs"
 DIGITS = 70
 MIN_NORMAL = 2.0**-1022
 
@@ -82,6 +85,13 @@ def erfc(x):
     if x > 40:
         return mp.mpf(0)
     return mp.mpf(2) if x < -30 else mp.erfc(x)
+
+
+def erfinv(x):
+    """Give erfinv(x), by its slope where mpmath would give up its digits."""
+    if abs(x) < 1e-25:
+        return x * mp.sqrt(mp.pi) / 2
+    return mp.erfinv(x) if abs(x) < 1 else mp.sign(x) * mp.inf
 
 
 def saturating(f, limit):
@@ -198,6 +208,7 @@ UNARY = {
         [0.5, 1, 5.9],
     ),
     "erfc": (erfc, (1e-320, 28), [(-6, 27.3), (-1, 1), (20, 27.3)], [0.5, 1, 26.54, 27.2, -5.8]),
+    "erfinv": (erfinv, (1e-320, 1 - 2.0**-53), [(-1, 1)], [0.5, 0.75, 0.84, 1, -1]),
 }
 
 
@@ -312,10 +323,10 @@ def encode(rows):
 def write_reference(path, count, seed):
     """Write every section to `path`."""
     mp.mp.dps = DIGITS
-    rng = random.Random(seed)
     out = bytearray()
     for name in [*UNARY, *BINARY]:
-        rows = cases(name, count, rng)
+        # A function more leaves the points of the others as they are.
+        rows = cases(name, count, random.Random(f"{seed} {name}"))
         out += struct.pack("<12sII", name.encode(), len(rows[0][0]), len(rows)) + encode(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(out)
@@ -437,6 +448,17 @@ def fits():
     text = "e^(a^2) erfc(a) (a + 3) in t = (a - 3.25) / (a + 3), 1/2 <= a <= "
     yield "ERFC", text + "28", erfc_scaled, relative, variable(0.5), variable(28), 21, "f64"
     yield "ERFC_LITE", text + "11", erfc_scaled, relative, variable(0.5), variable(11), 11, "f64"
+
+    def erfinv_scaled(t):
+        d = mp.mpf("13.5") / (1 - t)
+        a = mp.sqrt(-mp.expm1(8 - d))
+        return (mp.erfinv(a) / a if a else mp.sqrt(mp.pi) / 2) / mp.sqrt(d)
+
+    relative_inverse = lambda t: 1 / erfinv_scaled(t)
+    variable = lambda w: (mp.mpf(w) - mp.mpf("5.5")) / (mp.mpf(w) + 8)
+    text = "erfinv(a) / a / sqrt(w + 8) in t = (w - 5.5) / (w + 8), w = -log(1 - a^2) <= 36.8"
+    ends = variable(0), variable("36.8")
+    yield "ERFINV", text, erfinv_scaled, relative_inverse, *ends, 17, "f64"
     root = lambda m: m ** (-mp.mpf(1) / 3)
     yield "CBRT", "m^(-1/3), 1 <= m <= 2", root, one, 1, 2, 4, "f64"
 
@@ -452,30 +474,32 @@ HEADER = """\
 """
 
 
-def print_coefficients():
-    """Print coeffs.rs."""
+def write_coefficients(path):
+    """Write coeffs.rs, formatted."""
     import numpy as np  # noqa: PLC0415 (only here; the reference is written without it)
 
     mp.mp.dps = DIGITS
-    print(HEADER, end="")
+    lines = [HEADER]
     for name, text, g, weight, low, high, degree, kind in fits():
         c, worst = remez(g, weight, low, high, degree)
         values = [repr(float(v)) if kind == "f64" else str(np.float32(float(v))) for v in c]
-        print(f"\n/// {text}; error 2^{float(mp.log(worst, 2)):.1f}.")
-        print(f"pub const {name}: [{kind}; {len(c)}] = [")
+        lines.append(f"\n/// {text}; error 2^{float(mp.log(worst, 2)):.1f}.")
+        lines.append(f"pub const {name}: [{kind}; {len(c)}] = [")
         for v in values:
-            print(f"    {v},")
-        print("];")
+            lines.append(f"    {v},")
+        lines.append("];")
         if name == "ERFC":
-            print(f"\n/// What rounding took from the first two coefficients of `{name}`.")
+            lines.append(f"\n/// What rounding took from the first two coefficients of `{name}`.")
             low_parts = ", ".join(repr(float(v - mp.mpf(float(v)))) for v in c[:2])
-            print(f"pub const {name}_LO: [f64; 2] = [{low_parts}];")
+            lines.append(f"pub const {name}_LO: [f64; 2] = [{low_parts}];")
+    path.write_text("\n".join(lines).replace("\n\n\n", "\n\n") + "\n", encoding="utf-8")
+    subprocess.run(["rustfmt", "--edition", "2024", str(path)], check=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["reference"]:
         write_reference(OUTPUT, 400, 20240229)
     elif sys.argv[1:] == ["coefficients"]:
-        print_coefficients()
+        write_coefficients(COEFFICIENTS)
     else:
         sys.exit(__doc__)

@@ -386,6 +386,17 @@ elementwise! { $
         samples: [(-4.0, 4.0)],
     }
 
+    /// The inverse of the error function: infinite at -1 and 1, NaN beyond.
+    ERFINV erfinv(x) {
+        types: Float,
+        lane: Erfinv,
+        partials: Some(|_, out, _| Steep((-out.square()).exp() * FRAC_2_SQRT_PI)),
+        onnx: Onnx::None("there is no operator, and no short series of the others"),
+        wgsl: Wgsl::None("needs a polynomial"),
+        numpy: "",
+        samples: [(-0.95, 0.95)],
+    }
+
     /// Whether `x` is zero.
     LOGICAL_NOT logical_not(x) {
         types: Logical,

@@ -48,6 +48,7 @@ macro_rules! for_each_lane_op {
             Softplus    1  15.0 same    softplus,
             Erf         1  25.0 same    erf,
             Erfc        1  25.0 same    erfc,
+            Erfinv      1  50.0 same    erfinv,
             Conj        1   1.0 same,
             Real        1   1.0 real,
             Imag        1   1.0 real,

@@ -15,7 +15,7 @@ type Binary<T> = fn(T, T) -> T;
 
 /// Every approximated function of one argument, for both widths. The trigonometric functions
 /// appear with their slow form, which covers every argument and contains the fast one.
-const UNARY: [(&str, Unary<f64>, Unary<f32>); 25] = [
+const UNARY: [(&str, Unary<f64>, Unary<f32>); 26] = [
     ("exp", double::exp, single::exp),
     ("exp2", double::exp2, single::exp2),
     ("expm1", double::expm1, single::expm1),
@@ -41,6 +41,7 @@ const UNARY: [(&str, Unary<f64>, Unary<f32>); 25] = [
     ("softplus", double::softplus, single::softplus),
     ("erf", double::erf, single::erf),
     ("erfc", double::erfc, single::erfc),
+    ("erfinv", double::erfinv, single::erfinv),
 ];
 
 const BINARY: [(&str, Binary<f64>, Binary<f32>); 4] = [
@@ -217,7 +218,7 @@ fn unary_special_values() {
     const N: f64 = f64::NAN;
     let half_pi = std::f64::consts::FRAC_PI_2;
     // Name, then the values at -inf, -0, 0, inf.
-    let table: [(&str, [f64; 4]); 25] = [
+    let table: [(&str, [f64; 4]); 26] = [
         ("exp", [0.0, 1.0, 1.0, I]),
         ("exp2", [0.0, 1.0, 1.0, I]),
         ("expm1", [-1.0, -0.0, 0.0, I]),
@@ -246,6 +247,7 @@ fn unary_special_values() {
         ),
         ("erf", [-1.0, -0.0, 0.0, 1.0]),
         ("erfc", [2.0, 1.0, 1.0, 0.0]),
+        ("erfinv", [N, -0.0, 0.0, N]),
     ];
     for ((name, wants), (other, wide, narrow)) in table.into_iter().zip(UNARY) {
         assert_eq!(name, other);
@@ -264,11 +266,14 @@ fn unary_special_values() {
     for x in [1.0f64, -1.0] {
         assert!(same(double::atanh(x), I.copysign(x)));
         assert!(same(f64::from(single::atanh(x as f32)), I.copysign(x)));
+        assert!(same(double::erfinv(x), I.copysign(x)));
+        assert!(same(f64::from(single::erfinv(x as f32)), I.copysign(x)));
     }
     assert!(same(double::log1p(-1.0), -I) && single::log1p(-1.0) == f32::NEG_INFINITY);
     assert!(double::log1p(-1.5).is_nan() && single::log1p(-1.5).is_nan());
     assert!(double::asin(1.1).is_nan() && single::acos(-1.1).is_nan());
     assert!(double::atanh(1.1).is_nan() && single::atanh(-1.1).is_nan());
+    assert!(double::erfinv(1.1).is_nan() && single::erfinv(-1.1).is_nan());
     for n in -1074..1024 {
         let x = if n < -1022 {
             f64::from_bits(1 << (n + 1074))

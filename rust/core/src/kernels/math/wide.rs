@@ -12,6 +12,7 @@
 
 use super::parts::{LN2, LOG2E, ONE_BITS, SIGN_BIT, horner, pow2, pow2_bits};
 use super::parts::{round_int, sel};
+use super::special::erfinv_start;
 use super::{coeffs, trig};
 
 const LOG10E: f64 = std::f64::consts::LOG10_E;
@@ -373,6 +374,14 @@ pub fn erfc(x: f32) -> f32 {
     let near = 1.0 - xd.mul_add(horner(a * a, &coeffs::ERF_LITE), xd);
     let tail = erfc_lite(sel(a > 11.0, 11.0, a));
     sel(a < 0.5, near, sel(xd < 0.0, 2.0 - tail, tail)) as f32
+}
+
+/// The inverse of the error function: infinite at +-1, NaN beyond.
+#[inline(always)]
+#[must_use]
+pub fn erfinv(x: f32) -> f32 {
+    let r = erfinv_start(f64::from(x.abs())) as f32;
+    (if x.abs() == 1.0 { f32::INFINITY } else { r }).copysign(x)
 }
 
 /// sqrt(x^2 + y^2); the squares cannot overflow in `f64`. An infinity beats a NaN.
