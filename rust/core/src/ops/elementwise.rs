@@ -397,6 +397,17 @@ elementwise! { $
         samples: [(-0.95, 0.95)],
     }
 
+    /// The positive part: `x` where it is positive, 0 elsewhere; NaN of NaN. At 0 the derivative is 0.
+    RELU relu(x) {
+        types: RealNumber,
+        lane: Relu,
+        partials: Some(|x, _, _| Partial::Where(x[0].combine(GT, x[0].number(0.0)), true)),
+        onnx: Onnx::Recipe("relu"),
+        wgsl: Wgsl::Expr("max({0}, 0.0)"),
+        numpy: "np.maximum({0}, 0)",
+        samples: [(-4.0, 4.0)],
+    }
+
     /// Whether `x` is zero.
     LOGICAL_NOT logical_not(x) {
         types: Logical,

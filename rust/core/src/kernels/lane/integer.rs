@@ -32,6 +32,7 @@ macro_rules! integer_lanes {
                 LaneOp::Sign => unary!(level, $t => $t, |x| {
                     (x > 0) as $t - (if $signed { (x < 0) as $t } else { 0 })
                 }),
+                LaneOp::Relu => unary!(level, $t => $t, |x| if x > 0 { x } else { 0 }),
                 LaneOp::Floor
                 | LaneOp::Ceil
                 | LaneOp::Round

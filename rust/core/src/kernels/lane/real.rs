@@ -60,6 +60,7 @@ macro_rules! real_lanes {
                 LaneOp::Sin => unary!(level, $t => $t, long |x| m::sin(x), m::sin_slow, m::needs_fixup),
                 LaneOp::Cos => unary!(level, $t => $t, long |x| m::cos(x), m::cos_slow, m::needs_fixup),
                 LaneOp::Tan => unary!(level, $t => $t, long |x| m::tan(x), m::tan_slow, m::needs_fixup),
+                LaneOp::Relu => unary!(level, $t => $t, |x| if x > 0.0 || x.is_nan() { x } else { 0.0 }),
                 LaneOp::Conj | LaneOp::Real => Some(copy::<$t>),
                 LaneOp::Imag => unary!(level, $t => $t, |_x| 0.0),
                 LaneOp::Not => unary!(level, $t => u8, |x| u8::from(x == 0.0)),

@@ -49,6 +49,8 @@ macro_rules! for_each_lane_op {
             Erf         1  25.0 same    erf,
             Erfc        1  25.0 same    erfc,
             Erfinv      1  50.0 same    erfinv,
+            /// The positive part.
+            Relu        1   1.0 same,
             Conj        1   1.0 same,
             Real        1   1.0 real,
             Imag        1   1.0 real,
