@@ -3,7 +3,7 @@
 use super::*;
 use crate::aval::{Aval, Axes, DType, SliceDim, inverse, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cumsum};
+use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cummax, cummin, cumsum};
 use crate::prim::{
     Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
 };
@@ -133,16 +133,10 @@ primitives! {
     /// The sums of all elements up to each one along an axis; from its end when reversed.
     CUMSUM cumsum("x") {
         class: Class::Linear {
-            infer: |name, params, x| {
-                let Params::Scan { axis, .. } = params else { return Err(missing(name, "axis")) };
-                check_axis(name, *axis, x[0])?;
-                Ok(x[0].clone())
-            },
+            infer: infer_scan,
             kernel: Kernel::Call(|params, x, _, ctx| {
-                let Params::Scan { axis, reverse } = params else {
-                    return Err(missing("cumsum", "axis"));
-                };
-                cumsum(&x[0], *axis, *reverse, ctx)
+                let (axis, reverse) = scanned("cumsum", params)?;
+                cumsum(&x[0], axis, reverse, ctx)
             }),
             transpose: |r, ct, _| {
                 let Params::Scan { axis, reverse } = *r.params else { return ct };
@@ -154,11 +148,47 @@ primitives! {
         onnx: Onnx::Op("CumSum", 14),
         wgsl: Wgsl::None("a scan"),
         numpy: "",
-        samples: Samples::List(|| {
-            [false, true]
-                .map(|reverse| sample(&[3, 4], Params::Scan { axis: 1, reverse }))
-                .to_vec()
-        }),
+        samples: Samples::List(scan_samples),
+    }
+
+    /// The largest of all elements up to each one along an axis; from its end when reversed. NaN from the first
+    /// one on. Of elements that tie the last one has the derivative.
+    CUMMAX cummax("x") {
+        class: Class::General {
+            infer: infer_scan,
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let (axis, reverse) = scanned("cummax", params)?;
+                cummax(&x[0], axis, reverse, ctx)
+            }),
+            jvp: Some(|r, t| running_jvp(r, t, CUMMAX)),
+            vjp: Some(|r, ct, _| running_vjp(r, ct, CUMMAX)),
+            batching: Batching::Leading,
+        },
+        cost: Dear,
+        onnx: Onnx::Recipe("cummax"),
+        wgsl: Wgsl::None("a scan"),
+        numpy: "",
+        samples: Samples::List(scan_samples),
+    }
+
+    /// The smallest of all elements up to each one along an axis; from its end when reversed. NaN from the first
+    /// one on. Of elements that tie the last one has the derivative.
+    CUMMIN cummin("x") {
+        class: Class::General {
+            infer: infer_scan,
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let (axis, reverse) = scanned("cummin", params)?;
+                cummin(&x[0], axis, reverse, ctx)
+            }),
+            jvp: Some(|r, t| running_jvp(r, t, CUMMIN)),
+            vjp: Some(|r, ct, _| running_vjp(r, ct, CUMMIN)),
+            batching: Batching::Leading,
+        },
+        cost: Dear,
+        onnx: Onnx::Recipe("cummin"),
+        wgsl: Wgsl::None("a scan"),
+        numpy: "",
+        samples: Samples::List(scan_samples),
     }
 
     /// The index of the first largest element along an axis; that of a NaN when there is one.
@@ -236,6 +266,11 @@ fn reduce_samples() -> Vec<Sample> {
     ]
 }
 
+fn scan_samples() -> Vec<Sample> {
+    let scan = |axis, reverse| sample(&[3, 4], Params::Scan { axis, reverse });
+    vec![scan(1, false), scan(1, true), scan(0, false)]
+}
+
 fn missing(name: &str, what: &str) -> Error {
     Error::Program(format!("{name}: the parameter {what} is missing"))
 }
@@ -296,6 +331,20 @@ fn infer_reduce(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
     })
 }
 
+/// The axis of an accumulation, and whether it starts at its end.
+fn scanned(name: &str, params: &Params) -> Result<(usize, bool)> {
+    match *params {
+        Params::Scan { axis, reverse } => Ok((axis, reverse)),
+        _ => Err(missing(name, "axis")),
+    }
+}
+
+fn infer_scan(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
+    let (axis, _) = scanned(name, params)?;
+    check_axis(name, axis, x[0])?;
+    Ok(x[0].clone())
+}
+
 fn infer_arg(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
     let Params::Axis(axis) = params else {
         return Err(missing(name, "axis"));
@@ -349,6 +398,57 @@ fn extremum_jvp<'e>(r: &Rule<'_, 'e>, t: &[Option<V<'e>>], extremum: Prim) -> V<
     let t = t[0].expect("one argument, so its tangent is there");
     let (wins, ties) = winners(r, extremum);
     wins.select(t, t.number(0.0)).reduce(SUM, r.params.axes()) / ties
+}
+
+/// For each place of a running extremum the index, in the flattened array, of the last element that attains it so
+/// far; of NaN, which nothing compares with, the last one so far.
+fn running_index<'e>(r: &Rule<'_, 'e>, extremum: Prim) -> V<'e> {
+    let (x, shape) = (r.x[0], r.x[0].shape());
+    let Params::Scan { axis, reverse } = *r.params else {
+        unreachable!("inference has seen the parameters")
+    };
+    let count = |n: usize| x.with(x.to.emit(IOTA, Params::Size(n), &[]));
+    let along: Vec<usize> = (0..shape.len())
+        .map(|i| if i == axis { shape[i] } else { 1 })
+        .collect();
+    let own = count(shape[axis]).reshape(&along).broadcast_to(&shape);
+    let top = x.apply(extremum, r.params.clone(), &[]);
+    let mut attains = x.combine(EQ, top);
+    if x.dtype().is_inexact() {
+        attains = attains.combine(LOGICAL_OR, x.map(ISNAN));
+    }
+    // The first element attains it, so the filling is never the last word.
+    let (latest, filling) = if reverse {
+        (CUMMIN, shape[axis].saturating_sub(1))
+    } else {
+        (CUMMAX, 0)
+    };
+    let found =
+        attains
+            .select(own, own.number(filling as f64))
+            .apply(latest, r.params.clone(), &[]);
+    let stride: usize = shape[axis + 1..].iter().product();
+    let flat = count(shape.iter().product()).reshape(&shape);
+    flat + (found - own) * own.number(stride as f64)
+}
+
+fn running_jvp<'e>(r: &Rule<'_, 'e>, t: &[Option<V<'e>>], extremum: Prim) -> V<'e> {
+    let t = t[0].expect("one argument, so its tangent is there");
+    t.reshape(&[t.shape().iter().product()]).apply(
+        GATHER,
+        Params::None,
+        &[running_index(r, extremum)],
+    )
+}
+
+fn running_vjp<'e>(r: &Rule<'_, 'e>, ct: V<'e>, extremum: Prim) -> V<'e> {
+    let shape = ct.shape();
+    let size = [shape.iter().product()];
+    let index = running_index(r, extremum).reshape(&size);
+    ct.number(0.0)
+        .broadcast_to(&size)
+        .apply(SCATTER_ADD, Params::None, &[index, ct.reshape(&size)])
+        .reshape(&shape)
 }
 
 /// The derivative of a log-sum-exp: `exp(x - out)`.

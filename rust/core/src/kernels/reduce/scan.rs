@@ -1,4 +1,4 @@
-//! Running sums, added up from the first element to the last as NumPy does it.
+//! Running sums and extrema, folded from the first element to the last as NumPy does it.
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -7,10 +7,22 @@ use super::super::{Ctx, Value};
 use super::{BLOCK, Number, TASK, with_number};
 use crate::error::Result;
 
-/// Running sums along `axis`, from its end when `reverse`. Half types are accumulated in `f32`.
-pub fn cumsum(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
-    // SAFETY: `T` is the type of the dtype.
-    with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::plus) })
+macro_rules! scans {
+    ($($(#[doc = $doc:literal])* $name:ident $step:ident;)*) => { $(
+        $(#[doc = $doc])*
+        pub fn $name(src: &Value, axis: usize, reverse: bool, ctx: &Ctx) -> Result<Value> {
+            // SAFETY: `T` is the type of the dtype.
+            with_number!(src.dtype(), T => unsafe { scan::<T>(src, axis, reverse, ctx, Number::$step) })
+        }
+    )* };
+}
+scans! {
+    /// Running sums along `axis`, from its end when `reverse`. Half types are accumulated in `f32`.
+    cumsum plus;
+    /// Running maxima along `axis`, from its end when `reverse`; NaN from the first one on.
+    cummax larger;
+    /// Running minima along `axis`, from its end when `reverse`; NaN from the first one on.
+    cummin smaller;
 }
 
 unsafe fn scan<T: Number>(
@@ -46,7 +58,7 @@ unsafe fn scan<T: Number>(
                 unsafe { line::<T>(from.at(first), to.at(first), len, inner, reverse, f) };
                 continue;
             }
-            let mut sum = [T::Wide::ZERO; BLOCK];
+            let mut folded = [T::Wide::ZERO; BLOCK];
             let mut next = [T::Wide::ZERO; BLOCK];
             for i in 0..len {
                 let i = if reverse { len - 1 - i } else { i };
@@ -56,14 +68,14 @@ unsafe fn scan<T: Number>(
                     T::widen_line(from.at(at), 1, &mut next[..n]);
                     let start = if reverse { i + 1 == len } else { i == 0 };
                     if start {
-                        sum[..n].copy_from_slice(&next[..n]);
+                        folded[..n].copy_from_slice(&next[..n]);
                     } else {
-                        for (x, &y) in sum[..n].iter_mut().zip(&next[..n]) {
+                        for (x, &y) in folded[..n].iter_mut().zip(&next[..n]) {
                             *x = f(*x, y);
                         }
                     }
                     // Fresh memory of ours is aligned.
-                    for (j, &x) in sum[..n].iter().enumerate() {
+                    for (j, &x) in folded[..n].iter().enumerate() {
                         to.at(at + j as isize).write(T::narrow(x));
                     }
                 }
@@ -85,11 +97,11 @@ unsafe fn line<T: Number>(
     let at = |i: usize| step * if reverse { len - 1 - i } else { i };
     // SAFETY: the caller vouches for the line on both sides.
     unsafe {
-        let mut sum = from.add(at(0)).read_unaligned().widen();
-        to.add(at(0)).write(T::narrow(sum));
+        let mut folded = from.add(at(0)).read_unaligned().widen();
+        to.add(at(0)).write(T::narrow(folded));
         for i in 1..len {
-            sum = f(sum, from.add(at(i)).read_unaligned().widen());
-            to.add(at(i)).write(T::narrow(sum));
+            folded = f(folded, from.add(at(i)).read_unaligned().widen());
+            to.add(at(i)).write(T::narrow(folded));
         }
     }
 }
