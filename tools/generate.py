@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import coverage_page
+import rust_signatures
 
-import cotan
 from cotan import _core
 
 TOP = Path(__file__).resolve().parent.parent
@@ -59,7 +59,7 @@ COSTS = {
 def python_name(entry: Entry) -> str | None:
     """Give the public function that applies a primitive; None when there is none."""
     for name in (entry["name"], f"{entry['name']}_to"):
-        if name in cotan.__all__ and hasattr(_core, name):
+        if hasattr(_core, name):
             return str(name)
     return None
 
@@ -119,10 +119,14 @@ def elementwise(table: list[Entry]) -> Iterator[str]:
 
 def stub(table: list[Entry]) -> str:
     """Give `_core.pyi`: the template with the generated parts in it."""
-    text = "# Written by tools/generate.py from tools/_core.pyi.template and the primitive table.\n"
+    text = (
+        "# Written by tools/generate.py from tools/_core.pyi.template, the signatures in rust/py\n"
+        "# and the primitive table.\n"
+    )
     text += TEMPLATE.read_text(encoding="utf-8")
     parts = {
         "    # generated: methods of Array": "\n".join(methods()),
+        "# generated: functions": "".join(rust_signatures.functions()).rstrip(),
         "# generated: elementwise primitives": "\n".join(elementwise(table)).rstrip(),
     }
     for marker, part in parts.items():

@@ -1,4 +1,5 @@
-# Written by tools/generate.py from tools/_core.pyi.template and the primitive table.
+# Written by tools/generate.py from tools/_core.pyi.template, the signatures in rust/py
+# and the primitive table.
 # ruff: noqa: N801, N802
 
 from collections import Counter
@@ -456,63 +457,6 @@ class profile:
 @final
 class _Memory: ...
 
-# Derivatives
-
-def gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> Any: ...
-def value_and_gradient(
-    f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None
-) -> tuple[Any, Any]: ...
-def pullback(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> tuple[Any, Pullback]: ...
-def is_traced(x: Any) -> bool: ...
-def is_tracing() -> bool: ...
-def trace(f: Callable[..., Any], /, *args: Any, lines: bool = False, **kwargs: Any) -> Program: ...
-def dropgrad(x: Any) -> Any: ...
-def is_active(x: Any) -> bool: ...
-def is_elementwise(x: Array) -> bool: ...
-def call_adjoint(
-    rule: Callable[..., Any],
-    name: str,
-    names: list[str],
-    args: Any,
-    kwargs: Any,
-    is_opaque: bool,
-) -> Any: ...
-def call_back(
-    function: Callable[..., Any], pullback: Callable[..., Any], name: str, args: Sequence[Array]
-) -> Array: ...
-def call_checkpoint(
-    function: Callable[..., Any],
-    name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    policy: Any,
-) -> Any: ...
-def name_value(value: Any, name: str) -> None: ...
-def call_special(
-    name: str,
-    compute: Callable[..., Any],
-    rule: Callable[..., Any],
-    args: tuple[Any, ...],
-    dtypes: tuple[_DTypeLike, ...],
-) -> tuple[Array, ...]:
-    """Apply a function that is computed with values, and differentiated by a rule when needed."""
-
-def call_vmap(
-    f: Callable[..., Any], args: tuple[Any, ...], batched: list[bool], names: list[str]
-) -> Any: ...
-def call_jvp(
-    function: Callable[..., Any],
-    rule: Callable[..., Any],
-    name: str,
-    names: list[str],
-    args: Any,
-    kwargs: Any,
-) -> Any: ...
-def hooked(function: Callable[..., Any], x: Any, name: str) -> Any: ...
-def is_mapped(x: Array) -> bool: ...
-def isderiving() -> bool: ...
-def nestlevel() -> int: ...
-
 # Names on modules that know our arrays while something is recorded
 
 @final
@@ -535,86 +479,76 @@ class StandIn:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
-def add_lifted(module: Any, lifted: type) -> type: ...
-def add_dispatcher(function: Any, stand_in: Callable[..., Any]) -> bool: ...
-def add_method(method: Any, rule: Callable[..., Any], asked: str) -> bool: ...
-def add_ufuncs(ufuncs: list[np.ufunc]) -> None: ...
-def forget_places() -> None: ...
-def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool: ...
-def is_lifting() -> bool: ...
-def same_items(a: list[Any], b: list[Any]) -> bool: ...
-def set_imported(imported: Sequence[Any], programs: list[tuple[str, ModuleType]]) -> None: ...
-def switch_lifting(on: bool) -> bool: ...
+# array/escapes.rs
+def failed(error: BaseException, x: Array) -> None:
+    """The same, of code outside of this module."""
 
-# Making arrays, and taking them apart
+def is_preparing() -> bool:
+    """Whether a function is being prepared in this thread."""
 
-def array(object: Any, dtype: _DTypeLike | None = None) -> Array: ...
-def asarray(object: Any, dtype: _DTypeLike | None = None) -> Array: ...
-def buffer(made: Any, args: tuple[Any, ...]) -> Any: ...
-def from_dlpack(object: Any) -> Array: ...
-def number(x: Any, dtype: _DTypeLike | None) -> Array: ...
-def value(x: Any) -> np.ndarray[Any, Any]: ...
-def peek(x: Any) -> np.ndarray[Any, Any]: ...
-def is_preparing() -> bool: ...
-def failed(error: BaseException, x: Array) -> None: ...
-def set_hooks(**objects: Any) -> None: ...
-def refused(message: str) -> None: ...
-def granted(message: str) -> None: ...
-def num_met(x: Any) -> int: ...
-def meet(x: Any) -> None: ...
-def structure(tree: Any, declared: bool = False, root: str = "") -> _Structure: ...
-def forget_layouts() -> None: ...
-def fit(value: Any, target: Any, shape: Sequence[int]) -> Array: ...
-def index_add(x: Any, key: Any, value: Any) -> Array: ...
-def index_update(x: Any, key: Any, value: Any) -> Array: ...
+def num_met(x: Any) -> int:
+    """How often a plain array was met: so many references to it are the preparation's own."""
 
-# Saved pullbacks, programs and arrays
+def meet(x: Any) -> None:
+    """Notes that a plain array was read by code outside of this module."""
 
-def load_file(path: _File) -> Any: ...
-def write_file(path: _File, data: bytes) -> None: ...
-def load_memory(memory: Any) -> Any: ...
-def restore_array(
-    dtype: str, lanes: Sequence[tuple[int, int, bool]], rank: str, blob: Any
-) -> Array: ...
-def restore_program(head: bytes, blobs: Sequence[Any]) -> Program: ...
-def restore_pullback(head: bytes, blobs: Sequence[Any], outline: dict[str, Any]) -> Pullback: ...
+# array/fancy_index.rs
+def is_elementwise(x: Array) -> bool:
+    """Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or have an infinite slope."""
 
-# The machine
+# array/index.rs
+def index_update(x: Any, key: Any, value: Any) -> Array:
+    """`x` with `x[key]` replaced by `value`, as a new array."""
 
-def after_fork_in_child() -> None: ...
-def before_exit() -> None: ...
-def clear_caches() -> None: ...
-def begin_detection(nan: bool, inf: bool) -> int: ...
-def begin_lines() -> int: ...
-def end_detection(id: int) -> None: ...
-def num_threads() -> int: ...
-def set_num_threads(threads: int) -> None: ...
-def simd_level() -> str: ...
+def index_add(x: Any, key: Any, value: Any) -> Array:
+    """`x` with `value` added to `x[key]`, as a new array; an index may occur several times."""
 
-# Exporters
+def fit(value: Any, target: Any, shape: Sequence[int]) -> Array:
+    """A value brought to a dtype and shape, as NumPy does in an assignment."""
 
-def record(
-    f: Callable[..., Any], args: tuple[Any, ...], replaced: Mapping[str, Any]
-) -> tuple[Program, list[str], list[bool], list[Any]]: ...
-def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]: ...
-def plain(program: Program) -> dict[str, Any]: ...
+# array/matmul.rs
+def matmul(x: _Values, y: _Values) -> Array:
+    """The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right."""
 
-# The primitive table
+# array/traced.rs
+def is_traced(x: Any) -> bool:
+    """Whether a program is being traced and an object may be a variable of it."""
 
-def apply(name: str, *args: Any, **params: Any) -> Array: ...
-def table() -> list[dict[str, Any]]: ...
-def ufuncs() -> dict[str, str]: ...
+def is_mapped(x: Array) -> bool:
+    """Whether a function is being mapped and an array may differ between examples, so that nobody knows its value."""
 
-# Primitives with signatures of their own
+# functions/creation.rs
+def array(object: Any, dtype: _DTypeLike | None = None) -> Array:
+    """An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them stay differentiable."""
 
-def argmax(x: _Values, axis: int | None = None, keepdims: bool = False) -> Array: ...
-def argmin(x: _Values, axis: int | None = None, keepdims: bool = False) -> Array: ...
-def argsort(x: _Values, axis: int = -1) -> Array: ...
-def broadcast_to(x: _Values, shape: _Shape) -> Array: ...
-def cast(x: _Values, dtype: _DTypeLike) -> Array: ...
-def concatenate(arrays: Sequence[_Values], axis: int = 0) -> Array: ...
-def stack(arrays: Sequence[_Values]) -> Array: ...
-def usual_fourier(x: Any, axis: Any, half: bool) -> Array | None: ...
+def buffer(made: Any, args: tuple[Any, ...]) -> Any:
+    """What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array of floats or complex numbers as it is."""
+
+def number(x: Any, dtype: _DTypeLike | None) -> Array:
+    """An array of one element as what stands for a Python number, of another dtype if one is given."""
+
+def asarray(object: Any, dtype: _DTypeLike | None = None) -> Array:
+    """An `Array` with these values; an `Array` is given back as it is."""
+
+def from_dlpack(object: Any) -> Array:
+    """An `Array` with a copy of the values of another library's array that speaks DLPack."""
+
+def num_threads() -> int:
+    """How many threads large computations use."""
+
+def set_num_threads(threads: int) -> None:
+    """Changes how many threads large computations use, at most 1,024; 0 for the default."""
+
+def simd_level() -> str:
+    """The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`."""
+
+def clear_caches() -> None:
+    """Forgets all plans and frees the memory that is kept for reuse."""
+
+# functions/fft.rs
+def usual_fourier(x: Any, axis: Any, half: bool) -> Array | None:
+    """The transform along one axis that is met most: of all that is there, unscaled, the half spectrum of real numbers when `half`. `None` for what has to be looked at more closely."""
+
 def fourier(x: _Values, axes: Sequence[int], inverse: bool = False, scale: float = 1.0) -> Array:
     """The transform along axes, with a positive exponent when `inverse`, times `scale`."""
 
@@ -624,21 +558,282 @@ def real_fourier(x: _Values, axis: int, scale: float = 1.0) -> Array:
 def fourier_real(x: _Values, axis: int, length: int, scale: float = 1.0) -> Array:
     """The `length` real numbers along an axis that have this half of a spectrum, times `scale`."""
 
-def cumsum(x: _Values, axis: int | None = None, reverse: bool = False) -> Array: ...
-def flip(x: _Values, axis: _Axes = None) -> Array: ...
-def gather(x: _Values, index: _Values) -> Array: ...
-def logsumexp(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def matmul(x: _Values, y: _Values) -> Array: ...
-def max(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def mean(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def min(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def pad(x: _Values, shape: Sequence[int], start: Sequence[int], step: Sequence[int]) -> Array: ...
-def prod(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def reshape(x: _Values, shape: _Shape) -> Array: ...
-def scatter(x: _Values, index: _Values, updates: _Values) -> Array: ...
-def scatter_add(x: _Values, index: _Values, updates: _Values) -> Array: ...
-def sum(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array: ...
-def transpose(x: _Values, axes: Sequence[int] | None = None) -> Array: ...
+# functions/primitives.rs
+def sum(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def prod(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def max(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def min(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def mean(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def logsumexp(x: _Values, axis: _Axes = None, keepdims: bool = False) -> Array:
+    """A reduction over `axis` (an integer, a tuple, or None for all)."""
+
+def argmax(x: _Values, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The index of the first largest element along `axis`, or in the flattened array."""
+
+def argmin(x: _Values, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The index of the first smallest element along `axis`, or in the flattened array."""
+
+def argsort(x: _Values, axis: int = -1) -> Array:
+    """The indices that sort along `axis`: stable, NaN last."""
+
+def cumsum(x: _Values, axis: int | None = None, reverse: bool = False) -> Array:
+    """The sums of all elements up to each one along `axis`; from its end when `reverse`."""
+
+def cummax(x: _Values, axis: int | None = None, reverse: bool = False) -> Array:
+    """The largest of all elements up to each one along `axis`; from its end when `reverse`."""
+
+def cummin(x: _Values, axis: int | None = None, reverse: bool = False) -> Array:
+    """The smallest of all elements up to each one along `axis`; from its end when `reverse`."""
+
+def reshape(x: _Values, shape: _Shape) -> Array:
+    """The same elements in another shape; one length may be -1. A view where NumPy gives one."""
+
+def transpose(x: _Values, axes: Sequence[int] | None = None) -> Array:
+    """Axes in another order, reversed by default. A view."""
+
+def broadcast_to(x: _Values, shape: _Shape) -> Array:
+    """Repeated to a shape that it broadcasts to."""
+
+def concatenate(arrays: Sequence[_Values], axis: int = 0) -> Array:
+    """Arrays one after the other along `axis`."""
+
+def stack(arrays: Sequence[_Values]) -> Array:
+    """Arrays of one shape along a new first axis."""
+
+def flip(x: _Values, axis: _Axes = None) -> Array:
+    """The order of elements reversed along `axis`."""
+
+def pad(x: _Values, shape: Sequence[int], start: Sequence[int], step: Sequence[int]) -> Array:
+    """Zeros of `shape` with `x` as a strided region: along each axis `start`, `start + step`, ..."""
+
+def cast(x: _Values, dtype: _DTypeLike) -> Array:
+    """The same numbers in another dtype."""
+
+def gather(x: _Values, index: _Values) -> Array:
+    """The rows of `x` at int64 indices."""
+
+def scatter_add(x: _Values, index: _Values, updates: _Values) -> Array:
+    """`x` with updates added to its rows at int64 indices."""
+
+def scatter(x: _Values, index: _Values, updates: _Values) -> Array:
+    """`x` with its rows at int64 indices replaced."""
+
+def dropgrad(x: Any) -> Any:
+    """The same values, held constant for every derivative."""
+
+def is_active(x: Any) -> bool:
+    """Whether a gradient that is being recorded follows `x`."""
+
+def value(x: Any) -> np.ndarray[Any, Any]:
+    """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
+
+def peek(x: Any) -> np.ndarray[Any, Any]:
+    """The value of anything array-like for the errors that it leads to: nothing that is recorded may depend on it."""
+
+# functions/special_ufunc.rs
+def call_special(
+    name: str,
+    compute: Callable[..., Any],
+    rule: Callable[..., Any],
+    args: tuple[Any, ...],
+    dtypes: tuple[_DTypeLike, ...],
+) -> tuple[Array, ...]:
+    """Calls an elementwise function that is computed with values, with arrays of the dtypes that it takes; gives a tuple of its results, of the dtypes that are said."""
+
+# functions/table.rs
+def ufuncs(module: str) -> dict[str, str]:
+    """Names of the ufuncs of a module, `np` or `scipy.special`, and of the primitives that they are."""
+
+def table() -> list[dict[str, Any]]:
+    """One dictionary for each entry of the primitive table: what documentation and tests are made from."""
+
+def apply(name: str, *args: Any, **params: Any) -> Array:
+    """Applies any primitive of the table to arrays; parameters as they are printed."""
+
+# interpose/caller.rs
+def forget_places() -> None:
+    """Forgets what is known of the places in Python code that asked for names."""
+
+# interpose/contains_array.rs
+def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether one of our arrays is among arguments, or in lists and tuples among them."""
+
+# interpose/install.rs
+def after_fork_in_child() -> None:
+    """Called in the child just after a fork: only this thread goes on recording."""
+
+def add_lifted(module: Any, lifted: type) -> type:
+    """Lets a module have another class while something is recorded; gives the class that it has then, which is an earlier one if there is one."""
+
+def set_imported(imported: Sequence[Any], programs: list[tuple[str, ModuleType]]) -> None:
+    """Lets names that modules have imported before stand for what knows our arrays, while something is recorded: these, and no others. It is looked again when one of some modules has become another one."""
+
+def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
+    """Lets ufuncs take lists of our arrays while something is recorded."""
+
+def add_method(method: Any, rule: Callable[..., Any], asked: str) -> bool:
+    """Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind."""
+
+# interpose/slot_dispatcher.rs
+def add_dispatcher(function: Any, stand_in: Callable[..., Any]) -> bool:
+    """Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments while something is recorded, wherever a program keeps the function. False when it is of another kind."""
+
+# program/export.rs
+def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:
+    """The program that also gives the gradients of its only output with respect to the marked inputs, and for each input which output that is (None without influence)."""
+
+def plain(program: Program) -> dict[str, Any]:
+    """A program as an exporter takes it: calls of rules are written out, and what is common or not needed is gone. As plain data: `outputs` (variables by number), `names` of the inputs, `output_names`, `constants` (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive, arguments, result, parameters)."""
+
+# program/pyclass.rs
+def restore_program(head: bytes, blobs: Sequence[Any]) -> Program:
+    """The program that was pickled."""
+
+# program/serialize.rs
+def restore_array(
+    dtype: str, lanes: Sequence[tuple[int, int, bool]], rank: str, blob: Any
+) -> Array:
+    """The array that was pickled."""
+
+def write_file(path: _File, data: bytes) -> None:
+    """Writes a file that is whole or, when something fails, not there; an old one stays whole then."""
+
+# runtime/hooks.rs
+def set_hooks(**objects: Any) -> None:
+    """Sets all hooks, each by its name."""
+
+# runtime/identity.rs
+def same_items(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists hold the same objects, in the same order. No code of theirs runs for that."""
+
+# runtime/interpreter_exit.rs
+def before_exit() -> None:
+    """Called by `atexit`."""
+
+# runtime/recording_state.rs
+def switch_lifting(on: bool) -> bool:
+    """Switches lifting on or off in this thread; says what it was before."""
+
+def is_lifting() -> bool:
+    """Whether names are lifted for this thread."""
+
+def is_tracing() -> bool:
+    """Whether a program is being traced in this thread: what can fail on values fails when it runs."""
+
+def isderiving() -> bool:
+    """Whether the running code is being differentiated."""
+
+def nestlevel() -> int:
+    """How deeply the running code is being differentiated: 0 outside any gradient."""
+
+# runtime/swallowed_errors.rs
+def refused(message: str) -> None:
+    """Notes that a program was refused something. Libraries try what they can do without."""
+
+def granted(message: str) -> None:
+    """Takes back what a program was refused, once another way was found."""
+
+# transforms/checkpoint.rs
+def call_checkpoint(
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    policy: Any,
+) -> Any:
+    """Calls a function whose intermediate values are not kept."""
+
+def name_value(value: Any, name: str) -> None:
+    """Names the arrays of a value for the checkpoints around it."""
+
+# transforms/custom_rule.rs
+def call_adjoint(
+    rule: Callable[..., Any], name: str, names: list[str], args: Any, kwargs: Any, is_opaque: bool
+) -> Any:
+    """Calls a function that returns its result and its pullback."""
+
+def call_jvp(
+    function: Callable[..., Any],
+    rule: Callable[..., Any],
+    name: str,
+    names: list[str],
+    args: Any,
+    kwargs: Any,
+) -> Any:
+    """Calls a function that has a forward rule."""
+
+# transforms/gradient.rs
+def gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> Any:
+    """The gradient of a function that returns a real scalar, with respect to all of its arguments."""
+
+def value_and_gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> tuple[Any, Any]:
+    """The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it."""
+
+def pullback(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> tuple[Any, Pullback]:
+    """The value of a function and its pullback: the linear map from a cotangent of the value to cotangents of the arguments."""
+
+# transforms/host_callback.rs
+def hooked(function: Callable[..., Any], x: Any, name: str) -> Any:
+    """`x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back."""
+
+def call_back(
+    function: Callable[..., Any], pullback: Callable[..., Any], name: str, args: Sequence[Array]
+) -> Array:
+    """What a function of plain values gives for arrays that are being differentiated: computed at once, and again when the program is run with other values. `function` and `pullback` return tuples of arrays; the pullback is differentiated in its turn."""
+
+# transforms/nonfinite.rs
+def begin_detection(nan: bool, inf: bool) -> int:
+    """Begins to look at what leaves a run of this thread. Gives the number with which to end it."""
+
+def begin_lines() -> int:
+    """Begins to record which lines operations come from. Gives the number with which to end it."""
+
+def end_detection(id: int) -> None:
+    """Ends it."""
+
+# transforms/saved_pullback.rs
+def restore_pullback(head: bytes, blobs: Sequence[Any], outline: dict[str, Any]) -> Pullback:
+    """The pullback that was pickled."""
+
+def load_file(path: _File) -> Any:
+    """What a file holds: a pullback or a program."""
+
+def load_memory(memory: Any) -> Any:
+    """What the memory of a file holds. It is used as it is."""
+
+# transforms/trace.rs
+def trace(f: Callable[..., Any], /, *args: Any, lines: bool = False, **kwargs: Any) -> Program:
+    """The program of a function: recorded on arguments like these, without computing anything."""
+
+def record(
+    f: Callable[..., Any], args: tuple[Any, ...], replaced: Mapping[str, Any]
+) -> tuple[Program, list[str], list[bool], list[Any]]:
+    """The program of a function of which every array among the arguments is an input: those that are held constant, and integers, too. With the paths of the results, and for each input whether it can be differentiated with respect to, and its value. `replaced` has other arrays for some of them, by path."""
+
+# transforms/vmap.rs
+def call_vmap(
+    f: Callable[..., Any], args: tuple[Any, ...], batched: list[bool], names: list[str]
+) -> Any:
+    """Calls a function of one example with arguments of which those marked hold many along their first axes; its results have a first axis of examples. `names` are what errors call the arguments."""
+
+# tree/class_layout.rs
+def forget_layouts() -> None:
+    """Forgets all layouts: a class was registered."""
+
+# tree/pyclass.rs
+def structure(tree: Any, declared: bool = False, root: str = "") -> _Structure:
+    """Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`."""
+
 def neg(x: _Values, /) -> Array:
     """The negative: `-x`."""
 
@@ -740,6 +935,12 @@ def erf(x: _Values, /) -> Array:
 
 def erfc(x: _Values, /) -> Array:
     """The complementary error function `1 - erf(x)`, accurate for large `x`."""
+
+def erfinv(x: _Values, /) -> Array:
+    """The inverse of the error function: infinite at -1 and 1, NaN beyond."""
+
+def relu(x: _Values, /) -> Array:
+    """The positive part: `x` where it is positive, 0 elsewhere; NaN of NaN. At 0 the derivative is 0."""
 
 def logical_not(x: _Values, /) -> Array:
     """Whether `x` is zero."""

@@ -15,7 +15,9 @@ from cotan._src.special import partials_waves as _waves  # noqa: F401
 from cotan._src.special.ufuncs import PARTIALS, call
 
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
-    ufunc: getattr(_core, name) for ufunc, name in _core.ufuncs().items() if hasattr(_core, name)
+    ufunc: getattr(_core, name)
+    for ufunc, name in _core.ufuncs("np").items()
+    if hasattr(_core, name)
 }
 
 

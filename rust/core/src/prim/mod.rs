@@ -251,8 +251,8 @@ pub struct PrimDef {
     pub onnx: Onnx,
     /// WGSL form.
     pub wgsl: Wgsl,
-    /// The same in NumPy: an expression over `{0}`, `{1}`, ... and the names of parameters; `""`
-    /// when NumPy has no such function.
+    /// The same in NumPy or `scipy.special`: an expression over `{0}`, `{1}`, ... and the names of parameters; `""`
+    /// when they have no such function. A ufunc that is called with the arguments and nothing else is this primitive.
     pub numpy: &'static str,
     /// Test inputs.
     pub samples: Samples,
@@ -308,6 +308,17 @@ impl Prim {
             } => Some(*lane),
             _ => None,
         }
+    }
+
+    /// The ufunc that it is: the module, `np` or `scipy.special`, and the name.
+    pub fn ufunc(self) -> Option<(&'static str, &'static str)> {
+        if !matches!(self.0.class, Class::Elementwise { .. }) {
+            return None;
+        }
+        let (function, arguments) = self.0.numpy.split_once('(')?;
+        let own: Vec<String> = (0..self.0.args.len()).map(|i| format!("{{{i}}}")).collect();
+        let with_own = arguments.strip_suffix(')') == Some(&own.join(", "));
+        function.rsplit_once('.').filter(|_| with_own)
     }
 
     /// Whether the result acts element by element, so that it can be fused.

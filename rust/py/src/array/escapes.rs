@@ -14,8 +14,11 @@ use crate::array::cell::PyArray;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
 use crate::runtime::error::{NotDifferentiableError, enter};
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
+
+exports!(failed_at, is_preparing, num_met, meet);
 
 /// What was noted.
 #[derive(Default)]
@@ -249,7 +252,8 @@ pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
 }
 
 /// The same, of code outside of this module.
-#[pyfunction(name = "failed")]
+#[pyfunction]
+#[pyo3(name = "failed", signature = (error: "BaseException", x: "Array") -> "None")]
 pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<()> {
     let error = PyErr::from_value(error.clone());
     failed(&error, x.py(), &x.get().read()?);
@@ -281,12 +285,14 @@ pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
 
 /// Whether a function is being prepared in this thread.
 #[pyfunction]
+#[pyo3(signature = () -> "bool")]
 pub fn is_preparing() -> bool {
     is_on()
 }
 
 /// How often a plain array was met: so many references to it are the preparation's own.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "int")]
 pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
     NOTED.with_borrow(|noted| {
         let arrays = noted.iter().flat_map(|n| &n.arrays);
@@ -296,6 +302,7 @@ pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
 
 /// Notes that a plain array was read by code outside of this module.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "None")]
 pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(array) = x.cast::<PyUntypedArray>()
         && is_on()

@@ -14,6 +14,9 @@ use crate::array::cell::{PyArray, Rank, wrap};
 use crate::array::escapes;
 use crate::array::operand::Operand;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
+
+exports!(is_elementwise);
 
 /// Positions along one axis, and their shape.
 type Positions = (Shape, Vec<i64>);
@@ -183,6 +186,7 @@ pub fn is_made_by(x: &PyArray, test: impl Fn(Prim) -> bool) -> bool {
 /// Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or
 /// have an infinite slope.
 #[pyfunction]
+#[pyo3(signature = (x: "Array") -> "bool")]
 pub fn is_elementwise(x: &Bound<'_, PyArray>) -> bool {
     is_made_by(x.get(), |prim| {
         matches!(prim.0.class, Class::Elementwise { .. })

@@ -16,7 +16,10 @@ use crate::array::operand::Operand;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::{is_numpy_scalar, original};
 use crate::runtime::error::{NotDifferentiableError, OrRaise};
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+
+exports!(index_update, index_add, fitted);
 
 /// A basic key, resolved against a shape.
 pub struct Basic {
@@ -460,6 +463,7 @@ pub fn updated<'py>(
 
 /// `x` with `x[key]` replaced by `value`, as a new array.
 #[pyfunction]
+#[pyo3(signature = (x: "Any", key: "Any", value: "Any") -> "Array")]
 pub fn index_update<'py>(
     x: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -473,6 +477,7 @@ pub fn index_update<'py>(
 
 /// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
 #[pyfunction]
+#[pyo3(signature = (x: "Any", key: "Any", value: "Any") -> "Array")]
 pub fn index_add<'py>(
     x: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -486,7 +491,7 @@ pub fn index_add<'py>(
 
 /// A value brought to a dtype and shape, as NumPy does in an assignment.
 #[pyfunction]
-#[pyo3(name = "fit")]
+#[pyo3(name = "fit", signature = (value: "Any", target: "Any", shape: "Sequence[int]") -> "Array")]
 pub fn fitted<'py>(
     value: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,

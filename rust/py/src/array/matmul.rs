@@ -9,10 +9,14 @@ use pyo3::prelude::*;
 use crate::array::cell::wrap_result;
 use crate::array::operand::{Operand, common_dtype};
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+
+exports!(matmul);
 
 /// The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", y: "_Values") -> "Array")]
 pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];

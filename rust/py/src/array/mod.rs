@@ -27,3 +27,14 @@ pub mod traced;
 
 // The class.
 pub mod pyclass;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    escapes::register(module)?;
+    fancy_index::register(module)?;
+    index::register(module)?;
+    matmul::register(module)?;
+    traced::register(module)
+}

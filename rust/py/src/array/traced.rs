@@ -7,10 +7,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::cell::PyArray;
+use crate::runtime::exports::exports;
 use crate::runtime::recording_state::{is_mapping, is_tracing};
+
+exports!(is_traced, is_mapped);
 
 /// Whether a program is being traced and an object may be a variable of it.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "bool")]
 pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
         Ok(array) if is_tracing() => Ok(array.get().read()?.tag() != 0),
@@ -41,6 +45,7 @@ pub fn expect_no_variable(array: &Array) -> PyResult<()> {
 /// Whether a function is being mapped and an array may differ between examples, so that nobody knows its
 /// value.
 #[pyfunction]
+#[pyo3(signature = (x: "Array") -> "bool")]
 pub fn is_mapped(x: &Bound<'_, PyArray>) -> PyResult<bool> {
     if !is_mapping() {
         return Ok(false);

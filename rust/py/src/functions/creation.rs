@@ -18,6 +18,19 @@ use crate::functions::primitives::stack_all;
 use crate::ndarray::dtype::{dtype_from, dtype_of};
 use crate::ndarray::memory::{Borrow, from_ndarray, original};
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
+
+exports!(
+    array,
+    buffer,
+    number,
+    asarray,
+    from_dlpack,
+    num_threads,
+    set_num_threads,
+    simd_level,
+    clear_caches
+);
 
 /// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
 /// stay differentiable.
@@ -29,7 +42,7 @@ use crate::runtime::error::OrRaise;
 /// Array([[1., 2.],
 ///        [3., 4.]])
 #[pyfunction]
-#[pyo3(signature = (object, dtype=None))]
+#[pyo3(signature = (object: "Any", dtype: "_DTypeLike | None" = None) -> "Array")]
 pub fn array<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
@@ -131,6 +144,7 @@ fn entry(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Operand> {
 /// What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array
 /// of floats or complex numbers as it is.
 #[pyfunction]
+#[pyo3(signature = (made: "Any", args: "tuple[Any, ...]") -> "Any")]
 pub fn buffer<'py>(
     made: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
@@ -160,6 +174,7 @@ pub fn buffer<'py>(
 
 /// An array of one element as what stands for a Python number, of another dtype if one is given.
 #[pyfunction]
+#[pyo3(signature = (x: "Any", dtype: "_DTypeLike | None") -> "Array")]
 pub fn number<'py>(
     x: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
@@ -233,7 +248,7 @@ fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
 
 /// An `Array` with these values; an `Array` is given back as it is.
 #[pyfunction]
-#[pyo3(signature = (object, dtype=None))]
+#[pyo3(signature = (object: "Any", dtype: "_DTypeLike | None" = None) -> "Array")]
 pub fn asarray<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
@@ -254,6 +269,7 @@ pub fn asarray<'py>(
 
 /// An `Array` with a copy of the values of another library's array that speaks DLPack.
 #[pyfunction]
+#[pyo3(signature = (object: "Any") -> "Array")]
 pub fn from_dlpack<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
@@ -267,24 +283,28 @@ pub fn from_dlpack<'py>(
 
 /// How many threads large computations use.
 #[pyfunction]
+#[pyo3(signature = () -> "int")]
 pub fn num_threads() -> usize {
     sched::num_threads()
 }
 
 /// Changes how many threads large computations use, at most 1,024; 0 for the default.
 #[pyfunction]
+#[pyo3(signature = (threads: "int") -> "None")]
 pub fn set_num_threads(threads: usize) {
     sched::set_num_threads(threads);
 }
 
 /// The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`.
 #[pyfunction]
+#[pyo3(signature = () -> "str")]
 pub fn simd_level() -> &'static str {
     cotan::kernels::level_name()
 }
 
 /// Forgets all plans and frees the memory that is kept for reuse.
 #[pyfunction]
+#[pyo3(signature = () -> "None")]
 pub fn clear_caches(py: Python<'_>) {
     py.detach(|| {
         cotan::array::clear_caches();

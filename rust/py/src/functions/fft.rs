@@ -9,12 +9,16 @@ use pyo3::types::PyInt;
 use crate::array::cell::{PyArray, wrap_result};
 use crate::array::operand::Operand;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
+
+exports!(usual_fourier, fourier, real_fourier, fourier_real);
 
 /// The transform along one axis that is met most: of all that is there, unscaled, the half spectrum of real numbers
 /// when `half`. `None` for what has to be looked at more closely.
 ///
 /// In one step, since a short transform takes less time than to look.
 #[pyfunction]
+#[pyo3(signature = (x: "Any", axis: "Any", half: "bool") -> "Array | None")]
 pub fn usual_fourier<'py>(
     x: &Bound<'py, PyAny>,
     axis: &Bound<'py, PyAny>,
@@ -59,7 +63,12 @@ pub fn usual_fourier<'py>(
 
 /// The transform along axes, with a positive exponent when `inverse`, times `scale`.
 #[pyfunction]
-#[pyo3(signature = (x, axes, inverse=false, scale=1.0))]
+#[pyo3(signature = (
+    x: "_Values",
+    axes: "Sequence[int]",
+    inverse: "bool" = false,
+    scale: "float" = 1.0
+) -> "Array")]
 pub fn fourier<'py>(
     x: &Bound<'py, PyAny>,
     axes: Vec<usize>,
@@ -80,7 +89,7 @@ pub fn fourier<'py>(
 
 /// The first half of the spectrum of real numbers along an axis, times `scale`.
 #[pyfunction]
-#[pyo3(signature = (x, axis, scale=1.0))]
+#[pyo3(signature = (x: "_Values", axis: "int", scale: "float" = 1.0) -> "Array")]
 pub fn real_fourier<'py>(
     x: &Bound<'py, PyAny>,
     axis: usize,
@@ -101,7 +110,7 @@ pub fn real_fourier<'py>(
 
 /// The `length` real numbers along an axis that have this half of a spectrum, times `scale`.
 #[pyfunction]
-#[pyo3(signature = (x, axis, length, scale=1.0))]
+#[pyo3(signature = (x: "_Values", axis: "int", length: "int", scale: "float" = 1.0) -> "Array")]
 pub fn fourier_real<'py>(
     x: &Bound<'py, PyAny>,
     axis: usize,

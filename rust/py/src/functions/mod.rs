@@ -6,3 +6,16 @@ pub mod fft;
 pub mod primitives;
 pub mod special_ufunc;
 pub mod table;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    primitives::stamped::register(module)?;
+    creation::register(module)?;
+    #[cfg(feature = "fft")]
+    fft::register(module)?;
+    primitives::register(module)?;
+    special_ufunc::register(module)?;
+    table::register(module)
+}

@@ -14,6 +14,37 @@ use crate::array::operand::{Operand, common_dtype};
 use crate::array::operators::apply_elementwise;
 use crate::ndarray::dtype::dtype_from;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
+
+exports!(
+    sum,
+    prod,
+    max,
+    min,
+    mean,
+    logsumexp,
+    argmax,
+    argmin,
+    argsort,
+    cumsum,
+    cummax,
+    cummin,
+    reshape,
+    transpose,
+    broadcast_to,
+    concatenate,
+    stack,
+    flip,
+    pad,
+    cast,
+    gather,
+    scatter_add,
+    scatter,
+    dropgrad,
+    is_active,
+    value,
+    peek
+);
 
 /// Stamps one Python function for each elementwise entry.
 macro_rules! stamp {
@@ -99,7 +130,7 @@ macro_rules! reductions {
     ($($name:ident $NAME:ident;)*) => { $(
         /// A reduction over `axis` (an integer, a tuple, or None for all).
         #[pyfunction]
-        #[pyo3(signature = (x, axis=None, keepdims=false))]
+        #[pyo3(signature = (x: "_Values", axis: "_Axes" = None, keepdims: "bool" = false) -> "Array")]
         pub fn $name<'py>(
             x: &Bound<'py, PyAny>,
             axis: Option<&Bound<'py, PyAny>>,
@@ -134,7 +165,7 @@ fn arg<'py>(
 
 /// The index of the first largest element along `axis`, or in the flattened array.
 #[pyfunction]
-#[pyo3(signature = (x, axis=None, keepdims=false))]
+#[pyo3(signature = (x: "_Values", axis: "int | None" = None, keepdims: "bool" = false) -> "Array")]
 pub fn argmax<'py>(
     x: &Bound<'py, PyAny>,
     axis: Option<isize>,
@@ -145,7 +176,7 @@ pub fn argmax<'py>(
 
 /// The index of the first smallest element along `axis`, or in the flattened array.
 #[pyfunction]
-#[pyo3(signature = (x, axis=None, keepdims=false))]
+#[pyo3(signature = (x: "_Values", axis: "int | None" = None, keepdims: "bool" = false) -> "Array")]
 pub fn argmin<'py>(
     x: &Bound<'py, PyAny>,
     axis: Option<isize>,
@@ -156,7 +187,7 @@ pub fn argmin<'py>(
 
 /// The indices that sort along `axis`: stable, NaN last.
 #[pyfunction]
-#[pyo3(signature = (x, axis=-1))]
+#[pyo3(signature = (x: "_Values", axis: "int" = -1) -> "Array")]
 pub fn argsort<'py>(x: &Bound<'py, PyAny>, axis: isize) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("argsort", x)?;
     let at = axis_of(x.py(), "argsort", axis, array.shape().len())?;
@@ -166,33 +197,56 @@ pub fn argsort<'py>(x: &Bound<'py, PyAny>, axis: isize) -> PyResult<Bound<'py, P
     )
 }
 
-/// The sums of all elements up to each one along `axis`; from its end when `reverse`.
-#[pyfunction]
-#[pyo3(signature = (x, axis=None, reverse=false))]
-pub fn cumsum<'py>(
+fn scan<'py>(
     x: &Bound<'py, PyAny>,
+    prim: Prim,
     axis: Option<isize>,
     reverse: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut array = operand("cumsum", x)?;
-    if !array.dtype().is_inexact() {
+    let name = prim.name();
+    let mut array = operand(name, x)?;
+    if prim == ops::CUMSUM && !array.dtype().is_inexact() {
         array = array.cast(array.dtype().widest()).or_raise()?;
     }
     let axis = axis.filter(|&a| !array.shape().is_empty() || !is_only_axis(a));
     let axis = if let Some(axis) = axis {
-        axis_of(x.py(), "cumsum", axis, array.shape().len())?
+        axis_of(x.py(), name, axis, array.shape().len())?
     } else {
         array = array.reshape(&[array.aval().size()]).or_raise()?;
         0
     };
     wrap_result(
         x.py(),
-        Array::apply(ops::CUMSUM, Params::Scan { axis, reverse }, &[&array]).or_raise()?,
+        Array::apply(prim, Params::Scan { axis, reverse }, &[&array]).or_raise()?,
     )
+}
+
+macro_rules! scans {
+    ($($(#[doc = $doc:literal])* $name:ident $NAME:ident;)*) => { $(
+        $(#[doc = $doc])*
+        #[pyfunction]
+        #[pyo3(signature = (x: "_Values", axis: "int | None" = None, reverse: "bool" = false) -> "Array")]
+        pub fn $name<'py>(
+            x: &Bound<'py, PyAny>,
+            axis: Option<isize>,
+            reverse: bool,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            scan(x, ops::$NAME, axis, reverse)
+        }
+    )* };
+}
+scans! {
+    /// The sums of all elements up to each one along `axis`; from its end when `reverse`.
+    cumsum CUMSUM;
+    /// The largest of all elements up to each one along `axis`; from its end when `reverse`.
+    cummax CUMMAX;
+    /// The smallest of all elements up to each one along `axis`; from its end when `reverse`.
+    cummin CUMMIN;
 }
 
 /// The same elements in another shape; one length may be -1. A view where NumPy gives one.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", shape: "_Shape") -> "Array")]
 pub fn reshape<'py>(
     x: &Bound<'py, PyAny>,
     shape: &Bound<'py, PyAny>,
@@ -207,7 +261,7 @@ pub fn reshape<'py>(
 
 /// Axes in another order, reversed by default. A view.
 #[pyfunction]
-#[pyo3(signature = (x, axes=None))]
+#[pyo3(signature = (x: "_Values", axes: "Sequence[int] | None" = None) -> "Array")]
 pub fn transpose<'py>(
     x: &Bound<'py, PyAny>,
     axes: Option<&Bound<'py, PyAny>>,
@@ -241,6 +295,7 @@ pub fn transpose<'py>(
 
 /// Repeated to a shape that it broadcasts to.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", shape: "_Shape") -> "Array")]
 pub fn broadcast_to<'py>(
     x: &Bound<'py, PyAny>,
     shape: &Bound<'py, PyAny>,
@@ -258,7 +313,7 @@ pub fn broadcast_to<'py>(
 
 /// Arrays one after the other along `axis`.
 #[pyfunction]
-#[pyo3(signature = (arrays, axis=0))]
+#[pyo3(signature = (arrays: "Sequence[_Values]", axis: "int" = 0) -> "Array")]
 pub fn concatenate<'py>(
     py: Python<'py>,
     arrays: &Bound<'py, PyAny>,
@@ -295,6 +350,7 @@ pub fn concatenate<'py>(
 
 /// Arrays of one shape along a new first axis.
 #[pyfunction]
+#[pyo3(signature = (arrays: "Sequence[_Values]") -> "Array")]
 pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let operands: Vec<Operand> = arrays
         .try_iter()?
@@ -323,7 +379,7 @@ pub fn stack_all(operands: Vec<Operand>) -> PyResult<Array> {
 
 /// The order of elements reversed along `axis`.
 #[pyfunction]
-#[pyo3(signature = (x, axis=None))]
+#[pyo3(signature = (x: "_Values", axis: "_Axes" = None) -> "Array")]
 pub fn flip<'py>(
     x: &Bound<'py, PyAny>,
     axis: Option<&Bound<'py, PyAny>>,
@@ -339,6 +395,12 @@ pub fn flip<'py>(
 
 /// Zeros of `shape` with `x` as a strided region: along each axis `start`, `start + step`, ...
 #[pyfunction]
+#[pyo3(signature = (
+    x: "_Values",
+    shape: "Sequence[int]",
+    start: "Sequence[int]",
+    step: "Sequence[int]"
+) -> "Array")]
 pub fn pad<'py>(
     x: &Bound<'py, PyAny>,
     shape: Vec<usize>,
@@ -372,6 +434,7 @@ pub fn pad<'py>(
 
 /// The same numbers in another dtype.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", dtype: "_DTypeLike") -> "Array")]
 pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_from(x.py(), dtype)?;
     let array = Operand::expect("cast", x)?.cast(dtype)?;
@@ -390,6 +453,7 @@ fn is_array(x: &Bound<'_, PyAny>) -> bool {
 
 /// The rows of `x` at int64 indices.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", index: "_Values") -> "Array")]
 pub fn gather<'py>(
     x: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
@@ -403,6 +467,7 @@ pub fn gather<'py>(
 
 /// `x` with updates added to its rows at int64 indices.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", index: "_Values", updates: "_Values") -> "Array")]
 pub fn scatter_add<'py>(
     x: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
@@ -413,6 +478,7 @@ pub fn scatter_add<'py>(
 
 /// `x` with its rows at int64 indices replaced.
 #[pyfunction]
+#[pyo3(signature = (x: "_Values", index: "_Values", updates: "_Values") -> "Array")]
 pub fn scatter<'py>(
     x: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
@@ -440,6 +506,7 @@ fn scattered<'py>(
 /// >>> ct.gradient(lambda x: ct.dropgrad(x) * x, 3.0)
 /// (3.0,)
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "Any")]
 pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => wrap(x.py(), array.get().read()?.dropgrad(), array.get().rank()),
@@ -449,6 +516,7 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 /// Whether a gradient that is being recorded follows `x`.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "bool")]
 pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
         Ok(array) => Ok(crate::array::escapes::is_followed(&array.get().read()?)),
@@ -458,6 +526,7 @@ pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// The plain ndarray value of anything array-like. Detaches: for integers, bools and indices.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "np.ndarray[Any, Any]")]
 pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     match x.cast::<PyArray>() {
@@ -473,6 +542,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// The value of anything array-like for the errors that it leads to: nothing that is recorded may depend
 /// on it.
 #[pyfunction]
+#[pyo3(signature = (x: "Any") -> "np.ndarray[Any, Any]")]
 pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {

@@ -23,6 +23,9 @@ use crate::array::operand::Operand;
 use crate::ndarray::dtype::dtype_from;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
+use crate::runtime::exports::exports;
+
+exports!(call_special);
 
 /// A function, the same for all of its calls.
 struct Function {
@@ -223,6 +226,13 @@ impl Custom for Special {
 /// Calls an elementwise function that is computed with values, with arrays of the dtypes that it takes;
 /// gives a tuple of its results, of the dtypes that are said.
 #[pyfunction]
+#[pyo3(signature = (
+    name: "str",
+    compute: "Callable[..., Any]",
+    rule: "Callable[..., Any]",
+    args: "tuple[Any, ...]",
+    dtypes: "tuple[_DTypeLike, ...]"
+) -> "tuple[Array, ...]")]
 pub fn call_special<'py>(
     name: &str,
     compute: &Bound<'py, PyAny>,

@@ -10,6 +10,9 @@ use crate::array::cell::wrap_result;
 use crate::array::operand::Operand;
 use crate::array::operators::apply_elementwise;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
+
+exports!(ufuncs, table, apply);
 
 /// One entry.
 pub fn entry(py: Python<'_>, prim: Prim) -> PyResult<Bound<'_, PyDict>> {
@@ -122,18 +125,13 @@ fn type_name(types: Types) -> &'static str {
     }
 }
 
-/// Names of NumPy's ufuncs and of the primitives that they are.
+/// Names of the ufuncs of a module, `np` or `scipy.special`, and of the primitives that they are.
 #[pyfunction]
-pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+#[pyo3(signature = (module: "str") -> "dict[str, str]")]
+pub fn ufuncs<'py>(py: Python<'py>, module: &str) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for prim in ops::table() {
-        if matches!(prim.0.class, Class::Elementwise { .. })
-            && let Some(name) = prim
-                .0
-                .numpy
-                .strip_prefix("np.")
-                .and_then(|t| t.split('(').next())
-        {
+        if let Some((_, name)) = prim.ufunc().filter(|&(of, _)| of == module) {
             out.set_item(name, prim.name())?;
         }
     }
@@ -142,13 +140,14 @@ pub fn ufuncs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// One dictionary for each entry of the primitive table: what documentation and tests are made from.
 #[pyfunction]
+#[pyo3(signature = () -> "list[dict[str, Any]]")]
 pub fn table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     ops::table().iter().map(|&prim| entry(py, prim)).collect()
 }
 
 /// Applies any primitive of the table to arrays; parameters as they are printed.
 #[pyfunction]
-#[pyo3(signature = (name, *args, **params))]
+#[pyo3(signature = (name: "str", *args: "Any", **params: "Any") -> "Array")]
 pub fn apply<'py>(
     py: Python<'py>,
     name: &str,

@@ -6,9 +6,12 @@ use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::runtime::source_line::frame;
+
+exports!(forget_places);
 
 /// Who asks for a name.
 #[derive(Clone, Copy)]
@@ -62,6 +65,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
 
 /// Forgets what is known of the places in Python code that asked for names.
 #[pyfunction]
+#[pyo3(signature = () -> "None")]
 pub fn forget_places(py: Python<'_>) {
     *PLACES
         .lock_py_attached(py)

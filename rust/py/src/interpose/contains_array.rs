@@ -6,11 +6,15 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::array::cell::PyArray;
 use crate::array::operand::{as_array, beneath};
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 
+exports!(contains_array);
+
 /// Whether one of our arrays is among arguments, or in lists and tuples among them.
 #[pyfunction]
+#[pyo3(signature = (args: "tuple[Any, ...]", kwargs: "dict[str, Any]") -> "bool")]
 pub fn contains_array(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> PyResult<bool> {
     any_array(args, Some(kwargs), &|_| Ok(true))
 }

@@ -19,10 +19,19 @@ use crate::interpose::slot::{Asked, Rule};
 use crate::interpose::slot_function::Functions;
 use crate::interpose::slot_method::Methods;
 use crate::interpose::slot_ufunc::Ufuncs;
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::{Once, intern};
 use crate::runtime::recording_state::{self, recordings};
+
+exports!(
+    after_fork_in_child,
+    add_lifted,
+    set_imported,
+    add_ufuncs,
+    add_method
+);
 
 /// How many recordings go on in the process, and what they lift.
 struct State {
@@ -168,6 +177,7 @@ pub fn leave(py: Python<'_>) {
 
 /// Called in the child just after a fork: only this thread goes on recording.
 #[pyfunction]
+#[pyo3(signature = () -> "None")]
 pub fn after_fork_in_child(py: Python<'_>) {
     let mut state = state(py);
     if state.recordings > 0
@@ -184,6 +194,7 @@ pub fn after_fork_in_child(py: Python<'_>) {
 /// Lets a module have another class while something is recorded; gives the class that it has then, which
 /// is an earlier one if there is one.
 #[pyfunction]
+#[pyo3(signature = (module: "Any", lifted: "type") -> "type")]
 pub fn add_lifted(
     py: Python<'_>,
     module: Bound<'_, PyAny>,
@@ -206,6 +217,7 @@ pub fn add_lifted(
 /// Lets names that modules have imported before stand for what knows our arrays, while something is
 /// recorded: these, and no others. It is looked again when one of some modules has become another one.
 #[pyfunction]
+#[pyo3(signature = (imported: "Sequence[Any]", programs: "list[tuple[str, ModuleType]]") -> "None")]
 pub fn set_imported(
     py: Python<'_>,
     imported: Vec<ImportedName>,
@@ -233,6 +245,7 @@ pub fn set_imported(
 
 /// Lets ufuncs take lists of our arrays while something is recorded.
 #[pyfunction]
+#[pyo3(signature = (ufuncs: "list[np.ufunc]") -> "None")]
 pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
     let mut state = state(py);
     let lifted = state.recordings > 0;
@@ -246,6 +259,7 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
 /// list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient
 /// follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
 #[pyfunction]
+#[pyo3(signature = (method: "Any", rule: "Callable[..., Any]", asked: "str") -> "bool")]
 pub fn add_method(
     py: Python<'_>,
     method: Bound<'_, PyAny>,

@@ -19,3 +19,13 @@ pub mod slot_ufunc;
 
 // Arguments.
 pub mod contains_array;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    caller::register(module)?;
+    contains_array::register(module)?;
+    install::register(module)?;
+    slot_dispatcher::register(module)
+}

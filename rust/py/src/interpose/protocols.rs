@@ -39,22 +39,12 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
             kept: vec![matmul.unbind()],
         };
         for &prim in ops::table() {
-            let Some(name) = prim
-                .0
-                .numpy
-                .strip_prefix("np.")
-                .and_then(|t| t.split('(').next())
-            else {
+            let Some(("np", name)) = prim.ufunc() else {
                 continue;
             };
-            if !matches!(prim.0.class, Class::Elementwise { .. }) {
-                continue;
-            }
             let ufunc = numpy.getattr(name)?;
             // `np.where` is a plain function.
-            if ufunc.is_instance(&class)?
-                && prim.0.args.len() == ufunc.getattr("nin")?.extract::<usize>()?
-            {
+            if ufunc.is_instance(&class)? {
                 table.prims.insert(ufunc.as_ptr() as usize, prim);
                 table.kept.push(ufunc.unbind());
             }

@@ -23,7 +23,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::interpose::contains_array::contains_array;
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall, guarded};
+use crate::runtime::exports::exports;
 use crate::runtime::recording_state::is_lifting;
+
+exports!(add_dispatcher);
 
 /// The beginning of a function that NumPy dispatches.
 #[repr(C)]
@@ -60,6 +63,7 @@ pub fn is_passed(function: *mut PyObject) -> bool {
 /// Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments
 /// while something is recorded, wherever a program keeps the function. False when it is of another kind.
 #[pyfunction]
+#[pyo3(signature = (function: "Any", stand_in: "Callable[..., Any]") -> "bool")]
 pub fn add_dispatcher(function: &Bound<'_, PyAny>, stand_in: Py<PyAny>) -> PyResult<bool> {
     let py = function.py();
     let class = function.get_type();

@@ -13,11 +13,15 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::tree::treedef::{Kind, present};
+
+exports!(with_gradient, plain);
 
 /// The program that also gives the gradients of its only output with respect to the marked inputs, and
 /// for each input which output that is (None without influence).
 #[pyfunction]
+#[pyo3(signature = (program: "Program", wrt: "Sequence[bool]") -> "tuple[Program, list[int | None]]")]
 pub fn with_gradient(
     program: &PyProgram,
     wrt: Vec<bool>,
@@ -59,6 +63,7 @@ pub fn with_gradient(
 /// (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive,
 /// arguments, result, parameters).
 #[pyfunction]
+#[pyo3(signature = (program: "Program") -> "dict[str, Any]")]
 pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, PyDict>> {
     let lowered = opt::inline_rules(Program::clone(program.core())).or_raise()?;
     let p = &opt::optimize(&lowered, Passes::ALL).or_raise()?;

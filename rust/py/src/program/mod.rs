@@ -12,3 +12,12 @@ pub mod compose;
 pub mod export;
 pub mod report;
 pub mod serialize;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    export::register(module)?;
+    pyclass::register(module)?;
+    serialize::register(module)
+}

@@ -18,10 +18,13 @@ use crate::program::bind_inputs::{Given, root};
 use crate::program::equation::{PyEquation, PyVariable};
 use crate::program::serialize::{joined, reduce_program, save_program};
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::tree::schema::invalid;
 use crate::tree::treedef::{Kind, present};
 use cotan::io::{Kind as SavedKind, Saved};
+
+exports!(restore_program);
 
 /// A closed list of equations over primitives: what `trace` records, and what a pullback applies.
 ///
@@ -475,6 +478,7 @@ fn pass_names() -> String {
 
 /// The program that was pickled.
 #[pyfunction]
+#[pyo3(signature = (head: "bytes", blobs: "Sequence[Any]") -> "Program")]
 pub fn restore_program(head: &[u8], blobs: Vec<Bound<'_, PyAny>>) -> PyResult<PyProgram> {
     program_of(joined(head, blobs)?)
 }

@@ -19,7 +19,10 @@ use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
 use crate::ndarray::memory::{lent_bytes, storage_of};
 use crate::runtime::error::{OrRaise, enter, to_py};
+use crate::runtime::exports::exports;
 use crate::tree::schema::{self, invalid};
+
+exports!(restore_array, write_file);
 
 /// Arrays of fewer bytes go with the head of a pickle.
 const SMALL: usize = 4096;
@@ -130,6 +133,12 @@ pub fn reduce_array<'py>(
 
 /// The array that was pickled.
 #[pyfunction]
+#[pyo3(signature = (
+    dtype: "str",
+    lanes: "Sequence[tuple[int, int, bool]]",
+    rank: "str",
+    blob: "Any"
+) -> "Array")]
 pub fn restore_array<'py>(
     dtype: &str,
     lanes: Vec<(usize, usize, bool)>,
@@ -205,6 +214,7 @@ pub fn save(py: Python<'_>, saved: &Saved, path: &Bound<'_, PyAny>) -> PyResult<
 
 /// Writes a file that is whole or, when something fails, not there; an old one stays whole then.
 #[pyfunction]
+#[pyo3(signature = (path: "_File", data: "bytes") -> "None")]
 pub fn write_file(py: Python<'_>, path: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<()> {
     let path = &path_of(path)?;
     let result = enter(py, |_| {

@@ -3,10 +3,13 @@
 //! The bindings name no module of Python: `cotan._src.hooks` hands all of these over by name as `cotan` is imported. A
 //! hook that is missing, or one that nobody knows, is an `ImportError` there.
 
+use crate::runtime::exports::exports;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+
+exports!(set_hooks);
 
 /// An object of the Python package, which is set once.
 pub struct Hook {
@@ -187,7 +190,7 @@ hooks! {
 
 /// Sets all hooks, each by its name.
 #[pyfunction]
-#[pyo3(signature = (**objects))]
+#[pyo3(signature = (**objects: "Any") -> "None")]
 pub fn set_hooks(py: Python<'_>, objects: Option<Bound<'_, PyDict>>) -> PyResult<()> {
     let objects = objects.unwrap_or_else(|| PyDict::new(py));
     for hook in HOOKS {

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::runtime::exports::exports;
 use pyo3::prelude::*;
+
+exports!(before_exit);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// Threads that are inside of a call of ours, and those of them that lie down.
@@ -32,6 +35,7 @@ thread_local! {
 
 /// Called by `atexit`.
 #[pyfunction]
+#[pyo3(signature = () -> "None")]
 pub fn before_exit(py: Python<'_>) {
     AWAKE.set(true);
     ENDING.store(true, Ordering::SeqCst);

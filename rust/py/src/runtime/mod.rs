@@ -16,7 +16,21 @@ pub mod hooks;
 pub mod identity;
 pub mod once_cell;
 
+// What goes into the module.
+pub mod exports;
+
 // What user code is doing.
 pub mod profile;
 pub mod recording_state;
 pub mod source_line;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    hooks::register(module)?;
+    identity::register(module)?;
+    interpreter_exit::register(module)?;
+    recording_state::register(module)?;
+    swallowed_errors::register(module)
+}

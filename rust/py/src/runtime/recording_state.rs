@@ -4,8 +4,17 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::runtime::exports::exports;
 use cotan::array::UNKNOWN;
 use pyo3::prelude::*;
+
+exports!(
+    switch_lifting,
+    is_lifting,
+    is_tracing,
+    isderiving,
+    nestlevel
+);
 
 thread_local! {
     /// How many recordings are going on in this thread, whether they differentiate or not.
@@ -39,12 +48,14 @@ pub fn recordings() -> usize {
 
 /// Switches lifting on or off in this thread; says what it was before.
 #[pyfunction]
+#[pyo3(signature = (on: "bool") -> "bool")]
 pub fn switch_lifting(on: bool) -> bool {
     LIFTS.replace(on)
 }
 
 /// Whether names are lifted for this thread.
 #[pyfunction]
+#[pyo3(signature = () -> "bool")]
 pub fn is_lifting() -> bool {
     recordings() > 0 && LIFTS.get()
 }
@@ -83,6 +94,7 @@ impl Drop for Tracing {
 
 /// Whether a program is being traced in this thread: what can fail on values fails when it runs.
 #[pyfunction]
+#[pyo3(signature = () -> "bool")]
 pub fn is_tracing() -> bool {
     TRACING.get() > 0
 }
@@ -95,12 +107,14 @@ pub fn is_tracing() -> bool {
 /// >>> ct.gradient(lambda x: x if ct.isderiving() else 0 * x, 2.0)
 /// (1.0,)
 #[pyfunction]
+#[pyo3(signature = () -> "bool")]
 pub fn isderiving() -> bool {
     LEVEL.get() > 0
 }
 
 /// How deeply the running code is being differentiated: 0 outside any gradient.
 #[pyfunction]
+#[pyo3(signature = () -> "int")]
 pub fn nestlevel() -> usize {
     LEVEL.get()
 }

@@ -4,7 +4,10 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+
+exports!(refused, granted);
 
 thread_local! {
     /// What the function that is being recorded was refused first, on its own account.
@@ -13,6 +16,7 @@ thread_local! {
 
 /// Notes that a program was refused something. Libraries try what they can do without.
 #[pyfunction]
+#[pyo3(signature = (message: "str") -> "None")]
 pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
     let asks = hooks::USER_CODE_ASKS.get(py)?.call0()?.is_truthy()?;
     if asks {
@@ -25,6 +29,7 @@ pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
 
 /// Takes back what a program was refused, once another way was found.
 #[pyfunction]
+#[pyo3(signature = (message: "str") -> "None")]
 pub fn granted(message: &str) {
     REFUSED.with_borrow_mut(|first| {
         first.take_if(|noted| noted == message);

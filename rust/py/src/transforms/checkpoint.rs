@@ -12,12 +12,15 @@ use crate::array::cell::{PyArray, Rank};
 use crate::array::escapes::force;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::runtime::recording_state::isderiving;
 use crate::transforms::argument_names::argument_names;
 use crate::transforms::rule_call::Call;
 use crate::transforms::rule_call::results;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree};
+
+exports!(call_checkpoint, name_value);
 
 /// A call that runs once more in the reverse pass, for its side effects and to see that it does the same.
 struct Again {
@@ -206,6 +209,13 @@ fn write_back(py: Python<'_>, call: &Call, written: Vec<(usize, cotan::Array)>) 
 
 /// Calls a function whose intermediate values are not kept.
 #[pyfunction]
+#[pyo3(signature = (
+    function: "Callable[..., Any]",
+    name: "str",
+    args: "tuple[Any, ...]",
+    kwargs: "dict[str, Any]",
+    policy: "Any"
+) -> "Any")]
 pub fn call_checkpoint<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
@@ -265,6 +275,7 @@ pub fn call_checkpoint<'py>(
 
 /// Names the arrays of a value for the checkpoints around it.
 #[pyfunction]
+#[pyo3(signature = (value: "Any", name: "str") -> "None")]
 pub fn name_value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     if !names_matter() {
         return Ok(());

@@ -6,12 +6,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::runtime::recording_state::isderiving;
 use crate::transforms::opaque_rule;
 use crate::transforms::rule_call::{
     Call, is_active, pair, results, structured, taken_apart, unknown, with_pullback,
 };
 use crate::tree::rule_cotangents::Fill;
+
+exports!(call_adjoint, call_jvp);
 
 /// The result of a rule none of whose arguments is being differentiated.
 fn constant<'py>(what: &str, name: &str, y: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -39,6 +42,14 @@ fn constants(name: &str, kwargs: &Bound<'_, PyDict>) -> PyResult<()> {
 
 /// Calls a function that returns its result and its pullback.
 #[pyfunction]
+#[pyo3(signature = (
+    rule: "Callable[..., Any]",
+    name: "str",
+    names: "list[str]",
+    args: "Any",
+    kwargs: "Any",
+    is_opaque: "bool"
+) -> "Any")]
 pub fn call_adjoint<'py>(
     py: Python<'py>,
     rule: &Bound<'py, PyAny>,
@@ -73,6 +84,14 @@ pub fn call_adjoint<'py>(
 
 /// Calls a function that has a forward rule.
 #[pyfunction]
+#[pyo3(signature = (
+    function: "Callable[..., Any]",
+    rule: "Callable[..., Any]",
+    name: "str",
+    names: "list[str]",
+    args: "Any",
+    kwargs: "Any"
+) -> "Any")]
 pub fn call_jvp<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,

@@ -10,6 +10,7 @@ use crate::array::cell::Rank;
 use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::exports::exports;
 use crate::transforms::leaves::Inputs;
 use crate::transforms::nonfinite::named;
 use crate::transforms::present::presented;
@@ -17,6 +18,8 @@ use crate::transforms::pullback::PyPullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::Scope;
 use crate::tree::treedef::{Kind, present};
+
+exports!(gradient, value_and_gradient, pullback);
 
 /// What a function returned, as one real scalar.
 pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
@@ -71,7 +74,7 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)
 /// >>> ct.gradient(lambda x, c: np.sum(x * c), np.array([1.0, 2.0]), ct.const(np.array([3.0, 4.0])))
 /// (array([3., 4.]), None)
 #[pyfunction]
-#[pyo3(signature = (f, /, *args, wrt=None))]
+#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "Any")]
 pub fn gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -100,7 +103,7 @@ pub fn gradient<'py>(
 /// >>> ct.value_and_gradient(lambda x, y: x * y, 2.0, 3.0)
 /// (6.0, (3.0, 2.0))
 #[pyfunction]
-#[pyo3(signature = (f, /, *args, wrt=None))]
+#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[Any, Any]")]
 pub fn value_and_gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -137,7 +140,7 @@ pub fn value_and_gradient<'py>(
 /// >>> [float(d) for d in back(1.0)]
 /// [0.8775825618903728]
 #[pyfunction]
-#[pyo3(signature = (f, /, *args, wrt=None))]
+#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[Any, Pullback]")]
 pub fn pullback<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,

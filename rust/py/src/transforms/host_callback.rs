@@ -18,8 +18,11 @@ use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::tree::flatten::{Flattener, Position};
+
+exports!(hooked, call_back);
 
 /// An error about a NaN that was found while a function was called back says which one that was.
 fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
@@ -132,6 +135,7 @@ impl Host for Callback {
 
 /// `x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back.
 #[pyfunction]
+#[pyo3(signature = (function: "Callable[..., Any]", x: "Any", name: "str") -> "Any")]
 pub fn hooked<'py>(
     function: &Bound<'py, PyAny>,
     x: &Bound<'py, PyAny>,
@@ -174,6 +178,12 @@ pub fn hooked<'py>(
 /// again when the program is run with other values. `function` and `pullback` return tuples of arrays; the
 /// pullback is differentiated in its turn.
 #[pyfunction]
+#[pyo3(signature = (
+    function: "Callable[..., Any]",
+    pullback: "Callable[..., Any]",
+    name: "str",
+    args: "Sequence[Array]"
+) -> "Array")]
 pub fn call_back<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,

@@ -21,3 +21,17 @@ pub mod custom_rule;
 pub mod host_callback;
 pub mod opaque_rule;
 pub mod rule_call;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    checkpoint::register(module)?;
+    custom_rule::register(module)?;
+    gradient::register(module)?;
+    host_callback::register(module)?;
+    nonfinite::register(module)?;
+    saved_pullback::register(module)?;
+    trace::register(module)?;
+    vmap::register(module)
+}

@@ -5,24 +5,30 @@ use cotan::kernels::Look;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::transforms::argument_names::argument_names;
 use crate::transforms::leaves::Inputs;
 
+exports!(begin_detection, begin_lines, end_detection);
+
 /// Begins to look at what leaves a run of this thread. Gives the number with which to end it.
 #[pyfunction]
+#[pyo3(signature = (nan: "bool", inf: "bool") -> "int")]
 pub fn begin_detection(nan: bool, inf: bool) -> u64 {
     array::begin_detection(Some(Look { nan, inf }))
 }
 
 /// Begins to record which lines operations come from. Gives the number with which to end it.
 #[pyfunction]
+#[pyo3(signature = () -> "int")]
 pub fn begin_lines() -> u64 {
     array::begin_detection(None)
 }
 
 /// Ends it.
 #[pyfunction]
+#[pyo3(signature = (id: "int") -> "None")]
 pub fn end_detection(id: u64) {
     array::end_detection(id);
 }

@@ -19,11 +19,14 @@ use crate::program::serialize::{
     as_bytes, at, function, joined, parts, path_of, refuse_calls, refused, save,
 };
 use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::transforms::argument_names::Names;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::schema::{self, invalid};
 use crate::tree::treedef::{Kind, Tree};
+
+exports!(restore_pullback, load_file, load_memory);
 
 /// The section with the structure of arguments and results, as JSON.
 const TREE: [u8; 4] = *b"tree";
@@ -77,6 +80,7 @@ pub fn reduce_pullback<'py>(
 
 /// The pullback that was pickled.
 #[pyfunction]
+#[pyo3(signature = (head: "bytes", blobs: "Sequence[Any]", outline: "dict[str, Any]") -> "Pullback")]
 pub fn restore_pullback(
     head: &[u8],
     blobs: Vec<Bound<'_, PyAny>>,
@@ -184,6 +188,7 @@ pub fn save_pullback(slf: &Bound<'_, PyPullback>, path: &Bound<'_, PyAny>) -> Py
 
 /// What a file holds: a pullback or a program.
 #[pyfunction]
+#[pyo3(signature = (path: "_File") -> "Any")]
 pub fn load_file(py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let path = path_of(path)?;
     let result = enter(py, |_| Ok(Saved::load(&path)))?;
@@ -192,6 +197,7 @@ pub fn load_file(py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>>
 
 /// What the memory of a file holds. It is used as it is.
 #[pyfunction]
+#[pyo3(signature = (memory: "Any") -> "Any")]
 pub fn load_memory(py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let storage = storage_of(memory)?;
     let saved = enter(py, |_| Saved::mapped(&storage))?;

@@ -15,11 +15,14 @@ use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::OrRaise;
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::Tracing;
 use crate::transforms::leaves::Inputs;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::Kind;
+
+exports!(trace, record);
 
 /// Refuses what holds nothing that a program could give, as a function without `return` gives it.
 fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyResult<()> {
@@ -63,7 +66,13 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
 /// }
 /// <BLANKLINE>
 #[pyfunction]
-#[pyo3(signature = (f, /, *args, lines=false, **kwargs))]
+#[pyo3(signature = (
+    f: "Callable[..., Any]",
+    /,
+    *args: "Any",
+    lines: "bool" = false,
+    **kwargs: "Any"
+) -> "Program")]
 pub fn trace<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -124,6 +133,11 @@ type Recorded = (PyProgram, Vec<String>, Vec<bool>, Vec<Py<PyAny>>);
 ///
 /// Numbers that are held constant are a part of the program.
 #[pyfunction]
+#[pyo3(signature = (
+    f: "Callable[..., Any]",
+    args: "tuple[Any, ...]",
+    replaced: "Mapping[str, Any]"
+) -> "tuple[Program, list[str], list[bool], list[Any]]")]
 pub fn record(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,

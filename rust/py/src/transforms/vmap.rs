@@ -12,11 +12,14 @@ use crate::array::cell::{Rank, wrap};
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::enter;
+use crate::runtime::exports::exports;
 use crate::runtime::recording_state::Mapping;
 use crate::runtime::recording_state::Tracing;
 use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Tree, present};
+
+exports!(call_vmap);
 
 /// An argument, taken apart if it is a batch.
 enum Given<'py> {
@@ -27,6 +30,12 @@ enum Given<'py> {
 /// Calls a function of one example with arguments of which those marked hold many along their first axes;
 /// its results have a first axis of examples. `names` are what errors call the arguments.
 #[pyfunction]
+#[pyo3(signature = (
+    f: "Callable[..., Any]",
+    args: "tuple[Any, ...]",
+    batched: "list[bool]",
+    names: "list[str]"
+) -> "Any")]
 pub fn call_vmap<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,

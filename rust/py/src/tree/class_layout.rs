@@ -12,8 +12,11 @@ use pyo3::types::{
     PyDict, PyList, PyString, PyTuple, PyType, PyWeakrefMethods, PyWeakrefReference,
 };
 
+use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
+
+exports!(forget_layouts);
 
 /// What objects of a class are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +74,7 @@ fn table() -> MutexGuard<'static, Option<Table>> {
 
 /// Forgets all layouts: a class was registered.
 #[pyfunction]
+#[pyo3(signature = () -> "None")]
 pub fn forget_layouts() {
     // Dropped when the table is free again: it may run code.
     let mut old = HashMap::new();

@@ -16,3 +16,11 @@ pub mod cotangents;
 pub mod natural_cotangent;
 pub mod rule_cotangents;
 pub mod tangent;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    class_layout::register(module)?;
+    pyclass::register(module)
+}

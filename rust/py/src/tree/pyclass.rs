@@ -3,9 +3,12 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::runtime::exports::exports;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Leaf, Tree};
 use crate::tree::zip::{Align, Reading};
+
+exports!(structure);
 
 /// A structure taken apart: paths and objects of its leaves, which are arrays of any dtype, `Array`s
 /// and floats.
@@ -19,7 +22,7 @@ pub struct PyStructure {
 
 /// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`.
 #[pyfunction]
-#[pyo3(signature = (tree, declared=false, root=""))]
+#[pyo3(signature = (tree: "Any", declared: "bool" = false, root: "str" = "") -> "_Structure")]
 pub fn structure(tree: &Bound<'_, PyAny>, declared: bool, root: &str) -> PyResult<PyStructure> {
     let mut flattener = Flattener::of_objects(declared);
     let tree = flattener.flatten(tree, Position::Nested, true, root)?;
