@@ -203,6 +203,34 @@ def _cumsum(g: Graph, e: Equation) -> str:
     return str(g.op("CumSum", e.x[0], axis, reverse=int(e.params["reverse"])))
 
 
+def _running(operator: str) -> Recipe:
+    """Fold along an axis by doubling: log2(n) steps, each of the whole array."""
+
+    def recipe(g: Graph, e: Equation) -> str:
+        x, axis, shape = e.x[0], e.params["axis"], e.types[0][1]
+        n = shape[axis]
+        if isinstance(n, Size):
+            e.refuse("the length of its axis has to be a number, not a symbol")
+
+        def part(start: int, length: int) -> str:
+            starts = [start if i == axis else 0 for i in range(len(shape))]
+            lengths = [length if i == axis else m for i, m in enumerate(shape)]
+            return g.slice(x, starts, lengths, [1] * len(shape))
+
+        shift = 1
+        while shift < n:
+            rest = n - shift
+            folded = g.op(operator, part(0, rest), part(shift, rest))
+            parts = [part(0, shift), folded]
+            if e.params["reverse"]:
+                parts = [folded, part(rest, shift)]
+            x = str(g.op("Concat", *parts, axis=axis))
+            shift *= 2
+        return x
+
+    return recipe
+
+
 def _arg(operator: str) -> Recipe:
     """Give where the extremum is first, or a NaN."""
 
@@ -319,6 +347,8 @@ ARRAYS: dict[str, Recipe] = {
     "mean": _mean,
     "max": _extremum("ReduceMax"),
     "min": _extremum("ReduceMin"),
+    "cummax": _running("Max"),
+    "cummin": _running("Min"),
     "argmax": _arg("ReduceMax"),
     "argmin": _arg("ReduceMin"),
     "argsort": _argsort,

@@ -48,6 +48,12 @@ def _sign(g: Graph, e: Equation) -> str:
     return g.where_(g.op("IsNaN", e.x[0]), e.x[0], out) if e.source in FLOATS else str(out)
 
 
+def _relu(g: Graph, e: Equation) -> str:
+    # A comparison, since runtimes do not agree about the larger of 0 and NaN.
+    zero = _number(g, e, 0)
+    return g.where_(g.op("Less", e.x[0], zero), zero, e.x[0])
+
+
 def _square(g: Graph, e: Equation) -> str:
     return str(g.op("Mul", e.x[0], e.x[0]))
 
@@ -443,6 +449,7 @@ def _atanh(m: _Math, x: str) -> str:
 RECIPES: dict[str, Recipe] = {
     "sign": _sign,
     "trunc": _trunc,
+    "relu": _relu,
     "square": _square,
     "copysign": _copysign,
     "remainder": _remainder,
