@@ -485,8 +485,7 @@ def write_coefficients(path):
         values = [repr(float(v)) if kind == "f64" else str(np.float32(float(v))) for v in c]
         lines.append(f"\n/// {text}; error 2^{float(mp.log(worst, 2)):.1f}.")
         lines.append(f"pub const {name}: [{kind}; {len(c)}] = [")
-        for v in values:
-            lines.append(f"    {v},")
+        lines.extend(f"    {v}," for v in values)
         lines.append("];")
         if name == "ERFC":
             lines.append(f"\n/// What rounding took from the first two coefficients of `{name}`.")

@@ -52,10 +52,13 @@ def scattered(x, index, updates, add):
     return out
 
 
-def cumsum(x, axis, reverse):
-    if reverse:
-        return np.flip(np.cumsum(np.flip(x, axis), axis), axis)
-    return np.cumsum(x, axis)
+def accumulated(ufunc):
+    def scan(x, axis, reverse):
+        if reverse:
+            return np.flip(scan(np.flip(x, axis), axis, False), axis)
+        return ufunc.accumulate(x, axis)
+
+    return scan
 
 
 def fft(x, axes, inverse, scale):
@@ -138,9 +141,9 @@ REFERENCES = {
     "fft": fft,
     "rfft": rfft,
     "irfft": irfft,
-    "erf": scipy.special.erf,
-    "erfc": scipy.special.erfc,
-    "cumsum": cumsum,
+    "cumsum": accumulated(np.add),
+    "cummax": accumulated(np.maximum),
+    "cummin": accumulated(np.minimum),
     "slice": lambda x, **dims: x[region(**dims)],
     "pad": padded,
     "gather": lambda x, index: x[index],
@@ -171,7 +174,7 @@ def reference(name, args, params):
     texts = {k: f"'{names[v]}'" if k == "dtype" else v for k, v in params.items()}
     text = TABLE[name]["numpy"].format(*(f"a[{i}]" for i in range(len(args))), **texts)
     with np.errstate(all="ignore"):
-        return np.asarray(eval(text, {"np": np, "a": args}))
+        return np.asarray(eval(text, {"np": np, "scipy": scipy, "a": args}))
 
 
 def samples(entry):

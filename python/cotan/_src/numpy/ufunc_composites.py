@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import to_numpy
-from cotan._src.special.ufuncs import call
+from cotan._src.special.ufuncs import PARTIALS, call
 
 
 def _float(x: Any) -> Any:
@@ -312,15 +312,23 @@ def _cosm1(x: Any) -> Any:
 
 def _of_real(name: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Give a function that is computed here for real numbers, and by SciPy for complex ones."""
-    return lambda x: call(name, x) if np.result_type(x).kind == "c" else compute(x)
+
+    def function(x: Any) -> Any:
+        by_scipy = name in PARTIALS and np.result_type(x).kind == "c"
+        return call(name, x) if by_scipy else compute(x)
+
+    return function
 
 
 SCIPY: dict[str, Callable[..., Any]] = {
+    # The primitives that say so in their entries.
+    **{
+        name: _of_real(name, getattr(_core, primitive))
+        for name, primitive in _core.ufuncs("scipy.special").items()
+    },
     "expit": _core.sigmoid,
     "log_expit": lambda x: _core.neg(_core.softplus(_core.neg(x))),
     "logit": _logit,
-    "erf": _of_real("erf", _core.erf),
-    "erfc": _of_real("erfc", _core.erfc),
     "ndtr": _of_real("ndtr", _ndtr),
     "log_ndtr": _of_real("log_ndtr", _log_ndtr),
     "exp10": lambda x: _core.pow(10.0, x),

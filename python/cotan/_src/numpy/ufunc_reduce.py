@@ -19,6 +19,11 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "logical_or": _core.max,
     "logaddexp": _core.logsumexp,
 }
+_SCANS: dict[str, Callable[..., Any]] = {
+    "add": _core.cumsum,
+    "maximum": _core.cummax,
+    "minimum": _core.cummin,
+}
 _IDEMPOTENT = {"maximum", "minimum", "fmax", "fmin"}
 ASSOCIATIVE = {
     *_REDUCTIONS,
@@ -173,8 +178,8 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -
     x, target = _elements(ufunc, "accumulate", _core.asarray(a), dtype, out)
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
-    if ufunc.__name__ == "add":
-        return as_dtype(_core.cumsum(x, at), target)
+    if ufunc.__name__ in _SCANS:
+        return as_dtype(_SCANS[ufunc.__name__](x, at), target)
     step = _step(ufunc, "accumulate", target)
     if ufunc.__name__ in ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.

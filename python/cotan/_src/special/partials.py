@@ -142,7 +142,6 @@ PARTIALS.update({
     "erfc": (lambda x: -2 / SQRT_PI * np.exp(-x * x),),
     "erfcx": (_erfcx,),
     "erfi": (lambda x: 2 / SQRT_PI * np.exp(x * x),),
-    "erfinv": (lambda y: SQRT_PI / 2 * np.exp(f.erfinv(y) ** 2),),
     "erfcinv": (lambda y: -SQRT_PI / 2 * np.exp(f.erfcinv(y) ** 2),),
     "dawsn": (_dawsn,),
     "wofz": (by.in_double(_wofz),),

@@ -371,7 +371,7 @@ elementwise! { $
         partials: Some(|x, _, _| Times((-x[0].square()).exp() * FRAC_2_SQRT_PI)),
         onnx: Onnx::Op("Erf", 9),
         wgsl: Wgsl::None("needs a polynomial"),
-        numpy: "",
+        numpy: "scipy.special.erf({0})",
         samples: [(-4.0, 4.0)],
     }
 
@@ -382,7 +382,7 @@ elementwise! { $
         partials: Some(|x, _, _| Times((-x[0].square()).exp() * -FRAC_2_SQRT_PI)),
         onnx: Onnx::Recipe("erfc"),
         wgsl: Wgsl::None("needs a polynomial"),
-        numpy: "",
+        numpy: "scipy.special.erfc({0})",
         samples: [(-4.0, 4.0)],
     }
 
@@ -393,7 +393,7 @@ elementwise! { $
         partials: Some(|_, out, _| Steep((-out.square()).exp() * FRAC_2_SQRT_PI)),
         onnx: Onnx::None("there is no operator, and no short series of the others"),
         wgsl: Wgsl::None("needs a polynomial"),
-        numpy: "",
+        numpy: "scipy.special.erfinv({0})",
         samples: [(-0.95, 0.95)],
     }
 
