@@ -425,3 +425,20 @@ def test_slopes_count_at_second_order_where_the_first_is_zero():
     root = 2.404825557695773  # of j0
     expected = 2 * sp.j1(root) ** 2
     np.testing.assert_allclose(ct.hessian(lambda x: sp.j0(x) ** 2, np.array(root)), expected)
+
+
+@pytest.mark.parametrize(("x", "nc"), [(1.5, 0.0), (1.5, 1e-9), (40.0, 30.0), (0.0, 1.0)])
+def test_slopes_of_noncentral_chi_square(x, nc):
+    """Sums of central densities, by Poisson's weights."""
+
+    def density(df):
+        terms = [
+            mpmath.exp(-mpmath.mpf(nc) / 2) * (mpmath.mpf(nc) / 2) ** j / mpmath.factorial(j)
+            * mpmath.mpf(x) ** (df / 2 + j - 1) * mpmath.exp(-mpmath.mpf(x) / 2)
+            / (2 ** (df / 2 + j) * mpmath.gamma(df / 2 + j))
+            for j in range(200)
+        ]  # fmt: skip
+        return float(mpmath.fsum(terms))
+
+    slopes = ct.gradient(lambda x, nc: sp.chndtr(x, 3.0, nc), x, nc)
+    np.testing.assert_allclose(slopes, [density(3), -density(5)], rtol=1e-12)

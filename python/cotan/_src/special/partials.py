@@ -361,7 +361,39 @@ def _chi(v: Any, x: Any) -> Any:
     return gamma_density(v / 2, x / 2) / 2
 
 
+@by.in_double
+def noncentral_chi_density(x: Any, df: Any, nc: Any) -> Any:
+    """Give the slope of `chndtr` by `x`; that by `nc` is minus this of two more degrees."""
+    inside = x > 0
+    x = where(inside, x, 1.0)
+    central = nc == 0
+    shift = where(central, 1.0, nc)
+    order, size = df / 2 - 1, np.sqrt(x * shift)
+    near = np.exp(-((np.sqrt(x) - np.sqrt(shift)) ** 2) / 2)
+    density = near * (x / shift) ** (order / 2) * f.ive(order, size) / 2
+    return where(inside, where(central, _chi(df, x), density), 0.0)
+
+
+def _more(x: Any, df: Any, nc: Any) -> Any:
+    return noncentral_chi_density(x, df + 2.0, nc)
+
+
 PARTIALS.update({
+    "chndtr": (noncentral_chi_density, UNKNOWN, _times(-1, _more)),
+    "chndtrix": (
+        lambda p, df, nc: 1 / noncentral_chi_density(f.chndtrix(p, df, nc), df, nc),
+        UNKNOWN,
+        lambda p, df, nc: (
+            _more(x := f.chndtrix(p, df, nc), df, nc) / noncentral_chi_density(x, df, nc)
+        ),
+    ),
+    "chndtrinc": (
+        lambda x, df, p: (
+            noncentral_chi_density(x, df, nc := f.chndtrinc(x, df, p)) / _more(x, df, nc)
+        ),
+        UNKNOWN,
+        lambda x, df, p: -1 / _more(x, df, f.chndtrinc(x, df, p)),
+    ),
     "gdtr": (
         lambda a, b, x: x * gamma_density(b, a * x),
         lambda a, b, x: by.gamma_a(b, a * x),
@@ -463,6 +495,10 @@ PARTIALS.update({
     "_lambertw": (_lambertw, ZERO, ZERO),
     "wrightomega": (_wrightomega,),
     "wright_bessel": (UNKNOWN, UNKNOWN, lambda a, b, x: f.wright_bessel(a, a + b, x)),
+    "log_wright_bessel": (
+        UNKNOWN, UNKNOWN,
+        lambda a, b, x: np.exp(f.log_wright_bessel(a, a + b, x) - f.log_wright_bessel(a, b, x)),
+    ),
 })  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
