@@ -339,6 +339,8 @@ fn scans_follow_the_axis() {
         for axis in 0..v.shape().len() {
             for reverse in [false, true] {
                 let sum = wide(|ctx| cumsum(&v, axis, reverse, ctx)).unwrap();
+                let top = wide(|ctx| cummax(&v, axis, reverse, ctx)).unwrap();
+                let low = wide(|ctx| cummin(&v, axis, reverse, ctx)).unwrap();
                 let steps = row_major(v.shape());
                 for index in indices(v.shape()) {
                     let range: Vec<usize> = if reverse {
@@ -354,13 +356,17 @@ fn scans_follow_the_axis() {
                         index[axis] = i;
                         at::<f64>(&v, &index)
                     };
-                    let s = range[1..].iter().fold(get(range[0]), |s, &i| s + get(i));
+                    let fold = |f: fn(f64, f64) -> f64| {
+                        range[1..].iter().fold(get(range[0]), |s, &i| f(s, get(i)))
+                    };
                     let flat: usize = index
                         .iter()
                         .zip(&steps)
                         .map(|(&i, &s)| i * s as usize)
                         .sum();
-                    assert_eq!(sum.as_slice::<f64>().unwrap()[flat], s);
+                    assert_eq!(sum.as_slice::<f64>().unwrap()[flat], fold(|s, x| s + x));
+                    assert_eq!(top.as_slice::<f64>().unwrap()[flat], fold(f64::max));
+                    assert_eq!(low.as_slice::<f64>().unwrap()[flat], fold(f64::min));
                 }
             }
         }
