@@ -255,7 +255,7 @@ UFUNCS = {
         special.exprel special.round special.sindg special.cosdg special.tandg special.cotdg""",
     "10 * x": "special.log_ndtr special.expit special.log_expit",
     "p": "log log2 log10 log1p sqrt special.entr",
-    "u": "arcsin arccos arctanh special.logit special.entr",
+    "u": "arcsin arccos arctanh special.logit special.entr special.erfinv",
     "1 + p": "arccosh",
     "z": "sin cos exp log sqrt square reciprocal absolute negative conjugate tanh",
     "f": "sin exp fabs modf deg2rad special.expit special.erf special.ndtr special.log_expit",
