@@ -4,56 +4,54 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::cotangent::{Cotangents, Ct};
+use super::cotangent::Ct;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Host, Params, V, Var};
 use crate::program::Program;
 
-/// Takes the cotangents of a call's outputs (`members`: equations and which output each is), and adds
-/// those of its arguments that are active. `x` are the arguments in the program that is written, `moved`
-/// numbers variables as they are there.
-pub(super) fn pull<'e>(
+/// What a call contributes to the cotangents of its active arguments. `members` are its equations and which output each
+/// is, `ct` gives the cotangent of a variable, `x` are the arguments in the joint program, where `shift` numbers
+/// variables.
+pub(crate) fn pull<'e>(
     primal: &Program,
     members: &[(usize, usize)],
     x: &[V<'e>],
-    moved: impl Fn(Var) -> Var,
+    shift: impl Fn(Var) -> Var,
     active: &[bool],
-    cts: &mut Cotangents<'e>,
-) -> Result<()> {
+    ct: impl Fn(Var) -> Ct<'e>,
+) -> Result<SmallVec<[(Var, Ct<'e>); 4]>> {
     let Some(&(first, _)) = members.first() else {
-        return Ok(());
+        return Ok(SmallVec::new());
     };
     let eqn = &primal.eqns[first];
     let count = match primal.params(eqn) {
         Params::Custom { rule, .. } => rule.num_outputs(),
         Params::Host { call, .. } => call.outputs().len(),
-        _ => return Ok(()),
+        _ => return Ok(SmallVec::new()),
     };
     let mut of_outputs: SmallVec<[Option<V<'e>>; 2]> = std::iter::repeat_n(None, count).collect();
     let mut y: SmallVec<[Option<V<'e>>; 2]> = of_outputs.clone();
     for &(k, output) in members {
-        y[output] = x.first().map(|to| to.with(moved(primal.result(k))));
-        of_outputs[output] = cts.unpack(cts.of(primal.result(k))).dense();
+        y[output] = x.first().map(|to| to.with(shift(primal.result(k))));
+        of_outputs[output] = ct(primal.result(k)).dense();
     }
     let args = primal.args(eqn);
     let wanted: SmallVec<[bool; 4]> = args.iter().map(|&a| active[a as usize]).collect();
     if of_outputs.iter().all(Option::is_none) || !wanted.contains(&true) {
-        return Ok(());
+        return Ok(SmallVec::new());
     }
     let found = match primal.params(eqn) {
         Params::Custom { rule, .. } => rule.vjp(x, &y, &of_outputs, &wanted)?,
         Params::Host { call, .. } => pull_host(&**call, x, &of_outputs)?,
-        _ => return Ok(()),
+        _ => return Ok(SmallVec::new()),
     };
-    for (&a, ct) in args.iter().zip(found) {
-        // A rule may say that an argument has no influence.
-        if let Some(ct) = ct.filter(|_| active[a as usize]) {
-            cts.add(a, Ct::Dense(ct), primal.aval(a));
-        }
-    }
-    Ok(())
+    // A rule may say that an argument has no influence.
+    let found = args.iter().zip(found).filter(|(a, _)| active[**a as usize]);
+    Ok(found
+        .filter_map(|(&a, ct)| Some((a, Ct::Dense(ct?))))
+        .collect())
 }
 
 /// The cotangents of what a function that is called back was given: calls of its pullback.

@@ -38,33 +38,18 @@ pub struct Vjp {
 
 /// Differentiates a program with respect to the marked inputs.
 pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
-    let inexact = |v: Var| primal.aval(v).dtype.is_inexact();
-    let asked: Vec<bool> = wrt
-        .iter()
-        .enumerate()
-        .map(|(i, &w)| w && inexact(i as Var))
-        .collect();
-    let mut active = primal.varies_with(&asked);
-
-    let cotangents: Vec<Option<usize>> = (primal.outs.iter())
-        .scan(primal.num_inputs(), |next, &out| {
-            let slot = active[out as usize].then_some(*next);
-            *next += usize::from(slot.is_some());
-            Some(slot)
-        })
-        .collect();
-    leave_out(primal, &mut active);
+    let demanded = differentiable(primal, wrt);
+    let mut active = primal.varies_with(&demanded);
+    let cotangents = cotangent_inputs(primal, &active);
+    drop_shift_invariant_paths(primal, &mut active);
     let builder = start(primal, &cotangents);
-    let moved = Moved {
-        inputs: primal.num_inputs() as Var,
-        by: cotangents.iter().flatten().count() as Var,
-    };
+    let shift = VarShift::new(primal, &cotangents);
     let mut pass = Pass {
         primal,
         builder: &builder,
         active: &active,
-        moved,
-        kinds: kinds(primal, &active),
+        shift,
+        activity: activities(primal, &active),
         has_sites: primal.has_sites(),
         cts: Cotangents::new(&builder, primal.num_vars()),
         steep: OnceCell::new(),
@@ -80,10 +65,10 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     }
     pass.run()?;
     builder.at(Site::NONE);
-    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| moved.of(v)).collect();
+    let mut outs: Vec<Var> = primal.outs.iter().map(|&v| shift.of(v)).collect();
     let gradients = (0..primal.num_inputs())
         .map(|i| {
-            if !asked[i] {
+            if !demanded[i] {
                 return None;
             }
             let ct = pass.cts.unpack(pass.cts.of(i as Var)).dense()?;
@@ -102,17 +87,42 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     })
 }
 
-/// How variables of the primal program are numbered in the one that is written: those behind the inputs make room for
-/// cotangents.
+/// Which of the marked inputs can have a cotangent.
+pub(crate) fn differentiable(primal: &Program, wrt: &[bool]) -> Vec<bool> {
+    let inexact = |v: Var| primal.aval(v).dtype.is_inexact();
+    (0..).zip(wrt).map(|(v, &w)| w && inexact(v)).collect()
+}
+
+/// For each output that varies with a demanded input, which input of the joint program is its cotangent.
+pub(crate) fn cotangent_inputs(primal: &Program, varies: &[bool]) -> Vec<Option<usize>> {
+    (primal.outs.iter())
+        .scan(primal.num_inputs(), |next, &out| {
+            let slot = varies[out as usize].then_some(*next);
+            *next += usize::from(slot.is_some());
+            Some(slot)
+        })
+        .collect()
+}
+
+/// How variables of the primal program are numbered in the joint one: those behind the inputs make room for the
+/// cotangents of outputs.
 #[derive(Clone, Copy)]
-struct Moved {
+pub(crate) struct VarShift {
     inputs: Var,
     by: Var,
 }
 
-impl Moved {
+impl VarShift {
+    pub fn new(primal: &Program, cotangents: &[Option<usize>]) -> VarShift {
+        VarShift {
+            inputs: primal.num_inputs() as Var,
+            by: cotangents.iter().flatten().count() as Var,
+        }
+    }
+
+    /// The variable of the joint program that is `v` of the primal one.
     #[inline]
-    fn of(self, v: Var) -> Var {
+    pub fn of(self, v: Var) -> Var {
         if v < self.inputs { v } else { v + self.by }
     }
 }
@@ -130,10 +140,8 @@ struct Pass<'p, 'e> {
     builder: &'e Builder,
     /// Which variables lie between an input that was asked for and an output.
     active: &'p [bool],
-    moved: Moved,
-    /// For each variable the number of its dtype and shape, if it is active and of real numbers; `ACTIVE` if it
-    /// is active and of others, `SPARED` or `PASSIVE`.
-    kinds: Vec<u32>,
+    shift: VarShift,
+    activity: Vec<Activity>,
     has_sites: bool,
     cts: Cotangents<'e>,
     /// Which variables may have infinite derivatives in single elements, where it was asked.
@@ -144,16 +152,16 @@ struct Pass<'p, 'e> {
 impl<'e> Pass<'_, 'e> {
     #[inline]
     fn handle(&self, v: Var) -> V<'e> {
-        self.builder.handle(self.moved.of(v))
+        self.builder.handle(self.shift.of(v))
     }
 
     fn run(&mut self) -> Result<()> {
         let primal = self.primal;
         let groups = Groups {
             calls: primal.has_calls().then(|| primal.calls()),
-            twins: twins(primal, self.active),
+            duplicates: duplicate_views(primal, self.active),
         };
-        let has_groups = groups.calls.is_some() || !groups.twins.is_empty();
+        let has_groups = groups.calls.is_some() || !groups.duplicates.is_empty();
         let first = primal.num_inputs();
         // They stay where they are, and get other variables.
         let mut x = [self.builder.handle(0); 2];
@@ -174,23 +182,22 @@ impl<'e> Pass<'_, 'e> {
                 }
                 _ => None,
             };
-            let kind = self.kinds[out as usize];
             if let Some(partials) = partials
-                && kind != ACTIVE
+                && let Some(aval) = self.activity[out as usize].real_aval()
                 && let Some(&a) = args.first()
             {
-                x[0].point_to(self.moved.of(a));
+                x[0].point_to(self.shift.of(a));
                 if let Some(&b) = args.get(1) {
-                    x[1].point_to(self.moved.of(b));
+                    x[1].point_to(self.shift.of(b));
                 }
                 let rule = Partials {
                     of: partials,
                     x: &x[..args.len()],
                     y: self.handle(out),
                 };
-                self.pull((k, eqn.prim, kind), ct, &rule, 0, a);
+                self.pull((k, eqn.prim, aval), ct, &rule, 0, a);
                 if let Some(&b) = args.get(1) {
-                    self.pull((k, eqn.prim, kind), ct, &rule, 1, b);
+                    self.pull((k, eqn.prim, aval), ct, &rule, 1, b);
                 }
             } else {
                 self.pull_other(k, ct)?;
@@ -199,25 +206,26 @@ impl<'e> Pass<'_, 'e> {
         Ok(())
     }
 
-    /// Hands the plain cotangent of an elementwise equation, whose result is of this kind, on to its argument `i`.
+    /// Hands the plain cotangent of an elementwise equation, whose result has this dtype and shape, on to its argument
+    /// `i`.
     #[inline(always)]
     fn pull(
         &mut self,
-        (k, prim, kind): (usize, Prim, u32),
+        (k, prim, aval): (usize, Prim, AvalId),
         ct: Slot,
         partials: &Partials<'_, 'e>,
         i: usize,
         a: Var,
     ) {
-        let of = self.kinds[a as usize];
-        if of >= SPARED {
-            return self.skip(prim, of);
+        let activity = self.activity[a as usize];
+        if !activity.is_active() {
+            return self.skip(prim, activity);
         }
         if self.has_sites {
             self.at(k, i);
         }
         let partial = (partials.of)(partials.x, partials.y, i);
-        if of != kind || !self.cts.add_alike(a, ct, &partial, kind) {
+        if activity != Activity::real(aval) || !self.cts.add_alike(a, ct, &partial, aval) {
             let contribution = self.cts.unpack(ct).through(&partial);
             self.cts.add(a, contribution, self.primal.aval(a));
         }
@@ -233,9 +241,9 @@ impl<'e> Pass<'_, 'e> {
         let out = self.handle(primal.result(k));
         let starts = OnceCell::new();
         for (i, &a) in args.iter().enumerate() {
-            let of = self.kinds[a as usize];
-            if of >= SPARED {
-                self.skip(eqn.prim, of);
+            let activity = self.activity[a as usize];
+            if !activity.is_active() {
+                self.skip(eqn.prim, activity);
                 continue;
             }
             if self.has_sites {
@@ -298,10 +306,10 @@ impl<'e> Pass<'_, 'e> {
         })
     }
 
-    /// Notes a cotangent that nobody asked for, if an argument of this kind could have one.
+    /// Notes that an argument without demand has no cotangent, if it could have one.
     #[inline]
-    fn skip(&mut self, prim: Prim, kind: u32) {
-        if kind == PASSIVE {
+    fn skip(&mut self, prim: Prim, activity: Activity) {
+        if activity == Activity::CONSTANT {
             return;
         }
         match self.skipped.last_mut() {
@@ -332,11 +340,11 @@ impl<'e> Pass<'_, 'e> {
             return Ok(true);
         }
         let out = primal.result(k);
-        let Some(&twin) = groups.twins.get(&out) else {
+        let Some(&first) = groups.duplicates.get(&out) else {
             return Ok(false);
         };
         let ct = self.cts.unpack(self.cts.of(out));
-        self.cts.add(twin, ct, primal.aval(out));
+        self.cts.add(first, ct, primal.aval(out));
         Ok(true)
     }
 
@@ -345,43 +353,67 @@ impl<'e> Pass<'_, 'e> {
         let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
         self.builder.at(primal.site(k).pulled(eqn.prim, 0));
         let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.handle(a)).collect();
-        let moved = self.moved;
-        calls::pull(
-            primal,
-            members,
-            &x,
-            |v| moved.of(v),
-            self.active,
-            &mut self.cts,
-        )
+        let (cts, shift) = (&self.cts, self.shift);
+        let ct = |v| cts.unpack(cts.of(v));
+        for (a, ct) in calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)? {
+            self.cts.add(a, ct, primal.aval(a));
+        }
+        Ok(())
     }
 }
 
 /// Equations whose cotangents are handed on together.
 struct Groups {
     calls: Option<Calls>,
-    twins: FastMap<Var, Var>,
+    /// For each duplicate view the first one like it.
+    duplicates: FastMap<Var, Var>,
 }
 
-/// An active variable that is not of real numbers.
-const ACTIVE: u32 = u32::MAX - 2;
+/// Which dtype and shape of the primal program a variable has.
+type AvalId = u32;
 
-/// A variable that is not active, although it could be.
-const SPARED: u32 = u32::MAX - 1;
+/// Whether a variable gets a cotangent. An enum in one number: as large as an [`AvalId`], and one comparison says whether
+/// an argument is like the result (an enum of eight bytes takes 2 % longer).
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Activity(u32);
 
-/// A variable that cannot be active: whole numbers and literals.
-const PASSIVE: u32 = u32::MAX;
+impl Activity {
+    /// Between a demanded input and an output, of complex numbers: products need the conjugate.
+    const COMPLEX: Activity = Activity(u32::MAX - 2);
+    /// Not demanded, or without influence, although it could have a cotangent.
+    const UNDEMANDED: Activity = Activity(u32::MAX - 1);
+    /// Without a cotangent in any case: integers, bools and literals.
+    const CONSTANT: Activity = Activity(u32::MAX);
 
-fn kinds(primal: &Program, active: &[bool]) -> Vec<u32> {
-    let of_aval: Vec<[u32; 2]> = (0..)
+    /// Between a demanded input and an output, of real numbers.
+    #[inline]
+    fn real(aval: AvalId) -> Activity {
+        debug_assert!(aval < Activity::COMPLEX.0);
+        Activity(aval)
+    }
+
+    /// Dtype and shape, if it is active and real.
+    #[inline]
+    fn real_aval(self) -> Option<AvalId> {
+        (self.0 < Activity::COMPLEX.0).then_some(self.0)
+    }
+
+    #[inline]
+    fn is_active(self) -> bool {
+        self.0 <= Activity::COMPLEX.0
+    }
+}
+
+fn activities(primal: &Program, active: &[bool]) -> Vec<Activity> {
+    let of_aval: Vec<[Activity; 2]> = (0..)
         .zip(&primal.avals)
-        .map(|(aval, a)| match a.dtype.kind() {
-            Kind::Float => [SPARED, aval],
-            Kind::Complex => [SPARED, ACTIVE],
-            _ => [PASSIVE, ACTIVE],
+        .map(|(id, aval)| match aval.dtype.kind() {
+            Kind::Float => [Activity::UNDEMANDED, Activity::real(id)],
+            Kind::Complex => [Activity::UNDEMANDED, Activity::COMPLEX],
+            _ => [Activity::CONSTANT; 2],
         })
         .collect();
-    let mut kinds: Vec<u32> = (primal.var_avals.iter().zip(active))
+    let mut activities: Vec<Activity> = (primal.var_avals.iter().zip(active))
         .map(|(&aval, &active)| of_aval[aval as usize][usize::from(active)])
         .collect();
     // The first parameters are those of equations without any.
@@ -389,16 +421,17 @@ fn kinds(primal: &Program, active: &[bool]) -> Vec<u32> {
         for k in 0..primal.eqns.len() {
             let out = primal.result(k);
             if primal.literal(out).is_some() {
-                kinds[out as usize] = PASSIVE;
+                activities[out as usize] = Activity::CONSTANT;
             }
         }
     }
-    kinds
+    activities
 }
 
-/// Takes away what has influence only by way of shifts that have none; an input that was asked for and had some
-/// keeps some way, or nothing is taken away: its gradient is of zeros, not missing.
-fn leave_out(primal: &Program, active: &mut [bool]) {
+/// Makes inactive what has influence only through shifts that change no output, such as the greatest element in a
+/// softmax: its derivative is zero, and what would be computed is the rounding of zero. Every demanded input that had
+/// influence keeps some path, or nothing is dropped: its gradient is an array of zeros, not `None`.
+fn drop_shift_invariant_paths(primal: &Program, active: &mut [bool]) {
     let shifts = shifts::without_influence(primal, active);
     let Some(&first) = shifts.iter().min() else {
         return;
@@ -431,27 +464,28 @@ fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
     reached
 }
 
-/// Layouts that were made before: `p[0]`, read in every turn of a loop. Their cotangents are added before they
-/// are taken back, so that the whole of `p` is not gone through each time.
-fn twins(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
+/// For each view that an earlier equation has made already (`p[0]`, read in every step of a loop) that earlier one. Their
+/// cotangents are added before they are transposed, so that the transpose does not go through the whole of `p` each
+/// time.
+fn duplicate_views(primal: &Program, active: &[bool]) -> FastMap<Var, Var> {
     let mut first: FastMap<(Prim, &Params, Var), Var> = FastMap::default();
-    let mut twins: FastMap<Var, Var> = FastMap::default();
-    // Two layouts have two parameters, behind that of equations without any.
+    let mut duplicates: FastMap<Var, Var> = FastMap::default();
+    // Two views have two parameters, behind that of equations without any.
     if primal.params.len() < 3 {
-        return twins;
+        return duplicates;
     }
     for (k, eqn) in primal.eqns.iter().enumerate() {
         if eqn.args.len() != 1 || !eqn.prim.is_view() || !active[primal.result(k) as usize] {
             continue;
         }
         let (arg, out) = (primal.args(eqn)[0], primal.result(k));
-        let arg = *twins.get(&arg).unwrap_or(&arg);
-        let twin = *(first.entry((eqn.prim, primal.params(eqn), arg))).or_insert(out);
-        if twin != out {
-            twins.insert(out, twin);
+        let arg = *duplicates.get(&arg).unwrap_or(&arg);
+        let like = *(first.entry((eqn.prim, primal.params(eqn), arg))).or_insert(out);
+        if like != out {
+            duplicates.insert(out, like);
         }
     }
-    twins
+    duplicates
 }
 
 fn no_derivative(name: &str) -> Error {
@@ -461,7 +495,7 @@ fn no_derivative(name: &str) -> Error {
 }
 
 /// A builder that holds the primal's equations behind its inputs and the cotangents of its outputs.
-fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
+pub(crate) fn start(primal: &Program, cotangents: &[Option<usize>]) -> Builder {
     // The rules write two or three equations for each.
     let builder = Builder::alike(primal, 4 * primal.eqns.len());
     for (i, name) in primal.inputs.iter().enumerate() {
