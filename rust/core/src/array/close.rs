@@ -91,54 +91,54 @@ pub(super) fn values(
 /// How the error begins that reading a cotangent leads to while its rule is traced.
 pub const UNKNOWN: &str = "the value of a cotangent";
 
-/// An array that a walk has come to: borrowed from the active node that it is an input of, or held, since an
+/// An array that the walk has come to: borrowed from the active node that it is an input of, or owned, since an
 /// inactive one may forget its inputs meanwhile.
-enum Held<'a> {
-    Ref(&'a Array),
-    Own(Array),
+enum NodeRef<'a> {
+    Borrowed(&'a Array),
+    Owned(Array),
 }
 
 /// The inputs of such an array.
-enum Next<'a> {
-    Kept(&'a [Array]),
+enum NodeInputs<'a> {
+    Borrowed(&'a [Array]),
     Copied(SmallVec<[Array; 2]>),
 }
 
-type Reached<'a> = (Held<'a>, Next<'a>);
+type Visited<'a> = (NodeRef<'a>, NodeInputs<'a>);
 
-impl<'a> Held<'a> {
-    fn next(&self) -> Next<'a> {
+impl<'a> NodeRef<'a> {
+    fn inputs(&self) -> NodeInputs<'a> {
         match self {
-            Held::Ref(array) => match array.0.kept_inputs() {
-                Some(inputs) => Next::Kept(inputs),
-                None => Next::Copied(array.0.inputs()),
+            NodeRef::Borrowed(array) => match array.0.kept_inputs() {
+                Some(inputs) => NodeInputs::Borrowed(inputs),
+                None => NodeInputs::Copied(array.0.inputs()),
             },
-            Held::Own(array) => Next::Copied(array.0.inputs()),
+            NodeRef::Owned(array) => NodeInputs::Copied(array.0.inputs()),
         }
     }
 
     /// How many references to the node the walk itself holds.
     fn count(&self) -> usize {
-        usize::from(matches!(self, Held::Own(_)))
+        usize::from(matches!(self, NodeRef::Owned(_)))
     }
 }
 
-impl Deref for Held<'_> {
+impl Deref for NodeRef<'_> {
     type Target = Array;
     fn deref(&self) -> &Array {
         match self {
-            Held::Ref(array) => array,
-            Held::Own(array) => array,
+            NodeRef::Borrowed(array) => array,
+            NodeRef::Owned(array) => array,
         }
     }
 }
 
-impl Deref for Next<'_> {
+impl Deref for NodeInputs<'_> {
     type Target = [Array];
     fn deref(&self) -> &[Array] {
         match self {
-            Next::Kept(inputs) => inputs,
-            Next::Copied(inputs) => inputs,
+            NodeInputs::Borrowed(inputs) => inputs,
+            NodeInputs::Copied(inputs) => inputs,
         }
     }
 }
@@ -149,7 +149,7 @@ enum Role {
     Input,
     Equation,
     /// A leaf of another recording: what it copies.
-    Alias,
+    LeafCopy,
     /// An application of a program, which gives several arrays and is none.
     Call,
 }
@@ -171,173 +171,258 @@ pub(super) fn close_with(
     leaves: Option<(&[Array], u64)>,
     number: &dyn Fn(&Array) -> Option<Complex<f64>>,
 ) -> Result<Closed> {
-    let (leaves, tag) = leaves.map_or((&[][..], u64::MAX), |(l, t)| (l, t));
-    let mut seen = Seen::below(outputs.iter().copied().chain(leaves));
-    for leaf in leaves {
-        seen.is_new(leaf);
-    }
-
-    let role = |a: &Array| match a.0.op {
-        Op::Known | Op::Number(_) => Role::Input,
-        Op::Call(..) => Role::Call,
-        _ if is_literal(a) => Role::Equation,
-        // The leaf of an outer recording is what it is; for a run it may be what it copies.
-        Op::Leaf if a.tag() < tag && (tag != u64::MAX || a.value().is_some()) => Role::Input,
-        Op::Leaf => Role::Alias,
-        _ if a.tag() >= tag => Role::Equation,
-        _ if a.value().is_some() => Role::Input,
-        _ if a.tag() == 0 || tag == u64::MAX => Role::Equation,
-        _ => Role::Input,
-    };
-    // What is reachable, in order of creation: that is a topological order.
-    let mut reached: Vec<Reached<'_>> = Vec::with_capacity(FEW);
-    let mut work: Vec<Held<'_>> = Vec::with_capacity(FEW);
-    let mut is_new = |a: &Array| seen.is_new(a);
-    for &output in outputs {
-        if is_new(output) {
-            work.push(Held::Ref(output));
-        }
-    }
+    let (leaves, tag) = leaves.map_or((&[][..], RUN), |(l, t)| (l, t));
+    let scope = Scope { leaves, tag };
     let mut steps = Steps::default();
-    while let Some(array) = work.pop() {
-        steps.count()?;
-        let next = if role(&array) == Role::Input {
-            Next::Kept(&[])
-        } else {
-            array.next()
-        };
-        match &next {
-            Next::Kept(inputs) => {
-                work.extend(inputs.iter().filter(|a| is_new(a)).map(Held::Ref));
-            }
-            Next::Copied(inputs) => {
-                work.extend(inputs.iter().filter(|a| is_new(a)).cloned().map(Held::Own));
-            }
+    let visited = scope.visit(outputs, &mut steps)?;
+    let mut closing = Closing::new(scope, &visited);
+    closing.inputs(outputs, number)?;
+    closing.equations(&mut steps)?;
+    closing.finish(outputs)
+}
+
+/// The tag of what is closed for a run: no recording is younger.
+const RUN: u64 = u64::MAX;
+
+/// Which part of the session graph is closed: what may depend on the leaves of a recording, or, for a run, what has not
+/// been computed.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    leaves: &'a [Array],
+    tag: u64,
+}
+
+impl Scope<'_> {
+    fn role(&self, a: &Array) -> Role {
+        let tag = self.tag;
+        match a.0.op {
+            Op::Known | Op::Number(_) => Role::Input,
+            Op::Call(..) => Role::Call,
+            _ if is_literal(a) => Role::Equation,
+            // The leaf of an outer recording is what it is; for a run it may be what it copies.
+            Op::Leaf if a.tag() < tag && (tag != RUN || a.value().is_some()) => Role::Input,
+            Op::Leaf => Role::LeafCopy,
+            _ if a.tag() >= tag => Role::Equation,
+            _ if a.value().is_some() => Role::Input,
+            _ if a.tag() == 0 || tag == RUN => Role::Equation,
+            _ => Role::Input,
         }
-        if reached.len() == reached.capacity() {
-            room_for(reached.len())?;
-        }
-        reached.push((array, next));
-    }
-    room_for(reached.len())?;
-    // Mostly in reverse order already.
-    reached.reverse();
-    reached.sort_by_key(|(a, _)| a.id());
-    let mut vars = Vars::new(&reached);
-    let builder = Builder::with_capacity(leaves.len() + FEW, reached.len());
-    let mut inputs: Vec<Array> = Vec::with_capacity(leaves.len() + FEW);
-    for (i, leaf) in leaves.iter().enumerate() {
-        builder.input("", leaf.aval());
-        inputs.push(leaf.clone());
-        vars.insert(leaf.id(), i as Var);
     }
 
-    let mut has_numbers = false;
-    for (array, next) in &reached {
-        if role(array) == Role::Alias && next.is_empty() {
-            return Err(Error::Program(format!(
-                "{UNKNOWN} ({}) is not known while its rule is traced, so it cannot be printed, branched on or \
-                 handed to other libraries; choose with where(), or use a rule that is called with values: \
-                 adjoint(opaque=True), or hook",
-                array.aval()
-            )));
+    /// All nodes between the leaves and the outputs with their inputs, in order of creation: that is a topological
+    /// order.
+    fn visit<'a>(&self, outputs: &[&'a Array], steps: &mut Steps) -> Result<Vec<Visited<'a>>> {
+        let mut seen = Seen::below(outputs.iter().copied().chain(self.leaves));
+        for leaf in self.leaves {
+            seen.is_new(leaf);
         }
-        // Another thread may have forced it meanwhile; then it has forgotten its inputs.
-        let forced_meanwhile = next.is_empty() && array.value().is_some() && !is_literal(array);
-        let is_input = role(array) == Role::Input || forced_meanwhile;
-        if is_input && let Some(z) = number(array) {
-            vars.numbers.insert(array.id(), z);
-        } else if is_number(array) {
-            has_numbers = true;
-        } else if is_input {
-            vars.insert(array.id(), builder.input("", array.aval()));
-            inputs.push(Array::clone(array));
-        }
-    }
-    // A number that was met before is an older node or a new one, as it happens: it stands where it is read first.
-    if has_numbers {
-        let read = reached.iter().flat_map(|(_, next)| next.iter());
-        for array in read.chain(outputs.iter().copied()) {
-            if is_number(array) && !vars.has(array.id()) {
-                vars.insert(array.id(), builder.input("", array.aval()));
-                inputs.push(Array::clone(array));
+        let mut is_new = |a: &Array| seen.is_new(a);
+        let mut visited: Vec<Visited<'_>> = Vec::with_capacity(FEW);
+        let mut work: Vec<NodeRef<'_>> = Vec::with_capacity(FEW);
+        for &output in outputs {
+            if is_new(output) {
+                work.push(NodeRef::Borrowed(output));
             }
         }
-    }
-    let calls = collect_calls(&reached);
-    let mut known = Vec::new();
-    let mut computed = Vec::new();
-    let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
-    let mut args: SmallVec<[Var; 4]> = SmallVec::new();
-    for (array, next) in &reached {
-        steps.count()?;
-        if vars.has(array.id()) || is_literal(array) {
-            continue;
-        }
-        args.clear();
-        for a in next.iter().filter(|a| role(a) != Role::Call) {
-            args.push(vars.of(a, &builder));
-        }
-        builder.at(array.0.site);
-        let var = match &array.0.op {
-            Op::Prim(prim) => {
-                let params = array.0.params.as_deref().cloned();
-                let params = params.unwrap_or(Params::None);
-                builder.push_inferred(*prim, params, &args, array.aval())
-            }
-            Op::Call(program, call) => {
-                if let Some(wanted) = calls.get(call) {
-                    inlined.insert(*call, builder.inline(program, &args, wanted));
+        while let Some(array) = work.pop() {
+            steps.count()?;
+            let inputs = if self.role(&array) == Role::Input {
+                NodeInputs::Borrowed(&[])
+            } else {
+                array.inputs()
+            };
+            match &inputs {
+                NodeInputs::Borrowed(inputs) => {
+                    work.extend(inputs.iter().filter(|a| is_new(a)).map(NodeRef::Borrowed));
                 }
+                NodeInputs::Copied(inputs) => {
+                    let new = inputs.iter().filter(|a| is_new(a));
+                    work.extend(new.cloned().map(NodeRef::Owned));
+                }
+            }
+            if visited.len() == visited.capacity() {
+                room_for(visited.len())?;
+            }
+            visited.push((array, inputs));
+        }
+        room_for(visited.len())?;
+        // Mostly in reverse order already.
+        visited.reverse();
+        visited.sort_by_key(|(a, _)| a.id());
+        Ok(visited)
+    }
+}
+
+/// The program that visited nodes become, under construction.
+struct Closing<'v, 'a> {
+    scope: Scope<'v>,
+    visited: &'v [Visited<'a>],
+    builder: Builder,
+    vars: Vars,
+    inputs: Vec<Array>,
+    known: Vec<(Var, Array)>,
+    computed: Vec<(Arc<Marks>, usize)>,
+}
+
+impl<'v, 'a> Closing<'v, 'a> {
+    /// With the leaves as its first inputs.
+    fn new(scope: Scope<'v>, visited: &'v [Visited<'a>]) -> Closing<'v, 'a> {
+        let count = scope.leaves.len() + FEW;
+        let mut closing = Closing {
+            scope,
+            visited,
+            builder: Builder::with_capacity(count, visited.len()),
+            vars: Vars::new(visited),
+            inputs: Vec::with_capacity(count),
+            known: Vec::new(),
+            computed: Vec::new(),
+        };
+        for leaf in scope.leaves {
+            closing.input(leaf);
+        }
+        closing
+    }
+
+    fn input(&mut self, array: &Array) {
+        let var = self.builder.input("", array.aval());
+        self.vars.insert(array.id(), var);
+        self.inputs.push(array.clone());
+    }
+
+    /// Makes inputs and literals of what is none of the equations.
+    fn inputs(
+        &mut self,
+        outputs: &[&Array],
+        number: &dyn Fn(&Array) -> Option<Complex<f64>>,
+    ) -> Result<()> {
+        let mut has_numbers = false;
+        for (array, inputs) in self.visited {
+            let role = self.scope.role(array);
+            if role == Role::LeafCopy && inputs.is_empty() {
+                return Err(unknown(array));
+            }
+            // Another thread may have forced it meanwhile; then it has forgotten its inputs.
+            let forced_meanwhile =
+                inputs.is_empty() && array.value().is_some() && !is_literal(array);
+            let is_input = role == Role::Input || forced_meanwhile;
+            if is_input && let Some(z) = number(array) {
+                self.vars.numbers.insert(array.id(), z);
+            } else if is_number(array) {
+                has_numbers = true;
+            } else if is_input {
+                self.input(array);
+            }
+        }
+        if has_numbers {
+            self.numbers(outputs);
+        }
+        Ok(())
+    }
+
+    /// A number that was met before is an older node or a new one, as it happens: as an input it stands where it is read
+    /// first.
+    fn numbers(&mut self, outputs: &[&Array]) {
+        let read = self.visited.iter().flat_map(|(_, inputs)| inputs.iter());
+        for array in read.chain(outputs.iter().copied()) {
+            if is_number(array) && !self.vars.has(array.id()) {
+                self.input(array);
+            }
+        }
+    }
+
+    /// Writes the equations.
+    fn equations(&mut self, steps: &mut Steps) -> Result<()> {
+        let calls = collect_calls(self.visited);
+        let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
+        let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+        for (array, inputs) in self.visited {
+            steps.count()?;
+            if self.vars.has(array.id()) || is_literal(array) {
                 continue;
             }
-            Op::Output(program, i, call, marks) => {
-                if let Some(marks) = marks {
-                    computed.push((Arc::clone(marks), *i as usize));
-                }
-                let outs = inlined
-                    .entry(*call)
-                    .or_insert_with(|| builder.inline(program, &args, &calls[call]));
-                outs[*i as usize].expect("wanted outputs of a call are computed")
+            args.clear();
+            for a in inputs.iter().filter(|a| self.scope.role(a) != Role::Call) {
+                args.push(self.vars.of(a, &self.builder));
             }
-            Op::Leaf | Op::Known | Op::Number(_) => args[0],
-        };
-        // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
-        if array.value().is_some() && tag != u64::MAX && !matches!(array.0.op, Op::Leaf) {
-            known.push((var, Array::clone(array)));
+            self.builder.at(array.0.site);
+            let var = match &array.0.op {
+                Op::Prim(prim) => {
+                    let params = array.0.params.as_deref().cloned();
+                    let params = params.unwrap_or(Params::None);
+                    (self.builder).push_inferred(*prim, params, &args, array.aval())
+                }
+                Op::Call(program, call) => {
+                    if let Some(wanted) = calls.get(call) {
+                        inlined.insert(*call, self.builder.inline(program, &args, wanted));
+                    }
+                    continue;
+                }
+                Op::Output(program, i, call, marks) => {
+                    if let Some(marks) = marks {
+                        self.computed.push((Arc::clone(marks), *i as usize));
+                    }
+                    let outs = inlined
+                        .entry(*call)
+                        .or_insert_with(|| self.builder.inline(program, &args, &calls[call]));
+                    outs[*i as usize].expect("wanted outputs of a call are computed")
+                }
+                Op::Leaf | Op::Known | Op::Number(_) => args[0],
+            };
+            // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
+            let is_known = array.value().is_some() && self.scope.tag != RUN;
+            if is_known && !matches!(array.0.op, Op::Leaf) {
+                self.known.push((var, Array::clone(array)));
+            }
+            self.vars.insert(array.id(), var);
         }
-        vars.insert(array.id(), var);
+        Ok(())
     }
-    let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, &builder)).collect();
-    let mut kept = Vec::new();
-    if tag == u64::MAX {
-        kept = held_elsewhere(&reached, outputs);
-        kept.retain(|a| role(a) == Role::Equation && !vars.is_input(a.id(), inputs.len()));
-        outs.extend(kept.iter().map(|a| vars.get(a.id())));
+
+    /// The program of the outputs and, for a run, of what is worth keeping besides.
+    fn finish(mut self, outputs: &[&Array]) -> Result<Closed> {
+        let (vars, builder) = (&mut self.vars, &self.builder);
+        let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, builder)).collect();
+        let mut kept = Vec::new();
+        if self.scope.tag == RUN {
+            let (vars, count) = (&self.vars, self.inputs.len());
+            kept = held_elsewhere(self.visited, outputs);
+            kept.retain(|a| self.scope.role(a) == Role::Equation && !vars.is_input(a.id(), count));
+            outs.extend(kept.iter().map(|a| vars.get(a.id())));
+        }
+        Ok(Closed {
+            program: self.builder.finish(outs)?,
+            inputs: self.inputs,
+            known: self.known,
+            kept,
+            computed: self.computed,
+        })
     }
-    Ok(Closed {
-        program: builder.finish(outs)?,
-        inputs,
-        known,
-        kept,
-        computed,
-    })
+}
+
+/// The error that reading a cotangent leads to while its rule is traced.
+fn unknown(array: &Array) -> Error {
+    Error::Program(format!(
+        "{UNKNOWN} ({}) is not known while its rule is traced, so it cannot be printed, branched on or \
+         handed to other libraries; choose with where(), or use a rule that is called with values: \
+         adjoint(opaque=True), or hook",
+        array.aval()
+    ))
 }
 
 /// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
 /// a loop does that looks at its state in every step, and should not start from the beginning then.
-fn held_elsewhere(reached: &[Reached<'_>], outputs: &[&Array]) -> Vec<Array> {
+fn held_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
     let mut uses: FastMap<u64, usize> = FastMap::default();
-    for (array, next) in reached {
-        let copies = 1 + usize::from(matches!(next, Next::Copied(_)));
-        for input in next.iter() {
+    for (array, inputs) in visited {
+        let copies = 1 + usize::from(matches!(inputs, NodeInputs::Copied(_)));
+        for input in inputs.iter() {
             *uses.entry(input.id()).or_default() += copies;
         }
         *uses.entry(array.id()).or_default() += array.count();
     }
     let asked: FastMap<u64, ()> = outputs.iter().map(|o| (o.id(), ())).collect();
     let is_output = |a: &Array| asked.contains_key(&a.id());
-    (reached.iter().map(|(array, _)| array))
+    (visited.iter().map(|(array, _)| array))
         .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
         .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
         .filter(|a| Shared::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
@@ -395,11 +480,11 @@ const NONE: Var = Var::MAX;
 
 impl Vars {
     /// For nodes in order of their ids.
-    fn new(reached: &[Reached<'_>]) -> Vars {
-        let first = reached.first().map_or(0, |(a, _)| a.id());
-        let last = reached.last().map_or(0, |(a, _)| a.id());
+    fn new(visited: &[Visited<'_>]) -> Vars {
+        let first = visited.first().map_or(0, |(a, _)| a.id());
+        let last = visited.last().map_or(0, |(a, _)| a.id());
         let range = (last - first + 1) as usize;
-        let dense = if range <= 8 * reached.len() {
+        let dense = if range <= 8 * visited.len() {
             vec![NONE; range]
         } else {
             Vec::new()
@@ -474,9 +559,9 @@ fn is_literal(array: &Array) -> bool {
 }
 
 /// For each call, which of its outputs are wanted.
-fn collect_calls(reached: &[Reached<'_>]) -> FastMap<u64, Vec<bool>> {
+fn collect_calls(visited: &[Visited<'_>]) -> FastMap<u64, Vec<bool>> {
     let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
-    for (array, _) in reached {
+    for (array, _) in visited {
         if let Op::Output(program, i, call, _) = &array.0.op {
             let program: &Arc<Program> = program;
             let wanted = calls
