@@ -57,11 +57,11 @@ fn later(last: &mut u32, position: u32) {
 
 /// Areas of the scratch memory.
 #[derive(Default)]
-struct Layout {
+struct Scratch {
     bytes: usize,
 }
 
-impl Layout {
+impl Scratch {
     /// The offset of a new area. Areas are cache lines apart, so that tiles of a power of two do
     /// not compete for the same lines of the cache.
     fn add(&mut self, bytes: usize) -> usize {
@@ -70,6 +70,82 @@ impl Layout {
         self.bytes = (offset + bytes + gap).next_multiple_of(ALIGN);
         offset
     }
+}
+
+/// See [`FusedBuilder::finish`].
+pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
+    let size = elements_of(&builder.shape);
+    let chains = combine(&mut builder, size);
+    let liveness = Liveness::of(&builder, &chains);
+    let mut code = Code::new(&builder, chains, liveness);
+    for i in 0..builder.nodes.len() {
+        code.compute(i);
+    }
+    code.copy_outputs();
+    let last_read = code.last_reads();
+    let Code {
+        registers,
+        instrs,
+        chains,
+        mut reductions,
+        written,
+        ..
+    } = code;
+
+    let streamed = streamed_bytes(&builder);
+    let tile = tile_length(&builder, size, streamed, &registers, &reductions);
+    let plan = Plan::new(size, builder.split, tile.elements, builder.cost.max(0.01));
+    let far = ahead::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
+    let mut scratch = Scratch::default();
+    let slots = (registers.classes.iter())
+        .map(|&(class, row)| scratch.add(tile.length(row) << class))
+        .collect();
+    let inputs = lay_out_inputs(&builder, &last_read, tile, &mut scratch);
+    for reduction in &mut reductions {
+        reduction.lay_out(&plan, &mut |bytes| scratch.add(bytes));
+    }
+    let folds = scratch.add(tile.rows * size_of::<u128>());
+    let outputs = lay_out_outputs(&builder, &written, size, tile, &mut scratch);
+    Fused {
+        size,
+        inputs,
+        outputs,
+        instrs,
+        chains,
+        reductions,
+        slots,
+        row: builder.row().unwrap_or(tile.elements),
+        folds,
+        scratch: scratch.bytes,
+        plan,
+        far,
+        cost: builder.cost,
+        shape: builder.shape,
+    }
+}
+
+impl FusedBuilder {
+    /// The length of the rows that tiles are made of, where they are.
+    fn row(&self) -> Option<usize> {
+        let split = self.split.filter(|_| self.rows);
+        split.map(|s| s.reduced.max(1))
+    }
+}
+
+/// Joins operations that one kernel does together: pairs, chains, and what reads elements of rows.
+fn combine(builder: &mut FusedBuilder, size: usize) -> Vec<chains::Chain> {
+    let (nodes, requests) = (&mut builder.nodes, &builder.requests);
+    let reduced = builder.split.filter(|_| builder.rows).map(|s| s.reduced);
+    // A single element is computed by what is one instruction of the machine for each operation.
+    let mut chains = Vec::new();
+    if size != 1 {
+        pairs::combine(nodes, requests);
+        chains = chains::combine(nodes, requests, reduced);
+    }
+    if let Some(reduced) = reduced {
+        rows::read_rows(nodes, reduced);
+    }
+    chains
 }
 
 /// The values that one is made of; [`NONE`] among them.
@@ -81,212 +157,327 @@ fn read_by<'n>(node: &'n Node, chains: &'n [chains::Chain]) -> &'n [u32] {
     }
 }
 
-/// See [`FusedBuilder::finish`].
-pub(super) fn finish(builder: FusedBuilder) -> Fused {
-    let FusedBuilder {
-        shape,
-        mut nodes,
-        inputs,
-        row_inputs,
-        requests,
-        rows: of_rows,
-        split,
-        cost,
-    } = builder;
-    let size = elements_of(&shape);
+/// Until when values are needed, and for what.
+struct Liveness {
+    /// For each value the node that reads it last; [`NONE`] where nothing needs it, and it is never computed.
+    last: Vec<u32>,
+    /// For each value the output that it is computed in.
+    direct: Vec<u32>,
+    /// For each value the outputs that are reductions of it.
+    reduced: HashMap<u32, Vec<usize>>,
+    /// Outputs that are copies of values.
+    copies: Vec<(usize, u32)>,
+}
 
-    // A single element is computed by what is one instruction of the machine for each operation.
-    let mut chains = if size == 1 {
-        Vec::new()
-    } else {
-        pairs::combine(&mut nodes, &requests);
-        let row = split.filter(|_| of_rows).map(|s| s.reduced);
-        chains::combine(&mut nodes, &requests, row)
-    };
-    if let Some(split) = split.filter(|_| of_rows) {
-        rows::read_rows(&mut nodes, split.reduced);
-    }
-    // Where each value is read last: a position among the nodes. Values that nothing needs are
-    // never computed.
-    let mut last = vec![NONE; nodes.len()];
-    let mut direct: Vec<u32> = vec![NONE; nodes.len()];
-    let mut reduced: HashMap<u32, Vec<usize>> = HashMap::new();
-    let mut copies = Vec::new();
-    for (k, request) in requests.iter().enumerate() {
-        let x = request.reg as usize;
-        later(&mut last[x], request.reg);
-        if request.reduce.is_some() {
-            reduced.entry(request.reg).or_default().push(k);
-        } else if nodes[x].work.is_some() && direct[x] == NONE {
-            direct[x] = k as u32;
-        } else {
-            copies.push((k, request.reg));
-            last[x] = nodes.len() as u32;
-        }
-    }
-    for (i, node) in nodes.iter().enumerate().rev() {
-        if last[i] != NONE {
-            for &a in read_by(node, &chains).iter().filter(|&&a| a != NONE) {
-                later(&mut last[a as usize], i as u32);
+impl Liveness {
+    fn of(builder: &FusedBuilder, chains: &[chains::Chain]) -> Liveness {
+        let nodes = &builder.nodes;
+        let mut live = Liveness {
+            last: vec![NONE; nodes.len()],
+            direct: vec![NONE; nodes.len()],
+            reduced: HashMap::new(),
+            copies: Vec::new(),
+        };
+        for (k, request) in builder.requests.iter().enumerate() {
+            let x = request.reg as usize;
+            later(&mut live.last[x], request.reg);
+            if request.reduce.is_some() {
+                live.reduced.entry(request.reg).or_default().push(k);
+            } else if nodes[x].work.is_some() && live.direct[x] == NONE {
+                live.direct[x] = k as u32;
+            } else {
+                live.copies.push((k, request.reg));
+                live.last[x] = nodes.len() as u32;
             }
         }
+        for (i, node) in nodes.iter().enumerate().rev() {
+            if live.last[i] != NONE {
+                for &a in read_by(node, chains).iter().filter(|&&a| a != NONE) {
+                    later(&mut live.last[a as usize], i as u32);
+                }
+            }
+        }
+        live
+    }
+}
+
+/// The instructions under construction, and where values are: addresses are nothing, the inputs, the outputs, the
+/// registers.
+struct Code<'b> {
+    builder: &'b FusedBuilder,
+    chains: Vec<chains::Chain>,
+    live: Liveness,
+    /// Address of every value that has been computed.
+    place: Vec<u32>,
+    registers: Registers,
+    instrs: Vec<Instr>,
+    reductions: Vec<Reduction>,
+    /// For each output the instruction that writes it.
+    written: Vec<Option<usize>>,
+}
+
+/// The address of the first input.
+const INPUTS: u32 = 1;
+
+impl<'b> Code<'b> {
+    fn new(builder: &'b FusedBuilder, chains: Vec<chains::Chain>, live: Liveness) -> Code<'b> {
+        let mut place = vec![0u32; builder.nodes.len()];
+        for (address, &x) in (INPUTS..).zip(&builder.inputs) {
+            place[x as usize] = address;
+        }
+        Code {
+            builder,
+            chains,
+            live,
+            place,
+            registers: Registers::default(),
+            instrs: Vec::new(),
+            reductions: Vec::new(),
+            written: vec![None; builder.requests.len()],
+        }
     }
 
-    // Addresses: nothing, the inputs, the outputs, the registers.
-    let input_base = 1;
-    let output_base = input_base + inputs.len() as u32;
-    let slot_base = output_base + requests.len() as u32;
-    let mut place = vec![0u32; nodes.len()];
-    for (k, &x) in inputs.iter().enumerate() {
-        place[x as usize] = input_base + k as u32;
+    /// The address of the first output.
+    fn outputs(&self) -> u32 {
+        INPUTS + self.builder.inputs.len() as u32
     }
-    let mut registers = Registers::default();
-    let mut instrs: Vec<Instr> = Vec::new();
-    let mut reductions: Vec<Reduction> = Vec::new();
-    let mut written = vec![None; requests.len()];
-    for (i, node) in nodes.iter().enumerate() {
-        if last[i] == NONE {
-            continue;
+
+    /// The address of the first register.
+    fn first_register(&self) -> u32 {
+        self.outputs() + self.builder.requests.len() as u32
+    }
+
+    /// The register that a value is in, if it is in one.
+    fn register(&self, x: usize) -> Option<u32> {
+        self.place[x].checked_sub(self.first_register())
+    }
+
+    /// The instruction of a value that something needs, its reductions, and what becomes free behind it.
+    fn compute(&mut self, i: usize) {
+        if self.live.last[i] == NONE {
+            return;
         }
+        let node = &self.builder.nodes[i];
         if let Some(work) = node.work.filter(|w| !matches!(w, Work::Beside)) {
-            let mut dying = [NONE; 5];
-            for (d, &a) in dying.iter_mut().zip(read_by(node, &chains)) {
-                if a != NONE && last[a as usize] == i as u32 && place[a as usize] >= slot_base {
-                    // An operand that stands twice dies once.
-                    last[a as usize] = NONE - 1;
-                    *d = place[a as usize] - slot_base;
-                }
-            }
-            let free = |registers: &mut Registers| {
-                dying
-                    .iter()
-                    .filter(|&&d| d != NONE)
-                    .for_each(|&d| registers.give(d));
-            };
+            let dying = self.dying_operands(i);
             if !node.long {
-                free(&mut registers);
+                self.free(&dying);
             }
-            let mut place_of = |i: usize| {
-                if direct[i] == NONE {
-                    slot_base + registers.take(&nodes[i])
-                } else {
-                    written[direct[i] as usize] = Some(instrs.len());
-                    output_base + direct[i]
-                }
-            };
-            place[i] = place_of(i);
+            self.allot(i);
             if matches!(work, Work::Both(_)) {
-                place[node.args[1] as usize] = place_of(node.args[1] as usize);
+                self.allot(node.args[1] as usize);
             }
             if node.long {
-                free(&mut registers);
+                self.free(&dying);
             }
-            let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
-            if let Work::Chain(i) = work {
-                let reads = &mut chains[i as usize].reads;
-                *reads = reads.map(address);
-            }
-            instrs.push(Instr {
-                work,
-                code: node.code,
-                out: place[i],
-                args: node.args.map(address),
-            });
+            self.push(i, work);
         }
-        for &k in reduced.get(&(i as u32)).into_iter().flatten() {
-            let Some((op, split)) = requests[k].reduce else {
-                continue;
-            };
-            let reduction = Reduction::new(op, split, node.dtype, k, place[i], instrs.len());
-            reductions.extend(reduction.map(|r| r.over_rows(of_rows)));
-        }
-        if last[i] == i as u32 && place[i] >= slot_base {
-            registers.give(place[i] - slot_base);
+        self.reduce(i);
+        if self.live.last[i] == i as u32
+            && let Some(register) = self.register(i)
+        {
+            self.registers.give(register);
         }
     }
-    for (k, x) in copies {
-        let Node { dtype, row, .. } = nodes[x as usize];
-        let lane = lane::cast_lane(dtype, dtype);
-        written[k] = Some(instrs.len());
-        instrs.push(Instr {
-            work: if row {
-                Work::Row(lane)
-            } else {
-                Work::Tile(lane)
-            },
-            code: super::scalar::Code::Lane,
-            out: output_base + k as u32,
-            args: [place[x as usize], 0, 0],
+
+    /// The registers of operands that are read for the last time.
+    fn dying_operands(&mut self, i: usize) -> [u32; 5] {
+        let mut dying = [NONE; 5];
+        for (d, &a) in dying
+            .iter_mut()
+            .zip(read_by(&self.builder.nodes[i], &self.chains))
+        {
+            if a != NONE
+                && self.live.last[a as usize] == i as u32
+                && let Some(register) = self.register(a as usize)
+            {
+                // An operand that stands twice dies once.
+                self.live.last[a as usize] = NONE - 1;
+                *d = register;
+            }
+        }
+        dying
+    }
+
+    fn free(&mut self, dying: &[u32]) {
+        for &register in dying.iter().filter(|&&d| d != NONE) {
+            self.registers.give(register);
+        }
+    }
+
+    /// Decides where the value of the next instruction goes: into an output, or a register.
+    fn allot(&mut self, i: usize) {
+        let direct = self.live.direct[i];
+        self.place[i] = if direct == NONE {
+            self.first_register() + self.registers.take(&self.builder.nodes[i])
+        } else {
+            self.written[direct as usize] = Some(self.instrs.len());
+            self.outputs() + direct
+        };
+    }
+
+    fn push(&mut self, i: usize, work: Work) {
+        let (node, place) = (&self.builder.nodes[i], &self.place);
+        let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
+        if let Work::Chain(chain) = work {
+            let reads = &mut self.chains[chain as usize].reads;
+            *reads = reads.map(address);
+        }
+        self.instrs.push(Instr {
+            work,
+            code: node.code,
+            out: place[i],
+            args: node.args.map(address),
         });
     }
 
-    let mut last_read = vec![0; inputs.len()];
-    let mut note = |address: u32, position: usize| {
-        if (input_base..output_base).contains(&address) {
-            last_read[(address - input_base) as usize] = position;
+    /// The reductions of a value, which take it while its tile is in the cache.
+    fn reduce(&mut self, i: usize) {
+        let (builder, position) = (self.builder, self.instrs.len());
+        for &k in self.live.reduced.get(&(i as u32)).into_iter().flatten() {
+            let Some((op, split)) = builder.requests[k].reduce else {
+                continue;
+            };
+            let dtype = builder.nodes[i].dtype;
+            let reduction = Reduction::new(op, split, dtype, k, self.place[i], position);
+            self.reductions
+                .extend(reduction.map(|r| r.over_rows(builder.rows)));
         }
-    };
-    for (i, instr) in instrs.iter().enumerate() {
-        let addresses = match instr.work {
-            Work::Chain(i) => &chains[i as usize].reads[..],
-            _ => &instr.args,
-        };
-        for &address in addresses {
-            note(address, i);
-        }
-    }
-    for reduction in &reductions {
-        note(reduction.source, reduction.position);
     }
 
-    // A tile of everything at once has to stay in the cache; elements of rows are few.
-    let wide = |&x: &u32| (!nodes[x as usize].row).then(|| nodes[x as usize].dtype.size());
-    let streams = inputs.iter().filter_map(wide);
-    let stored = requests.iter().filter(|r| r.reduce.is_none());
-    let stored = stored.filter_map(|r| wide(&r.reg));
+    /// Outputs that are inputs, or what another output is already.
+    fn copy_outputs(&mut self) {
+        for &(k, x) in &self.live.copies {
+            let Node { dtype, row, .. } = self.builder.nodes[x as usize];
+            let lane = lane::cast_lane(dtype, dtype);
+            self.written[k] = Some(self.instrs.len());
+            self.instrs.push(Instr {
+                work: if row {
+                    Work::Row(lane)
+                } else {
+                    Work::Tile(lane)
+                },
+                code: super::scalar::Code::Lane,
+                out: self.outputs() + k as u32,
+                args: [self.place[x as usize], 0, 0],
+            });
+        }
+    }
+
+    /// For each input the position of the last instruction or reduction that reads it.
+    fn last_reads(&self) -> Vec<usize> {
+        let mut last = vec![0; self.builder.inputs.len()];
+        let mut note = |address: u32, position: usize| {
+            if (INPUTS..self.outputs()).contains(&address) {
+                last[(address - INPUTS) as usize] = position;
+            }
+        };
+        for (i, instr) in self.instrs.iter().enumerate() {
+            let addresses = match instr.work {
+                Work::Chain(i) => &self.chains[i as usize].reads[..],
+                _ => &instr.args,
+            };
+            for &address in addresses {
+                note(address, i);
+            }
+        }
+        for reduction in &self.reductions {
+            note(reduction.source, reduction.position);
+        }
+        last
+    }
+}
+
+/// Bytes of inputs and outputs that an element of the space streams through the caches; elements of rows are few.
+fn streamed_bytes(builder: &FusedBuilder) -> usize {
+    let wide = |&x: &u32| {
+        let node = &builder.nodes[x as usize];
+        (!node.row).then(|| node.dtype.size())
+    };
+    let streams = builder.inputs.iter().filter_map(wide);
+    let stored = builder.requests.iter().filter(|r| r.reduce.is_none());
+    streams.chain(stored.filter_map(|r| wide(&r.reg))).sum()
+}
+
+/// How long tiles are.
+#[derive(Clone, Copy)]
+struct Tile {
+    elements: usize,
+    /// The most rows that one holds.
+    rows: usize,
+}
+
+impl Tile {
+    /// The length of a register for elements, or for elements of rows.
+    fn length(self, row: bool) -> usize {
+        if row { self.rows } else { self.elements }
+    }
+}
+
+/// A tile of everything at once has to stay in the cache.
+fn tile_length(
+    builder: &FusedBuilder,
+    size: usize,
+    streamed: usize,
+    registers: &Registers,
+    reductions: &[Reduction],
+) -> Tile {
     let folded = reductions.iter().map(|r| r.kernels.acc.size());
     let slots = registers.classes.iter();
     let slots = slots.filter_map(|&(class, row)| (!row).then_some(1usize << class));
-    let streamed: usize = streams.chain(stored).sum();
-    let bytes: usize = streamed + folded.chain(slots).sum::<usize>();
+    let bytes = streamed + folded.chain(slots).sum::<usize>();
     let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
-    let widest = nodes.iter().map(|n| n.dtype.size()).max().unwrap_or(1);
-    let short = fitting(SECOND_CACHE).min(SHORT_TILE / widest);
+    let widest = builder.nodes.iter().map(|n| n.dtype.size()).max();
+    let short = fitting(SECOND_CACHE).min(SHORT_TILE / widest.unwrap_or(1));
     let tile = fitting(CACHE).max(short) / MIN_TILE * MIN_TILE;
     let tile = tile.min(size).max(1);
-    let row = split.filter(|_| of_rows).map(|s| s.reduced.max(1));
-    // As many rows as fit, at least one.
-    let tile = row.map_or(tile, |row| (tile / row).max(1) * row);
-    let most_rows = row.map_or(1, |row| tile / row);
-    let plan = Plan::new(size, split, tile, cost.max(0.01));
+    match builder.row() {
+        // As many rows as fit, at least one.
+        Some(row) => {
+            let rows = (tile / row).max(1);
+            Tile {
+                elements: rows * row,
+                rows,
+            }
+        }
+        None => Tile {
+            elements: tile,
+            rows: 1,
+        },
+    }
+}
 
-    let mut scratch = Layout::default();
-    let length = |row: bool| if row { most_rows } else { tile };
-    let slots = (registers.classes.iter())
-        .map(|&(class, row)| scratch.add(length(row) << class))
-        .collect();
-    let inputs = (inputs.iter().zip(last_read))
-        .map(|(&x, last_read)| {
-            let Node { dtype, row, .. } = nodes[x as usize];
-            let shape = row_inputs.iter().find(|(reg, _)| *reg == x);
+fn lay_out_inputs(
+    builder: &FusedBuilder,
+    last_read: &[usize],
+    tile: Tile,
+    scratch: &mut Scratch,
+) -> Vec<Input> {
+    (builder.inputs.iter().zip(last_read))
+        .map(|(&x, &last_read)| {
+            let Node { dtype, row, .. } = builder.nodes[x as usize];
+            let shape = builder.row_inputs.iter().find(|(reg, _)| *reg == x);
             Input {
                 dtype,
-                offset: scratch.add(length(row) * dtype.size()),
+                offset: scratch.add(tile.length(row) * dtype.size()),
                 last_read,
                 row: shape.map(|(_, shape)| shape.clone()),
             }
         })
-        .collect();
-    for reduction in &mut reductions {
-        reduction.lay_out(&plan, &mut |bytes| scratch.add(bytes));
-    }
-    let folds = scratch.add(most_rows * size_of::<u128>());
-    let num_rows = split.map_or(0, |s| s.outer);
-    let outputs = requests
-        .iter()
-        .zip(written)
-        .map(|(r, written)| {
-            let Node { dtype, row, .. } = nodes[r.reg as usize];
+        .collect()
+}
+
+fn lay_out_outputs(
+    builder: &FusedBuilder,
+    written: &[Option<usize>],
+    size: usize,
+    tile: Tile,
+    scratch: &mut Scratch,
+) -> Vec<Output> {
+    let num_rows = builder.split.map_or(0, |s| s.outer);
+    (builder.requests.iter().zip(written))
+        .map(|(r, &written)| {
+            let Node { dtype, row, .. } = builder.nodes[r.reg as usize];
             let all = if row { num_rows } else { size };
             let is_large = !row && size.saturating_mul(dtype.size()) >= LARGE;
             let is_staged = cache::WRITES_PAST && is_large && written.is_some();
@@ -295,25 +486,8 @@ pub(super) fn finish(builder: FusedBuilder) -> Fused {
                 elements: r.reduce.map_or(all, |(_, s)| s.outer * s.inner),
                 written,
                 row,
-                staged: is_staged.then(|| scratch.add(tile * dtype.size())),
+                staged: is_staged.then(|| scratch.add(tile.elements * dtype.size())),
             }
         })
-        .collect();
-    let far = ahead::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
-    Fused {
-        shape,
-        size,
-        inputs,
-        outputs,
-        instrs,
-        chains,
-        reductions,
-        slots,
-        row: row.unwrap_or(tile),
-        folds,
-        scratch: scratch.bytes,
-        plan,
-        far,
-        cost,
-    }
+        .collect()
 }
