@@ -17,6 +17,25 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+def sessions(page):
+    """Give the text of a page with only its sessions left, each line in its place.
+
+    A blank line inside of what is printed is one; doctest would end the output there.
+    """
+    lines = page.read_text().split("\n")
+    kept = [""] * len(lines)
+    inside = False
+    for at, line in enumerate(lines):
+        if line.startswith("```"):
+            inside = line == "```pycon"
+        elif line and inside:
+            kept[at] = line
+        elif inside:
+            following = next(filter(None, lines[at:]))
+            kept[at] = "" if following.startswith((">>> ", "```")) else "<BLANKLINE>"
+    return "\n".join(kept)
+
+
 def ids(pages):
     return [str(page.relative_to(TOP)) for page in pages]
 
@@ -30,7 +49,7 @@ def test_sessions(page):
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     name = str(page.relative_to(TOP))
     report = []
-    session = doctest.DocTestParser().get_doctest(page.read_text(), {}, name, name, 0)
+    session = doctest.DocTestParser().get_doctest(sessions(page), {}, name, name, 0)
     runner.run(session, out=report.append)
     assert runner.failures == 0, "".join(report)
     assert runner.tries > 0
@@ -49,6 +68,12 @@ def test_scripts(page, capsys):
         )
         if expected:
             assert printed == expected.group(1)
+
+
+def test_every_session_is_run():
+    for page in with_sessions:
+        assert page.read_text().count("\n>>> ") == sessions(page).count("\n>>> "), page
+        assert "<BLANKLINE>" not in page.read_text(), page
 
 
 def test_there_are_examples():

@@ -57,7 +57,6 @@ def pullback(self: _core.Program, wrt: Any = None) -> _core.Program:
       %7: f64[] = add(%6, %5)
       return %7 "dx"
     }
-    <BLANKLINE>
     """
     inputs = [variable for variable in self.inputs if variable.value is None]
     able = [variable.dtype.kind not in "iub" for variable in inputs]

@@ -260,7 +260,6 @@ impl PyProgram {
     ///   %1: f64[] = mul(%x, %x)
     ///   return %1 "square"
     /// }
-    /// <BLANKLINE>
     fn prune(&self, outputs: &Bound<'_, PyAny>) -> PyResult<PyProgram> {
         self.pruned(outputs)
     }

@@ -64,7 +64,6 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
 ///   %2: f64[] = sum[axes=(0,)](%1)
 ///   return %2
 /// }
-/// <BLANKLINE>
 #[pyfunction]
 #[pyo3(signature = (
     f: "Callable[..., Any]",
