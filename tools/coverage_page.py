@@ -1,4 +1,4 @@
-"""Find out what is covered of NumPy, `math`, `cmath` and `scipy.special`; write docs/coverage.md.
+"""Find out what is covered of NumPy, `math`, `cmath` and `scipy.special`; write the coverage page.
 
 Names are those of the modules themselves. What computes a name stands in the tables of the package;
 whether a result has a derivative is found by differentiating sample calls, which are those of the

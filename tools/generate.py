@@ -23,7 +23,7 @@ from cotan import _core
 
 TOP = Path(__file__).resolve().parent.parent
 TEMPLATE = TOP / "tools" / "_core.pyi.template"
-COVERAGE = TOP / "docs" / "coverage.md"
+COVERAGE = TOP / "docs" / "reference" / "coverage.md"
 COMMAND = "make generate"
 
 Entry = dict[str, Any]

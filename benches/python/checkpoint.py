@@ -3,7 +3,7 @@
 Each variant runs in a process of its own, which says how far its peak memory rose above what it
 needed before, what the pullback kept, and how long the gradient took.
 
-    python benches/python/checkpoint.py [--steps 1000] [--size 256] [--markdown docs/benchmarks.md]
+    python benches/python/checkpoint.py [--steps 1000] [--size 256] [--markdown FILE]
 """
 
 import argparse

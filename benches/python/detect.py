@@ -1,6 +1,6 @@
 """What `ct.detect` costs, and how long a report of a pullback of 10,000 equations takes.
 
-python benches/python/detect.py [--markdown docs/benchmarks.md]
+python benches/python/detect.py [--markdown FILE]
 """
 
 import argparse

@@ -5,7 +5,7 @@ array that lies in memory, into one that does: the library's own, and, for cotan
 copy of it as an ndarray, since its own is immutable; and the gradient of the sum of its squared
 sizes.
 
-    python benches/python/fft.py [--markdown docs/benchmarks.md]
+    python benches/python/fft.py [--markdown FILE]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How recording, planning and the reverse pass grow with the operations, and what threads give.
 
-    python benches/python/growth.py [--quick] [--markdown docs/benchmarks.md]
+    python benches/python/growth.py [--quick] [--markdown FILE]
 
 A chain of n products on an array of ten is recorded, differentiated and applied, for n from a
 hundred to a million. Each n runs in a process of its own, so that what one leaves behind costs no

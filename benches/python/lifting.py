@@ -1,6 +1,6 @@
 """What lifting costs: for each gradient call, and for each element that a loop writes.
 
-    python benches/python/lifting.py [--markdown docs/benchmarks.md]
+    python benches/python/lifting.py [--markdown FILE]
 
 A gradient call is timed by itself and inside of another recording, where the names are lifted
 already: the difference is what it takes to lift them and to take them back. Loops fill an array of

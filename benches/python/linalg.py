@@ -3,7 +3,7 @@
 Values are compared with NumPy, a value with its gradient with PyTorch.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
-        python benches/python/linalg.py [--size 512] [--markdown docs/benchmarks.md]
+        python benches/python/linalg.py [--size 512] [--markdown FILE]
 """
 
 import argparse

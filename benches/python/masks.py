@@ -4,7 +4,7 @@ Times the forward pass, the backward pass of the last layer alone, the gradient 
 last layer (`wrt=`) and the full gradient, in turns; prints the best of many rounds of each, and the
 masked gradient beside forward + 1.3 × backward of the last layer.
 
-    python benches/python/masks.py [--width 512] [--batch 128] [--markdown docs/benchmarks.md]
+    python benches/python/masks.py [--width 512] [--batch 128] [--markdown FILE]
 """
 
 import argparse

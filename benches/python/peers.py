@@ -1,7 +1,7 @@
 """Value and gradient of the workloads in `workloads.py`, next to the peers.
 
     python benches/python/peers.py [--quick] [--only mlp conv] [--peers cotan jax]
-                                   [--markdown docs/benchmarks.md]
+                                   [--markdown FILE]
 
 Every library runs in a process of its own, with two threads. A process is told what to time next,
 so that they take turns, round after round. Before that, each result is compared with a formula in

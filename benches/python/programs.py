@@ -2,7 +2,7 @@
 
 Prints the best of many rounds of each.
 
-    python benches/python/programs.py [--equations 10000] [--markdown docs/benchmarks.md]
+    python benches/python/programs.py [--equations 10000] [--markdown FILE]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Nanoseconds to record an operation from Python, to close a chain, and to go back through it.
 
-    python benches/python/record.py [--markdown docs/benchmarks.md]
+    python benches/python/record.py [--markdown FILE]
 
 The loops run inside the differentiated function. A loop with an empty body is subtracted.
 """

@@ -1,6 +1,6 @@
 """Make and apply the pullback of sum(sin(x) * cos(c)), next to the peers.
 
-    python benches/python/seed.py [--sizes 10 1000] [--markdown docs/benchmarks.md]
+    python benches/python/seed.py [--sizes 10 1000] [--markdown FILE]
 
 Every library runs in a process of its own, with two threads; the processes take turns, round after
 round. Results are checked against NumPy in float64 before anything is timed. Peers that are not

@@ -3,7 +3,7 @@
 Prints the best of many rounds, in microseconds, and the differences. Three functions are timed: one
 that uses nothing (what is left is taking apart and putting together), and two that compute.
 
-    python benches/python/structures.py [--markdown docs/benchmarks.md]
+    python benches/python/structures.py [--markdown FILE]
 """
 
 import argparse

@@ -1,7 +1,7 @@
 //! Programs, with the values of their last inputs, as files: a container that is read without running
 //! anything that is in it.
 //!
-//! `docs/file_format.md` gives the bytes. All numbers are little-endian. A header and a directory are
+//! `docs/reference/file_format.md` gives the bytes. All numbers are little-endian. A header and a directory are
 //! followed by sections, and these by arrays, each at a multiple of 64 bytes and each under a checksum;
 //! what is between them is zero. So every bit of a file counts: one that is flipped is an error. What is
 //! read is checked before it is used: nothing is allocated that the file does not hold, and a program is

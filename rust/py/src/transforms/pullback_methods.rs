@@ -175,7 +175,7 @@ impl PyPullback {
 
     /// Saves it to a file, which `ct.load` reads.
     ///
-    /// The file holds the program and the values that it keeps, under checksums; `docs/saving.md` says more.
+    /// The file holds the program and the values that it keeps, under checksums; `docs/how_to/saving.md` says more.
     /// It appears whole or not at all: an older one stays as it is when something fails. Objects among
     /// the arguments are known by the names of their classes: their cotangents are `Tangent`s.
     ///
