@@ -44,9 +44,9 @@ RULE, COMPOSITE, CONSTANT, NOT_YET, OTHER = (
 MEANING = {
     RULE: "a derivative rule, or primitives that have one",
     COMPOSITE: "NumPy's own Python code, or a formula, over functions that have rules",
-    CONSTANT: "whole numbers, truth values, piecewise constant functions: without a derivative",
-    NOT_YET: "computed of constants, and refused by name while a gradient follows an argument",
-    OTHER: "files, texts, settings, dtypes, memory, arrays made of whole numbers: left to NumPy",
+    CONSTANT: "integers, bools and piecewise constant functions, which have no derivative",
+    NOT_YET: "computed for constants; refused by name for active arguments",
+    OTHER: "files, text, settings, dtypes, memory, arrays of integers: left to NumPy",
 }
 IN_PART = " (in part)"
 
@@ -320,9 +320,9 @@ def page(found: list[Line] | None = None) -> str:
     areas = list(dict.fromkeys(line.area for line in found))
     text = (
         "<!-- Written by tools/coverage_page.py. -->\n\n# Coverage\n\n"
-        f"Of {versions()}. Made from the tables of the package and\n"
-        "from sample calls, which the tests check against NumPy and against finite differences.\n\n"
-        "| status | what it means |\n| --- | --- |\n"
+        f"For {versions()}. Generated from the tables of the package\n"
+        "and from sample calls, which the tests check against NumPy and finite differences.\n\n"
+        "| status | meaning |\n| --- | --- |\n"
     )
     text += "".join(f"| *{status}* | {meaning} |\n" for status, meaning in MEANING.items())
     text += "\n| | " + " | ".join(MEANING) + " |\n| --- |" + " --- |" * len(MEANING) + "\n"

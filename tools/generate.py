@@ -186,13 +186,13 @@ def reference(table: list[Entry]) -> str:
     """Give the reference page of all primitives."""
     text = (
         "<!-- Written by tools/generate.py. -->\n\n# Primitives\n\n"
-        "Every operation of a program is one of these. The page is made from the table in\n"
-        "`rust/core/src/ops`, as are the Python functions, their stubs and their tests. Three\n"
-        "classes:\n\n"
+        "Every operation of a program is one of these. The page is generated from the table in\n"
+        "`rust/core/src/ops`, as are the Python functions, their stubs and their tests. There\n"
+        "are three classes:\n\n"
     )
     text += "".join(f"- *{name}*: {what}.\n" for name, what in CLASSES.items())
     text += (
-        "\nONNX and WGSL forms are what exporters and GPU code will use; neither is there yet.\n"
+        "\n`to_onnx` writes the ONNX forms; the WGSL forms are for a later GPU backend.\n"
         "\n| primitive | class | derivative | what it is |\n| --- | --- | --- | --- |\n"
     )
     for entry in table:
@@ -207,9 +207,9 @@ def covered(table: list[Entry]) -> str:
     """Give the page on coverage, as it is while other versions than its own are installed."""
     del table
     present = COVERAGE.read_text(encoding="utf-8") if COVERAGE.exists() else ""
-    about = re.search(r"^Of (.*)\. Made", present, re.MULTILINE)
+    about = re.search(r"^For (.*)\. Generated", present, re.MULTILINE)
     if about and about[1] != coverage_page.versions():
-        print(f"{COVERAGE.relative_to(TOP)}: not compared; it is about {about[1]}")
+        print(f"{COVERAGE.relative_to(TOP)}: not compared; it is for {about[1]}")
         return present
     return coverage_page.page()
 

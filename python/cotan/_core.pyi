@@ -844,16 +844,16 @@ def sign(x: _Values, /) -> Array:
     """The sign: -1, 0 or 1; `z / |z|` of a complex number (whose derivative is not taken)."""
 
 def floor(x: _Values, /) -> Array:
-    """The largest whole number that is not above `x`. Its derivative is 0."""
+    """The largest integer that is not above `x`. Its derivative is 0."""
 
 def ceil(x: _Values, /) -> Array:
-    """The smallest whole number that is not below `x`. Its derivative is 0."""
+    """The smallest integer that is not below `x`. Its derivative is 0."""
 
 def round(x: _Values, /) -> Array:
-    """The nearest whole number; halves go to the even one. Its derivative is 0."""
+    """The nearest integer; halves are rounded to the even one. Its derivative is 0."""
 
 def trunc(x: _Values, /) -> Array:
-    """The whole number next to `x` towards zero. Its derivative is 0."""
+    """The integer next to `x`, towards zero. Its derivative is 0."""
 
 def exp(x: _Values, /) -> Array:
     """The exponential function."""

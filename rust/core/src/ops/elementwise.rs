@@ -45,7 +45,7 @@ elementwise! { $
         samples: [(-4.0, 4.0)],
     }
 
-    /// The largest whole number that is not above `x`. Its derivative is 0.
+    /// The largest integer that is not above `x`. Its derivative is 0.
     FLOOR floor(x) {
         types: Real,
         lane: Floor,
@@ -56,7 +56,7 @@ elementwise! { $
         samples: [(-4.0, 4.0)],
     }
 
-    /// The smallest whole number that is not below `x`. Its derivative is 0.
+    /// The smallest integer that is not below `x`. Its derivative is 0.
     CEIL ceil(x) {
         types: Real,
         lane: Ceil,
@@ -67,7 +67,7 @@ elementwise! { $
         samples: [(-4.0, 4.0)],
     }
 
-    /// The nearest whole number; halves go to the even one. Its derivative is 0.
+    /// The nearest integer; halves are rounded to the even one. Its derivative is 0.
     ROUND round(x) {
         types: Float,
         lane: Round,
@@ -78,7 +78,7 @@ elementwise! { $
         samples: [(-4.0, 4.0)],
     }
 
-    /// The whole number next to `x` towards zero. Its derivative is 0.
+    /// The integer next to `x`, towards zero. Its derivative is 0.
     TRUNC trunc(x) {
         types: Real,
         lane: Trunc,
