@@ -91,7 +91,7 @@ def main() -> None:
     text = f"{about}\n\n{table(head, rows)}"
     print(text)
     if options.markdown:
-        write_section(options.markdown, "checkpoint", f"## Checkpoints\n\n{text}")
+        write_section(options.markdown, "checkpoint", f"### Checkpoints\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def main() -> None:
     )
     print(text)
     if options.markdown:
-        write_section(options.markdown, "detect", f"## Detection and reports\n\n{text}")
+        write_section(options.markdown, "detect", f"### Detection and reports\n\n{text}")
 
 
 if __name__ == "__main__":

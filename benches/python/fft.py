@@ -149,7 +149,7 @@ def main() -> None:
     )
     print(text)
     if options.markdown:
-        write_section(options.markdown, "fft", f"## Fourier transforms\n\n{text}")
+        write_section(options.markdown, "fft", f"### Fourier transforms\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ def main() -> None:
         drawing = args.markdown.parent / "growth.svg"
         drawing.write_text(picture(found))
         image = f"![Nanoseconds for each operation]({drawing.name})"
-        write_section(args.markdown, "growth", f"## Growth\n\n{image}\n\n{text}")
+        write_section(args.markdown, "growth", f"### Growth\n\n{image}\n\n{text}")
 
 
 if __name__ == "__main__":

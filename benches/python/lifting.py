@@ -91,7 +91,7 @@ def main() -> None:
     rows = [fill(n, options.rounds) for n in SIZES]
     second = table(["elements", "a write, recorded", "a write, with its gradient"], rows)
     text = (
-        f"## Lifting\n\nMedians with quartiles; {machine()}. `benches/python/lifting.py` measures."
+        f"### Lifting\n\nMedians with quartiles; {machine()}. `benches/python/lifting.py` measures."
         f"\n\n{first}\n\n{second}"
     )
     print(text)

@@ -133,7 +133,7 @@ def main() -> None:
     head = ["value and gradient", "cotan", "PyTorch", "PyTorch / cotan"]
     gradients = table(head, compare_gradients(n))
     text = (
-        f"## Decompositions and systems of equations\n\nMatrices of {n} × {n}, float64, medians "
+        f"### Decompositions and systems of equations\n\nMatrices of {n} × {n}, float64, medians "
         f"with quartiles; {machine()}. `benches/python/linalg.py` measures.\n\n{values}\n\n"
         f"{gradients}"
     )

@@ -83,7 +83,7 @@ def main() -> None:
     text = f"{about}\n\n{table(('', 'time'), rows)}"
     print(text)
     if options.markdown:
-        write_section(options.markdown, "masks", f"## Masks\n\n{text}")
+        write_section(options.markdown, "masks", f"### Masks\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def main() -> None:
         picture = args.markdown.parent / "peers.svg"
         picture.write_text(page.picture())
         write_section(
-            args.markdown, "peers", f"## Next to the peers\n\n![times]({picture.name})\n\n{text}"
+            args.markdown, "peers", f"### Value and gradient\n\n![times]({picture.name})\n\n{text}"
         )
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     written = f"{about}\n\n{table(('', 'time'), [(n, f'{t:.1f} ms') for n, t in times.items()])}"
     print(written)
     if options.markdown:
-        write_section(options.markdown, "programs", f"## Programs\n\n{written}")
+        write_section(options.markdown, "programs", f"### Programs\n\n{written}")
 
 
 if __name__ == "__main__":

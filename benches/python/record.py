@@ -145,7 +145,7 @@ def main() -> None:
         about = (
             f"Time per recorded operation, arrays of ten, `benches/python/record.py`. {machine()}."
         )
-        write_section(args.markdown, "record", f"## Recording\n\n{about}\n\n{text}")
+        write_section(args.markdown, "record", f"### Recording\n\n{about}\n\n{text}")
 
 
 if __name__ == "__main__":

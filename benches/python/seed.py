@@ -271,7 +271,7 @@ def main() -> None:
         )
         write_section(args.ways, "ways", f"{note}\n\n{ways(own)}")
     if args.markdown:
-        write_section(args.markdown, "seed", "## The seed function\n\n" + "\n\n".join(sections))
+        write_section(args.markdown, "seed", "### The seed function\n\n" + "\n\n".join(sections))
 
 
 if __name__ == "__main__":

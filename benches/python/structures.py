@@ -75,7 +75,7 @@ def main() -> None:
     text = f"{about}\n\n{table(('', 'µs', 'more than arguments'), rows)}"
     print(text)
     if options.markdown:
-        write_section(options.markdown, "structures", f"## Structures\n\n{text}")
+        write_section(options.markdown, "structures", f"### Structures\n\n{text}")
 
 
 if __name__ == "__main__":
