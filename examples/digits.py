@@ -1,7 +1,7 @@
 """Learn handwritten digits with a network in plain NumPy, differentiated by cotan.
 
-Trains two hidden layers on the 1,797 images that ship with scikit-learn, reports the accuracy on
-images it has not seen, and draws the learning curve:
+Train two hidden layers on the 1,797 images that ship with scikit-learn, report the accuracy on
+unseen images, and draw the learning curve:
 
     python examples/digits.py --out digits.png
 """
@@ -30,7 +30,7 @@ TEST_IMAGES = 360
 
 @dataclass
 class Network:
-    """Weights and biases; also what Adam keeps of each of them."""
+    """Weights and biases; also the layout of Adam's state."""
 
     w1: np.ndarray
     b1: np.ndarray
@@ -56,7 +56,7 @@ def forward(net: Network, x: np.ndarray) -> np.ndarray:
 
 
 def loss(net: Network, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Cross-entropy of the labels, the mean over the batch."""
+    """Give the mean cross-entropy of the labels over the batch."""
     logits = forward(net, x)
     logits = logits - np.max(logits, axis=1, keepdims=True)
     log_sum = np.log(np.sum(np.exp(logits), axis=1))
@@ -68,7 +68,7 @@ def accuracy(net: Network, x: np.ndarray, labels: np.ndarray) -> float:
 
 
 class Adam:
-    """Adam with decoupled weight decay; the parameters are written in place."""
+    """Adam with decoupled weight decay; updates the parameters in place."""
 
     def __init__(self, net: Network) -> None:
         self.mean = Network(*(np.zeros_like(getattr(net, f.name)) for f in fields(net)))
@@ -138,7 +138,7 @@ def main() -> None:
     adam = Adam(net)
     total = args.epochs * (len(train) // BATCH)
 
-    # One step ahead of the clock: it says what a step computes, and what it never does.
+    # One step before the timing starts, to count the derivative rules that each step skips.
     first = train[:BATCH]
     with ct.profile() as work:
         ct.value_and_gradient(loss, net, ct.const(images[first]), ct.const(labels[first]))

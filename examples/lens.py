@@ -1,8 +1,8 @@
-"""Calibrate a lens as it was built: its radii, glass and alignment, from where rays land.
+"""Calibrate an optical model: find the radii, glass and alignment of a lens from where rays land.
 
-A doublet was drawn with one set of numbers and built with another, somewhat decentred. Rays through
-it were seen on a screen at two distances, with noise. The ray tracer below is plain NumPy; Newton's
-method with cotan's gradient and Hessian finds what was built, and how certain each number is:
+A doublet was designed with one set of parameters and built with another, slightly decentred. Rays
+through it were measured on a screen at two distances, with noise. The ray tracer is plain NumPy.
+Newton's method with cotan's gradient and Hessian finds the parameters as built, with error bars:
 
     python examples/lens.py --out lens.png
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 import cotan as ct
 
-SCREENS = (80.0, 100.0)  # behind the lens, in mm
+SCREENS = (80.0, 100.0)  # distances behind the lens, in mm
 NOISE = 0.005
 NAMES = (
     "curvature 1, 1/m",
@@ -28,15 +28,15 @@ NAMES = (
 )
 DRAWN = np.array([16.3, -22.5, -6.0, 6.0, 1.5168, 1.6200, 0.0])
 BUILT = np.array([16.9, -21.8, -6.6, 5.7, 1.5192, 1.6170, 0.12])
-# What was known about manufacture beforehand: tolerances, as standard deviations.
+# Manufacturing tolerances, as standard deviations of the prior.
 TOLERANCES = np.array([1.0, 1.0, 1.0, 0.3, 0.003, 0.003, 0.2])
 
 
 def refract(y, slope, curvature, offset, z, ratio):
-    """Let meridional rays meet a sphere with its vertex at z; say where, and how they leave."""
+    """Refract meridional rays at a sphere with its vertex at z; give places and new slopes."""
     cos = 1 / np.sqrt(1 + slope**2)
     sin = slope * cos
-    # from the vertex' plane; then along the ray, as far as the sphere is
+    # from the plane of the vertex along the ray to the sphere
     height = y - offset
     b = cos - curvature * height * sin
     t = curvature * height**2 / (b + np.sqrt(b**2 - (curvature * height) ** 2))
@@ -50,7 +50,7 @@ def refract(y, slope, curvature, offset, z, ratio):
 
 
 def trace(p, y, slope):
-    """Follow all rays: their positions and heights at the start, the surfaces, and the screens."""
+    """Trace all rays: positions and heights at the start, the surfaces, and the screens."""
     *curvatures, thickness, crown, flint, offset = p
     vertices = np.array([0.0, 0.0, 3.0])
     vertices[1:] += thickness
@@ -76,14 +76,14 @@ def trace(p, y, slope):
 
 
 def beam(n=15):
-    """Rays of three directions."""
+    """Give heights and slopes of parallel rays in three directions."""
     slopes = np.repeat(np.tan(np.radians([-3.0, 0.0, 3.0])), n)
     heights = np.tile(np.linspace(-12, 12, n), 3)
     return heights - 15 * slopes, slopes
 
 
 def misfit(p, seen):
-    """Minus the logarithm of the posterior density."""
+    """Give the negative logarithm of the posterior density."""
     _, ys = trace(p, *beam())
     data = np.sum(((ys[-2:] - seen) / NOISE) ** 2)
     return 0.5 * (data + np.sum(((p - DRAWN) / TOLERANCES) ** 2))
@@ -139,7 +139,7 @@ def main() -> None:
     for step in range(1, 30):
         value, (gradient, _) = ct.value_and_gradient(misfit, p, ct.const(seen))
         hessian = ct.hessian(lambda q: misfit(q, seen), p)
-        # far from the minimum the Hessian may bend the wrong way
+        # far from the minimum the Hessian may be indefinite
         curvatures, axes = np.linalg.eigh(hessian * np.outer(TOLERANCES, TOLERANCES))
         scaled = axes.T @ (TOLERANCES * gradient)
         move = -TOLERANCES * (axes @ (scaled / np.abs(curvatures)))

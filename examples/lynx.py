@@ -1,9 +1,9 @@
-"""Fit the equations of Lotka and Volterra to the furs of hares and lynxes, year by year.
+"""Fit the Lotka-Volterra equations to yearly counts of hare and lynx furs.
 
-The counts are those of the Hudson's Bay Company, 1900 to 1920, in thousands, as P. Howard's
-"Modeling basics" has them and, after it, Stan's case study of predators and prey. The simulation is
-plain NumPy that fills an array in a loop; SciPy's minimizer gets its gradient from cotan, and the
-curvature at the minimum gives the errors of the parameters:
+The counts are those of the Hudson's Bay Company, 1900 to 1920, in thousands, taken from P. Howard,
+"Modeling basics", by way of Stan's case study of predators and prey. The simulation is plain NumPy
+that fills an array in a loop. SciPy's minimizer gets its gradient from cotan, and the Hessian at
+the minimum gives the errors of the parameters:
 
     python examples/lynx.py --out lynx.png
 """
@@ -27,7 +27,7 @@ LYNXES = """
     8.0 12.3 19.5 45.7 51.1 29.7 15.8 9.7 10.1 8.6
 """
 FURS = np.array([HARES.split(), LYNXES.split()], dtype=float).T
-STEPS = 12  # a year
+STEPS = 12  # per year
 NAMES = (
     "births of hares",
     "hares caught, by lynx",
@@ -45,7 +45,7 @@ def rates(y: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def simulate(p: np.ndarray, steps: int = STEPS) -> np.ndarray:
-    """Runge-Kutta; one row for each step."""
+    """Integrate with the classical Runge-Kutta method; give one row for each step."""
     h = 1 / steps
     states = np.empty(((len(YEARS) - 1) * steps + 1, 2))
     states[0] = p[4:]
@@ -60,7 +60,7 @@ def simulate(p: np.ndarray, steps: int = STEPS) -> np.ndarray:
 
 
 def misfit(log_p: np.ndarray) -> np.ndarray:
-    """Minus the log-likelihood, for errors of counts that are log-normal and of unknown size."""
+    """Give the negative log-likelihood of log-normal counts with unknown variance."""
     model = np.log(simulate(np.exp(log_p))[::STEPS])
     variance = np.mean((model - np.log(FURS)) ** 2, axis=0)
     return 0.5 * len(YEARS) * np.sum(np.log(variance))

@@ -1,4 +1,4 @@
-"""The smallest example: a gradient of plain NumPy code, and a cotangent that is never computed."""
+"""The smallest example: the gradient of plain NumPy code, and a cotangent that is not computed."""
 
 import numpy as np
 

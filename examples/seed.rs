@@ -1,8 +1,8 @@
 //! The value of `sum(sin(x) * cos(c))`, its gradient with respect to `x`, and the program of its
-//! pullback: `c` is constant, so its cosine is computed once and nothing is differentiated by it.
+//! pullback. `c` is constant: its cosine is computed once, and it has no derivative.
 //!
 //! `cargo run --example seed`
-#![allow(clippy::print_stdout)] // An example shows something.
+#![allow(clippy::print_stdout)] // examples print
 
 use cotan::{Arg, Array, constant, pullback, value_and_gradient};
 use ndarray::Array1;

@@ -1,7 +1,7 @@
-"""Teach a small network to swing up a pendulum and to hold it there, through the laws of motion.
+"""Teach a network to swing up a pendulum, by a gradient through its equations of motion.
 
-The motor is too weak to lift the pendulum at once. Simulation, network and Adam are plain NumPy,
-the loop is written by hand, and the gradient goes through every step of the simulation:
+The motor is too weak to lift the pendulum in one go. Simulation, network and Adam are plain NumPy,
+and the gradient passes through every step of the simulation:
 
     python examples/swingup.py --out swingup.png
 """
@@ -25,7 +25,7 @@ SEED = 3
 
 @dataclass
 class Controller:
-    """A network of one hidden layer; also what Adam keeps of each weight."""
+    """A network with one hidden layer."""
 
     w1: np.ndarray
     b1: np.ndarray
@@ -38,13 +38,13 @@ class Controller:
 
 
 class Pendulum:
-    """Many at once; an angle of 0 is upright."""
+    """A batch of pendulums; an angle of 0 is upright."""
 
     def __init__(self, angle, speed):
         self.angle, self.speed = angle, speed
 
     def step(self, torque):
-        # semi-implicit, so that energy does not grow by itself
+        # semi-implicit Euler, so that the energy does not drift
         self.speed = self.speed + DT * (
             GRAVITY * np.sin(self.angle) - DAMPING * self.speed + torque
         )
@@ -52,7 +52,7 @@ class Pendulum:
 
 
 def episode(controller, angle, speed):
-    """Angles and torques, one row for each step."""
+    """Simulate; give angles and torques, one row for each step, and the final state."""
     pendulum = Pendulum(angle, speed)
     angles, torques = np.empty((STEPS, len(angle))), np.empty((STEPS, len(angle)))
     for n in range(STEPS):
@@ -64,19 +64,19 @@ def episode(controller, angle, speed):
 
 def cost(controller, angle, speed):
     angles, torques, pendulum = episode(controller, angle, speed)
-    # being upright counts more, the later it is
+    # being upright counts more later on
     weights = np.linspace(0, 2, STEPS)[:, None]
     upright = np.mean(weights * (1 - np.cos(angles)))
     return upright + 0.01 * np.mean(pendulum.speed**2) + 2e-4 * np.mean(torques**2)
 
 
 def starts(rng):
-    """Begin anywhere: near the top it is learnt how to stay there, long before others arrive."""
+    """Start anywhere: pendulums near the top learn to stay there before the others arrive."""
     return rng.uniform(0, 2 * np.pi, STARTS), 1.5 * rng.standard_normal(STARTS)
 
 
 class Adam:
-    """Adam, with gradients of at most unit length; the parameters are written in place."""
+    """Adam with gradients clipped to unit norm; updates the parameters in place."""
 
     def __init__(self, controller):
         self.mean = [np.zeros_like(getattr(controller, f.name)) for f in fields(controller)]
@@ -119,7 +119,7 @@ def draw(controller: Controller, costs: list[float], path: Path) -> None:
     angles, torques, _ = episode(controller, np.pi + np.linspace(-0.6, 0.6, 7), np.zeros(7))
     t = DT * np.arange(1, STEPS + 1)
     swing.plot(t, np.cos(angles), color="C0", linewidth=0.8)
-    swing.plot(t, torques[:, 3] / MOTOR, color="C1", linewidth=0.8, label="motor, of its most")
+    swing.plot(t, torques[:, 3] / MOTOR, color="C1", linewidth=0.8, label="torque / maximum")
     swing.plot([], [], color="C0", label="height of the bob")
     swing.set(xlabel="seconds", title="seven pendulums from below")
     swing.legend(loc="lower right")

@@ -1,14 +1,14 @@
-"""How a heated bar's sensors depend on its material, by pullbacks that are sent to other processes.
+"""Compute sensitivities of a simulation in parallel, by sending its pullback to other processes.
 
-A bar of metal is heated at one end; a few sensors along it measure the temperature over time. The
-simulation is plain NumPy and runs once. What one reading says about the conductivity of every piece
-of the bar is one application of the pullback, and these are independent of each other: each worker
-gets the pullback, which knows neither the simulation nor this file, and applies it.
+A metal bar is heated at one end, and sensors along it measure the temperature over time. The
+simulation is plain NumPy and runs once. The sensitivity of one reading to the conductivity of every
+piece of the bar is one application of the pullback, independent of the other readings. Each worker
+gets the pullback, which needs neither the simulation nor this file, and applies it to its share:
 
     python examples/workers.py --workers 4
 
-With the rows of sensitivities, the piece of the bar that a crack has made a bad conductor is found
-from the sensors.
+The sensitivities then locate a crack, which makes one piece of the bar a bad conductor, from the
+readings.
 """
 
 import argparse
@@ -29,31 +29,31 @@ NOISE = 1e-3  # of a sensor, in degrees
 
 
 def simulate(conductivity):
-    """Give the sensors' readings, a row for each time, from the conductivity between neighbours."""
+    """Give the readings, one row for each time, for the conductivities between neighbours."""
     bar = np.zeros(PIECES)
     readings = []
     for step in range(1, STEPS + 1):
         flow = conductivity * np.diff(bar)
         change = np.concatenate([flow, [0.0]]) - np.concatenate([[0.0], flow])
         bar = bar + 0.4 * change
-        # One end is heated up and held.
+        # One end is kept hot.
         bar[0] = 100.0
         if step % READ_EVERY == 0:
             readings.append(bar[SENSORS])
     return np.stack(readings)
 
 
-# What a worker was given when it started.
+# The state of a worker process.
 given = {}
 
 
 def start(back):
-    """Keep the pullback of this worker."""
+    """Initialise a worker with the pullback."""
     given["back"] = back
 
 
 def sensitivity(cotangent):
-    """Give what one reading says about the conductivities."""
+    """Give the derivatives of one reading with respect to the conductivities."""
     (row,) = given["back"](cotangent)
     return np.asarray(row)
 
