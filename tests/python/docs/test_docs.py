@@ -81,13 +81,23 @@ def test_there_are_examples():
     assert with_scripts
 
 
+def anchors(page):
+    """Give the names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
 def test_links(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`[^`\n]*`", "", text)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if not target.startswith(("http", "#")):
-            assert (page.parent / target.partition("#")[0]).exists(), target
+        if not target.startswith("http"):
+            path, _, anchor = target.partition("#")
+            there = page.parent / path if path else page
+            assert there.exists(), target
+            if anchor:
+                assert anchor in anchors(there), target
 
 
 def test_docstrings():
