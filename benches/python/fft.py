@@ -141,7 +141,7 @@ def main() -> None:
     rows += [compare(shape, kind) for shape in SHAPES for kind in ("fft", "rfft")]
     text = (
         "Time of a transform, `benches/python/fft.py`: into an `Array`, that with a copy of it as "
-        "an ndarray, and SciPy's with as many threads. The last are SciPy's time over ours. "
+        "an ndarray, and SciPy's with as many threads. The last two are SciPy's time over cotan's. "
         f"{machine()}.\n\n"
         + table(["transform", "cotan", "as ndarray", "SciPy", "speed", "as ndarray"], rows)
         + "\n\nGradient of the sum of the squared sizes of a transform, complex128:\n\n"
