@@ -1,6 +1,6 @@
 //! Checkpoints: the same gradients, less memory, more work.
 
-use cotan::array::{Policy, checkpoint, name};
+use cotan::autodiff::{Policy, checkpoint, name};
 use cotan::sched::Profile;
 use cotan::{Arg, Array, constant, gradient, pullback, value_and_gradient};
 

@@ -310,7 +310,7 @@ fn calls_are_not_merged() {
     let recording = Recording::new();
     let leaves = [recording.leaf(&x), recording.leaf(&x)];
     let c = clipped(&leaves[0], &leaves[1]).unwrap();
-    let traced = cotan::array::trace(&recording, &[&c[0], &c[1]], &leaves).unwrap();
+    let traced = cotan::autodiff::trace(&recording, &[&c[0], &c[1]], &leaves).unwrap();
     let program = std::sync::Arc::new(traced.0);
     let applied = |v: &[Array]| {
         let (c, d) = (Array::call(&program, v), Array::call(&program, v));

@@ -1,6 +1,6 @@
 //! Detection: which equation made what is not finite, and that it ends with its block.
 
-use cotan::array::{NonFinite, Origin, Reached, begin_detection, end_detection};
+use cotan::inspect::{NonFinite, Origin, Reached, begin_detection, end_detection};
 use cotan::kernels::Look;
 use cotan::{Arg, Array, Error, gradient, value_and_gradient};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cotan::array::Tracer;
+use cotan::autodiff::Tracer;
 use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};

@@ -1,7 +1,6 @@
 //! Tests of the core: one binary, because linking is what takes long.
 
 mod api;
-mod batch;
 mod checkpoint;
 mod common;
 mod custom;
@@ -12,6 +11,7 @@ mod io;
 mod layers;
 #[cfg(feature = "linalg")]
 mod linalg;
+mod matmul_epilogue;
 mod nested;
 mod ops;
 mod opt;
@@ -19,5 +19,5 @@ mod prepared;
 mod program;
 mod sched;
 mod sites;
-mod strips;
 mod vjp;
+mod vmap;

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use cotan::array::Prepared;
+use cotan::autodiff::Prepared;
 use cotan::kernels::Value;
 use cotan::testing::Rng;
 use cotan::{Array, DType, gradient, sched};

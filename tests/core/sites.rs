@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
+use cotan::autodiff;
 use cotan::opt::{Passes, optimize};
 use cotan::prim::{Lines, Site, set_site_hook};
 use cotan::transform::{split, vjp};
-use cotan::{Array, DType, Program, Recording, array, ops};
+use cotan::{Array, DType, Program, Recording, ops};
 
 thread_local! {
     static LINE: Cell<u32> = const { Cell::new(0) };
@@ -26,7 +27,7 @@ fn recorded(lines: [u32; 3]) -> Program {
     let z = y.mul(&leaf).unwrap();
     at(lines[2]);
     let out = z.sum(..).unwrap();
-    array::trace(&recording, &[&out], &[leaf]).unwrap().0
+    autodiff::trace(&recording, &[&out], &[leaf]).unwrap().0
 }
 
 fn lines(program: &Program) -> Vec<Option<u32>> {
@@ -73,7 +74,7 @@ fn what_is_called_has_the_site_of_its_call_where_it_has_none() {
     let _lines = Lines::new();
     at(7);
     let out = Array::call(&program, std::slice::from_ref(&leaf)).remove(0);
-    let traced = array::trace(&recording, &[&out], &[leaf]).unwrap().0;
+    let traced = autodiff::trace(&recording, &[&out], &[leaf]).unwrap().0;
     assert_eq!(lines(&traced), [Some(7)]);
 }
 

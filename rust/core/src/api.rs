@@ -5,11 +5,13 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::array::{self, Array, Recording};
+use crate::array::Array;
+use crate::autodiff;
 use crate::aval::DType;
 use crate::error::{Error, Result};
 use crate::io::{Fields, Kind, Saved};
 use crate::program::Program;
+use crate::tape::{Hold, Recording};
 
 /// The section that says which arguments of a function are leaves.
 const ARGS: [u8; 4] = *b"args";
@@ -152,7 +154,7 @@ where
     let setup = Setup::new("gradient", args)?;
     let y = f(&setup.args)?;
     scalar("gradient", &y)?;
-    let gradients = array::gradient(&setup.recording, &y, &setup.leaves, &mut || false)?;
+    let gradients = autodiff::gradient(&setup.recording, &y, &setup.leaves, &mut || false)?;
     Ok(setup.spread(&gradients))
 }
 
@@ -173,14 +175,14 @@ where
     let y = f(&setup.args)?;
     scalar("value_and_gradient", &y)?;
     let (y, gradients) =
-        array::value_and_gradient(&setup.recording, &y, &setup.leaves, &mut || false)?;
+        autodiff::value_and_gradient(&setup.recording, &y, &setup.leaves, &mut || false)?;
     Ok((y, setup.spread(&gradients)))
 }
 
 /// The linear map from the cotangent of a function's result to those of its arguments.
 #[derive(Debug, Clone)]
 pub struct Pullback {
-    inner: array::Pullback,
+    inner: autodiff::Pullback,
     slots: Vec<Option<usize>>,
 }
 
@@ -209,7 +211,7 @@ where
     let setup = Setup::new("pullback", args)?;
     let y = f(&setup.args)?;
     let (mut outs, inner) =
-        array::Pullback::new(&setup.recording, &[&y], &setup.leaves, &mut || false)?;
+        autodiff::Pullback::new(&setup.recording, &[&y], &setup.leaves, &mut || false)?;
     Ok((
         outs.remove(0),
         Pullback {
@@ -297,10 +299,10 @@ impl Pullback {
     }
 
     fn from_saved(saved: &Saved) -> Result<Pullback> {
-        let inner = array::Pullback::from_saved(saved)?;
+        let inner = autodiff::Pullback::from_saved(saved)?;
         if inner.cotangent_avals().count() != 1 {
             return Err(Error::Saved(format!(
-                "the function of the pullback has {} results; read it as array::Pullback",
+                "the function of the pullback has {} results; read it as autodiff::Pullback",
                 inner.cotangent_avals().count()
             )));
         }
@@ -363,10 +365,10 @@ where
     let recording = Recording::new();
     let leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
     let y = {
-        let _hold = array::Hold::new(&recording);
+        let _hold = Hold::new(&recording);
         f(&leaves)?
     };
-    array::trace(&recording, &[&y], &leaves)
+    autodiff::trace(&recording, &[&y], &leaves)
 }
 
 impl Program {

@@ -54,7 +54,8 @@
 //!
 //! [`aval`] (dtypes and shapes), [`prim`] and [`ops`] (the table of primitives), [`program`],
 //! [`transform`], [`opt`], [`sched`] (fusion, memory, threads), [`kernels`] (loops over memory, the
-//! only unsafe code), [`array`](mod@array) (the recorded graph). [`testing`] holds the checks that
+//! only unsafe code), [`tape`] (what is recorded), [`array`](mod@array) (operations, forcing), [`inspect`] (reports, origins of NaN),
+//! [`autodiff`] (gradients, pullbacks, rules). [`testing`] holds the checks that
 //! the primitives pass, for rules of your own.
 #![deny(missing_docs)]
 
@@ -63,22 +64,26 @@ pub mod ops;
 
 mod api;
 pub mod array;
+pub mod autodiff;
 pub mod aval;
 pub mod error;
+pub mod inspect;
 pub mod interrupt;
 pub mod io;
 pub mod kernels;
 pub mod opt;
 pub mod prim;
 pub mod program;
-#[cfg(test)]
-mod random;
 pub mod sched;
+pub mod tape;
 pub mod testing;
 pub mod transform;
+pub mod util;
 
 pub use api::{Arg, Pullback, constant, gradient, ones_like, pullback, trace, value_and_gradient};
-pub use array::{Array, Number, Operand, Prepared, Recording, custom, custom_jvp, custom_many};
+pub use array::{Array, Number, Operand};
+pub use autodiff::{Prepared, custom, custom_jvp, custom_many};
 pub use aval::{Aval, DType};
 pub use error::{Error, Foreign, Result};
 pub use program::Program;
+pub use tape::Recording;

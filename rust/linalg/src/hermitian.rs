@@ -15,9 +15,9 @@ use faer::traits::math_utils::{
 use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 
 use crate::Failure;
+use crate::parallel::{Spread, each};
 use crate::scale::scale;
 use crate::spectral::check;
-use crate::spread::{Spread, each};
 use crate::tridiagonal::{self, COLUMNS, WIDE};
 
 /// Up to this size the way by a tridiagonal matrix of its own is longer.

@@ -10,16 +10,16 @@ mod balance;
 mod factor;
 mod hermitian;
 mod lu;
+mod parallel;
 mod scale;
 mod schur;
 mod secular;
 mod spectral;
-mod spread;
 mod tridiagonal;
 
 use num_complex::Complex;
 
-pub use spread::Spread;
+pub use parallel::Spread;
 
 /// Why a decomposition failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use pulp::Arch;
 
-use crate::spread::{Spread, each};
+use crate::parallel::{Spread, each};
 
 /// Roots that are sought at once.
 const LANES: usize = 8;

@@ -18,8 +18,8 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Auto, MatMut, MatRef, Par};
 
 use crate::Failure;
+use crate::parallel::{Spread, each};
 use crate::secular::{self, Poles};
-use crate::spread::{Spread, each};
 
 /// How far off the result of one operation may be, relative to it.
 const ROUNDOFF: f64 = f64::EPSILON / 2.0;

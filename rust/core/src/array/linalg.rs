@@ -1,11 +1,12 @@
 //! Decompositions of matrices and systems of equations as methods. What can fail on values is computed
 //! when it is called; while a program is traced, when that runs.
 
-use super::{Array, held_by};
+use super::Array;
 use crate::aval::{Shape, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim};
+use crate::tape::held_by;
 
 impl Array {
     /// A result whose errors are said now.

@@ -4,59 +4,32 @@
 //! dtype and a shape, and, once it has been forced, a value. The graph exists so that ordinary control
 //! flow works on values; transforms only see the programs that `close` cuts out of it.
 
-mod checkpoint;
-mod close;
-mod custom;
-mod derived;
-mod detect;
-mod held;
+mod elementwise;
+pub(crate) mod force;
 #[cfg(feature = "linalg")]
 mod linalg;
-mod linear;
 mod methods;
 mod ndarray;
-mod node;
-mod once;
-mod prepared;
-mod pullback;
-mod recording;
-mod report;
-mod rule;
-mod saved;
-mod scalars;
-mod stamped;
-mod traced;
+mod scalar_fast_path;
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
-pub use close::{Closed, UNKNOWN};
-pub use custom::{custom, custom_jvp, custom_many};
-pub use derived::{clear_caches, lock_for_fork};
-pub use detect::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
-pub use held::{Hold, held_by, is_followed};
+pub use elementwise::Operand;
 pub use methods::Over;
-pub use node::Number;
-use node::{Inputs, Node, Op, Shared};
 use num_complex::Complex;
-pub use prepared::{Constants, Prepared};
-pub use pullback::{Pullback, gradient, trace, trace_with, value_and_gradient};
-pub use recording::{Recording, is_live};
-use report::Marks;
-pub use report::{Held, Report, Source, Stretch};
-pub use rule::{Tracer, project, write_traced};
-pub use stamped::Operand;
 
 use crate::aval::{Aval, DType, Shape};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interrupt::{enough, is_short};
 use crate::kernels::{self, Ctx, Value};
+use crate::ops;
 use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
-use crate::{ops, sched};
+use crate::tape::node::{Inputs, Marks, Node, Op, Shared};
+pub use crate::tape::{Array, Number};
+use crate::tape::{call_once, held_by, recording};
 
 /// A chain of this many pending operations outside any recording is computed by itself, so that
 /// `x = x + 1` in a long loop needs constant memory.
@@ -68,10 +41,6 @@ const RECENT: usize = 16;
 thread_local! {
     static FLOATS: RefCell<[Option<(u64, Array)>; RECENT]> = const { RefCell::new([const { None }; RECENT]) };
 }
-
-/// A lazily computed array. Cheap to clone; a clone is the same array.
-#[derive(Clone)]
-pub struct Array(Shared);
 
 impl Array {
     /// A constant.
@@ -195,13 +164,13 @@ impl Array {
     }
 
     /// The same, and the marks say which outputs have been computed.
-    fn call_marked(
+    pub(crate) fn call_marked(
         program: &Arc<Program>,
         inputs: &[Array],
         marks: Option<&Arc<Marks>>,
     ) -> Vec<Array> {
         if program.has_calls() {
-            let program = Arc::new(once::application(program));
+            let program = Arc::new(call_once::application(program));
             return Node::call(&program, inputs, marks)
                 .into_iter()
                 .map(Array)
@@ -211,102 +180,6 @@ impl Array {
             .into_iter()
             .map(Array)
             .collect()
-    }
-
-    /// Dtype and shape.
-    pub fn aval(&self) -> &Aval {
-        &self.0.aval
-    }
-
-    /// Dtype.
-    pub fn dtype(&self) -> DType {
-        self.0.aval.dtype
-    }
-
-    /// Length of every axis.
-    pub fn shape(&self) -> &[usize] {
-        &self.0.aval.shape
-    }
-
-    /// The value, if it has been computed.
-    pub fn value(&self) -> Option<&Value> {
-        self.0.value()
-    }
-
-    /// The value, if it has been computed. When nobody else has the array, it is given up, so that its
-    /// memory may be free to be taken over.
-    pub fn into_value(mut self) -> Option<Value> {
-        match Shared::get_mut(&mut self.0) {
-            Some(node) => node.take_value(),
-            None => self.value().cloned(),
-        }
-    }
-
-    /// Whether it has been computed. Numbers always are.
-    pub fn is_forced(&self) -> bool {
-        self.value().is_some() || matches!(self.0.op, Op::Number(_))
-    }
-
-    /// Computes it, if that has not been done yet.
-    pub fn force(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<&Value> {
-        if self.value().is_none() {
-            Array::force_all(&[self], interrupted)?;
-        }
-        self.value()
-            .ok_or_else(|| Error::Program("a run left no value".into()))
-    }
-
-    /// Computes several arrays in one run.
-    pub fn force_all(arrays: &[&Array], interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
-        let mut pending: Vec<&Array> = arrays
-            .iter()
-            .copied()
-            .filter(|a| a.value().is_none())
-            .collect();
-        pending.sort_by_key(|a| a.0.id);
-        pending.dedup_by_key(|a| a.0.id);
-        pending.retain(|a| !a.0.force_number());
-        if pending.is_empty() {
-            return Ok(());
-        }
-        let is_watched = detect::looks().is_some();
-        if let [number] = pending.as_slice()
-            && !is_watched
-            && scalars::evaluate(number)?
-        {
-            return Ok(());
-        }
-        let mut closed = close::close(&pending, None)?;
-        if is_watched && closed.program.has_host_calls() {
-            closed.program = detect::logged(&closed.program);
-        }
-        let values = closed.values(interrupted)?;
-        let plan = sched::plan(&closed.program)?;
-        let results = sched::run(&plan, values, interrupted)?;
-        closed.note_computed();
-        if let Some((look, out)) = detect::found(&results[..pending.len()])? {
-            let name = pending[out].output_name();
-            let inputs = closed.described(interrupted)?;
-            let (found, reached) = ((look, &results[out]), (Reached::Read, name));
-            return Err(detect::explain(
-                &closed.program,
-                &inputs,
-                out,
-                found,
-                reached,
-                interrupted,
-            ));
-        }
-        let count = pending.len();
-        let arrays = pending.into_iter().chain(&closed.kept);
-        for (i, (array, value)) in arrays.zip(results).enumerate() {
-            // What nobody has asked for yet is computed again when somebody does, and looked at then.
-            if i >= count && is_watched && detect::found(std::slice::from_ref(&value))?.is_some() {
-                continue;
-            }
-            array.0.set_value(value);
-        }
-        Ok(())
     }
 
     /// What a program that calls back gives, where that is known already: the call is not made again.
@@ -361,57 +234,6 @@ impl Array {
         self.0.tag != 0 && self.dtype().is_inexact() && recording::depends_on_live(self)
     }
 
-    /// Whether no derivative passes through it: all that it depends on is constant or was detached, although
-    /// its history may be kept (see [`Hold`]).
-    pub fn is_detached(&self) -> bool {
-        self.0.cut
-    }
-
-    /// The newest recording it may depend on; 0 for none.
-    pub fn tag(&self) -> u64 {
-        self.0.tag
-    }
-
-    /// The line that recorded it, where lines were recorded (see [`crate::prim::Lines`]).
-    pub fn site(&self) -> Site {
-        self.0.site
-    }
-
-    /// The name of the output that it is, of a program that was applied.
-    fn output_name(&self) -> Arc<str> {
-        match &self.0.op {
-            Op::Output(program, i, ..) => Arc::clone(&program.output_names()[*i as usize]),
-            _ => "".into(),
-        }
-    }
-
-    /// Identity: equal for clones of one array.
-    pub fn id(&self) -> u64 {
-        self.0.id
-    }
-
-    /// The primitive that makes it, when one does.
-    pub fn primitive(&self) -> Option<Prim> {
-        if let Op::Prim(prim) = self.0.op {
-            Some(prim)
-        } else {
-            None
-        }
-    }
-
-    /// The real number that it stands for, if it is a literal.
-    fn literal(&self) -> Option<f64> {
-        match self.0.params.as_deref() {
-            Some(Params::Literal { value, .. }) if value.im == 0.0 => Some(value.re),
-            _ => None,
-        }
-    }
-
-    /// Bytes that its value needs.
-    pub fn nbytes(&self) -> usize {
-        self.0.aval.nbytes()
-    }
-
     /// In another dtype; itself when it has that dtype.
     pub fn cast(&self, dtype: DType) -> Result<Array> {
         if self.dtype() == dtype {
@@ -460,15 +282,4 @@ impl Array {
 /// it: the common case, which needs no inference.
 fn same_aval(prim: Prim, x: &Array, arguments: usize) -> bool {
     prim.keeps(x.dtype()) && prim.0.args.len() == arguments
-}
-
-impl fmt::Debug for Array {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.is_forced() {
-            "forced"
-        } else {
-            "pending"
-        };
-        write!(f, "Array({}, {state})", self.aval())
-    }
 }

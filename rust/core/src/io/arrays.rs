@@ -6,7 +6,7 @@ use super::program::{dtype_code, dtype_from};
 use crate::aval::{Aval, DType};
 use crate::error::Result;
 use crate::kernels::{ALIGN, Lane, Value, stored_bytes};
-use crate::program::FastMap;
+use crate::util::FastMap;
 
 /// An array of a file.
 #[derive(Debug)]

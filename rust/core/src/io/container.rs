@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arrays::{Entry, Table, aligned};
 use super::fields::Fields;
-use super::{Kind, Saved, VERSION, damaged, lines, program};
+use super::{Kind, Saved, VERSION, damaged, program, source_lines};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Storage, Value};
 
@@ -126,7 +126,7 @@ impl Saved {
             (*b"INFO", self.writer.clone().into_bytes()),
             (*b"PROG", program::encode(&self.program)?),
         ];
-        sections.extend(lines::encode(&self.program).map(|bytes| (OWN[3], bytes)));
+        sections.extend(source_lines::encode(&self.program).map(|bytes| (OWN[3], bytes)));
         sections.extend(self.sections.iter().cloned());
         // Its length is known; what is in it says where the arrays are, which comes of all lengths.
         sections.push((*b"ARRS", vec![0; table.size()]));
@@ -303,7 +303,7 @@ impl Saved {
         let writer = String::from_utf8_lossy(own(OWN[0])?).into_owned();
         let mut program = program::decode(own(OWN[1])?, &writer)?;
         if let Some((_, bytes)) = sections.iter().find(|(tag, _)| *tag == OWN[3]) {
-            lines::decode(bytes, &mut program)?;
+            source_lines::decode(bytes, &mut program)?;
         }
         let mut table = Table::decode(own(OWN[2])?)?;
         let offsets: Vec<u64> = table.entries.iter().map(|e| e.offset).collect();

@@ -35,13 +35,13 @@ mod arrays;
 mod container;
 mod fields;
 mod file;
-mod lines;
 mod program;
+mod source_lines;
 
 pub use fields::{Fields, put_text};
 pub use file::replace;
-pub use lines::{decode as lines_from, encode as line_bytes};
 pub use program::{decode as program_from, encode as program_bytes};
+pub use source_lines::{decode as lines_from, encode as line_bytes};
 
 use crate::error::Error;
 use crate::kernels::Value;

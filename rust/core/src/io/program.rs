@@ -8,7 +8,8 @@ use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
-use crate::program::{Builder, FastMap, Program};
+use crate::program::{Builder, Program};
+use crate::util::FastMap;
 
 /// The number that stands for a dtype. They never change.
 pub(super) fn dtype_code(dtype: DType) -> u8 {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::pool;
+use super::buffer_pool;
 use crate::aval::{Aval, DType, Shape, Strides, row_major};
 use crate::error::Result;
 
@@ -34,7 +34,7 @@ unsafe impl Sync for Storage {}
 impl Storage {
     /// Uninitialised memory of this size.
     pub fn allocate(bytes: usize) -> Result<Storage> {
-        let (ptr, capacity) = pool::take(bytes)?;
+        let (ptr, capacity) = buffer_pool::take(bytes)?;
         Ok(Storage {
             ptr,
             bytes,
@@ -96,7 +96,7 @@ impl Drop for Storage {
             return;
         };
         // SAFETY: it was taken with this capacity, and nobody has it any more.
-        unsafe { pool::give(self.ptr, capacity) };
+        unsafe { buffer_pool::give(self.ptr, capacity) };
     }
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::gemm::matmul;
-use super::level::{Level, leveled};
+use super::simd_level::{Level, leveled};
 use super::strided::{add_into, contiguous, copy_into, zeros};
 use super::{Ctx, Value};
 use crate::aval::{Aval, Shape, SliceDim, WindowDim};

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 mod buffer;
-mod bytes;
+mod buffer_pool;
 mod cache;
 mod conv;
 mod ctx;
@@ -17,19 +17,19 @@ mod fused;
 mod gemm;
 mod index;
 mod lane;
-mod level;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod math;
-mod pool;
+mod memory_reserve;
 mod reduce;
-mod reserve;
+mod simd_level;
 mod strided;
+mod value_bytes;
 mod view;
 mod window;
 
 pub use buffer::{Element, Storage, Value};
-pub use bytes::{Lane, stored_bytes};
+pub use buffer_pool::{ALIGN, empty_list, kept_beside, lock_pool, pool_held, release_pool, spare};
 pub use conv::conv;
 pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
@@ -39,11 +39,11 @@ pub use fused::{BoundFused, Fused, FusedBuilder, ReduceOp, Reg};
 pub use gemm::{know_caches, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
-pub use level::Level;
-pub use pool::{ALIGN, empty_list, kept_beside, lock_pool, pool_held, release_pool, spare};
+pub use memory_reserve::{Allocator, set_aside};
 pub use reduce::*;
-pub use reserve::{Allocator, set_aside};
+pub use simd_level::Level;
 pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
+pub use value_bytes::{Lane, stored_bytes};
 pub use view::reshape_strides;
 pub use window::{window_max, window_pick, window_sum, window_unpick};
 

@@ -2,10 +2,10 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
-use super::macros::unraw;
-use super::partials::{
+use super::long_partials::{
     abs_partial, extremum_partial, finite, hypot_partial, pow_partial, sign_partial,
 };
+use super::macros::unraw;
 use crate::kernels::LaneOp;
 use crate::prim::Partial::{MinusOne, MinusRatio, One, Over, Steep, Times, Zero};
 use crate::prim::{Class, Cost, Onnx, Partial, Prim, PrimDef, Samples, Types, Wgsl, kept};

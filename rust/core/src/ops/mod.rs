@@ -8,24 +8,24 @@
 mod macros;
 #[macro_use]
 mod elementwise;
-mod control;
 #[cfg(feature = "linalg")]
 mod decomposition;
+mod derivative_control;
 #[cfg(feature = "fft")]
 mod fourier;
-mod handle;
 mod index;
 mod linalg;
+mod long_partials;
 mod movement;
-mod partials;
 mod reduce;
+mod rule_methods;
 mod window;
 
 use std::sync::OnceLock;
 
-pub use control::*;
 #[cfg(feature = "linalg")]
 pub use decomposition::*;
+pub use derivative_control::*;
 pub use elementwise::*;
 #[cfg(feature = "fft")]
 pub use fourier::*;
@@ -59,7 +59,7 @@ pub fn table() -> &'static [Prim] {
             fourier::entries(),
             #[cfg(feature = "linalg")]
             &decomposition::entries(),
-            control::entries(),
+            derivative_control::entries(),
         ];
         tables.concat()
     })

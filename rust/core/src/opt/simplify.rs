@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
-use crate::program::{Builder, FastHasher, Program};
+use crate::program::{Builder, Program};
+use crate::util::FastHasher;
 
 /// Which passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,18 +7,18 @@
 //! the drivers in `transform` do.
 
 mod batch;
-mod handle;
 mod infer;
 mod params;
-mod site;
+mod rule_value;
+mod source_location;
 
 use std::cell::OnceCell;
 use std::fmt;
 
 pub use batch::{Batch, BatchFn, Batching};
-pub use handle::{V, Var};
 pub use params::{Custom, Host, Params};
-pub use site::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
+pub use rule_value::{V, Var};
+pub use source_location::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
 
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use num_complex::Complex;
 use smallvec::SmallVec;
 
-use super::{Args, Eqn, FastMap, Program};
+use super::{Args, Eqn, Program};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim, Site, V, Var};
+use crate::util::FastMap;
 
 /// So many avals are compared one by one, which is faster than a table for them.
 const FEW: usize = 8;

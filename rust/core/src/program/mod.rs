@@ -7,11 +7,10 @@
 
 mod args;
 mod builder;
-mod calls;
-mod edit;
+mod call_groups;
 mod hash;
-mod lru;
-mod numbers;
+mod literals;
+mod prune;
 mod sites;
 mod text;
 mod verify;
@@ -19,11 +18,10 @@ mod verify;
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::util::{FastHasher, FastMap};
 pub use builder::Builder;
-pub use calls::Calls;
-pub use hash::{FastHasher, FastMap};
-pub use lru::{Lru, MAX_KEPT};
-pub use numbers::{literal_of, number_text};
+pub use call_groups::Calls;
+pub use literals::{literal_of, number_text};
 use sites::Sites;
 
 pub(crate) use args::Args;

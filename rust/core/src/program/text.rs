@@ -17,13 +17,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::numbers::parse_number;
-use super::{Builder, FastMap, Program};
+use super::literals::parse_number;
+use super::{Builder, Program};
 use crate::aval::{Aval, DType, Shape, checked_size};
 use crate::error::{Error, Result};
 use crate::kernels::Value;
 use crate::ops;
 use crate::prim::{Params, Site, Var};
+use crate::util::FastMap;
 
 /// A header longer than this is broken, one input a line.
 const WIDTH: usize = 100;

@@ -6,7 +6,8 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::kernels;
 use crate::prim::Var;
-use crate::program::{Lru, Program};
+use crate::program::Program;
+use crate::util::Lru;
 
 static PLANS: Mutex<Option<Lru<(Program, Arc<Plan>)>>> = Mutex::new(None);
 
@@ -16,7 +17,7 @@ fn plans() -> MutexGuard<'static, Option<Lru<(Program, Arc<Plan>)>>> {
 
 /// Holds the plans and the pool still while a `fork` copies them.
 pub fn lock_plans() -> impl Sized {
-    (super::pool::lock(), plans())
+    (super::threads::lock(), plans())
 }
 
 /// How many plans are kept at the moment.

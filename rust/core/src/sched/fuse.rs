@@ -7,10 +7,11 @@
 //! other outside their group, so groups can run level by level. Fusion is this assignment and nothing
 //! else: the program stays as it is.
 
-use super::rows::Rows;
+use super::row_values::Rows;
 use crate::aval::Shape;
 use crate::prim::{Kernel, Prim, Var};
-use crate::program::{FastMap, Program};
+use crate::program::Program;
+use crate::util::FastMap;
 
 /// Where an equation is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

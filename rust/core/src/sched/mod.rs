@@ -5,21 +5,21 @@
 mod barriers;
 mod cache;
 mod fuse;
-mod parts;
+mod loop_detection;
+mod loop_plans;
+mod matmul_epilogue;
 mod plan;
 mod planner;
-mod pool;
 mod profile;
-mod repeat;
 mod replay;
-mod rows;
+mod row_values;
 mod run;
-mod strips;
+mod threads;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
 pub use fuse::groups;
 pub use plan::Plan;
-pub use pool::{copied, num_threads, set_num_threads};
 pub use profile::{Counts, Profile, note};
 pub use replay::{Frame, Replay};
 pub use run::run;
+pub use threads::{copied, num_threads, set_num_threads};

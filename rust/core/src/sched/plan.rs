@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::loop_detection::pieces;
+use super::matmul_epilogue::Strips;
 use super::planner;
-use super::repeat::pieces;
-use super::strips::Strips;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::{Fused, Value};

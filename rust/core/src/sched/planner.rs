@@ -5,8 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
+use super::matmul_epilogue::{self, Found};
 use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
-use super::strips::{self, Found};
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
@@ -101,7 +101,7 @@ impl<'p> Planner<'p> {
     /// All steps, level by level; inside a level in the order of the program.
     fn steps(&mut self) -> Result<()> {
         let read_outside = self.read_outside();
-        let mut strips = strips::find(self.program, self.fusion, &read_outside)?;
+        let mut strips = matmul_epilogue::find(self.program, self.fusion, &read_outside)?;
         let mut behind = vec![false; self.program.eqns().len()];
         for found in strips.iter().flatten() {
             behind[found.product] = true;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::matmul_epilogue::Strips;
 use super::plan::{Plan, Slot, Step, Work};
-use super::pool::{num_threads, pool};
 use super::profile::note;
-use super::strips::Strips;
+use super::threads::{num_threads, pool};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Fused, Value};

@@ -3,7 +3,7 @@
 //! Rules state one contribution; this file brings it into the space of its primal (sums over what
 //! was broadcast, takes the real part, casts) and adds it to those that are there.
 
-use super::parts;
+use super::sparse_cotangent;
 use crate::aval::{Aval, broadcast};
 use crate::ops;
 use crate::prim::{Params, Partial, V, Var};
@@ -98,7 +98,7 @@ impl<'e> Ct<'e> {
             Ct::Part(v) if v.dtype() == primal.dtype && v.shape() == primal.shape => self,
             Ct::Part(v)
                 if v.dtype() == primal.dtype
-                    && let Some(sum) = parts::summed(builder, v, &primal.shape) =>
+                    && let Some(sum) = sparse_cotangent::summed(builder, v, &primal.shape) =>
             {
                 Ct::Part(sum)
             }
@@ -255,7 +255,7 @@ impl<'e> Cotangents<'e> {
         let sum = self.unpack(self.of(var));
         let contribution = contribution.project(primal, self.builder);
         let sum = match (sum, contribution) {
-            (Ct::Part(a), Ct::Part(b)) => match parts::joined(self.builder, a, b) {
+            (Ct::Part(a), Ct::Part(b)) => match sparse_cotangent::joined(self.builder, a, b) {
                 Some(sum) => Ct::Part(sum),
                 None => Ct::Dense(self.in_part(a, b).unwrap_or_else(|| a + b)),
             },

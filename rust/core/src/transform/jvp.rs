@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
-use super::calls;
 use super::cotangent::meet;
+use super::custom_calls;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::prim::{Class, Partial, Prim, Rule, V, Var};
@@ -73,7 +73,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         builder.at(primal.site(k));
         let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
         if !members.is_empty() {
-            for (out, t) in calls::push(primal, members, &x, &t)? {
+            for (out, t) in custom_calls::push(primal, members, &x, &t)? {
                 ts[out as usize] = t.map(|t| fit(t, primal.aval(out)));
             }
             continue;

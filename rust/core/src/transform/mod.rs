@@ -1,17 +1,17 @@
 //! Transforms: programs in, programs out. They know derivative rules, never values.
 
-mod batch;
-mod calls;
 mod cotangent;
-mod cut;
+mod custom_calls;
 mod jvp;
-mod partial;
-mod parts;
+mod min_cut;
+mod partial_eval;
 mod residuals;
-mod shifts;
+mod shift_invariance;
+mod sparse_cotangent;
 mod vjp;
+mod vmap;
 
-pub use batch::vmap;
 pub use jvp::{Jvp, jvp};
-pub use partial::{Split, split};
+pub use partial_eval::{Split, split};
 pub use vjp::{Vjp, vjp};
+pub use vmap::vmap;

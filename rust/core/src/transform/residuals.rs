@@ -1,6 +1,6 @@
 //! Which values to keep between two halves of a program, and which to make again.
 
-use super::cut::{NEVER, Network};
+use super::min_cut::{NEVER, Network};
 use crate::prim::{Cost, Var};
 use crate::program::Program;
 
@@ -180,7 +180,7 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     /// What a choice costs, or `None` if something that is read cannot be had.
     fn cost(region: &Region<'_>, reads: &[Var], kept: u32) -> Option<u64> {

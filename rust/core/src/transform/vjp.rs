@@ -9,13 +9,14 @@ use std::cell::OnceCell;
 use smallvec::SmallVec;
 
 use super::cotangent::{Cotangents, Ct, Slot};
-use super::{calls, parts, shifts};
+use super::{custom_calls, shift_invariance, sparse_cotangent};
 use crate::aval::Kind;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::ops;
 use crate::prim::{Class, Params, PartialFn, Prim, Rule, Site, V, Var};
-use crate::program::{Builder, Calls, Eqn, FastMap, Program};
+use crate::program::{Builder, Calls, Eqn, Program};
+use crate::util::FastMap;
 
 /// A program with its pullback behind it.
 ///
@@ -277,7 +278,7 @@ impl<'e> Pass<'_, 'e> {
                 partials: Some(partials),
                 ..
             } => match self.cts.part(ct) {
-                Some(part) => parts::pull(self.builder, part, *partials, (x, out), i),
+                Some(part) => sparse_cotangent::pull(self.builder, part, *partials, (x, out), i),
                 None => self.cts.unpack(ct).through(&partials(x, out, i)),
             },
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
@@ -288,13 +289,14 @@ impl<'e> Pass<'_, 'e> {
                     starts,
                 };
                 let (prim, ct, a) = (eqn.prim, self.cts.unpack(ct), primal.args(eqn)[i]);
-                let is_steep = || self.steep.get_or_init(|| parts::steep(primal))[a as usize];
+                let is_steep =
+                    || self.steep.get_or_init(|| sparse_cotangent::steep(primal))[a as usize];
                 match ct {
                     // A mask stays outermost.
                     Ct::Masked(v, mask) if prim == ops::CAST => Ct::Masked(vjp(&rule, v, i), mask),
                     _ => ct.dense().map_or(Ct::Zero, |given| {
                         let pulled = vjp(&rule, given, i);
-                        if parts::is_made_by(prim, &rule, ct, is_steep) {
+                        if sparse_cotangent::is_made_by(prim, &rule, ct, is_steep) {
                             Ct::Part(pulled)
                         } else {
                             Ct::Dense(pulled)
@@ -355,7 +357,7 @@ impl<'e> Pass<'_, 'e> {
         let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.handle(a)).collect();
         let (cts, shift) = (&self.cts, self.shift);
         let ct = |v| cts.unpack(cts.of(v));
-        for (a, ct) in calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)? {
+        for (a, ct) in custom_calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)? {
             self.cts.add(a, ct, primal.aval(a));
         }
         Ok(())
@@ -432,7 +434,7 @@ fn activities(primal: &Program, active: &[bool]) -> Vec<Activity> {
 /// softmax: its derivative is zero, and what would be computed is the rounding of zero. Every demanded input that had
 /// influence keeps some path, or nothing is dropped: its gradient is an array of zeros, not `None`.
 fn drop_shift_invariant_paths(primal: &Program, active: &mut [bool]) {
-    let shifts = shifts::without_influence(primal, active);
+    let shifts = shift_invariance::without_influence(primal, active);
     let Some(&first) = shifts.iter().min() else {
         return;
     };

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 
 use cotan::aval::Kind;
 use cotan::kernels::Value;
-use cotan::{Array, Recording, array};
+use cotan::tape;
+use cotan::{Array, Recording};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -37,7 +38,6 @@ pub struct Noted {
     failure: Option<PyErr>,
 }
 
-/// What an error says that refuses to lose a derivative.
 
 thread_local! {
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
@@ -46,7 +46,7 @@ thread_local! {
 /// Notes what happens in this thread, until it is dropped.
 pub struct Session {
     before: Option<Noted>,
-    _hold: array::Hold,
+    _hold: tape::Hold,
 }
 
 impl Session {
@@ -54,7 +54,7 @@ impl Session {
     pub fn begin(recording: &Recording) -> Session {
         Session {
             before: NOTED.replace(Some(Noted::default())),
-            _hold: array::Hold::new(recording),
+            _hold: tape::Hold::new(recording),
         }
     }
 
@@ -145,12 +145,12 @@ pub fn left(py: Python<'_>, what: &str) -> PyErr {
 
 /// Whether only the preparation follows an array, and no gradient inside it.
 pub fn is_only_held(array: &Array) -> bool {
-    is_held(array) && !array::is_followed(array)
+    is_held(array) && !tape::is_followed(array)
 }
 
 /// Whether an array depends on the arguments of the function that is being prepared.
 pub fn is_held(array: &Array) -> bool {
-    is_on() && array::held_by(array).is_some()
+    is_on() && tape::held_by(array).is_some()
 }
 
 /// Whether reading an array would lose something: a derivative, or what a replay has to follow. What was

@@ -1,8 +1,8 @@
 //! Whether an array is a variable of a program that is being traced, whose value nobody may read.
 
 use cotan::Array;
-use cotan::array::held_by;
 use cotan::aval::Kind;
+use cotan::tape::held_by;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 

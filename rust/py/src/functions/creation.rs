@@ -307,7 +307,7 @@ pub fn simd_level() -> &'static str {
 #[pyo3(signature = () -> "None")]
 pub fn clear_caches(py: Python<'_>) {
     py.detach(|| {
-        cotan::array::clear_caches();
+        cotan::autodiff::clear_caches();
         cotan::kernels::release_pool();
         #[cfg(feature = "fft")]
         cotan::kernels::release_plans();

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use cotan::array::write_traced;
+use cotan::autodiff::write_traced;
 use cotan::aval::{Shape, broadcast, tuple};
 use cotan::kernels::Value;
 use cotan::ops;

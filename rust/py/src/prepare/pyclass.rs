@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::Array;
-use cotan::array::held_by;
 use cotan::kernels::Value;
+use cotan::tape::held_by;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock};
 
-use cotan::array::{self, Pullback};
+use cotan::autodiff::{self, Pullback};
 use cotan::kernels::Value;
 use cotan::{Array, Prepared, Recording};
 use pyo3::exceptions::PyTypeError;
@@ -223,12 +223,12 @@ impl PyPrepared {
         let (value, cts) = enter(py, |interrupted| {
             if with_value {
                 let (value, cts) =
-                    array::value_and_gradient(recording, &output, &leaves, interrupted)?;
+                    autodiff::value_and_gradient(recording, &output, &leaves, interrupted)?;
                 return Ok((Some(value), cts));
             }
             Ok((
                 None,
-                array::gradient(recording, &output, &leaves, interrupted)?,
+                autodiff::gradient(recording, &output, &leaves, interrupted)?,
             ))
         })?;
         if let Some(value) = value {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use cotan::array::Constants;
+use cotan::autodiff::Constants;
 use cotan::kernels::Value;
 use cotan::{Array, Error, Prepared};
 use pyo3::gc::{PyTraverseError, PyVisit};

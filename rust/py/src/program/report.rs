@@ -1,6 +1,7 @@
 //! What there is to say about a pullback, for `cotan._report`.
 
-use cotan::array::{Held, Pullback, Source, Stretch};
+use cotan::autodiff::Pullback;
+use cotan::inspect::{Held, Source, Stretch};
 use cotan::prim::{Prim, Site, Var};
 use cotan::program::FastMap;
 use cotan::{Aval, Program};

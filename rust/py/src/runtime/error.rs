@@ -45,7 +45,7 @@ pub fn to_py(error: Error) -> PyErr {
         // An exception of Python that passed through the core is that exception.
         Error::Foreign(Foreign(error)) => match error.downcast_ref::<PyErr>() {
             Some(error) => Python::attach(|py| error.clone_ref(py)),
-            None => match error.downcast_ref::<cotan::array::NonFinite>() {
+            None => match error.downcast_ref::<cotan::inspect::NonFinite>() {
                 Some(error) => {
                     Python::attach(|py| crate::runtime::nonfinite_error::exception(py, error))
                 }

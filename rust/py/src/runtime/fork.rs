@@ -18,7 +18,8 @@ pub fn watch() {
 
     extern "C" fn hold() {
         // Where the thread is ending there is no such place any more, and the fork goes on as it is.
-        let _ = HELD.try_with(|held| held.replace(Some(Box::new(cotan::array::lock_for_fork()))));
+        let _ =
+            HELD.try_with(|held| held.replace(Some(Box::new(cotan::autodiff::lock_for_fork()))));
     }
 
     extern "C" fn let_go() {

@@ -1,6 +1,6 @@
 //! The Python exception for a NaN or an infinity that was looked for, with what is known of its origin.
 
-use cotan::array::{NonFinite, Origin, Range, Reached};
+use cotan::inspect::{NonFinite, Origin, Range, Reached};
 use cotan::prim::Place;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

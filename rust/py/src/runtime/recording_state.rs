@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::runtime::exports::exports;
-use cotan::array::UNKNOWN;
+use cotan::tape::UNKNOWN;
 use pyo3::prelude::*;
 
 exports!(

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use cotan::Program;
-use cotan::array::{Checkpoint, Policy, names_matter, note_name};
+use cotan::autodiff::{Checkpoint, Policy, names_matter, note_name};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -1,6 +1,6 @@
 //! Gradients and pullbacks of Python functions.
 
-use cotan::array::{self, Pullback};
+use cotan::autodiff::{self, Pullback};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -89,7 +89,7 @@ pub fn gradient<'py>(
     drop(y);
     let leaves = inputs.recorded();
     let cts = enter(py, |interrupted| {
-        let cts = array::gradient(&recording, &output, &leaves, interrupted);
+        let cts = autodiff::gradient(&recording, &output, &leaves, interrupted);
         drop((output, leaves, recording));
         cts
     });
@@ -118,7 +118,7 @@ pub fn value_and_gradient<'py>(
     drop(y);
     let leaves = inputs.recorded();
     let results = enter(py, |interrupted| {
-        let result = array::value_and_gradient(&recording, &output, &leaves, interrupted);
+        let result = autodiff::value_and_gradient(&recording, &output, &leaves, interrupted);
         drop((output, leaves, recording));
         result
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotan::array::Tracer;
+use cotan::autodiff::Tracer;
 use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};

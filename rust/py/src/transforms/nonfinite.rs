@@ -1,6 +1,6 @@
 //! NaN and infinity: looking for them, and the exception that says where they come from.
 
-use cotan::array;
+use cotan::inspect;
 use cotan::kernels::Look;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,21 +16,21 @@ exports!(begin_detection, begin_lines, end_detection);
 #[pyfunction]
 #[pyo3(signature = (nan: "bool", inf: "bool") -> "int")]
 pub fn begin_detection(nan: bool, inf: bool) -> u64 {
-    array::begin_detection(Some(Look { nan, inf }))
+    inspect::begin_detection(Some(Look { nan, inf }))
 }
 
 /// Begins to record which lines operations come from. Gives the number with which to end it.
 #[pyfunction]
 #[pyo3(signature = () -> "int")]
 pub fn begin_lines() -> u64 {
-    array::begin_detection(None)
+    inspect::begin_detection(None)
 }
 
 /// Ends it.
 #[pyfunction]
 #[pyo3(signature = (id: "int") -> "None")]
 pub fn end_detection(id: u64) {
-    array::end_detection(id);
+    inspect::end_detection(id);
 }
 
 /// The result of a call of `f` or of what was recorded of it; an exception about NaN gets the paths of

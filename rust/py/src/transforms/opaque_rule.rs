@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cotan::array::{Tracer, project};
+use cotan::autodiff::{Tracer, project};
 use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cotan::Array;
-use cotan::array::Pullback;
+use cotan::autodiff::Pullback;
 use cotan::program::FastMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

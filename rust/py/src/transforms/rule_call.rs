@@ -1,7 +1,8 @@
 //! A call of a function with a derivative rule, taken apart: its leaves, what its pullback is given, and its results.
 
 use cotan::Array;
-use cotan::array::{Tracer, UNKNOWN};
+use cotan::autodiff::Tracer;
+use cotan::tape::UNKNOWN;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

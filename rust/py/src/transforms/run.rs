@@ -3,7 +3,7 @@
 //! Writes to arguments are noticed here, as are arguments that share memory, and errors are given the hints that
 //! help.
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cotan::array::Pullback;
+use cotan::autodiff::Pullback;
 use cotan::io::{Kind as SavedKind, Saved};
 use cotan::{Aval, DType};
 use pyo3::exceptions::{PyOSError, PyValueError};

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use cotan::array::{self, Hold};
+use cotan::autodiff;
 use cotan::prim::Lines;
 use cotan::program::{FastMap, literal_of};
+use cotan::tape::Hold;
 use cotan::{Array, Recording};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -111,7 +112,7 @@ pub fn trace<'py>(
         is_met.then(|| literal_of(a.force(&mut || false).ok()?))?
     };
     let (mut program, constants) =
-        array::trace_with(&recording, &outs, &leaves, &number).or_raise()?;
+        autodiff::trace_with(&recording, &outs, &leaves, &number).or_raise()?;
     let bound =
         (constants.iter()).map(|c| held.get(&c.id()).map_or_else(String::new, |&i| path(i)));
     program.name_inputs(active.chain(bound));
@@ -166,7 +167,7 @@ pub fn record(
     let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
     let outs: Vec<&Array> = outputs.iter().collect();
     let leaves = inputs.recorded();
-    let (mut program, constants) = array::trace(&recording, &outs, &leaves).or_raise()?;
+    let (mut program, constants) = autodiff::trace(&recording, &outs, &leaves).or_raise()?;
     let used = || inputs.active.iter().map(|(i, _)| &inputs.leaves[*i]);
     program.name_inputs(used().map(|l| l.path.clone()));
     let able = used().map(|l| !l.held && l.array.dtype().is_inexact());

@@ -1,6 +1,7 @@
 //! Functions of one example, for many at once.
 
-use cotan::array::{self, UNKNOWN};
+use cotan::autodiff;
+use cotan::tape::UNKNOWN;
 use cotan::transform::vmap;
 use cotan::{Array, Aval, Recording};
 use pyo3::exceptions::PyValueError;
@@ -111,7 +112,7 @@ pub fn call_vmap<'py>(
         (tree, found)
     };
     let (program, shared) =
-        array::trace(&recording, &found.iter().collect::<Vec<_>>(), &examples).or_raise()?;
+        autodiff::trace(&recording, &found.iter().collect::<Vec<_>>(), &examples).or_raise()?;
     drop(recording);
     let mut marks = vec![true; examples.len()];
     marks.resize(program.num_inputs(), false);

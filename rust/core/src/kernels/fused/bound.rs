@@ -1,8 +1,8 @@
 //! A program with the memory that it works on, for running it again and again there.
 
 use super::Fused;
-use super::load::Source;
 use super::run::{Address, Bound};
+use super::strided_input::Source;
 use crate::error::Result;
 use crate::kernels::{Ctx, Value};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
-use super::{ahead, chains, pairs, rows};
+use super::{op_chains, paired_ops, prefetch, row_tiles};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, cache, lane};
 
@@ -95,7 +95,7 @@ pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
     let streamed = streamed_bytes(&builder);
     let tile = tile_length(&builder, size, streamed, &registers, &reductions);
     let plan = Plan::new(size, builder.split, tile.elements, builder.cost.max(0.01));
-    let far = ahead::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
+    let far = prefetch::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
     let mut scratch = Scratch::default();
     let slots = (registers.classes.iter())
         .map(|&(class, row)| scratch.add(tile.length(row) << class))
@@ -133,23 +133,23 @@ impl FusedBuilder {
 }
 
 /// Joins operations that one kernel does together: pairs, chains, and what reads elements of rows.
-fn combine(builder: &mut FusedBuilder, size: usize) -> Vec<chains::Chain> {
+fn combine(builder: &mut FusedBuilder, size: usize) -> Vec<op_chains::Chain> {
     let (nodes, requests) = (&mut builder.nodes, &builder.requests);
     let reduced = builder.split.filter(|_| builder.rows).map(|s| s.reduced);
     // A single element is computed by what is one instruction of the machine for each operation.
     let mut chains = Vec::new();
     if size != 1 {
-        pairs::combine(nodes, requests);
-        chains = chains::combine(nodes, requests, reduced);
+        paired_ops::combine(nodes, requests);
+        chains = op_chains::combine(nodes, requests, reduced);
     }
     if let Some(reduced) = reduced {
-        rows::read_rows(nodes, reduced);
+        row_tiles::read_rows(nodes, reduced);
     }
     chains
 }
 
 /// The values that one is made of; [`NONE`] among them.
-fn read_by<'n>(node: &'n Node, chains: &'n [chains::Chain]) -> &'n [u32] {
+fn read_by<'n>(node: &'n Node, chains: &'n [op_chains::Chain]) -> &'n [u32] {
     match node.work {
         Some(Work::Chain(i)) => &chains[i as usize].reads,
         Some(Work::Both(_)) => &node.args[..1],
@@ -170,7 +170,7 @@ struct Liveness {
 }
 
 impl Liveness {
-    fn of(builder: &FusedBuilder, chains: &[chains::Chain]) -> Liveness {
+    fn of(builder: &FusedBuilder, chains: &[op_chains::Chain]) -> Liveness {
         let nodes = &builder.nodes;
         let mut live = Liveness {
             last: vec![NONE; nodes.len()],
@@ -205,7 +205,7 @@ impl Liveness {
 /// registers.
 struct Code<'b> {
     builder: &'b FusedBuilder,
-    chains: Vec<chains::Chain>,
+    chains: Vec<op_chains::Chain>,
     live: Liveness,
     /// Address of every value that has been computed.
     place: Vec<u32>,
@@ -220,7 +220,7 @@ struct Code<'b> {
 const INPUTS: u32 = 1;
 
 impl<'b> Code<'b> {
-    fn new(builder: &'b FusedBuilder, chains: Vec<chains::Chain>, live: Liveness) -> Code<'b> {
+    fn new(builder: &'b FusedBuilder, chains: Vec<op_chains::Chain>, live: Liveness) -> Code<'b> {
         let mut place = vec![0u32; builder.nodes.len()];
         for (address, &x) in (INPUTS..).zip(&builder.inputs) {
             place[x as usize] = address;

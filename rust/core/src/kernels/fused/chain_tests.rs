@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::Aval;
 use crate::kernels::{Ctx, Element, Value};
-use crate::random::Random;
+use crate::testing::random::Random;
 
 const OPS: [LaneOp; 4] = [LaneOp::Add, LaneOp::Sub, LaneOp::Mul, LaneOp::Div];
 const SPECIAL: [f64; 12] = [
@@ -156,6 +156,6 @@ fn what_a_number_makes_of_a_tile_that_is_there_is_not_kept() {
     builder.output(d);
     let registers = builder.finish().registers();
     // Without chains there are two of each step.
-    let most = if chains::has_turns() { 60 } else { 110 };
+    let most = if op_chains::has_turns() { 60 } else { 110 };
     assert!(registers < most, "{registers}");
 }

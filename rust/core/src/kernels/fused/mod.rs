@@ -9,24 +9,24 @@
 //! How the work is divided depends on the program and its shape only, never on the number of
 //! threads, and partial results are combined in a fixed order: same inputs, same bits.
 
-mod ahead;
 mod bound;
 mod build;
 #[cfg(test)]
 mod chain_tests;
-mod chains;
-mod load;
+mod op_chains;
 #[cfg(test)]
 mod pair_tests;
-mod pairs;
+mod paired_ops;
 mod plan;
+mod prefetch;
 mod reduce;
 #[cfg(test)]
 mod row_tests;
-mod rows;
+mod row_tiles;
 mod run;
 mod scalar;
 mod scratch;
+mod strided_input;
 #[cfg(test)]
 mod tests;
 
@@ -94,11 +94,11 @@ enum Work {
     /// A lane over one element for each row.
     Row(Lane),
     /// Folds rows into accumulators, and narrows these.
-    Fold(rows::Fold, Lane),
+    Fold(row_tiles::Fold, Lane),
     /// Repeats elements along their rows.
-    Expand(rows::Expand),
+    Expand(row_tiles::Expand),
     /// An operation of the tile with one element for each row.
-    Along(rows::Along),
+    Along(row_tiles::Along),
     /// The chain of operations with this position.
     Chain(u32),
     /// A lane over the tile with a second result, whose place is the second argument.
@@ -411,7 +411,7 @@ pub struct Fused {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     instrs: Vec<Instr>,
-    chains: Vec<chains::Chain>,
+    chains: Vec<op_chains::Chain>,
     reductions: Vec<reduce::Reduction>,
     /// Where in the scratch memory the registers lie.
     slots: Vec<usize>,

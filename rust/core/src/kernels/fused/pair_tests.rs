@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::Aval;
 use crate::kernels::{Ctx, Element, Value};
-use crate::random::Random;
+use crate::testing::random::Random;
 
 /// The sine and the cosine of `elements`, made in one program, which are as those made alone; a result may be
 /// written where the operand lies.

@@ -12,7 +12,7 @@ use super::Split;
 use super::plan::{Plan, Walk};
 use crate::aval::DType;
 use crate::kernels::lane::{self, Bf16Bits, F16Bits, Lane};
-use crate::kernels::level::{Level, leveled};
+use crate::kernels::simd_level::{Level, leveled};
 
 /// Partial results on the way of a streaming pairwise sum: enough for any count.
 const LEVELS: usize = 44;

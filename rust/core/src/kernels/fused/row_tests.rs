@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::{Aval, Strides};
 use crate::kernels::{Ctx, Element, Value};
-use crate::random::Random;
+use crate::testing::random::Random;
 
 /// Numbers between -2 and 2 that look random.
 fn numbers(count: usize, seed: u64) -> Vec<f64> {

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::ahead::Ahead;
-use super::load::{Source, splat};
 use super::plan::Walk;
+use super::prefetch::Ahead;
 use super::reduce::{GROUP, Reduction};
 use super::scratch::Scratch;
+use super::strided_input::{Source, splat};
 use super::{Fused, Input, ReduceOp, Work, scalar};
 use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::aval::{Aval, Strides, row_major, size_of};
 use crate::kernels::{Ctx, Element, Value};
-use crate::random::Random;
+use crate::testing::random::Random;
 
 fn one_thread<R>(f: impl FnOnce(&Ctx) -> R) -> R {
     f(&Ctx::new(&AtomicBool::new(false), 1))

@@ -2,7 +2,7 @@
 
 use super::super::Ctx;
 use super::super::strided::Shared;
-use super::real::Real;
+use super::backends::Real;
 use super::{Mat, spread};
 use crate::error::Result;
 

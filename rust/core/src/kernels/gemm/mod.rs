@@ -12,12 +12,12 @@
 // Operands at odd addresses are copied before anything else (`aligned`).
 #![allow(clippy::cast_ptr_alignment)]
 
+mod backends;
+mod broadcast_operand;
+mod fallback;
 mod matvec;
-mod plain;
-mod real;
-mod repeated;
 #[cfg(target_arch = "x86_64")]
-mod room;
+mod packing_memory;
 
 use num_complex::Complex;
 
@@ -43,8 +43,8 @@ pub fn know_caches() {
 #[cfg(feature = "linalg")]
 pub(super) fn ready() -> Result<()> {
     #[cfg(target_arch = "x86_64")]
-    if real::native() {
-        return room::take();
+    if backends::native() {
+        return packing_memory::take();
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     if aval.size() == 0 {
         return Value::empty(aval);
     }
-    if let Some(out) = repeated::repeated(a, b, &aval, ctx)? {
+    if let Some(out) = broadcast_operand::repeated(a, b, &aval, ctx)? {
         return Ok(out);
     }
     let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);
@@ -224,9 +224,9 @@ macro_rules! products {
         }
     )*};
 }
-products!(plain::product: bool, i8, u8, i16, u16, i32, u32, i64, u64);
-products!(real::real: f32, f64);
-products!(real::complex: Complex<f32>, Complex<f64>);
+products!(fallback::product: bool, i8, u8, i16, u16, i32, u32, i64, u64);
+products!(backends::real: f32, f64);
+products!(backends::complex: Complex<f32>, Complex<f64>);
 
 /// Runs over the batch.
 unsafe fn batches<T: Product>(

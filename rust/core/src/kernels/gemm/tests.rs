@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::*;
 use crate::aval::row_major;
-use crate::random::Random;
+use crate::testing::random::Random;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -236,7 +236,7 @@ fn wide_products_are_the_same_bits() {
             };
             // SAFETY: the result is fresh.
             unsafe {
-                real::general(
+                backends::general(
                     Dims { m, k, n },
                     mat(&a),
                     mat(&b),

@@ -4,9 +4,9 @@ use num_complex::Complex;
 
 use super::Lane;
 use super::half::{Bf16Bits, F16Bits, f32_to_bf16, f32_to_f16, round_to_odd};
-use super::run::{self, Any, Machines, Unary};
+use super::loops::{self, Any, Machines, Unary};
 use crate::aval::DType;
-use crate::kernels::level::Level;
+use crate::kernels::simd_level::Level;
 
 /// A bool as it lies in memory.
 #[derive(Clone, Copy)]
@@ -282,11 +282,11 @@ fn from<S: Source>(machines: impl Machines, to: DType) -> Lane {
 pub(super) fn cast_at(level: Level, source: DType, to: DType) -> Lane {
     if source == to {
         return match to.size() {
-            1 => run::copy::<u8>,
-            2 => run::copy::<u16>,
-            4 => run::copy::<u32>,
-            8 => run::copy::<u64>,
-            _ => run::copy::<[u64; 2]>,
+            1 => loops::copy::<u8>,
+            2 => loops::copy::<u16>,
+            4 => loops::copy::<u32>,
+            8 => loops::copy::<u64>,
+            _ => loops::copy::<[u64; 2]>,
         };
     }
     match source {

@@ -2,9 +2,9 @@
 
 use num_complex::Complex;
 
-use super::run::{binary, unary};
+use super::loops::{binary, unary};
 use super::{Lane, LaneOp, cmath};
-use crate::kernels::level::Level;
+use crate::kernels::simd_level::Level;
 
 type C64 = Complex<f32>;
 type C128 = Complex<f64>;

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::table::for_each_lane_op;
 use super::{Lane, LaneOp, cast, lane_at, result_dtype};
 use crate::aval::DType;
-use crate::kernels::level::Level;
+use crate::kernels::simd_level::Level;
 
 /// Elements widened at a time.
 const BLOCK: usize = 512;

@@ -1,8 +1,8 @@
 //! Lanes of bool and of the integers. Arithmetic wraps; division by zero gives zero, as in NumPy.
 
-use super::run::{Any, binary, copy, unary};
+use super::loops::{Any, binary, copy, unary};
 use super::{Lane, LaneOp};
-use crate::kernels::level::Level;
+use crate::kernels::simd_level::Level;
 
 /// `base` to a power that is not negative, wrapping.
 macro_rules! power {

@@ -8,9 +8,9 @@ mod cmath;
 mod complex;
 mod half;
 mod integer;
-mod pair;
+mod loops;
 mod real;
-mod run;
+mod sincos;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,10 +18,10 @@ mod tests;
 use std::sync::OnceLock;
 
 use crate::aval::DType;
-use crate::kernels::level::Level;
+use crate::kernels::simd_level::Level;
 
 pub(in crate::kernels) use half::{Bf16Bits, F16Bits};
-pub(in crate::kernels) use pair::pair;
+pub(in crate::kernels) use sincos::pair;
 pub use table::{LaneOp, result_dtype};
 
 /// A call over `n` contiguous elements: `out[i] = op(a[i], b[i], c[i])`.
@@ -82,21 +82,21 @@ pub fn cast_lane(from: DType, to: DType) -> Lane {
 fn lane_at(level: Level, op: LaneOp, dtype: DType) -> Option<Lane> {
     match (op, dtype) {
         (LaneOp::Where, d) => Some(match d.size() {
-            1 => run::select::<u8>(level),
-            2 => run::select::<u16>(level),
-            4 => run::select::<u32>(level),
-            8 => run::select::<u64>(level),
-            _ => run::select::<[u64; 2]>(level),
+            1 => loops::select::<u8>(level),
+            2 => loops::select::<u16>(level),
+            4 => loops::select::<u32>(level),
+            8 => loops::select::<u64>(level),
+            _ => loops::select::<[u64; 2]>(level),
         }),
         (op, DType::Bool) => integer::bool_lane(level, op),
-        (op, DType::I8) => integer::i8_lane(run::Any, op),
+        (op, DType::I8) => integer::i8_lane(loops::Any, op),
         (op, DType::U8) => integer::u8_lane(level, op),
-        (op, DType::I16) => integer::i16_lane(run::Any, op),
-        (op, DType::U16) => integer::u16_lane(run::Any, op),
+        (op, DType::I16) => integer::i16_lane(loops::Any, op),
+        (op, DType::U16) => integer::u16_lane(loops::Any, op),
         (op, DType::I32) => integer::i32_lane(level, op),
-        (op, DType::U32) => integer::u32_lane(run::Any, op),
+        (op, DType::U32) => integer::u32_lane(loops::Any, op),
         (op, DType::I64) => integer::i64_lane(level, op),
-        (op, DType::U64) => integer::u64_lane(run::Any, op),
+        (op, DType::U64) => integer::u64_lane(loops::Any, op),
         (op, DType::F16) => half::f16_lane(level, op),
         (op, DType::Bf16) => half::bf16_lane(level, op),
         (op, DType::F32) => real::f32_lane(level, op),

@@ -2,11 +2,11 @@
 
 use num_complex::Complex;
 
-use super::run::{binary, copy, unary};
+use super::loops::{binary, copy, unary};
 use super::table::for_each_lane_op;
 use super::{Lane, LaneOp};
-use crate::kernels::level::Level;
 use crate::kernels::math;
+use crate::kernels::simd_level::Level;
 
 macro_rules! vector_lane {
     (1 $t:ident $function:ident, $level:ident) => {

@@ -4,8 +4,10 @@
 //! |r| <= ln(2)/2, evaluate one minimax polynomial and rebuild by an exact power of two.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
+use super::building_blocks::{
+    LN2, LN2_TAIL, LOG2E, fast_two_sum, horner, pow2_bits, round_int, scale, sel,
+};
 use super::coeffs;
-use super::parts::{LN2, LN2_TAIL, LOG2E, fast_two_sum, horner, pow2_bits, round_int, scale, sel};
 
 /// e^x.
 #[inline(always)]

@@ -5,10 +5,12 @@
     clippy::many_single_char_names
 )]
 
+use super::building_blocks::{
+    LN2, LN2_HI, LN2_LO, LN2_TAIL, LOG2E, ONE_BITS, div_dd, fast_two_sum, horner,
+};
+use super::building_blocks::{log_dd, log_split, pow2, round_int, sel, two_sum};
 use super::coeffs;
 use super::exp::expm1_half;
-use super::parts::{LN2, LN2_HI, LN2_LO, LN2_TAIL, LOG2E, ONE_BITS, div_dd, fast_two_sum, horner};
-use super::parts::{log_dd, log_split, pow2, round_int, sel, two_sum};
 
 /// The largest argument whose sinh and cosh are finite.
 const OVERFLOW: f64 = 710.4758600739439;

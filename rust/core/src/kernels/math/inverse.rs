@@ -5,8 +5,8 @@
     clippy::many_single_char_names
 )]
 
+use super::building_blocks::{SIGN_BIT, div_dd, fast_two_sum, horner, sel};
 use super::coeffs;
-use super::parts::{SIGN_BIT, div_dd, fast_two_sum, horner, sel};
 
 const PIO2: f64 = std::f64::consts::FRAC_PI_2;
 const PIO2_LO: f64 = 6.123233995736766e-17;

@@ -4,9 +4,11 @@
 //! Microsystems, 1993) on [sqrt(1/2), sqrt(2)]; see `parts::log_dd`.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
+use super::building_blocks::{
+    LN2_HI, LN2_LO, LOG2E, LOG2E_LO, fast_two_sum, horner, log_dd, log_split,
+};
+use super::building_blocks::{log1p_dd, sel};
 use super::coeffs;
-use super::parts::{LN2_HI, LN2_LO, LOG2E, LOG2E_LO, fast_two_sum, horner, log_dd, log_split};
-use super::parts::{log1p_dd, sel};
 
 const LOG10E: f64 = std::f64::consts::LOG10_E;
 const LOG10E_LO: f64 = 1.098319650216765e-17;

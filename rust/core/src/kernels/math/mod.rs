@@ -27,21 +27,21 @@
     clippy::needless_bitwise_bool
 )]
 
+mod building_blocks;
 mod coeffs;
 mod exp;
 pub mod f32;
+mod f32_native;
+mod f32_via_f64;
 pub mod f64;
 mod hyperbolic;
 mod inverse;
 mod log;
-mod parts;
 mod power;
 mod reduce;
 mod scalar;
-mod single;
 mod special;
 mod trig;
-mod wide;
 
 #[cfg(test)]
 mod tests;

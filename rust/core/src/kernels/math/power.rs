@@ -5,9 +5,11 @@
     clippy::many_single_char_names
 )]
 
+use super::building_blocks::{
+    LN2_HI, LN2_LO, exp_dd, fast_two_sum, horner, log_split, pow2, round_int,
+};
+use super::building_blocks::{scale, sel};
 use super::coeffs;
-use super::parts::{LN2_HI, LN2_LO, exp_dd, fast_two_sum, horner, log_split, pow2, round_int};
-use super::parts::{scale, sel};
 
 /// 2/3 as a double-double.
 const TWO_THIRDS: f64 = 0.6666666666666666;
@@ -93,7 +95,7 @@ pub fn cbrt(x: f64) -> f64 {
     let bits = sel(small, ax * 18014398509481984.0, ax).to_bits();
     let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000)
         - sel(small, TWO_52 + 1077.0, TWO_52 + 1023.0);
-    let m = f64::from_bits((bits & ((1 << 52) - 1)) | super::parts::ONE_BITS);
+    let m = f64::from_bits((bits & ((1 << 52) - 1)) | super::building_blocks::ONE_BITS);
     // k = 3 q + j with j in 0..=2.
     let (q, _) = round_int((k - 1.0) * 0.3333333333333333);
     let j = k - 3.0 * q;

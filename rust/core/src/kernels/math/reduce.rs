@@ -12,7 +12,7 @@
     clippy::cast_precision_loss
 )]
 
-use super::parts::{ONE_BITS, fast_two_sum};
+use super::building_blocks::{ONE_BITS, fast_two_sum};
 
 /// One zero word, then the first 1280 bits of 2/pi.
 const TWO_OVER_PI: [u64; 21] = [

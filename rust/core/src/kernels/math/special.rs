@@ -5,7 +5,7 @@
     clippy::many_single_char_names
 )]
 
-use super::parts::{
+use super::building_blocks::{
     div_dd, exp_dd, fast_two_sum, horner, log1p_dd, pow2, pow2_pair, scale, sel, two_sum,
 };
 use super::{coeffs, exp, log};

@@ -10,8 +10,8 @@
 //! [`sin_slow`], [`cos_slow`], [`tan_slow`] are right for every argument.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
+use super::building_blocks::{SIGN_BIT, fast_two_sum, horner, round_int, sel, two_sum};
 use super::coeffs;
-use super::parts::{SIGN_BIT, fast_two_sum, horner, round_int, sel, two_sum};
 use super::reduce::payne_hanek;
 
 /// The fast reduction serves |x| up to here.
@@ -89,7 +89,7 @@ fn pick_tan(quadrant: u64, r: f64, rl: f64) -> f64 {
     let (nh, nl) = (sel(odd, -c, s), sel(odd, -cl, sl));
     let (dh, dl) = (sel(odd, s, c), sel(odd, sl, cl));
     // As `div_dd`; the quotient is never extreme because |r| > 2^-62.
-    let (q, ql) = super::parts::div_dd(nh, nl, dh, dl);
+    let (q, ql) = super::building_blocks::div_dd(nh, nl, dh, dl);
     q + ql
 }
 

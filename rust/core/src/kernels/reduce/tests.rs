@@ -5,7 +5,7 @@ use num_complex::Complex;
 
 use super::*;
 use crate::aval::Strides;
-use crate::random::Random;
+use crate::testing::random::Random;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 

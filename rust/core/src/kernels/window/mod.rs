@@ -10,11 +10,11 @@ mod planes;
 use num_complex::Complex;
 use planes::{Planes, find, seen};
 
-use super::level::{Level, leveled};
 use super::strided::{Shared, contiguous, zeros};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, WindowDim};
 use crate::error::{Error, Result};
+use crate::kernels::simd_level::{Level, leveled};
 
 /// Windows whose greatest elements are looked for at a time.
 const LANES: usize = 8;

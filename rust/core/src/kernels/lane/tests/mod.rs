@@ -7,7 +7,7 @@ use num_complex::Complex;
 
 use super::*;
 use crate::aval::Kind;
-use crate::random::Random;
+use crate::testing::random::Random;
 
 /// Bytes of `n` elements, converted from numbers.
 fn pack(dtype: DType, values: &[Complex<f64>]) -> Vec<u64> {

@@ -1,0 +1,242 @@
+//! What follows from the structure of a recorded program: its reverse pass, halves and plans, kept for
+//! the next program that is like it.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::error::Result;
+use crate::interrupt::room_for;
+use crate::kernels;
+use crate::opt::{self, Passes};
+use crate::prim::{Prim, Var};
+use crate::program::{Builder, Program};
+use crate::sched::{self, Plan};
+use crate::tape::close::Closed;
+use crate::transform::{split, vjp};
+use crate::util::Lru;
+
+/// All that follows from the structure of a recorded program.
+pub(super) struct Derived {
+    pub primal: Program,
+    leaves: usize,
+    known: Vec<Var>,
+    /// As the reverse pass wrote it. What is made of it is optimised once, when it is made.
+    pub joint: Program,
+    pub cotangents: Vec<Option<usize>>,
+    pub gradients: Vec<Option<usize>>,
+    pub skipped: Vec<(Prim, u64)>,
+    split: OnceLock<Halves>,
+    value_and_gradient: OnceLock<Seeded>,
+    gradient: OnceLock<Seeded>,
+    /// The same for programs that differ in sites only.
+    sited: Mutex<Vec<Arc<Derived>>>,
+}
+
+/// So many of these are kept.
+const MAX_SITED: usize = 8;
+
+/// The two halves of a joint program, and how the early one is run.
+pub(super) struct Halves {
+    /// From the inputs to the outputs and the residuals.
+    pub early: Arc<Program>,
+    /// The early inputs, as numbered in the joint program.
+    pub early_inputs: Vec<usize>,
+    pub late: Arc<Program>,
+    pub plan: Arc<Plan>,
+}
+
+/// Gradients as a function of the primal inputs: the cotangent of the only output is 1.
+pub(super) struct Seeded {
+    pub program: Arc<Program>,
+    /// Made when it is run; a nested one only becomes a part of other programs.
+    plan: OnceLock<Arc<Plan>>,
+}
+
+impl Seeded {
+    pub fn plan(&self) -> Result<&Plan> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan);
+        }
+        let plan = sched::plan_optimized(&self.program)?;
+        Ok(self.plan.get_or_init(|| plan))
+    }
+}
+
+static DERIVED: Mutex<Option<Lru<Derived>>> = Mutex::new(None);
+
+fn table() -> MutexGuard<'static, Option<Lru<Derived>>> {
+    DERIVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds everything global in this crate still while a `fork` copies it.
+pub fn lock_for_fork() -> impl Sized {
+    // Tables that are made once must not be half made in the child.
+    crate::ops::by_name("add");
+    kernels::make_tables();
+    kernels::know_caches();
+    (
+        crate::tape::recording::lock(),
+        crate::tape::call_once::lock_waiting(),
+        table(),
+        sched::lock_plans(),
+        #[cfg(feature = "fft")]
+        kernels::lock_plans(),
+        kernels::lock_pool(),
+        crate::prim::lock_sites(),
+    )
+}
+
+/// Forgets all derived programs and plans.
+pub fn clear_caches() {
+    *table() = None;
+    sched::clear_plans();
+}
+
+impl Derived {
+    pub fn of(closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+        let known: Vec<Var> = closed.known.iter().map(|(v, _)| *v).collect();
+        let primal = &closed.program;
+        let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
+        let is_it =
+            |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
+        // What calls back is not kept, nor looked for: nothing else is equal to it.
+        let keep = !primal.has_host_calls();
+        if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
+            return found.with_sites(closed, leaves);
+        }
+        let derived = Derived::new(closed, leaves, known)?;
+        if keep {
+            let weight = derived.joint.eqns().len() + 16;
+            table()
+                .get_or_insert_default()
+                .insert(hash, Arc::clone(&derived), weight);
+        }
+        Ok(derived)
+    }
+
+    /// This one, or one with the sites of this program: none, where lines are not recorded.
+    fn with_sites(self: Arc<Derived>, closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+        let sites = closed.program.sites();
+        let fits = |d: &Derived| d.primal.sites() == sites;
+        if fits(&self) {
+            return Ok(self);
+        }
+        let all = || self.sited.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all().iter().find(|d| fits(d)) {
+            return Ok(Arc::clone(found));
+        }
+        let new = Derived::new(closed, leaves, self.known.clone())?;
+        let mut all = all();
+        if all.len() >= MAX_SITED {
+            all.remove(0);
+        }
+        all.push(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn new(closed: &Closed, leaves: usize, known: Vec<Var>) -> Result<Arc<Derived>> {
+        let primal = &closed.program;
+        let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
+        room_for(primal.eqns().len())?;
+        let derived = vjp(primal, &wrt)?;
+        let joint = cut(&derived.program, primal.num_inputs(), &known);
+        Ok(Arc::new(Derived {
+            primal: primal.clone(),
+            leaves,
+            known,
+            joint,
+            cotangents: derived.cotangents,
+            gradients: derived.gradients[..leaves].to_vec(),
+            skipped: derived.skipped,
+            split: OnceLock::new(),
+            value_and_gradient: OnceLock::new(),
+            gradient: OnceLock::new(),
+            sited: Mutex::default(),
+        }))
+    }
+
+    /// Value and gradients, or gradients only.
+    pub fn seeded(&self, with_value: bool) -> Result<&Seeded> {
+        let cell = if with_value {
+            &self.value_and_gradient
+        } else {
+            &self.gradient
+        };
+        if let Some(found) = cell.get() {
+            return Ok(found);
+        }
+        room_for(self.joint.eqns().len())?;
+        // Nested gradients differentiate this again: what is common now would double with every level.
+        let program = self.seed(&self.joint, with_value)?;
+        let program = Arc::new(opt::optimize(&program, Passes::ALL)?);
+        let plan = OnceLock::new();
+        Ok(cell.get_or_init(|| Seeded { program, plan }))
+    }
+
+    /// A joint program with 1 for the cotangent of its only output, as it is written.
+    pub fn seed(&self, joint: &Program, with_value: bool) -> Result<Program> {
+        let builder = Builder::new();
+        let first_known = self.primal.num_inputs() + 1;
+        let mut inputs: Vec<Var> = Vec::with_capacity(joint.num_inputs());
+        for (i, name) in joint.input_names().iter().enumerate() {
+            let is_ct = self.cotangents[0] == Some(i);
+            inputs.push(if is_ct {
+                Var::MAX
+            } else {
+                builder.input(name, joint.aval(i as Var))
+            });
+        }
+        debug_assert!(self.cotangents[0].is_none_or(|c| c + 1 == first_known));
+        if let Some(slot) = self.cotangents[0] {
+            inputs[slot] = builder.number(joint.aval(slot as Var).dtype, 1.0);
+        }
+        let mut wanted = vec![true; joint.outs().len()];
+        wanted[0] = with_value;
+        let outs = builder
+            .inline(joint, &inputs, &wanted)
+            .into_iter()
+            .flatten()
+            .collect();
+        builder.finish(outs)
+    }
+
+    /// The joint program's values, as they were recorded, without the cotangents among its inputs.
+    pub fn early(&self) -> Program {
+        let is_late = |v: &Var| self.cotangents.contains(&Some(*v as usize));
+        let inputs: Vec<Var> = (0..self.joint.num_inputs() as Var)
+            .filter(|v| !is_late(v))
+            .collect();
+        (self.joint).extract(&inputs, &self.joint.outs()[..self.primal.outs().len()])
+    }
+
+    /// The forward half with its plan, and the backward half.
+    pub fn halves(&self) -> Result<&Halves> {
+        if let Some(found) = self.split.get() {
+            return Ok(found);
+        }
+        let is_late: Vec<bool> = (0..self.joint.num_inputs())
+            .map(|i| self.cotangents.contains(&Some(i)))
+            .collect();
+        let joint = opt::optimize(&self.joint, Passes::ALL)?;
+        room_for(joint.eqns().len())?;
+        let halves = split(&joint, &is_late, self.primal.outs().len());
+        let plan = sched::plan_optimized(&halves.early)?;
+        Ok(self.split.get_or_init(|| Halves {
+            early: Arc::new(halves.early),
+            early_inputs: halves.early_inputs,
+            late: Arc::new(halves.late),
+            plan,
+        }))
+    }
+}
+
+/// The joint program with known variables of the primal as further inputs, so that they are not
+/// computed again.
+fn cut(joint: &Program, primal_inputs: usize, known: &[Var]) -> Program {
+    if known.is_empty() {
+        return joint.pruned();
+    }
+    let shift = (joint.num_inputs() - primal_inputs) as Var;
+    let mut inputs: Vec<Var> = (0..joint.num_inputs() as Var).collect();
+    inputs.extend(known.iter().map(|v| v + shift));
+    joint.extract(&inputs, joint.outs())
+}

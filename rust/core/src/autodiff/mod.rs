@@ -1,0 +1,22 @@
+//! Derivatives of recorded functions: gradients, pullbacks, checkpoints, rules of one's own and prepared
+//! functions.
+//!
+//! Each closes the tape into a program, lets the transforms derive programs from it, and runs these or
+//! hands out lazy arrays that stand for their results.
+
+mod cache;
+mod checkpoint;
+mod custom;
+mod custom_prim;
+mod linearity;
+mod prepared;
+mod pullback;
+mod serialization;
+mod trace_rule;
+
+pub use cache::{clear_caches, lock_for_fork};
+pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
+pub use custom::{custom, custom_jvp, custom_many};
+pub use prepared::{Constants, Prepared};
+pub use pullback::{Pullback, gradient, trace, trace_with, value_and_gradient};
+pub use trace_rule::{Tracer, project, write_traced};

@@ -1,0 +1,8 @@
+//! Looking at derivatives: what a pullback keeps in memory and why, and which equation made the first NaN
+//! or infinity.
+
+pub(crate) mod nonfinite;
+pub(crate) mod report;
+
+pub use nonfinite::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
+pub use report::{Held, Report, Source, Stretch};

@@ -1,0 +1,535 @@
+//! Cutting a program out of the session graph.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use num_complex::Complex;
+use smallvec::SmallVec;
+
+use super::Array;
+use super::node::Marks;
+use super::node::{Op, Shared};
+use crate::error::{Error, Result};
+use crate::interrupt::{Steps, room_for};
+use crate::prim::{Cost, Params, Site, Var};
+use crate::program::{Builder, Program};
+use crate::util::FastMap;
+
+/// A program, and the arrays that are its inputs.
+#[derive(Debug)]
+pub struct Closed {
+    /// The program.
+    pub program: Program,
+    /// Its inputs: the leaves of the recording first, if it was closed for one.
+    pub inputs: Vec<Array>,
+    /// Variables whose values are known already, although an equation defines them.
+    pub known: Vec<(Var, Array)>,
+    /// For a run: further arrays on the way whose values are worth keeping. They are the outputs of the
+    /// program behind those that were asked for.
+    pub kept: Vec<Array>,
+    /// What is to be noted when it has been run: outputs of pullbacks.
+    pub(crate) computed: Vec<(Arc<Marks>, usize)>,
+}
+
+/// Room for what there is of most things, so that the common case is one allocation.
+const FEW: usize = 16;
+
+/// Values on the way to what is asked for are kept up to this many bytes.
+const SMALL: usize = 64 << 10;
+
+/// And larger ones where so many pending operations would have to be done again.
+const LONG: u32 = 16;
+
+impl Closed {
+    /// Notes which outputs of pullbacks have been computed.
+    pub(crate) fn note_computed(&self) {
+        for (marks, output) in &self.computed {
+            marks.set(*output);
+        }
+    }
+}
+
+/// How the error begins that reading a cotangent leads to while its rule is traced.
+pub const UNKNOWN: &str = "the value of a cotangent";
+
+/// An array that the walk has come to: borrowed from the active node that it is an input of, or owned, since an
+/// inactive one may forget its inputs meanwhile.
+enum NodeRef<'a> {
+    Borrowed(&'a Array),
+    Owned(Array),
+}
+
+/// The inputs of such an array.
+enum NodeInputs<'a> {
+    Borrowed(&'a [Array]),
+    Copied(SmallVec<[Array; 2]>),
+}
+
+type Visited<'a> = (NodeRef<'a>, NodeInputs<'a>);
+
+impl<'a> NodeRef<'a> {
+    fn inputs(&self) -> NodeInputs<'a> {
+        match self {
+            NodeRef::Borrowed(array) => match array.0.kept_inputs() {
+                Some(inputs) => NodeInputs::Borrowed(inputs),
+                None => NodeInputs::Copied(array.0.inputs()),
+            },
+            NodeRef::Owned(array) => NodeInputs::Copied(array.0.inputs()),
+        }
+    }
+
+    /// How many references to the node the walk itself holds.
+    fn count(&self) -> usize {
+        usize::from(matches!(self, NodeRef::Owned(_)))
+    }
+}
+
+impl Deref for NodeRef<'_> {
+    type Target = Array;
+    fn deref(&self) -> &Array {
+        match self {
+            NodeRef::Borrowed(array) => array,
+            NodeRef::Owned(array) => array,
+        }
+    }
+}
+
+impl Deref for NodeInputs<'_> {
+    type Target = [Array];
+    fn deref(&self) -> &[Array] {
+        match self {
+            NodeInputs::Borrowed(inputs) => inputs,
+            NodeInputs::Copied(inputs) => inputs,
+        }
+    }
+}
+
+/// What a node becomes in the program.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Input,
+    Equation,
+    /// A leaf of another recording: what it copies.
+    LeafCopy,
+    /// An application of a program, which gives several arrays and is none.
+    Call,
+}
+
+/// Closes the graph behind `outputs`.
+///
+/// Without leaves, for a run: everything that is not computed yet becomes an equation. With the leaves
+/// of a recording, to be differentiated: what may depend on them becomes equations too, computed or
+/// not; what belongs to outer recordings only becomes inputs.
+pub(crate) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
+    close_with(outputs, leaves, &|_| None)
+}
+
+/// The same, where inputs that `number` gives a number for become literals. Each stands just before the first
+/// equation that reads it, so that the same function gives the same program, whichever of its numbers were met
+/// before.
+pub(crate) fn close_with(
+    outputs: &[&Array],
+    leaves: Option<(&[Array], u64)>,
+    number: &dyn Fn(&Array) -> Option<Complex<f64>>,
+) -> Result<Closed> {
+    let (leaves, tag) = leaves.map_or((&[][..], RUN), |(l, t)| (l, t));
+    let scope = Scope { leaves, tag };
+    let mut steps = Steps::default();
+    let visited = scope.visit(outputs, &mut steps)?;
+    let mut closing = Closing::new(scope, &visited);
+    closing.inputs(outputs, number)?;
+    closing.equations(&mut steps)?;
+    closing.finish(outputs)
+}
+
+/// The tag of what is closed for a run: no recording is younger.
+const RUN: u64 = u64::MAX;
+
+/// Which part of the session graph is closed: what may depend on the leaves of a recording, or, for a run, what has not
+/// been computed.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    leaves: &'a [Array],
+    tag: u64,
+}
+
+impl Scope<'_> {
+    fn role(&self, a: &Array) -> Role {
+        let tag = self.tag;
+        match a.0.op {
+            Op::Known | Op::Number(_) => Role::Input,
+            Op::Call(..) => Role::Call,
+            _ if is_literal(a) => Role::Equation,
+            // The leaf of an outer recording is what it is; for a run it may be what it copies.
+            Op::Leaf if a.tag() < tag && (tag != RUN || a.value().is_some()) => Role::Input,
+            Op::Leaf => Role::LeafCopy,
+            _ if a.tag() >= tag => Role::Equation,
+            _ if a.value().is_some() => Role::Input,
+            _ if a.tag() == 0 || tag == RUN => Role::Equation,
+            _ => Role::Input,
+        }
+    }
+
+    /// All nodes between the leaves and the outputs with their inputs, in order of creation: that is a topological
+    /// order.
+    fn visit<'a>(&self, outputs: &[&'a Array], steps: &mut Steps) -> Result<Vec<Visited<'a>>> {
+        let mut seen = Seen::below(outputs.iter().copied().chain(self.leaves));
+        for leaf in self.leaves {
+            seen.is_new(leaf);
+        }
+        let mut is_new = |a: &Array| seen.is_new(a);
+        let mut visited: Vec<Visited<'_>> = Vec::with_capacity(FEW);
+        let mut work: Vec<NodeRef<'_>> = Vec::with_capacity(FEW);
+        for &output in outputs {
+            if is_new(output) {
+                work.push(NodeRef::Borrowed(output));
+            }
+        }
+        while let Some(array) = work.pop() {
+            steps.count()?;
+            let inputs = if self.role(&array) == Role::Input {
+                NodeInputs::Borrowed(&[])
+            } else {
+                array.inputs()
+            };
+            match &inputs {
+                NodeInputs::Borrowed(inputs) => {
+                    work.extend(inputs.iter().filter(|a| is_new(a)).map(NodeRef::Borrowed));
+                }
+                NodeInputs::Copied(inputs) => {
+                    let new = inputs.iter().filter(|a| is_new(a));
+                    work.extend(new.cloned().map(NodeRef::Owned));
+                }
+            }
+            if visited.len() == visited.capacity() {
+                room_for(visited.len())?;
+            }
+            visited.push((array, inputs));
+        }
+        room_for(visited.len())?;
+        // Mostly in reverse order already.
+        visited.reverse();
+        visited.sort_by_key(|(a, _)| a.id());
+        Ok(visited)
+    }
+}
+
+/// The program that visited nodes become, under construction.
+struct Closing<'v, 'a> {
+    scope: Scope<'v>,
+    visited: &'v [Visited<'a>],
+    builder: Builder,
+    vars: Vars,
+    inputs: Vec<Array>,
+    known: Vec<(Var, Array)>,
+    computed: Vec<(Arc<Marks>, usize)>,
+}
+
+impl<'v, 'a> Closing<'v, 'a> {
+    /// With the leaves as its first inputs.
+    fn new(scope: Scope<'v>, visited: &'v [Visited<'a>]) -> Closing<'v, 'a> {
+        let count = scope.leaves.len() + FEW;
+        let mut closing = Closing {
+            scope,
+            visited,
+            builder: Builder::with_capacity(count, visited.len()),
+            vars: Vars::new(visited),
+            inputs: Vec::with_capacity(count),
+            known: Vec::new(),
+            computed: Vec::new(),
+        };
+        for leaf in scope.leaves {
+            closing.input(leaf);
+        }
+        closing
+    }
+
+    fn input(&mut self, array: &Array) {
+        let var = self.builder.input("", array.aval());
+        self.vars.insert(array.id(), var);
+        self.inputs.push(array.clone());
+    }
+
+    /// Makes inputs and literals of what is none of the equations.
+    fn inputs(
+        &mut self,
+        outputs: &[&Array],
+        number: &dyn Fn(&Array) -> Option<Complex<f64>>,
+    ) -> Result<()> {
+        let mut has_numbers = false;
+        for (array, inputs) in self.visited {
+            let role = self.scope.role(array);
+            if role == Role::LeafCopy && inputs.is_empty() {
+                return Err(unknown(array));
+            }
+            // Another thread may have forced it meanwhile; then it has forgotten its inputs.
+            let forced_meanwhile =
+                inputs.is_empty() && array.value().is_some() && !is_literal(array);
+            let is_input = role == Role::Input || forced_meanwhile;
+            if is_input && let Some(z) = number(array) {
+                self.vars.numbers.insert(array.id(), z);
+            } else if is_number(array) {
+                has_numbers = true;
+            } else if is_input {
+                self.input(array);
+            }
+        }
+        if has_numbers {
+            self.numbers(outputs);
+        }
+        Ok(())
+    }
+
+    /// A number that was met before is an older node or a new one, as it happens: as an input it stands where it is read
+    /// first.
+    fn numbers(&mut self, outputs: &[&Array]) {
+        let read = self.visited.iter().flat_map(|(_, inputs)| inputs.iter());
+        for array in read.chain(outputs.iter().copied()) {
+            if is_number(array) && !self.vars.has(array.id()) {
+                self.input(array);
+            }
+        }
+    }
+
+    /// Writes the equations.
+    fn equations(&mut self, steps: &mut Steps) -> Result<()> {
+        let calls = collect_calls(self.visited);
+        let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
+        let mut args: SmallVec<[Var; 4]> = SmallVec::new();
+        for (array, inputs) in self.visited {
+            steps.count()?;
+            if self.vars.has(array.id()) || is_literal(array) {
+                continue;
+            }
+            args.clear();
+            for a in inputs.iter().filter(|a| self.scope.role(a) != Role::Call) {
+                args.push(self.vars.of(a, &self.builder));
+            }
+            self.builder.at(array.0.site);
+            let var = match &array.0.op {
+                Op::Prim(prim) => {
+                    let params = array.0.params.as_deref().cloned();
+                    let params = params.unwrap_or(Params::None);
+                    (self.builder).push_inferred(*prim, params, &args, array.aval())
+                }
+                Op::Call(program, call) => {
+                    if let Some(wanted) = calls.get(call) {
+                        inlined.insert(*call, self.builder.inline(program, &args, wanted));
+                    }
+                    continue;
+                }
+                Op::Output(program, i, call, marks) => {
+                    if let Some(marks) = marks {
+                        self.computed.push((Arc::clone(marks), *i as usize));
+                    }
+                    let outs = inlined
+                        .entry(*call)
+                        .or_insert_with(|| self.builder.inline(program, &args, &calls[call]));
+                    outs[*i as usize].expect("wanted outputs of a call are computed")
+                }
+                Op::Leaf | Op::Known | Op::Number(_) => args[0],
+            };
+            // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
+            let is_known = array.value().is_some() && self.scope.tag != RUN;
+            if is_known && !matches!(array.0.op, Op::Leaf) {
+                self.known.push((var, Array::clone(array)));
+            }
+            self.vars.insert(array.id(), var);
+        }
+        Ok(())
+    }
+
+    /// The program of the outputs and, for a run, of what is worth keeping besides.
+    fn finish(mut self, outputs: &[&Array]) -> Result<Closed> {
+        let (vars, builder) = (&mut self.vars, &self.builder);
+        let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, builder)).collect();
+        let mut kept = Vec::new();
+        if self.scope.tag == RUN {
+            let (vars, count) = (&self.vars, self.inputs.len());
+            kept = held_elsewhere(self.visited, outputs);
+            kept.retain(|a| self.scope.role(a) == Role::Equation && !vars.is_input(a.id(), count));
+            outs.extend(kept.iter().map(|a| vars.get(a.id())));
+        }
+        Ok(Closed {
+            program: self.builder.finish(outs)?,
+            inputs: self.inputs,
+            known: self.known,
+            kept,
+            computed: self.computed,
+        })
+    }
+}
+
+/// The error that reading a cotangent leads to while its rule is traced.
+fn unknown(array: &Array) -> Error {
+    Error::Program(format!(
+        "{UNKNOWN} ({}) is not known while its rule is traced, so it cannot be printed, branched on or \
+         handed to other libraries; choose with where(), or use a rule that is called with values: \
+         adjoint(opaque=True), or hook",
+        array.aval()
+    ))
+}
+
+/// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
+/// a loop does that looks at its state in every step, and should not start from the beginning then.
+fn held_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
+    let mut uses: FastMap<u64, usize> = FastMap::default();
+    for (array, inputs) in visited {
+        let copies = 1 + usize::from(matches!(inputs, NodeInputs::Copied(_)));
+        for input in inputs.iter() {
+            *uses.entry(input.id()).or_default() += copies;
+        }
+        *uses.entry(array.id()).or_default() += array.count();
+    }
+    let asked: FastMap<u64, ()> = outputs.iter().map(|o| (o.id(), ())).collect();
+    let is_output = |a: &Array| asked.contains_key(&a.id());
+    (visited.iter().map(|(array, _)| array))
+        .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
+        .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
+        .filter(|a| Shared::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
+        .map(|a| Array::clone(a))
+        .collect()
+}
+
+/// Which nodes a walk has come to. Most of them were recorded shortly before the newest one: these are bits.
+struct Seen {
+    newest: u64,
+    near: Vec<u64>,
+    far: FastMap<u64, ()>,
+}
+
+impl Seen {
+    /// For nodes that are no newer than these.
+    fn below<'a>(arrays: impl Iterator<Item = &'a Array>) -> Seen {
+        Seen {
+            newest: arrays.map(Array::id).max().unwrap_or(0),
+            near: vec![0; FEW],
+            far: FastMap::default(),
+        }
+    }
+
+    /// Whether a node is met for the first time.
+    fn is_new(&mut self, array: &Array) -> bool {
+        let age = self.newest.wrapping_sub(array.id());
+        let (word, bit) = ((age / 64) as usize, 1 << (age % 64));
+        // Bits grow with the walk; what lies far behind it does not make room for all between.
+        if word >= self.near.len() && word < 2 * self.near.len() {
+            self.near.resize(2 * self.near.len(), 0);
+        }
+        let Some(word) = self.near.get_mut(word) else {
+            return self.far.insert(array.id(), ()).is_none();
+        };
+        let is_new =
+            *word & bit == 0 && (self.far.is_empty() || !self.far.contains_key(&array.id()));
+        *word |= bit;
+        is_new
+    }
+}
+
+/// The variables of nodes. Ids of what was recorded together lie close together, so most of them are
+/// an index into a list.
+struct Vars {
+    base: u64,
+    dense: Vec<Var>,
+    sparse: FastMap<u64, Var>,
+    /// Nodes that become literals when they are read.
+    numbers: FastMap<u64, Complex<f64>>,
+}
+
+/// A variable that no program has.
+const NONE: Var = Var::MAX;
+
+impl Vars {
+    /// For nodes in order of their ids.
+    fn new(visited: &[Visited<'_>]) -> Vars {
+        let first = visited.first().map_or(0, |(a, _)| a.id());
+        let last = visited.last().map_or(0, |(a, _)| a.id());
+        let range = (last - first + 1) as usize;
+        let dense = if range <= 8 * visited.len() {
+            vec![NONE; range]
+        } else {
+            Vec::new()
+        };
+        Vars {
+            base: first,
+            dense,
+            sparse: FastMap::default(),
+            numbers: FastMap::default(),
+        }
+    }
+
+    fn slot(&self, id: u64) -> Option<usize> {
+        let at = id.wrapping_sub(self.base);
+        (at < self.dense.len() as u64).then_some(at as usize)
+    }
+
+    fn insert(&mut self, id: u64, var: Var) {
+        match self.slot(id) {
+            Some(at) => self.dense[at] = var,
+            None => {
+                self.sparse.insert(id, var);
+            }
+        }
+    }
+
+    fn contains(&self, id: u64) -> bool {
+        match self.slot(id) {
+            Some(at) => self.dense[at] != NONE,
+            None => self.sparse.contains_key(&id),
+        }
+    }
+
+    /// Whether a node has a variable, or will have that of a literal.
+    fn has(&self, id: u64) -> bool {
+        self.contains(id) || (!self.numbers.is_empty() && self.numbers.contains_key(&id))
+    }
+
+    /// Whether a node is one of so many inputs.
+    fn is_input(&self, id: u64, inputs: usize) -> bool {
+        (self.get(id) as usize) < inputs
+    }
+
+    /// The variable of a node, which has one, or is a literal that is read for the first time.
+    fn of(&mut self, array: &Array, builder: &Builder) -> Var {
+        if !self.contains(array.id()) {
+            let literal = match array.0.params.as_deref() {
+                Some(Params::Literal { dtype, value }) => (*dtype, *value),
+                _ => (array.dtype(), self.numbers[&array.id()]),
+            };
+            builder.at(Site::NONE);
+            self.insert(array.id(), builder.complex_literal(literal.0, literal.1));
+        }
+        self.get(array.id())
+    }
+
+    /// The variable of a node that has one: inputs come before what is made of them.
+    fn get(&self, id: u64) -> Var {
+        match self.slot(id) {
+            Some(at) => self.dense[at],
+            None => self.sparse[&id],
+        }
+    }
+}
+
+fn is_number(array: &Array) -> bool {
+    matches!(array.0.op, Op::Number(_))
+}
+
+fn is_literal(array: &Array) -> bool {
+    matches!(array.0.params.as_deref(), Some(Params::Literal { .. }))
+}
+
+/// For each call, which of its outputs are wanted.
+fn collect_calls(visited: &[Visited<'_>]) -> FastMap<u64, Vec<bool>> {
+    let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
+    for (array, _) in visited {
+        if let Op::Output(program, i, call, _) = &array.0.op {
+            let program: &Arc<Program> = program;
+            let wanted = calls
+                .entry(*call)
+                .or_insert_with(|| vec![false; program.outs().len()]);
+            wanted[*i as usize] = true;
+        }
+    }
+    calls
+}

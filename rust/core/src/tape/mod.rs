@@ -1,0 +1,16 @@
+//! The tape: what a differentiated function records, and how a program is cut out of it.
+//!
+//! An [`Array`] refers to an immutable node: a primitive and its inputs, a dtype and a shape, and, once it
+//! has been forced, a value. [`Recording`] says which leaves belong together; `close` turns the nodes
+//! between leaves and outputs into a program.
+
+pub(crate) mod call_once;
+pub(crate) mod close;
+mod keep_history;
+pub(crate) mod node;
+pub(crate) mod recording;
+
+pub use close::{Closed, UNKNOWN};
+pub use keep_history::{Hold, held_by, is_followed};
+pub use node::{Array, Number};
+pub use recording::{Recording, is_live};
