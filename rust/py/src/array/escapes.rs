@@ -38,7 +38,6 @@ pub struct Noted {
     failure: Option<PyErr>,
 }
 
-
 thread_local! {
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
 }

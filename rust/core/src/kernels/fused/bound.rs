@@ -1,10 +1,29 @@
 //! A program with the memory that it works on, for running it again and again there.
 
-use super::Fused;
-use super::run::{Address, Bound};
+use smallvec::SmallVec;
+
+use super::program::Fused;
 use super::strided_input::Source;
 use crate::error::Result;
 use crate::kernels::{Ctx, Value};
+
+/// An address that threads share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Address(pub(super) *mut u8);
+
+// SAFETY: chunks write to disjoint elements behind it.
+unsafe impl Sync for Address {}
+// SAFETY: as above.
+unsafe impl Send for Address {}
+
+/// What a run knows of its values.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) sources: SmallVec<[Source; 8]>,
+    pub(super) outputs: SmallVec<[Address; 4]>,
+    /// For every reduction, where partial results that chunks leave go.
+    pub(super) partials: SmallVec<[Address; 4]>,
+}
 
 /// Inputs and outputs of a program, checked once.
 #[derive(Debug)]
@@ -25,7 +44,7 @@ impl Fused {
         let bound = Bound {
             sources: sources.collect(),
             outputs: outputs.iter().map(|v| Address(v.as_mut_ptr())).collect(),
-            partials: smallvec::SmallVec::new(),
+            partials: SmallVec::new(),
         };
         Ok(BoundFused {
             bound,

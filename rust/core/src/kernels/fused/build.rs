@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::builder::FusedBuilder;
+use super::node::{NONE, Node, Work};
 use super::plan::Plan;
+use super::program::{Fused, Input, Instr, Output};
 use super::reduce::Reduction;
-use super::{Fused, FusedBuilder, Input, Instr, NONE, Node, Output, Work};
 use super::{op_chains, paired_ops, prefetch, row_tiles};
 use crate::aval::size_of as elements_of;
 use crate::kernels::{ALIGN, cache, lane};
@@ -21,6 +23,13 @@ const SHORT_TILE: usize = 4096;
 const SECOND_CACHE: usize = 384 << 10;
 /// An output of so many bytes has left the caches before anybody reads it: it is written past them.
 const LARGE: usize = 32 << 20;
+
+impl FusedBuilder {
+    /// The finished program: registers allotted, tiles measured.
+    pub fn finish(self) -> Fused {
+        finish(self)
+    }
+}
 
 /// Allots registers: one free list for each size of element, and for tiles and rows.
 #[derive(Default)]

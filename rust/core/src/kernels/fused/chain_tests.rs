@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::aval::Aval;
+use crate::aval::{Aval, DType};
+use crate::kernels::lane::LaneOp;
 use crate::kernels::{Ctx, Element, Value};
 use crate::testing::random::Random;
 

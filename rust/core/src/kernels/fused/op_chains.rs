@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{NONE, Node, Request, Work};
+use super::node::{NONE, Node, Request, Work};
 use crate::aval::DType;
 use crate::kernels::lane::LaneOp;
 use crate::kernels::simd_level::{Level, leveled};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{NONE, Node, Request, Work};
+use super::node::{NONE, Node, Request, Work};
 use crate::kernels::lane::{self, LaneOp};
 
 /// Has the earlier one of two such operations make both results: the second stands behind its operand.

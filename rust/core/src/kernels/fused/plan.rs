@@ -1,12 +1,50 @@
 //! How a program's space is cut into tiles, and the tiles into chunks that threads take.
 
-use super::Split;
-
 /// A chunk takes about this long, in nanoseconds: long enough to hide what starting one costs,
 /// short enough to keep many threads busy.
 const CHUNK: f64 = 40_000.0;
 /// There is no use for more parts of one reduced row than this.
 const MAX_PARTS: f64 = 256.0;
+
+/// A row-major space as (outer, reduced, inner): the reduction runs over the one in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) outer: usize,
+    pub(super) reduced: usize,
+    pub(super) inner: usize,
+}
+
+impl Split {
+    /// The split of a shape; `None` when other axes lie between the reduced ones.
+    pub(super) fn of(shape: &[usize], axes: &[usize]) -> Option<Split> {
+        let mut split = Split {
+            outer: 1,
+            reduced: 1,
+            inner: 1,
+        };
+        let (mut seen, mut past) = (false, false);
+        for (axis, &d) in shape.iter().enumerate().filter(|&(_, &d)| d != 1) {
+            match (axes.contains(&axis), seen) {
+                (true, _) if past => return None,
+                (true, _) => {
+                    seen = true;
+                    split.reduced *= d;
+                }
+                (false, true) => {
+                    past = true;
+                    split.inner *= d;
+                }
+                (false, false) => split.outer *= d,
+            }
+        }
+        Some(split)
+    }
+
+    /// Whether there is a single result.
+    pub(super) fn is_full(self) -> bool {
+        self.outer == 1 && self.inner == 1
+    }
+}
 
 /// The order in which tiles are run. The numbers depend on the program and its shape only.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,9 +6,9 @@
 
 use smallvec::SmallVec;
 
-use super::Fused;
+use super::bound::Bound;
 use super::plan::Walk;
-use super::run::Bound;
+use super::program::Fused;
 use super::strided_input::Source;
 use crate::kernels::cache::fetch;
 

@@ -7,12 +7,23 @@
 
 use num_complex::Complex;
 
-use super::ReduceOp;
-use super::Split;
-use super::plan::{Plan, Walk};
+use super::plan::{Plan, Split, Walk};
 use crate::aval::DType;
 use crate::kernels::lane::{self, Bf16Bits, F16Bits, Lane};
 use crate::kernels::simd_level::{Level, leveled};
+
+/// What a reduction does with two elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Sum; integers wrap.
+    Sum,
+    /// Product; integers wrap.
+    Prod,
+    /// Largest, NaN when there is one; on bool, whether any is true.
+    Max,
+    /// Smallest, NaN when there is one; on bool, whether all are true.
+    Min,
+}
 
 /// Partial results on the way of a streaming pairwise sum: enough for any count.
 const LEVELS: usize = 44;

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::node::Work;
 use super::*;
-use crate::aval::{Aval, Strides};
+use crate::aval::{Aval, DType, Shape, Strides};
+use crate::kernels::lane::LaneOp;
 use crate::kernels::{Ctx, Element, Value};
 use crate::testing::random::Random;
 

@@ -1,23 +1,17 @@
 //! Tiles of whole rows: a reduction over the last axes whose result is read again in the same pass, as
 //! in a softmax or a normalisation.
-#![allow(clippy::cast_ptr_alignment)]
 
-use std::mem::MaybeUninit;
-
-use super::reduce::kernels;
-use super::{FusedBuilder, NONE, Node, ReduceOp, Reg, Split, Work, unit_cost};
+use super::builder::FusedBuilder;
+use super::node::{NONE, Node, Reg, Work, unit_cost};
+use super::plan::Split;
+use super::reduce::{ReduceOp, kernels};
+use super::row_kernels::{along, choice, count, expand};
+use super::scalar::Code;
 use crate::aval::{DType, Shape};
 use crate::error::{Error, Result};
 use crate::kernels::lane::LaneOp;
-use crate::kernels::simd_level::{Level, leveled};
+use crate::kernels::simd_level::Level;
 
-/// `(x, rows, length, out)`: folds each of `rows` rows of `length` elements.
-pub(super) type Fold = unsafe fn(*const u8, usize, usize, *mut u8);
-/// `(x, rows, length, out)`: repeats each of `rows` elements `length` times.
-pub(super) type Expand = unsafe fn(*const u8, usize, usize, *mut u8);
-/// `(out, [x, y, z], rows, length)`: an operation on each of `length` elements of a row with the one element
-/// that an operand has for it. `out` may be an operand whose elements have the size of the result's.
-pub(super) type Along = unsafe fn(*mut u8, &[*const u8; 3], usize, usize);
 /// Rows shorter than this are repeated instead.
 const LONG_ROW: usize = 64;
 
@@ -74,7 +68,7 @@ impl FusedBuilder {
             _ => (kernels.rows, x.0),
         };
         Ok(self.push(Node {
-            code: super::scalar::Code::Lane,
+            code: Code::Lane,
             work: Some(Work::Fold(fold, kernels.narrow)),
             op: None,
             args: [x, NONE, NONE],
@@ -103,7 +97,7 @@ impl FusedBuilder {
         let dtype = self.dtype(x);
         self.cost += 0.5 * unit_cost(dtype);
         self.push(Node {
-            code: super::scalar::Code::Lane,
+            code: Code::Lane,
             work: Some(Work::Expand(expand(dtype.size()))),
             op: None,
             args: [x.0, NONE, NONE],
@@ -149,186 +143,9 @@ pub(super) fn read_rows(nodes: &mut [Node], length: usize) {
         };
         if let Some((along, args)) = found {
             nodes[j].work = Some(Work::Along(along));
-            nodes[j].code = super::scalar::Code::Lane;
+            nodes[j].code = Code::Lane;
             nodes[j].op = None;
             nodes[j].args = args;
-        }
-    }
-}
-
-/// An operation on two elements of a type.
-trait Two {
-    type T: Copy;
-    type R: Copy;
-    fn call(x: Self::T, y: Self::T) -> Self::R;
-}
-
-/// `two!(T => R, |x, y| body)`: the kernel of an operation.
-macro_rules! two {
-    ($t:ty => $r:ty, |$x:ident, $y:ident| $body:expr) => {{
-        struct K;
-        impl Two for K {
-            type T = $t;
-            type R = $r;
-            #[inline(always)]
-            fn call($x: $t, $y: $t) -> $r {
-                $body
-            }
-        }
-        along_rows::<K>(Level::best())
-    }};
-}
-
-macro_rules! twos {
-    ($t:ty, $op:expr, $turned:expr) => {
-        match ($op, $turned) {
-            (LaneOp::Add, _) => two!($t => $t, |x, y| x + y),
-            (LaneOp::Mul, _) => two!($t => $t, |x, y| x * y),
-            (LaneOp::Sub, false) => two!($t => $t, |x, y| x - y),
-            (LaneOp::Sub, true) => two!($t => $t, |x, y| y - x),
-            (LaneOp::Div, false) => two!($t => $t, |x, y| x / y),
-            (LaneOp::Div, true) => two!($t => $t, |x, y| y / x),
-            (LaneOp::Eq, _) => two!($t => u8, |x, y| u8::from(x == y)),
-            (LaneOp::Ne, _) => two!($t => u8, |x, y| u8::from(x != y)),
-            (LaneOp::Lt, false) | (LaneOp::Gt, true) => two!($t => u8, |x, y| u8::from(x < y)),
-            (LaneOp::Le, false) | (LaneOp::Ge, true) => two!($t => u8, |x, y| u8::from(x <= y)),
-            (LaneOp::Gt, false) | (LaneOp::Lt, true) => two!($t => u8, |x, y| u8::from(x > y)),
-            (LaneOp::Ge, false) | (LaneOp::Le, true) => two!($t => u8, |x, y| u8::from(x >= y)),
-            _ => return None,
-        }
-    };
-}
-
-/// The kernel of `op(x, y)`, or `op(y, x)` when `turned`, where `y` has one element for each row.
-fn along(op: LaneOp, turned: bool, dtype: DType) -> Option<Along> {
-    Some(match dtype {
-        DType::F32 => twos!(f32, op, turned),
-        DType::F64 => twos!(f64, op, turned),
-        _ => return None,
-    })
-}
-
-leveled! {
-    fn along_rows[K: Two](out: *mut u8, operands: &[*const u8; 3], rows: usize, length: usize) {
-        let [x, y, _] = *operands;
-        let in_place = size_of::<K::T>() == size_of::<K::R>() && out.cast_const() == x;
-        let (out, x, y) = (out.cast::<MaybeUninit<K::R>>(), x.cast::<K::T>(), y.cast::<K::T>());
-        for row in 0..rows {
-            // SAFETY: the caller passes `rows * length` elements, `rows` others, and room for the results,
-            // which lie where the first operand lies or apart from both.
-            unsafe {
-                let y = y.add(row).read();
-                let out = std::slice::from_raw_parts_mut(out.add(row * length), length);
-                if in_place {
-                    for out in out {
-                        let x = std::mem::transmute_copy(out);
-                        out.write(K::call(x, y));
-                    }
-                } else {
-                    let x = std::slice::from_raw_parts(x.add(row * length), length);
-                    for (out, &x) in out.iter_mut().zip(x) {
-                        out.write(K::call(x, y));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What a number for each row is: chosen where the mask is true, or where it is false.
-trait Choice {
-    type T: Copy;
-    const WHERE: bool;
-}
-
-macro_rules! choice {
-    ($name:ident, $t:ty, $where:literal) => {
-        struct $name;
-        impl Choice for $name {
-            type T = $t;
-            const WHERE: bool = $where;
-        }
-    };
-}
-choice!(Where32, u32, true);
-choice!(Else32, u32, false);
-choice!(Where64, u64, true);
-choice!(Else64, u64, false);
-
-/// The kernel of `where(mask, y, z)`, or `where(mask, z, y)` when `turned`, where `y` has one element for each row.
-fn choice(turned: bool, dtype: DType) -> Option<Along> {
-    let level = Level::best();
-    Some(match (dtype, turned) {
-        (DType::F32, false) => choose_rows::<Where32>(level),
-        (DType::F32, true) => choose_rows::<Else32>(level),
-        (DType::F64, false) => choose_rows::<Where64>(level),
-        (DType::F64, true) => choose_rows::<Else64>(level),
-        _ => return None,
-    })
-}
-
-leveled! {
-    fn choose_rows[K: Choice](out: *mut u8, operands: &[*const u8; 3], rows: usize, length: usize) {
-        let [mask, y, z] = *operands;
-        let in_place = out.cast_const() == z;
-        let (out, y, z) = (out.cast::<MaybeUninit<K::T>>(), y.cast::<K::T>(), z.cast::<K::T>());
-        for row in 0..rows {
-            // SAFETY: as in `along_rows`, where the results may lie in the place of the last operand; a mask has
-            // elements of one byte.
-            unsafe {
-                let y = y.add(row).read();
-                let mask = std::slice::from_raw_parts(mask.add(row * length), length);
-                let out = std::slice::from_raw_parts_mut(out.add(row * length), length);
-                if in_place {
-                    for (out, &m) in out.iter_mut().zip(mask) {
-                        let z = out.assume_init();
-                        out.write(if (m != 0) == K::WHERE { y } else { z });
-                    }
-                } else {
-                    let z = std::slice::from_raw_parts(z.add(row * length), length);
-                    for ((out, &m), &z) in out.iter_mut().zip(mask).zip(z) {
-                        out.write(if (m != 0) == K::WHERE { y } else { z });
-                    }
-                }
-            }
-        }
-    }
-}
-
-leveled! {
-    fn count[](mask: *const u8, rows: usize, length: usize, out: *mut u8) {
-        for row in 0..rows {
-            // SAFETY: the caller passes `rows * length` bytes, and room for `rows` numbers.
-            unsafe {
-                let mask = std::slice::from_raw_parts(mask.add(row * length), length);
-                // So many that a byte can count them.
-                let blocks = mask.chunks(128).map(|c| u64::from(c.iter().map(|&m| u8::from(m != 0)).sum::<u8>()));
-                out.cast::<f64>().add(row).write(blocks.sum::<u64>() as f64);
-            }
-        }
-    }
-}
-
-fn expand(size: usize) -> Expand {
-    let level = Level::best();
-    match size {
-        1 => repeat::<u8>(level),
-        2 => repeat::<u16>(level),
-        4 => repeat::<u32>(level),
-        8 => repeat::<u64>(level),
-        _ => repeat::<[u64; 2]>(level),
-    }
-}
-
-leveled! {
-    fn repeat[T: Copy](x: *const u8, rows: usize, length: usize, out: *mut u8) {
-        let (x, out) = (x.cast::<T>(), out.cast::<MaybeUninit<T>>());
-        for row in 0..rows {
-            // SAFETY: the caller passes `rows` elements, and room for `rows * length` apart from them.
-            unsafe {
-                let element = MaybeUninit::new(x.add(row).read());
-                std::slice::from_raw_parts_mut(out.add(row * length), length).fill(element);
-            }
         }
     }
 }

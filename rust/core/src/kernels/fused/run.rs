@@ -2,33 +2,18 @@
 
 use smallvec::SmallVec;
 
+use super::bound::{Address, Bound};
+use super::node::Work;
 use super::plan::Walk;
 use super::prefetch::Ahead;
-use super::reduce::{GROUP, Reduction};
+use super::program::{Fused, Input};
+use super::reduce::{GROUP, ReduceOp, Reduction};
+use super::scalar;
 use super::scratch::Scratch;
 use super::strided_input::{Source, splat};
-use super::{Fused, Input, ReduceOp, Work, scalar};
 use crate::aval::{DType, Shape, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{Ctx, Value, cache, lane, spare};
-
-/// An address that threads share.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Address(pub(super) *mut u8);
-
-// SAFETY: chunks write to disjoint elements behind it.
-unsafe impl Sync for Address {}
-// SAFETY: as above.
-unsafe impl Send for Address {}
-
-/// What a run knows of its values.
-#[derive(Debug)]
-pub(super) struct Bound {
-    pub(super) sources: SmallVec<[Source; 8]>,
-    pub(super) outputs: SmallVec<[Address; 4]>,
-    /// For every reduction, where partial results that chunks leave go.
-    pub(super) partials: SmallVec<[Address; 4]>,
-}
 
 /// How far a streaming pairwise reduction has come.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::aval::{Aval, Strides, row_major, size_of};
+use crate::aval::{Aval, DType, Shape, Strides, row_major, size_of};
+use crate::error::Error;
+use crate::kernels::lane::{self, LaneOp};
 use crate::kernels::{Ctx, Element, Value};
 use crate::testing::random::Random;
 

@@ -7,12 +7,18 @@ use super::super::lane::LaneOp;
 use super::super::reduce::reduce;
 use super::super::strided::copy;
 use super::super::{Ctx, Value};
-use super::matmul;
 use crate::aval::{Aval, DType, Shape, Strides, broadcast_strides};
 use crate::error::Result;
 
 /// `a` `b`, a result of this aval, when an operand has a stride of zero in one of its last two axes.
-pub(super) fn repeated(a: &Value, b: &Value, aval: &Aval, ctx: &Ctx) -> Result<Option<Value>> {
+/// `matmul` makes the products of what is left.
+pub(super) fn repeated(
+    a: &Value,
+    b: &Value,
+    aval: &Aval,
+    matmul: fn(&Value, &Value, &Ctx) -> Result<Value>,
+    ctx: &Ctx,
+) -> Result<Option<Value>> {
     if !matches!(aval.dtype, DType::F32 | DType::F64) {
         return Ok(None);
     }

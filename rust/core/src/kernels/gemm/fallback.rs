@@ -3,7 +3,7 @@
 use super::super::Ctx;
 use super::super::reduce::Number;
 use super::super::strided::Shared;
-use super::{Dims, Mat, spread};
+use super::matrix::{Dims, Mat, spread};
 use crate::error::Result;
 
 /// Columns and summed elements that are worked on at a time, so that the part of `b` stays near.

@@ -1,9 +1,9 @@
 //! Products with a vector: every element of the matrix is used once, so memory sets the pace.
 
 use super::super::Ctx;
+use super::super::reduce::Number;
 use super::super::strided::Shared;
-use super::backends::Real;
-use super::{Mat, spread};
+use super::matrix::{Mat, spread};
 use crate::error::Result;
 
 /// Elements of the matrix that a task reads.
@@ -12,6 +12,26 @@ const TASK: usize = 1 << 17;
 const STRIP: usize = 2048;
 /// Elements summed side by side.
 const LANES: usize = 16;
+
+/// `f32` and `f64`.
+pub(super) trait Real: Number<Wide = Self> {
+    /// `self * x + y`, rounded once.
+    fn fma(self, x: Self, y: Self) -> Self;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn fma(self, x: f32, y: f32) -> f32 {
+        self.mul_add(x, y)
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn fma(self, x: f64, y: f64) -> f64 {
+        self.mul_add(x, y)
+    }
+}
 
 /// `y[i]` = Σ `a[i, l] x[l]` for `m` results and `k` terms.
 ///

@@ -1,10 +1,10 @@
 //! Matrix products: `matmul` over any strides, batches and dtypes.
 //!
 //! Floating-point products go to `private-gemm-x86` (the kernels of faer: AVX2 and AVX-512) where
-//! the processor has them, and to `matrixmultiply` elsewhere (`real`); a product with a vector is
+//! the processor has them, and to `matrixmultiply` elsewhere (`crates`, `backends`); a product with a vector is
 //! bound by memory and has loops of its own (`matvec`), and an operand that repeats itself leaves only
-//! sums to be made (`repeated`). Half types are widened to `f32`, integers and
-//! bool go through plain loops (`plain`). Work is split over rows, columns and batches of the result,
+//! sums to be made (`broadcast_operand`). Half types are widened to `f32`, integers and
+//! bool go through plain loops (`fallback`). Work is split over rows, columns and batches of the result,
 //! never over the summed axis: each element is one chain of additions whose order depends on the shape
 //! only, so any number of threads gives the same bits.
 //!
@@ -14,13 +14,16 @@
 
 mod backends;
 mod broadcast_operand;
+mod crates;
 mod fallback;
+mod matrix;
 mod matvec;
 #[cfg(target_arch = "x86_64")]
 mod packing_memory;
 
 use num_complex::Complex;
 
+use self::matrix::{Dims, Mat};
 use super::reduce::{BLOCK, Number};
 use super::strided::{Shared, copy, zeros};
 use super::{Ctx, Value};
@@ -43,7 +46,7 @@ pub fn know_caches() {
 #[cfg(feature = "linalg")]
 pub(super) fn ready() -> Result<()> {
     #[cfg(target_arch = "x86_64")]
-    if backends::native() {
+    if crates::native() {
         return packing_memory::take();
     }
     Ok(())
@@ -51,59 +54,6 @@ pub(super) fn ready() -> Result<()> {
 
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
-
-/// A matrix somewhere in memory; steps in elements.
-#[derive(Debug, Clone, Copy)]
-struct Mat<T> {
-    at: Shared<T>,
-    rs: isize,
-    cs: isize,
-}
-
-impl<T> Mat<T> {
-    /// The sub-matrix that starts at row `i` and column `j`.
-    fn from(self, i: usize, j: usize) -> Mat<T> {
-        let by = i as isize * self.rs + j as isize * self.cs;
-        Mat {
-            at: Shared::new(self.at.at(by)),
-            ..self
-        }
-    }
-
-    fn transposed(self) -> Mat<T> {
-        Mat {
-            at: self.at,
-            rs: self.cs,
-            cs: self.rs,
-        }
-    }
-}
-
-/// One product: `m`×`k` times `k`×`n`, none of them zero.
-#[derive(Debug, Clone, Copy)]
-struct Dims {
-    m: usize,
-    k: usize,
-    n: usize,
-}
-
-impl Dims {
-    fn work(self) -> usize {
-        self.m.saturating_mul(self.k).saturating_mul(self.n)
-    }
-}
-
-/// Calls `f(0) .. f(n - 1)`, on several threads when `wide` and there are any.
-fn spread(ctx: &Ctx, wide: bool, n: usize, f: impl Fn(usize) + Sync + Send) -> Result<()> {
-    if wide {
-        return ctx.for_each(n, f);
-    }
-    for i in 0..n {
-        ctx.check()?;
-        f(i);
-    }
-    Ok(())
-}
 
 /// `a` (`[..., m, k]`) times `b` (`[..., k, n]`): matrices in the last two axes, the others
 /// broadcast against each other. Both have the same dtype and at least two axes. For bool the
@@ -158,7 +108,7 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     if aval.size() == 0 {
         return Value::empty(aval);
     }
-    if let Some(out) = broadcast_operand::repeated(a, b, &aval, ctx)? {
+    if let Some(out) = broadcast_operand::repeated(a, b, &aval, matmul, ctx)? {
         return Ok(out);
     }
     let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use super::super::spare;
 use super::super::strided::Shared;
-use super::backends::x86;
-use super::{Dims, Mat};
+use super::crates::x86;
+use super::matrix::{Dims, Mat};
 use crate::error::Result;
 
 /// The least that is asked for as long as no thread has made a product.

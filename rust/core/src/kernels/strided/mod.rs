@@ -17,6 +17,7 @@ use crate::aval::{Aval, Shape, Strides, row_major, tuple};
 use crate::error::{Error, Result};
 
 mod transpose;
+pub(super) use transpose::Loop;
 use transpose::TILE;
 pub(super) use transpose::transpose;
 #[cfg(feature = "fft")]
@@ -76,14 +77,6 @@ macro_rules! by_size {
     };
 }
 pub(crate) use by_size;
-
-/// One loop of a nest; steps are in elements.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Loop {
-    pub len: usize,
-    pub dst: isize,
-    pub src: isize,
-}
 
 /// The loops that visit every element of two layouts of one shape, outermost first.
 #[derive(Debug, Clone)]

@@ -5,7 +5,14 @@
 use std::mem::MaybeUninit;
 
 use super::super::cache::fetch;
-use super::Loop;
+
+/// One loop of a nest; steps are in elements.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::kernels) struct Loop {
+    pub len: usize,
+    pub dst: isize,
+    pub src: isize,
+}
 
 /// Side of the tiles that transpositions are cut into.
 pub(super) const TILE: usize = 32;

@@ -1,0 +1,63 @@
+//! What the loops and crates behind a product take: matrices in memory, lengths, and work in pieces.
+
+use super::super::Ctx;
+use super::super::strided::Shared;
+use crate::error::Result;
+
+/// A matrix somewhere in memory; steps in elements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mat<T> {
+    pub(super) at: Shared<T>,
+    pub(super) rs: isize,
+    pub(super) cs: isize,
+}
+
+impl<T> Mat<T> {
+    /// The sub-matrix that starts at row `i` and column `j`.
+    pub(super) fn from(self, i: usize, j: usize) -> Mat<T> {
+        let by = i as isize * self.rs + j as isize * self.cs;
+        Mat {
+            at: Shared::new(self.at.at(by)),
+            ..self
+        }
+    }
+
+    pub(super) fn transposed(self) -> Mat<T> {
+        Mat {
+            at: self.at,
+            rs: self.cs,
+            cs: self.rs,
+        }
+    }
+}
+
+/// One product: `m`×`k` times `k`×`n`, none of them zero.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dims {
+    pub(super) m: usize,
+    pub(super) k: usize,
+    pub(super) n: usize,
+}
+
+impl Dims {
+    pub(super) fn work(self) -> usize {
+        self.m.saturating_mul(self.k).saturating_mul(self.n)
+    }
+}
+
+/// Calls `f(0) .. f(n - 1)`, on several threads when `wide` and there are any.
+pub(super) fn spread(
+    ctx: &Ctx,
+    wide: bool,
+    n: usize,
+    f: impl Fn(usize) + Sync + Send,
+) -> Result<()> {
+    if wide {
+        return ctx.for_each(n, f);
+    }
+    for i in 0..n {
+        ctx.check()?;
+        f(i);
+    }
+    Ok(())
+}
