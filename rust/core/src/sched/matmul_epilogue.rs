@@ -10,8 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place};
-use super::plan::Plan;
-use super::run::run_strip;
+use super::plan::{EpilogueOutput, MatmulEpilogue, Plan};
 use crate::aval::{Aval, Shape, SliceDim};
 use crate::error::Result;
 use crate::kernels::{self, Ctx, ReduceOp, Value};
@@ -29,42 +28,24 @@ const ROWS: usize = 16;
 /// Behind a longer inner dimension a pass over the result costs next to nothing, beside packing.
 const INNER: usize = 128;
 
-/// A product and the group that reads it.
-#[derive(Debug)]
-pub(super) struct Strips {
-    /// The plan of a strip, and that of the last one, where it is shorter.
-    main: Plan,
-    last: Option<Plan>,
-    /// How many rows there are, and how many a strip has.
-    rows: usize,
-    height: usize,
-    /// For each input whether a strip reads its own rows of it only.
-    by_rows: Vec<bool>,
-    outputs: Vec<Output>,
-}
-
-/// How an output comes from the strips.
-#[derive(Debug, Clone)]
-struct Output {
-    aval: Aval,
-    /// What puts the results of the strips together; `None` where each one writes rows of its own.
-    over: Option<ReduceOp>,
-}
+/// Runs a plan on inputs, into values of the shapes of its results.
+type RunStrip = fn(&Plan, Vec<Value>, &[Value], &Ctx<'_>) -> Result<()>;
 
 /// What a group takes part in: the variables that a step reads and gives.
 pub(super) struct Found {
     pub product: usize,
     pub inputs: Vec<Var>,
     pub outputs: Vec<Var>,
-    pub strips: Strips,
+    pub epilogue: MatmulEpilogue,
 }
 
 /// For every group the product that it is computed behind, if there is one; nothing where no group has one. `read_outside` says which
-/// variables others than their group read.
+/// variables others than their group read, `plan` plans the program of a strip.
 pub(super) fn find(
     program: &Program,
     fusion: &Fusion<'_>,
     read_outside: &[bool],
+    plan: fn(&Program) -> Result<Plan>,
 ) -> Result<Vec<Option<Found>>> {
     let mut found: Vec<Option<Found>> = Vec::new();
     let large = |k: usize| {
@@ -81,7 +62,7 @@ pub(super) fn find(
             && found[group].is_none()
             && let Some(strip) = Strip::new(program, fusion, product, group, read_outside)
         {
-            found[group] = Some(strip.planned(product)?);
+            found[group] = Some(strip.planned(product, plan)?);
         }
     }
     Ok(found)
@@ -254,17 +235,17 @@ impl<'p> Strip<'p> {
     }
 
     /// With the plans of its strips.
-    fn planned(self, product: usize) -> Result<Found> {
+    fn planned(self, product: usize, plan: fn(&Program) -> Result<Plan>) -> Result<Found> {
         let last = self.rows % self.height;
-        let outputs = self.outputs.iter().map(|&v| Output {
+        let outputs = self.outputs.iter().map(|&v| EpilogueOutput {
             aval: self.program.aval(v).clone(),
             over: (!self.made[&v]).then(|| self.reduction(v)),
         });
-        let strips = Strips {
-            main: Plan::as_a_whole(&self.written(self.height)?)?,
+        let epilogue = MatmulEpilogue {
+            main: plan(&self.written(self.height)?)?,
             last: match last {
                 0 => None,
-                last => Some(Plan::as_a_whole(&self.written(last)?)?),
+                last => Some(plan(&self.written(last)?)?),
             },
             rows: self.rows,
             height: self.height,
@@ -275,7 +256,7 @@ impl<'p> Strip<'p> {
             product,
             inputs: self.inputs.iter().map(|(v, _)| *v).collect(),
             outputs: self.outputs,
-            strips,
+            epilogue,
         })
     }
 
@@ -333,7 +314,7 @@ impl<'p> Strip<'p> {
     }
 }
 
-impl Strips {
+impl MatmulEpilogue {
     /// Roughly how many nanoseconds it takes on one thread.
     pub fn cost(&self) -> f64 {
         self.main.cost() * self.count() as f64
@@ -348,11 +329,13 @@ impl Strips {
         self.main.peak()
     }
 
-    /// Computes the outputs, into these values where there are any.
+    /// Computes the outputs, into these values where there are any. `run` runs the plan of a strip, with memory for
+    /// all of its results.
     pub fn run(
         &self,
         inputs: &[Value],
         targets: &[Option<Value>],
+        run: RunStrip,
         ctx: &Ctx<'_>,
     ) -> Result<Vec<Value>> {
         let count = self.count();
@@ -373,7 +356,7 @@ impl Strips {
         let wholes = wholes.collect::<Result<Vec<Value>>>()?;
         let failed = Mutex::new(None);
         ctx.for_each(count, |i| {
-            if let Err(error) = self.strip(i, inputs, &wholes, &ctx.alone()) {
+            if let Err(error) = self.strip(i, inputs, &wholes, run, &ctx.alone()) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         })?;
@@ -391,7 +374,14 @@ impl Strips {
         joined.collect()
     }
 
-    fn strip(&self, i: usize, inputs: &[Value], wholes: &[Value], ctx: &Ctx<'_>) -> Result<()> {
+    fn strip(
+        &self,
+        i: usize,
+        inputs: &[Value],
+        wholes: &[Value],
+        run: RunStrip,
+        ctx: &Ctx<'_>,
+    ) -> Result<()> {
         let first = i * self.height;
         let len = self.height.min(self.rows - first);
         let plan = match &self.last {
@@ -413,7 +403,7 @@ impl Strips {
             row.reshaped(&output.aval.shape).unwrap_or(row)
         });
         let targets: SmallVec<[Value; 4]> = targets.collect();
-        run_strip(plan, inputs.collect(), &targets, ctx)
+        run(plan, inputs.collect(), &targets, ctx)
     }
 }
 

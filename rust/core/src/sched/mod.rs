@@ -2,7 +2,6 @@
 //!
 //! Knows programs and buffers, never derivative rules.
 
-mod barriers;
 mod cache;
 mod fuse;
 mod loop_detection;
@@ -14,6 +13,7 @@ mod profile;
 mod replay;
 mod row_values;
 mod run;
+mod stages;
 mod threads;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};

@@ -5,13 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::loop_detection::pieces;
-use super::matmul_epilogue::Strips;
-use super::planner;
 use crate::aval::Aval;
-use crate::error::Result;
-use crate::kernels::{Fused, Value};
-use crate::opt;
+use crate::kernels::{Fused, ReduceOp, Value};
 use crate::prim::{Host, Params, Prim};
 use crate::program::Program;
 
@@ -31,7 +26,7 @@ pub(super) enum Work {
     /// The steps of a plan that other such steps share: a body of a loop.
     Part(Arc<Plan>),
     /// A matrix product and the group that reads it.
-    Strips(Box<Strips>),
+    MatmulEpilogue(Box<MatmulEpilogue>),
 }
 
 impl fmt::Debug for Work {
@@ -42,7 +37,7 @@ impl fmt::Debug for Work {
             Work::Fused(_) => "Fused",
             Work::Host(call, _) => call.name(),
             Work::Part(_) => "Part",
-            Work::Strips(_) => "Strips",
+            Work::MatmulEpilogue(_) => "MatmulEpilogue",
         })
     }
 }
@@ -110,32 +105,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a program.
-    pub fn new(program: &Program) -> Result<Plan> {
-        Plan::of_optimized(&opt::optimize(program, opt::Passes::ALL)?)
-    }
-
-    /// Plans a program that has been through the optimiser.
-    pub fn of_optimized(program: &Program) -> Result<Plan> {
-        if opt::has_composites(program) {
-            let lowered = opt::lower(program.clone())?;
-            return Plan::of_lowered(&opt::optimize(&lowered, opt::Passes::ALL)?);
-        }
-        Plan::of_lowered(program)
-    }
-
-    /// Plans a program whose equations are primitives, in parts where it repeats itself.
-    pub(super) fn as_written(program: &Program) -> Result<Plan> {
-        match pieces(program)? {
-            Some(pieces) => Plan::of_pieces(program, &pieces),
-            None => Plan::as_a_whole(program),
-        }
-    }
-
-    pub(super) fn as_a_whole(program: &Program) -> Result<Plan> {
-        planner::plan(program)
-    }
-
     /// How many equations of each primitive a run computes.
     pub fn counts(&self) -> &[(Prim, u64)] {
         &self.counts
@@ -160,6 +129,28 @@ impl Plan {
         };
         self.steps.iter().map(passes).sum()
     }
+}
+
+/// A matrix product and the group that reads it, computed together in strips of rows.
+#[derive(Debug)]
+pub(super) struct MatmulEpilogue {
+    /// The plan of a strip, and that of the last one, where it is shorter.
+    pub main: Plan,
+    pub last: Option<Plan>,
+    /// How many rows there are, and how many a strip has.
+    pub rows: usize,
+    pub height: usize,
+    /// For each input whether a strip reads its own rows of it only.
+    pub by_rows: Vec<bool>,
+    pub outputs: Vec<EpilogueOutput>,
+}
+
+/// How an output comes from the strips.
+#[derive(Debug, Clone)]
+pub(super) struct EpilogueOutput {
+    pub aval: Aval,
+    /// What puts the results of the strips together; `None` where each one writes rows of its own.
+    pub over: Option<ReduceOp>,
 }
 
 /// Notes where buffers are read last.

@@ -15,14 +15,16 @@ use crate::ops;
 use crate::prim::{Cost, Kernel, Params, Var};
 use crate::program::{Calls, Program};
 
-/// Plans a program whose equations are primitives.
-pub(super) fn plan(program: &Program) -> Result<Plan> {
-    room_for(program.eqns().len())?;
-    let fusion = fuse(program);
-    let mut planner = Planner::new(program, &fusion);
-    planner.literals()?;
-    planner.steps()?;
-    Ok(planner.finish())
+impl Plan {
+    /// Plans a program whose equations are primitives, without looking for parts that repeat.
+    pub(super) fn as_a_whole(program: &Program) -> Result<Plan> {
+        room_for(program.eqns().len())?;
+        let fusion = fuse(program);
+        let mut planner = Planner::new(program, &fusion);
+        planner.literals()?;
+        planner.steps()?;
+        Ok(planner.finish())
+    }
 }
 
 struct Planner<'p> {
@@ -101,9 +103,10 @@ impl<'p> Planner<'p> {
     /// All steps, level by level; inside a level in the order of the program.
     fn steps(&mut self) -> Result<()> {
         let read_outside = self.read_outside();
-        let mut strips = matmul_epilogue::find(self.program, self.fusion, &read_outside)?;
+        let mut epilogues =
+            matmul_epilogue::find(self.program, self.fusion, &read_outside, Plan::as_a_whole)?;
         let mut behind = vec![false; self.program.eqns().len()];
-        for found in strips.iter().flatten() {
+        for found in epilogues.iter().flatten() {
             behind[found.product] = true;
         }
         // (level, position) of each step; a view comes before what else happens at its level.
@@ -139,8 +142,8 @@ impl<'p> Planner<'p> {
                     self.progress.count()?;
                     self.single(k);
                 }
-                Item::Group(g) => match strips.get_mut(g).and_then(Option::take) {
-                    Some(found) => self.strips(found),
+                Item::Group(g) => match epilogues.get_mut(g).and_then(Option::take) {
+                    Some(found) => self.matmul_epilogue(found),
                     None => self.group(g, &read_outside)?,
                 },
             }
@@ -260,13 +263,13 @@ impl<'p> Planner<'p> {
     }
 
     /// A group together with the product that it reads.
-    fn strips(&mut self, found: Found) {
+    fn matmul_epilogue(&mut self, found: Found) {
         let program = self.program;
         let inputs = found.inputs.iter().map(|&v| self.slot(v)).collect();
         let outputs = (found.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
         let outputs = outputs.collect();
-        let cost = found.strips.cost();
-        let work = Work::Strips(Box::new(found.strips));
+        let cost = found.epilogue.cost();
+        let work = Work::MatmulEpilogue(Box::new(found.epilogue));
         self.steps
             .push(Step::new(work, ops::MATMUL, inputs, outputs, cost));
     }

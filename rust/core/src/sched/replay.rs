@@ -187,7 +187,9 @@ impl Frame {
             acts.push(match &step.work {
                 Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
                 Work::Call => Act::Call(k, args, outs[0].clone()),
-                Work::View | Work::Host(..) | Work::Part(_) | Work::Strips(_) => return Ok(None),
+                Work::View | Work::Host(..) | Work::Part(_) | Work::MatmulEpilogue(_) => {
+                    return Ok(None);
+                }
             });
         }
         let outs = plan.outs.iter().map(|&s| slots[s as usize].clone());

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::matmul_epilogue::Strips;
-use super::plan::{Plan, Slot, Step, Work};
+use super::plan::{MatmulEpilogue, Plan, Slot, Step, Work};
 use super::profile::note;
 use super::threads::{num_threads, pool};
 use crate::aval::Aval;
@@ -205,7 +204,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
             Work::Call => call(step, slots, ctx)?,
             Work::Fused(kernel) => fused(step, kernel, slots, targets, ctx)?,
             Work::Part(inner) => part(step, inner, slots, targets, ctx)?,
-            Work::Strips(inner) => strips(step, inner, slots, targets, ctx)?,
+            Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
         }
         state.next += 1;
     }
@@ -254,16 +253,16 @@ fn part(
 }
 
 /// A product and what reads it, strip by strip.
-fn strips(
+fn matmul_epilogue(
     step: &Step,
-    strips: &Strips,
+    epilogue: &MatmulEpilogue,
     slots: &mut Slots,
     targets: &Targets,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
     let inputs: Vec<Value> = slots.read(step);
     let given = (step.outputs.iter()).map(|(slot, _)| targets.get(*slot).cloned());
-    let outs = strips.run(&inputs, &given.collect::<Vec<_>>(), ctx)?;
+    let outs = epilogue.run(&inputs, &given.collect::<Vec<_>>(), run_strip, ctx)?;
     drop(inputs);
     slots.release(&step.dying);
     slots.put(step, outs);
@@ -271,12 +270,7 @@ fn strips(
 }
 
 /// Runs the plan of a strip, with memory for all of its results.
-pub(super) fn run_strip(
-    plan: &Plan,
-    inputs: Vec<Value>,
-    targets: &[Value],
-    ctx: &Ctx<'_>,
-) -> Result<()> {
+fn run_strip(plan: &Plan, inputs: Vec<Value>, targets: &[Value], ctx: &Ctx<'_>) -> Result<()> {
     let mut state = State::new(plan, inputs);
     for (&slot, target) in plan.outs.iter().zip(targets) {
         state.targets.add(slot, target);

@@ -1,5 +1,6 @@
 //! Transforms: programs in, programs out. They know derivative rules, never values.
 
+mod accumulate;
 mod cotangent;
 mod custom_calls;
 mod jvp;

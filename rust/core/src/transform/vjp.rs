@@ -8,7 +8,8 @@ use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
-use super::cotangent::{Cotangents, Ct, Slot};
+use super::accumulate::{Cotangents, Slot};
+use super::cotangent::Ct;
 use super::{custom_calls, shift_invariance, sparse_cotangent};
 use crate::aval::Kind;
 use crate::error::{Error, Result};

@@ -1,11 +1,35 @@
-//! Whether what barriers keep apart has to stay apart.
+//! From a program to its plan: optimised, lowered, in pieces where it repeats itself, and without the barriers of
+//! checkpoints where these save no memory.
 
+use super::loop_detection::pieces;
 use super::plan::{Plan, Work};
 use crate::error::Result;
 use crate::program::Program;
 use crate::{ops, opt};
 
 impl Plan {
+    /// Plans a program.
+    pub fn new(program: &Program) -> Result<Plan> {
+        Plan::of_optimized(&opt::optimize(program, opt::Passes::ALL)?)
+    }
+
+    /// Plans a program that has been through the optimiser.
+    pub fn of_optimized(program: &Program) -> Result<Plan> {
+        if opt::has_composites(program) {
+            let lowered = opt::lower(program.clone())?;
+            return Plan::of_lowered(&opt::optimize(&lowered, opt::Passes::ALL)?);
+        }
+        Plan::of_lowered(program)
+    }
+
+    /// Plans a program whose equations are primitives, in parts where it repeats itself.
+    pub(super) fn as_written(program: &Program) -> Result<Plan> {
+        match pieces(program)? {
+            Some(pieces) => Plan::of_pieces(program, &pieces),
+            None => Plan::as_a_whole(program),
+        }
+    }
+
     /// Plans a program without composites.
     ///
     /// Checkpoints cost computations and are there to save memory. Where a run without them needs no more
@@ -38,7 +62,7 @@ impl Plan {
             let inside = match &step.work {
                 Work::Part(part) => part.peak(),
                 // On each thread; how many there are must not matter here.
-                Work::Strips(strips) => strips.peak(),
+                Work::MatmulEpilogue(epilogue) => epilogue.peak(),
                 _ => 0,
             };
             most = most.max(now.saturating_add(inside));
