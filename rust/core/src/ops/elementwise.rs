@@ -525,7 +525,7 @@ elementwise! { $
     MAXIMUM maximum(x, y) {
         types: Any,
         lane: Maximum,
-        partials: Some(|x, _, i| extremum_partial(x, i, GT, false)),
+        partials: Some(|x, _, i| extremum_partial(x, i, (GT, GE), false)),
         onnx: Onnx::Op("Max", 13),
         wgsl: Wgsl::Expr("max({0}, {1})"),
         numpy: "np.maximum({0}, {1})",
@@ -536,7 +536,7 @@ elementwise! { $
     MINIMUM minimum(x, y) {
         types: Any,
         lane: Minimum,
-        partials: Some(|x, _, i| extremum_partial(x, i, LT, false)),
+        partials: Some(|x, _, i| extremum_partial(x, i, (LT, LE), false)),
         onnx: Onnx::Op("Min", 13),
         wgsl: Wgsl::Expr("min({0}, {1})"),
         numpy: "np.minimum({0}, {1})",
@@ -547,7 +547,7 @@ elementwise! { $
     FMAX fmax(x, y) {
         types: Any,
         lane: Fmax,
-        partials: Some(|x, _, i| extremum_partial(x, i, GT, true)),
+        partials: Some(|x, _, i| extremum_partial(x, i, (GT, GE), true)),
         onnx: Onnx::Recipe("fmax"),
         wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
         numpy: "np.fmax({0}, {1})",
@@ -558,7 +558,7 @@ elementwise! { $
     FMIN fmin(x, y) {
         types: Any,
         lane: Fmin,
-        partials: Some(|x, _, i| extremum_partial(x, i, LT, true)),
+        partials: Some(|x, _, i| extremum_partial(x, i, (LT, LE), true)),
         onnx: Onnx::Recipe("fmin"),
         wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
         numpy: "np.fmin({0}, {1})",

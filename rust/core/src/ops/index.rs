@@ -1,7 +1,7 @@
 //! Reading and writing at indices. Rows are counted along the first axis; front ends bring other
 //! axes there.
 
-use super::movement::check_region;
+use super::movement::{check_region, same_dtype};
 use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
@@ -225,16 +225,6 @@ fn indexed(updates: &[usize]) -> Sample {
         inputs,
         params: Params::None,
     }
-}
-
-pub(super) fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
-    if a.dtype == b.dtype {
-        return Ok(());
-    }
-    Err(Error::DType(format!(
-        "{name}: arguments of different dtypes {} and {}",
-        a.dtype, b.dtype
-    )))
 }
 
 /// Of examples that share an array, rows of it; else rows of all examples' arrays one below the other.

@@ -1,6 +1,5 @@
 //! Partial derivatives of elementwise primitives that are more than a line of their entries.
 
-use super::{EQ, GE, GT, ISNAN, LE, LOGICAL_AND, LOGICAL_OR, MINIMUM, POW};
 use crate::prim::Partial::{One, Steep, Times, Zero};
 use crate::prim::{Partial, Prim, V};
 
@@ -9,7 +8,7 @@ pub(super) fn abs_partial<'e>(x: &[V<'e>], out: V<'e>, _: usize) -> Partial<'e> 
     if !x[0].dtype().is_complex() {
         return Times(x[0].sign());
     }
-    let zero = out.combine(EQ, out.number(0.0));
+    let zero = out.is_zero();
     let modulus = zero.select(out.number(1.0), out).cast(x[0].dtype());
     Times(x[0].conj() / modulus)
 }
@@ -27,7 +26,7 @@ pub(super) fn sign_partial<'e>(x: &[V<'e>], _: V<'e>, _: usize) -> Partial<'e> {
 /// (its cotangent is 0) has none: `1 / (1 + exp(x))` is 0 then, and does not move.
 pub(super) fn finite(factor: V<'_>) -> V<'_> {
     match factor.dtype().greatest() {
-        Some(greatest) => factor.combine(MINIMUM, factor.number(greatest)),
+        Some(greatest) => factor.minimum(factor.number(greatest)),
         None => factor,
     }
 }
@@ -50,11 +49,11 @@ pub(super) fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> 
             return Steep(out * 2.0);
         }
         // At y == 0 the factor y makes the product 0, but 0 * 0**-1 is not a number.
-        let zero = exponent.combine(EQ, exponent.number(0.0));
-        let power = base.combine(POW, zero.select(exponent.number(1.0), exponent - 1.0));
+        let zero = exponent.is_zero();
+        let power = base.pow(zero.select(exponent.number(1.0), exponent - 1.0));
         return Times(exponent * power);
     }
-    let zero = base.combine(EQ, base.number(0.0));
+    let zero = base.is_zero();
     let log = zero.select(base.number(1.0), base).log();
     Times(-finite(-finite(out * log)))
 }
@@ -63,34 +62,30 @@ pub(super) fn pow_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> 
 /// there: `minimum(exp(x), c)` is flat where the exponential is infinite. Beside a literal 0 a tie gives nothing, so that
 /// `maximum(x, 0)` is the rectifier with derivative 0 at 0.
 ///
-/// The arguments alone tell. They are not compared with the result: that may have been computed
+/// `beats` compares the winner with the loser, `ties` is true of equal ones too. The arguments alone tell. They are not compared with the result: that may have been computed
 /// before, from a sum that has other last digits when it is computed again for this.
 pub(super) fn extremum_partial<'e>(
     x: &[V<'e>],
     i: usize,
-    beats: Prim,
+    (beats, ties): (Prim, Prim),
     skips_nan: bool,
 ) -> Partial<'e> {
     let (own, other) = (x[i], x[1 - i]);
-    let passes = match (other.is(0.0), beats == GT) {
-        (true, _) => beats,
-        (false, true) => GE,
-        (false, false) => LE,
-    };
+    let passes = if other.is(0.0) { beats } else { ties };
     let mut mask = own.combine(passes, other);
     if skips_nan {
-        let alone = other.map(ISNAN).combine(LOGICAL_AND, own.map(ISNAN).not());
-        mask = mask.combine(LOGICAL_OR, alone);
+        let alone = other.isnan().and(own.isnan().not());
+        mask = mask.or(alone);
     }
     if other.is(0.0) {
         return Partial::Where(mask, true);
     }
-    let ties = own.combine(EQ, other);
-    Partial::TimesWhere(ties.select(own.number(0.5), own.number(1.0)), mask)
+    let tie = own.equals(other);
+    Partial::TimesWhere(tie.select(own.number(0.5), own.number(1.0)), mask)
 }
 
 /// `x / hypot(x, y)`, 0 at the origin.
 pub(super) fn hypot_partial<'e>(x: &[V<'e>], out: V<'e>, i: usize) -> Partial<'e> {
-    let zero = out.combine(EQ, out.number(0.0));
+    let zero = out.is_zero();
     Times(x[i] / zero.select(out.number(1.0), out))
 }

@@ -184,6 +184,12 @@ impl<'e> V<'e> {
         self.with(self.to.combine(prim, self.var(), other.var()))
     }
 
+    /// Whether each element is zero.
+    #[must_use]
+    pub fn is_zero(self) -> V<'e> {
+        self.combine(EQ, self.number(0.0))
+    }
+
     /// A number at this variable's dtype and shape.
     #[must_use]
     pub fn full_like(self, value: f64) -> V<'e> {
@@ -205,5 +211,18 @@ macro_rules! methods {
 }
 methods!(
     exp EXP, exp2 EXP2, log LOG, sqrt SQRT, square SQUARE, reciprocal RECIPROCAL, sin SIN, cos COS, sinh SINH,
-    cosh COSH, sign SIGN, sigmoid SIGMOID, conj CONJ, real REAL, abs ABS, not LOGICAL_NOT
+    cosh COSH, sign SIGN, sigmoid SIGMOID, conj CONJ, real REAL, abs ABS, not LOGICAL_NOT, isnan ISNAN
 );
+
+macro_rules! binary_methods {
+    ($($method:ident $prim:ident),*) => {
+        impl<'e> V<'e> { $(
+            #[doc = concat!("The primitive `", stringify!($prim), "`.")]
+            #[must_use]
+            pub fn $method(self, other: V<'e>) -> V<'e> {
+                self.combine($prim, other)
+            }
+        )* }
+    };
+}
+binary_methods!(pow POW, minimum MINIMUM, equals EQ, and LOGICAL_AND, or LOGICAL_OR);

@@ -1,8 +1,7 @@
 //! Eigenvalues and eigenvectors, of Hermitian matrices and of others.
 
 use super::factor::solve_anew;
-use super::matrix::{check_packed, shaped, square};
-use super::{NONE, UNSAMPLED, asked, infer_square, packed, part, safe_inverse, where_asked};
+use super::matrix::*;
 use crate::aval::{Aval, DType};
 use crate::error::Result;
 use crate::kernels::linalg::{self, Factor};
@@ -38,16 +37,12 @@ primitives! {
                 Ok(shaped(x[0], &batch, &[n]).with_dtype(x[0].dtype.real()))
             },
             kernel: Kernel::Lower(|x, _| x[1].part(0, &[x[0].sizes().1]).real_part()),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let v = eigh_vectors(r.x);
                 let last = v.shape().len() - 2;
                 (v.conj_if_complex() * t.mirrored().matmul(v)).reduce(SUM, &[last]).real_part()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let v = eigh_vectors(r.x);
                 (v * ct.cast(v.dtype()).as_row()).matmul(v.adjoint()).onto_lower()
             }),
@@ -69,16 +64,12 @@ primitives! {
                 let n = x[0].sizes().1;
                 x[1].part(n, &[n, n]).swap_last()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let v = r.out;
                 let change = v.adjoint().matmul(t.mirrored().matmul(v));
                 v.matmul(change * inverse_gaps(eigh_values(r.x)).cast(v.dtype()))
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let v = r.out;
                 let gaps = inverse_gaps(eigh_values(r.x)).cast(v.dtype());
                 let gaps = where_asked(asked(ct, 0).as_row(), gaps);
@@ -122,15 +113,11 @@ primitives! {
                 Ok(shaped(x[1], &batch, &[n]))
             },
             kernel: Kernel::Lower(|x, _| x[1].part(0, &[x[0].sizes().1])),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let v = eig_vectors(r.x);
                 solve_anew(v, t.cast(v.dtype()).matmul(v), false).diagonal()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let v = eig_vectors(r.x);
                 solve_anew(v, ct.as_column() * v.adjoint(), true)
             }),
@@ -155,8 +142,7 @@ primitives! {
                 let n = x[0].sizes().1;
                 x[1].part(n, &[n, n]).swap_last()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let v = r.out;
                 let change = solve_anew(v, t.cast(v.dtype()).matmul(v), false);
                 let free = v.matmul(change * inverse_gaps(eig_values(r.x)));
@@ -170,10 +156,7 @@ primitives! {
                 let turn = turn.imaginary_part().unwrap_or(turn) / largest;
                 free - v * (along + turn).as_row()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let v = r.out;
                 let rows = v.shape().len() - 2;
                 let along = (v.conj() * ct).reduce(SUM, &[rows]);

@@ -1,7 +1,6 @@
 //! Cholesky and LU factors, and systems of equations.
 
-use super::matrix::{check_packed, matrix, shaped, square, whole};
-use super::{NONE, UNSAMPLED, infer_factor};
+use super::matrix::*;
 use crate::aval::{Aval, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::linalg::{self, Factor, System};
@@ -115,13 +114,7 @@ primitives! {
     /// The LU decomposition by partial pivoting, packed: the factors in column-major order, for each row
     /// which row of `x` it was, and the sign of that permutation.
     LU lu("x") {
-        class: Class::General {
-            infer: |name, _, x| infer_factor(name, Factor::Lu, x[0]),
-            kernel: Kernel::Call(|_, x, aval, ctx| linalg::factor(Factor::Lu, &x[0], aval, ctx)),
-            jvp: None,
-            vjp: None,
-            batching: Batching::Leading,
-        },
+        class: packed!(Lu, infer_factor),
         cost: Heavy,
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
@@ -131,15 +124,7 @@ primitives! {
 
     /// The same; a matrix that is exactly singular is an error.
     NONSINGULAR_LU nonsingular_lu("x") {
-        class: Class::General {
-            infer: |name, _, x| infer_factor(name, Factor::NonsingularLu, x[0]),
-            kernel: Kernel::Call(|_, x, aval, ctx| {
-                linalg::factor(Factor::NonsingularLu, &x[0], aval, ctx)
-            }),
-            jvp: None,
-            vjp: None,
-            batching: Batching::Leading,
-        },
+        class: packed!(NonsingularLu, infer_factor),
         cost: Heavy,
         onnx: NONE,
         wgsl: Wgsl::None("a decomposition"),
@@ -200,10 +185,7 @@ primitives! {
                 let l = f.triangle(GT).unit_diagonal();
                 l.matmul(middle.triangle(GT)) + middle.triangle(LE).matmul(f.triangle(LE))
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let f = r.out;
                 let (l, u) = (f.triangle(GT).unit_diagonal(), f.triangle(LE));
                 let middle = l.adjoint().matmul(ct.triangle(GT)).triangle(GT)
@@ -232,14 +214,10 @@ primitives! {
                 let last = pivots.shape().len() - 1;
                 sign * pivots.reduce(PROD, &[last])
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 trace_of_product(r.x[0].apply(ADJUGATE, Params::None, &[r.x[1]]), t)
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let adjugate = r.x[0].apply(ADJUGATE, Params::None, &[r.x[1]]);
                 adjugate.adjoint() * ct.as_matrix()
             }),
@@ -258,20 +236,14 @@ primitives! {
         class: Class::General {
             infer: |name, _, x| infer_number(name, x).map(|_| x[0].clone()),
             kernel: Kernel::Call(|_, x, _, ctx| linalg::adjugate(&x[0], &x[1], ctx)),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let change = lu_solve(r.x[0], r.x[1], t, false);
-                let last = change.shape().len() - 2;
-                let trace = change.diagonal().reduce(SUM, &[last]).as_matrix();
+                let trace = change.trace().as_matrix();
                 r.out * trace - change.matmul(r.out)
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let product = ct.matmul(r.out.adjoint());
-                let last = product.shape().len() - 2;
-                let trace = product.diagonal().reduce(SUM, &[last]);
+                let trace = product.trace();
                 let trace = scaled_identity(trace, product);
                 solve_adjoint(r.x[0], r.x[1], trace - product)
             }),
@@ -297,16 +269,11 @@ primitives! {
                 let last = pivots.shape().len() - 1;
                 pivots.abs().log().reduce(SUM, &[last])
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let change = lu_solve(r.x[0], r.x[1], t, false);
-                let last = change.shape().len() - 2;
-                change.diagonal().reduce(SUM, &[last]).real_part()
+                change.trace().real_part()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 solve_adjoint(r.x[0], r.x[1], scaled_identity(ct, r.x[0]))
             }),
             batching: Batching::Leading,
@@ -341,8 +308,7 @@ primitives! {
                     return r.out.zeros();
                 };
                 let change = lu_solve(r.x[0], r.x[1], t, false);
-                let last = change.shape().len() - 2;
-                let trace = change.diagonal().reduce(SUM, &[last]);
+                let trace = change.trace();
                 r.out * trace.imaginary_part().unwrap_or(trace)
             }),
             vjp: Some(|r, ct, i| {

@@ -1,10 +1,55 @@
-//! What rules of matrix decompositions are written with: triangles, diagonals, adjoints, and the shape
-//! rules they share.
+//! What rules of matrix decompositions share: triangles, diagonals, adjoints, shape rules, and the forms of entries.
 
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
+use crate::kernels::linalg::Factor;
 use crate::ops::*;
-use crate::prim::{Params, Prim, V};
+use crate::prim::{Onnx, Params, Prim, Samples, V};
+
+/// What the tables say of operators that other formats do not have.
+pub(super) const NONE: Onnx = Onnx::None("ONNX has no decompositions of matrices");
+
+/// The linear algebra of NumPy and SciPy is made of these primitives; its tests check them.
+pub(super) const UNSAMPLED: Samples =
+    Samples::None("its arguments belong together, as a matrix and its decomposition do");
+
+/// A decomposition, packed: no derivative of its own.
+macro_rules! packed {
+    ($factor:ident, $infer:expr) => {
+        Class::General {
+            infer: |name, _, x| $infer(name, Factor::$factor, x[0]),
+            kernel: Kernel::Call(|_, x, aval, ctx| {
+                linalg::factor(Factor::$factor, &x[0], aval, ctx)
+            }),
+            jvp: None,
+            vjp: None,
+            batching: Batching::Leading,
+        }
+    };
+}
+
+/// The forward rule of a primitive of a matrix and its decomposition: given the matrix's tangent, which is there.
+macro_rules! matrix_jvp {
+    (|$r:ident, $t:ident| $body:expr) => {
+        Some(|$r, $t| match $t[0] {
+            Some($t) => $body,
+            None => $r.out.zeros(),
+        })
+    };
+}
+
+/// The reverse rule of such a primitive: the decomposition, which was given without a gradient, gets zeros.
+macro_rules! matrix_vjp {
+    (|$r:ident, $ct:ident| $body:expr) => {
+        Some(|$r, $ct, i| {
+            if i == 1 {
+                return $r.x[1].zeros();
+            }
+            $body
+        })
+    };
+}
+pub(super) use {matrix_jvp, matrix_vjp, packed};
 
 impl<'e> V<'e> {
     /// The conjugate transpose of the last two axes.
@@ -40,7 +85,7 @@ impl<'e> V<'e> {
         self.with(self.to.emit(IOTA, Params::Size(size), &[]))
     }
 
-    /// A truth value for each element of a matrix like this one: its row number compared with its column
+    /// A bool for each element of a matrix like this one: its row number compared with its column
     /// number.
     pub(super) fn rows_to_columns(self, prim: Prim) -> V<'e> {
         let (m, n) = self.sizes();
@@ -85,6 +130,12 @@ impl<'e> V<'e> {
             step: n as isize + 1,
         };
         flat.slice(&dims)
+    }
+
+    /// The trace of square matrices.
+    pub(super) fn trace(self) -> V<'e> {
+        let diagonal = self.diagonal();
+        diagonal.reduce(SUM, &[diagonal.shape().len() - 1])
     }
 
     /// Vectors as matrices of one row: they scale columns.
@@ -210,4 +261,64 @@ pub(super) fn check_packed(
             tuple(&packed.shape)
         ))),
     }
+}
+
+/// Parts of a decomposition, from the arguments of one of its parts.
+pub(super) fn part<'e>(prim: Prim, x: &[V<'e>]) -> V<'e> {
+    x[0].apply(prim, Params::None, &[x[1]])
+}
+
+/// Which vectors a cotangent asks about: it is not zero in all of one. What is not known of how the others
+/// move, since they belong to equal values, does not matter then.
+pub(super) fn asked(ct: V<'_>, axis: usize) -> V<'_> {
+    let first = ct.shape().len() - 2;
+    let size = ct.abs().reduce(SUM, &[first + axis]);
+    let none = size.combine(EQ, size.number(0.0));
+    none.not()
+}
+
+/// Zero where no cotangent asks.
+pub(super) fn where_asked<'e>(asked: V<'e>, x: V<'e>) -> V<'e> {
+    asked.broadcast_to(&x.shape()).select(x, x.zeros())
+}
+
+/// Differences below this many units of rounding, compared with the largest value, say nothing.
+const NOISE: f64 = 16.0;
+
+pub(super) fn rounding(dtype: DType) -> f64 {
+    NOISE
+        * match dtype.real() {
+            DType::F32 => f64::from(f32::EPSILON),
+            _ => f64::EPSILON,
+        }
+}
+
+/// `1 / gaps` with zeros on the diagonal, NaN where a gap is noise beside the largest of `size`.
+pub(super) fn safe_inverse<'e>(gaps: V<'e>, size: V<'e>) -> V<'e> {
+    let last = size.shape().len() - 1;
+    let largest = size.abs().reduce(MAX, &[last]).as_matrix();
+    let noise = largest * rounding(size.dtype());
+    let equal = gaps.abs().combine(LE, noise.broadcast_to(&gaps.shape()));
+    let diagonal = gaps.rows_to_columns(EQ);
+    let divisor = diagonal.select(gaps.number(1.0), gaps);
+    let inverse = equal.select(gaps.number(f64::NAN), divisor.reciprocal());
+    diagonal.select(gaps.number(0.0), inverse)
+}
+
+pub(super) fn misfit(name: &str, x: &[&Aval]) -> Error {
+    let shapes: Vec<String> = x
+        .iter()
+        .map(|x| format!("{} {}", x.dtype, tuple(&x.shape)))
+        .collect();
+    Error::Shape(format!("{name}: {} do not fit", shapes.join(" and ")))
+}
+
+pub(super) fn infer_factor(name: &str, what: Factor, x: &Aval) -> Result<Aval> {
+    let (batch, m, n) = matrix(name, x)?;
+    Ok(shaped(x, batch, &[what.packed(m, n)]))
+}
+
+pub(super) fn infer_square(name: &str, what: Factor, x: &Aval) -> Result<Aval> {
+    square(name, x)?;
+    infer_factor(name, what, x)
 }

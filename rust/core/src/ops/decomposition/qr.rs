@@ -1,7 +1,6 @@
 //! QR decompositions.
 
-use super::matrix::{check_packed, matrix, shaped};
-use super::{NONE, UNSAMPLED, infer_factor, misfit, packed, part};
+use super::matrix::*;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::linalg::{self, Factor};
@@ -38,17 +37,13 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(0, &[n, m]).swap_last()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (q, upper) = (r.out, qr_r(r.x));
                 let right = upper.solve_right(t);
                 let inner = q.adjoint().matmul(right);
                 right - q.matmul(inner) + q.matmul(turned(inner))
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (q, upper) = (r.out, qr_r(r.x));
                 let inner = q.adjoint().matmul(ct);
                 let kept = (inner - inner.adjoint()).lower_half() - inner;
@@ -74,16 +69,12 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(m * n, &[n, n]).swap_last()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (q, upper) = (qr_q(r.x), r.out);
                 let inner = q.adjoint().matmul(upper.solve_right(t));
                 (inner - turned(inner)).matmul(upper)
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (q, upper) = (qr_q(r.x), r.out);
                 let inner = ct.triangle(LE).matmul(upper.adjoint());
                 let kept = inner - (inner - inner.adjoint()).lower_half();

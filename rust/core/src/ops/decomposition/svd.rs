@@ -1,9 +1,6 @@
 //! Singular values and vectors, and the pseudoinverse.
 
-use super::matrix::{check_packed, matrix, shaped};
-use super::{
-    NONE, UNSAMPLED, asked, infer_factor, misfit, packed, part, rounding, safe_inverse, where_asked,
-};
+use super::matrix::*;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::linalg::{self, Factor};
@@ -52,16 +49,12 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(0, &[m.min(n)]).real_part()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (u, vh) = (svd_left(r.x), svd_right(r.x));
                 let rows = u.shape().len() - 2;
                 (u.conj_if_complex() * t.matmul(vh.adjoint())).reduce(SUM, &[rows]).real_part()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (u, vh) = (svd_left(r.x), svd_right(r.x));
                 (u * ct.cast(u.dtype()).as_row()).matmul(vh)
             }),
@@ -87,8 +80,7 @@ primitives! {
                 let k = m.min(n);
                 x[1].part(k, &[k, m]).swap_last()
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (u, parts) = (r.out, Triple::new(r.x));
                 let right = t.matmul(parts.vh.adjoint());
                 let inner = u.adjoint().matmul(right);
@@ -98,10 +90,7 @@ primitives! {
                 }
                 change + (right - u.matmul(inner)) * parts.inverse().as_row()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (u, parts) = (r.out, Triple::new(r.x).asked(ct, 0));
                 let inner = u.adjoint().matmul(ct);
                 let core = (inner - inner.adjoint()) * parts.gaps() * parts.s.as_row();
@@ -135,8 +124,7 @@ primitives! {
                 let k = m.min(n);
                 x[1].part(k + m * k, &[k, n])
             }),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (vh, parts) = (r.out, Triple::new(r.x));
                 let left = parts.u.adjoint().matmul(t);
                 let inner = left.matmul(vh.adjoint());
@@ -146,10 +134,7 @@ primitives! {
                 }
                 change + (left - inner.matmul(vh)) * parts.inverse().as_column()
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (vh, parts) = (r.out, Triple::new(r.x).asked(ct, 1));
                 let inner = vh.matmul(ct.adjoint());
                 let core = (inner - inner.adjoint()) * parts.gaps() * parts.s.as_column();
@@ -180,8 +165,7 @@ primitives! {
                 if *x[1] == out { Ok(out) } else { Err(misfit(name, x)) }
             },
             kernel: Kernel::Lower(|x, _| x[1]),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 let (a, p, th) = (r.x[0], r.out, t.adjoint());
                 let inside = -p.matmul(t).matmul(p);
                 let ph = p.adjoint();
@@ -189,10 +173,7 @@ primitives! {
                 let columns = th.matmul(ph).matmul(p);
                 inside + rows - rows.matmul(a).matmul(p) + columns - p.matmul(a).matmul(columns)
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let (a, p, ph, cth) = (r.x[0], r.out, r.out.adjoint(), ct.adjoint());
                 let inside = -ph.matmul(ct).matmul(ph);
                 let rows = cth.matmul(p).matmul(ph);

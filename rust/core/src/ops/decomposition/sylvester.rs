@@ -1,7 +1,6 @@
 //! Sylvester's equation, and square roots of matrices, which are differentiated by it.
 
-use super::matrix::{matrix, square};
-use super::{NONE, UNSAMPLED, misfit};
+use super::matrix::*;
 use crate::kernels::linalg;
 use crate::prim::{Batching, Class, Cost, Kernel, Params, Prim, PrimDef, Wgsl};
 
@@ -14,14 +13,10 @@ primitives! {
                 if x[0] == x[1] { Ok(x[0].clone()) } else { Err(misfit(name, x)) }
             },
             kernel: Kernel::Lower(|x, _| x[1]),
-            jvp: Some(|r, t| {
-                let Some(t) = t[0] else { return r.out.zeros() };
+            jvp: matrix_jvp!(|r, t| {
                 r.out.apply(SYLVESTER, Params::None, &[r.out, t])
             }),
-            vjp: Some(|r, ct, i| {
-                if i == 1 {
-                    return r.x[1].zeros();
-                }
+            vjp: matrix_vjp!(|r, ct| {
                 let root = r.out.adjoint();
                 root.apply(SYLVESTER, Params::None, &[root, ct])
             }),
