@@ -35,6 +35,7 @@ pub use movement::*;
 pub use reduce::*;
 pub use window::*;
 
+pub use crate::prim::LITERAL;
 use crate::prim::Prim;
 
 /// Primitives with infinite derivatives somewhere, whose values programs overwrite or leave out there. Square roots
@@ -51,6 +52,7 @@ pub fn table() -> &'static [Prim] {
         let tables = [
             elementwise::entries(),
             reduce::entries(),
+            &[LITERAL],
             movement::entries(),
             index::entries(),
             linalg::entries(),

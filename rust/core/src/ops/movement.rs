@@ -2,38 +2,16 @@
 
 use std::iter;
 
-use super::index::same_dtype;
 use crate::aval::{
     Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, inverse, size_of, tuple,
 };
 use crate::error::{Error, Result};
-use crate::kernels::{LaneOp, Value, concatenate, pad, stack};
+use crate::kernels::{LaneOp, concatenate, pad, stack};
 use crate::prim::{
     Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
 };
 
 primitives! {
-    /// A known number.
-    LITERAL literal() {
-        class: Class::Linear {
-            infer: |name, params, _| match params {
-                Params::Literal { dtype, .. } => Ok(Aval::scalar(*dtype)),
-                _ => Err(missing(name, "value")),
-            },
-            kernel: Kernel::Call(|params, _, aval, _| match params {
-                Params::Literal { value, .. } => Value::number(aval.dtype, *value),
-                _ => Err(missing("literal", "value")),
-            }),
-            transpose: |_, ct, _| ct,
-            batching: Batching::Leading,
-        },
-        cost: Free,
-        onnx: Onnx::Op("Constant", 13),
-        wgsl: Wgsl::None("written as a number"),
-        numpy: "np.array({value})",
-        samples: Samples::List(|| vec![Sample { inputs: vec![], params: Params::literal(DType::F64, 0.5) }]),
-    }
-
     /// The same numbers in another dtype. A float becomes an integer by truncation, a complex number
     /// a float by its real part.
     CAST cast("x") {
@@ -448,6 +426,16 @@ fn sample(shape: &[usize], params: Params) -> Sample {
 
 fn dim(start: usize, len: usize, step: isize) -> SliceDim {
     SliceDim { start, len, step }
+}
+
+pub(super) fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
+    if a.dtype == b.dtype {
+        return Ok(());
+    }
+    Err(Error::DType(format!(
+        "{name}: arguments of different dtypes {} and {}",
+        a.dtype, b.dtype
+    )))
 }
 
 fn missing(name: &str, what: &str) -> Error {

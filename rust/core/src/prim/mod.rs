@@ -8,17 +8,21 @@
 
 mod batch;
 mod infer;
+mod literal;
 mod params;
 mod rule_value;
 mod source_location;
+mod var;
 
 use std::cell::OnceCell;
 use std::fmt;
 
 pub use batch::{Batch, BatchFn, Batching};
+pub use literal::LITERAL;
 pub use params::{Custom, Host, Params};
-pub use rule_value::{V, Var};
+pub use rule_value::V;
 pub use source_location::{Lines, Place, Site, here, lock_sites, records_lines, set_site_hook};
+pub use var::Var;
 
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};

@@ -2,12 +2,9 @@
 
 use std::fmt;
 
-use super::{Params, Prim};
+use super::{Params, Prim, Var};
 use crate::aval::{Aval, DType, Shape};
 use crate::program::Builder;
-
-/// A variable of a program: its inputs come first, then one variable for each equation.
-pub type Var = u32;
 
 /// A variable together with the program it belongs to: operators and methods write equations.
 #[derive(Clone, Copy)]

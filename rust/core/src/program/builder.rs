@@ -9,8 +9,7 @@ use smallvec::SmallVec;
 use super::{Args, Eqn, Program};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
-use crate::ops;
-use crate::prim::{Params, Prim, Site, V, Var};
+use crate::prim::{LITERAL, Params, Prim, Site, V, Var};
 use crate::util::FastMap;
 
 /// So many avals are compared one by one, which is faster than a table for them.
@@ -116,17 +115,6 @@ impl Builder {
         Some((program.params(eqn).clone(), args))
     }
 
-    /// Whether a variable is zero everywhere, as far as can be seen at once.
-    pub fn is_zero(&self, var: Var) -> bool {
-        let program = self.program.borrow();
-        let source = match program.definition(var) {
-            Some(eqn) if eqn.prim == ops::BROADCAST => program.args(eqn)[0],
-            _ => var,
-        };
-        let zero = Complex::new(0.0, 0.0);
-        program.literal(source).is_some_and(|(_, z)| z == zero)
-    }
-
     /// Adds an equation, checking its arguments.
     pub fn push(&self, prim: Prim, params: Params, args: &[Var]) -> Result<Var> {
         // The usual numbers of arguments are known where the rest is compiled.
@@ -168,7 +156,7 @@ impl Builder {
             return var;
         }
         let aval = self.intern(&Aval::scalar(dtype));
-        let var = self.push_numbered(ops::LITERAL, Params::Literal { dtype, value }, &[], aval);
+        let var = self.push_numbered(LITERAL, Params::Literal { dtype, value }, &[], aval);
         self.literals.borrow_mut().insert(key, var);
         var
     }
@@ -237,12 +225,13 @@ impl Builder {
         }
     }
 
-    /// `sum + term`, `sum + term * factor`, or these without a sum, for real variables that all have
+    /// `sum + term`, `sum + term * factor`, or these without a sum (by these primitives), for real variables that all have
     /// this aval, as the sum and the term are known to; `None` when the factor has not. What a reverse pass writes
     /// most, in one step.
     #[inline(always)]
     pub(crate) fn add_product(
         &self,
+        (mul, add): (Prim, Prim),
         sum: Option<Var>,
         term: Var,
         factor: Option<Var>,
@@ -258,11 +247,11 @@ impl Builder {
         let next = program.var_avals.len() as Var;
         Some(match (sum, factor) {
             (None, None) => term,
-            (Some(sum), None) => program.append_all([ops::ADD], [[sum, term]], aval),
-            (None, Some(factor)) => program.append_all([ops::MUL], [[term, factor]], aval),
+            (Some(sum), None) => program.append_all([add], [[sum, term]], aval),
+            (None, Some(factor)) => program.append_all([mul], [[term, factor]], aval),
             (Some(sum), Some(factor)) => {
                 let args = [[term, factor], [sum, next]];
-                program.append_all([ops::MUL, ops::ADD], args, aval)
+                program.append_all([mul, add], args, aval)
             }
         })
     }

@@ -3,6 +3,8 @@
 //! Elementwise operations are pulled back on the part alone. What was left out stays exactly zero then, where
 //! the derivative is infinite, too: `log(x)[1:]` where `x[0]` is 0.
 
+use num_complex::Complex;
+
 use super::cotangent::Ct;
 use crate::aval::{Axes, Shape, SliceDim, broadcast, broadcast_axes, inverse};
 use crate::ops;
@@ -41,7 +43,7 @@ impl<'e> Place<'e> {
                 Params::Region { dims, .. } => (Step::Slice(dims), handle(0)),
                 Params::Axes(perm) => (Step::Transpose(perm), handle(0)),
                 Params::Shape(_) => (Step::Reshape(handle(0).shape()), handle(0)),
-                Params::None if builder.is_zero(args[0]) => (Step::Gather(handle(1)), handle(2)),
+                Params::None if is_zero(builder, args[0]) => (Step::Gather(handle(1)), handle(2)),
                 _ => break,
             };
             let leaves_out = matches!(step, Step::Slice(_) | Step::Gather(_));
@@ -87,6 +89,18 @@ impl<'e> Place<'e> {
                 }
             })
     }
+}
+
+/// Whether a variable is zero everywhere, as far as can be seen at once.
+pub(super) fn is_zero(builder: &Builder, var: Var) -> bool {
+    builder.with(|program| {
+        let source = match program.definition(var) {
+            Some(eqn) if eqn.prim == ops::BROADCAST => program.args(eqn)[0],
+            _ => var,
+        };
+        let zero = Complex::new(0.0, 0.0);
+        program.literal(source).is_some_and(|(_, z)| z == zero)
+    })
 }
 
 /// Rows of small arrays are cut always, of others where that halves the work.
