@@ -31,7 +31,7 @@ fn rank(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|names| names.contains(&layer))
 }
 
-fn sources(path: &Path, found: &mut Vec<(String, String)>) {
+pub(crate) fn sources(path: &Path, found: &mut Vec<(String, String)>) {
     let mut entries: Vec<_> = fs::read_dir(path)
         .unwrap()
         .map(|e| e.unwrap().path())

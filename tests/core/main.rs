@@ -1,6 +1,8 @@
 //! Tests of the core: one binary, because linking is what takes long.
 
 mod api;
+mod batch;
+mod binding_layers;
 mod checkpoint;
 mod common;
 mod custom;
