@@ -1,7 +1,6 @@
 //! Tests of the core: one binary, because linking is what takes long.
 
 mod api;
-mod batch;
 mod binding_layers;
 mod checkpoint;
 mod common;

@@ -2,15 +2,16 @@
 //! together as they are, promotion by NumPy's rules for everything else.
 
 use cotan::aval::{DType, Kind};
-use cotan::prim::{Class, Prim};
-use cotan::{Array, ops};
+use cotan::prim::{Class, Params, Prim};
+use cotan::{Array, Number, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
-use crate::array::operand::{EXACT, Operand, elementwise};
+use crate::array::escapes;
+use crate::array::operand::{EXACT, Operand, common_dtype};
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{Borrow, from_ndarray, original};
 use crate::runtime::error::OrRaise;
@@ -263,4 +264,110 @@ pub fn apply_elementwise<'py>(
     }
     let (array, rank) = elementwise(py, prim, operands, false)?;
     wrap(py, array, rank)
+}
+
+/// Records an elementwise primitive on operands: common dtype, then the dtype it computes in.
+fn elementwise(
+    py: Python<'_>,
+    prim: Prim,
+    operands: Vec<Operand>,
+    keeps_numbers: bool,
+) -> PyResult<(Array, Rank)> {
+    let Class::Elementwise { types, .. } = &prim.0.class else {
+        return Err(PyTypeError::new_err(format!(
+            "{}: is not elementwise",
+            prim.name()
+        )));
+    };
+    let is_where = prim.0.args.len() == 3;
+    let rank = result_rank(&operands, keeps_numbers);
+    let mut operands = operands.into_iter();
+    let mut arrays: smallvec::SmallVec<[Array; 3]> = smallvec::SmallVec::new();
+    if is_where && let Some(cond) = operands.next() {
+        arrays.push(cond.cast(DType::Bool)?);
+    }
+    let rest: Vec<Operand> = operands.collect();
+    let common = match common_dtype(&rest) {
+        // Python's own truth values are whole numbers: `(x > 0) + (y > 0)`.
+        DType::Bool if keeps_numbers && rank == Rank::Number && !joins_bits(prim) => DType::I64,
+        dtype => dtype,
+    };
+    let dtype = types.compute(common).ok_or_else(|| {
+        let message = format!(
+            "{}: not defined for dtype {}",
+            prim.name(),
+            common.numpy_name()
+        );
+        PyTypeError::new_err(message)
+    })?;
+    // An integer that the dtype cannot hold can still be compared with.
+    let compares = [ops::EQ, ops::NE, ops::LT, ops::LE, ops::GT, ops::GE].contains(&prim);
+    let wide = compares && rest.iter().any(|o| o.beyond(dtype).is_some());
+    let dtype = match wide {
+        false => dtype,
+        // A float is good enough to tell on which side of all others a number lies.
+        true if dtype == DType::U64 || rest.iter().any(|o| o.huge().is_some()) => DType::F64,
+        true => DType::I64,
+    };
+    for operand in rest {
+        arrays.push(operand.cast(dtype)?);
+    }
+    if prim == ops::POW && dtype.kind() == Kind::Integer {
+        expect_natural(py, &arrays)?;
+    }
+    let inputs: smallvec::SmallVec<[&Array; 3]> = arrays.iter().collect();
+    let mut out = Array::apply(prim, Params::None, &inputs).or_raise()?;
+    if prim == ops::RECIPROCAL && matches!(common.kind(), Kind::Bool | Kind::Integer) {
+        // NumPy divides integers as C does: the quotient is cut off.
+        let whole = if common == DType::Bool {
+            DType::I8
+        } else {
+            common
+        };
+        out = out.cast(whole).or_raise()?;
+    }
+    let rank = if out.shape().is_empty() {
+        rank
+    } else {
+        Rank::Array
+    };
+    Ok((out, rank))
+}
+
+/// Whether an operator gives a truth value for two of Python's.
+fn joins_bits(prim: Prim) -> bool {
+    [ops::BITWISE_AND, ops::BITWISE_OR, ops::BITWISE_XOR].contains(&prim)
+}
+
+/// Refuses integer powers with a negative exponent somewhere, as NumPy does: the result would not be an
+/// integer. The exponents are computed for that.
+fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
+    let [base, exponent] = arrays else {
+        return Ok(());
+    };
+    if base.aval().size() == 0 || exponent.aval().size() == 0 || exponent.dtype().is_unsigned() {
+        return Ok(());
+    }
+    let axes = (0..exponent.shape().len()).collect();
+    let zero = Array::number(exponent.dtype(), Number::Int(0));
+    let least = Array::apply(ops::MIN, Params::Axes(axes), &[exponent]).or_raise()?;
+    let is_negative = Array::apply(ops::LT, Params::None, &[&least, &zero]).or_raise()?;
+    if (escapes::guard(py, &is_negative)?.item()).is_some_and(|z| z.re != 0.0) {
+        return Err(PyValueError::new_err(
+            "pow: integers to negative integer powers are not allowed; make the base a float, as in \
+             x.astype(float) ** -1",
+        ));
+    }
+    Ok(())
+}
+
+/// What NumPy would hand out for a zero-dimensional result: a scalar, or a Python number when only
+/// those went in and no ufunc was called.
+fn result_rank(operands: &[Operand], keeps_numbers: bool) -> Rank {
+    let numbers = operands.iter().all(|o| o.rank() == Rank::Number);
+    if keeps_numbers && numbers {
+        Rank::Number
+    } else {
+        Rank::Scalar
+    }
 }

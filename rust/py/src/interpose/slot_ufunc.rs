@@ -13,17 +13,26 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cotan::prim::{Class, Prim};
+use cotan::program::FastMap;
+use cotan::{DType, ops};
 use numpy::npyffi::PyUFuncObject;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
+use crate::array::cell::Rank;
+use crate::array::operators::apply_elementwise;
 use crate::interpose::contains_array::contains_array;
-use crate::interpose::protocols::direct;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
+use crate::ndarray::dtype::{dtype_from, dtype_of, dtype_of_scalar};
+use crate::ndarray::memory::is_numpy_scalar;
 use crate::runtime::interpreter_exit;
+use crate::runtime::once_cell::Once;
 use crate::runtime::recording_state::is_lifting;
 
 /// NumPy's own entry, the same for all of its ufuncs.
@@ -170,4 +179,104 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
         Ok(item.clone())
     };
     given.iter().enumerate().map(convert).collect()
+}
+
+/// The ufuncs that are primitives, by address; each is kept alive.
+struct Table {
+    prims: FastMap<usize, Prim>,
+    /// `np.matmul`, which is more than a primitive.
+    matmul: usize,
+    kept: Vec<Py<PyAny>>,
+}
+
+fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
+    static TABLE: PyOnceLock<Table> = PyOnceLock::new();
+    TABLE.made(py, || {
+        let numpy = py.import("numpy")?;
+        let class = numpy.getattr("ufunc")?;
+        let matmul = numpy.getattr("matmul")?;
+        let mut table = Table {
+            prims: FastMap::default(),
+            matmul: matmul.as_ptr() as usize,
+            kept: vec![matmul.unbind()],
+        };
+        for &prim in ops::table() {
+            let Some(("np", name)) = prim.ufunc() else {
+                continue;
+            };
+            let ufunc = numpy.getattr(name)?;
+            // `np.where` is a plain function.
+            if ufunc.is_instance(&class)? {
+                table.prims.insert(ufunc.as_ptr() as usize, prim);
+                table.kept.push(ufunc.unbind());
+            }
+        }
+        Ok(table)
+    })
+}
+
+/// `ufunc(*inputs)` where that is a primitive or the matrix product, and its operands are arrays of ours and what has
+/// a common dtype with them: what NumPy would come back with.
+pub fn direct<'py>(
+    py: Python<'py>,
+    ufunc: *mut PyObject,
+    inputs: &[Bound<'py, PyAny>],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let table = ufuncs(py)?;
+    let Some(&prim) = table.prims.get(&(ufunc as usize)) else {
+        return match inputs {
+            [x, y] if ufunc as usize == table.matmul && common(inputs)?.is_some() => {
+                crate::array::matmul::matmul(x, y).map(Some)
+            }
+            _ => Ok(None),
+        };
+    };
+    let Class::Elementwise { types, .. } = prim.0.class else {
+        return Ok(None);
+    };
+    // One more would be where to write the result.
+    if inputs.len() != prim.0.args.len()
+        || !common(inputs)?.is_some_and(|dtype| types.accept(dtype))
+    {
+        return Ok(None);
+    }
+    let inputs: SmallVec<[&Bound<'_, PyAny>; 2]> = inputs.iter().collect();
+    apply_elementwise(py, prim, &inputs).map(Some)
+}
+
+/// The dtype in which NumPy computes with arrays of ours, ndarrays, NumPy scalars, and Python numbers, which take over
+/// that of the others, where it is one of 32 bits or more with a fraction: then the primitive is what NumPy computes.
+/// Everything else asks NumPy for its dtypes.
+fn common(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
+    let (mut strong, mut weak) = (None::<DType>, None);
+    for x in operands {
+        let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
+            let dtype = array.get().own_dtype();
+            if array.get().rank() == Rank::Number && dtype == DType::F64 {
+                weak = Some(dtype);
+                continue;
+            }
+            dtype
+        } else if x.is_exact_instance_of::<PyFloat>() || x.is_exact_instance_of::<PyInt>() {
+            continue;
+        } else if let Some(dtype) = dtype_of_scalar(x)? {
+            dtype
+        } else if let Ok(array) = x.cast_exact::<PyUntypedArray>() {
+            match dtype_of(&array.dtype()) {
+                Ok(dtype) => dtype,
+                Err(_) => return Ok(None),
+            }
+        } else if is_numpy_scalar(x)? {
+            match dtype_from(x.py(), &x.getattr("dtype")?) {
+                Ok(dtype) => dtype,
+                Err(_) => return Ok(None),
+            }
+        } else {
+            return Ok(None);
+        };
+        strong = Some(strong.map_or(dtype, |other| other.promote(dtype)));
+    }
+    Ok(strong
+        .or(weak)
+        .filter(|d| matches!(d, DType::F32 | DType::F64 | DType::C64 | DType::C128)))
 }

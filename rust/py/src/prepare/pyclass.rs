@@ -16,6 +16,7 @@ use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
+use crate::prepare::record::{Transform, record};
 use crate::prepare::specialization::{Failure, Outputs, Taken, Variant, handed, work};
 use crate::runtime::error::{briefly, to_py};
 use crate::runtime::hooks;
@@ -28,32 +29,12 @@ use crate::tree::treedef::{Const, Kind, Leaf, Tree};
 /// So many recordings are kept; the one that was not used for the longest time goes first.
 const MANY: usize = 32;
 
-/// What a prepared function gives.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Transform {
-    Gradient,
-    ValueAndGradient,
-    Value,
-    Pullback,
-}
-
-impl Transform {
-    pub fn name(self) -> &'static str {
-        match self {
-            Transform::Gradient => "gradient",
-            Transform::ValueAndGradient => "value_and_gradient",
-            Transform::Value => "value",
-            Transform::Pullback => "pullback",
-        }
-    }
-}
-
 /// A function that is recorded once and replayed without touching Python. Made by `ct.prepare`.
 #[pyclass(frozen, weakref, name = "Prepared", module = "cotan")]
 pub struct PyPrepared {
-    pub(crate) function: Py<PyAny>,
-    pub(crate) transform: Transform,
-    pub(crate) wrt: Option<Py<PyAny>>,
+    function: Py<PyAny>,
+    transform: Transform,
+    wrt: Option<Py<PyAny>>,
     /// Which arguments are held constant in every call.
     held: Vec<bool>,
     out: Option<Py<PyAny>>,
@@ -144,7 +125,7 @@ impl PyPrepared {
             Replayed::Failed => return self.unprepared(py, args, out),
             Replayed::No => {}
         }
-        let variant = Arc::new(self.record_for(py, args, &taken)?);
+        let variant = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&variant);
         match self.run(py, &variant, &taken, out)? {
             Replayed::Result(result) => Ok(result),
@@ -157,7 +138,7 @@ impl PyPrepared {
     fn record(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args)?;
-        let variant = Arc::new(self.record_for(py, args, &taken)?);
+        let variant = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&variant);
         Ok(())
     }
@@ -268,6 +249,17 @@ impl PyPrepared {
             .into_any())
         });
         PyTuple::new(py, marked.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// A recording for arguments like these.
+    fn recorded(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        taken: &Taken,
+    ) -> PyResult<Variant> {
+        let wrt = self.wrt.as_ref().map(|w| w.bind(py));
+        record(py, self.function.bind(py), self.transform, wrt, args, taken)
     }
 
     fn take(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Taken> {

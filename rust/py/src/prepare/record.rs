@@ -1,4 +1,8 @@
-//! Recording a prepared function: one more recording around it, whose leaves are all of its arguments.
+//! Records a prepared function: one more recording around it, whose leaves are all of its arguments, so that a replay
+//! computes from those of each call.
+//!
+//! The steps are those of a gradient, with what makes a replay safe between them: [`flatten`] the arguments, [`run`]
+//! the function, [`differentiate`] what it recorded, check that what it read stays the same, and [`plan`] the program.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -11,11 +15,9 @@ use pyo3::types::PyTuple;
 
 use crate::array::cell::Rank;
 use crate::array::escapes::{Noted, Session};
-use crate::ndarray::memory::Borrow;
-use crate::ndarray::memory::own;
+use crate::ndarray::memory::{Borrow, own};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watch};
-use crate::prepare::pyclass::{PyPrepared, Transform};
 use crate::prepare::specialization::{Outputs, Taken, Variant, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
@@ -30,47 +32,128 @@ use crate::tree::treedef::{Kind, Tree};
 /// computed with again.
 const COMPARED: usize = 64 << 10;
 
-impl PyPrepared {
-    pub fn record_for(
-        &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        taken: &Taken,
-    ) -> PyResult<Variant> {
-        let f = self.function.bind(py);
-        let wrt = self.wrt.as_ref().map(|w| w.bind(py));
-        let found = hooks::GUARDS.get(py)?.call1((f, args))?;
-        let mut around = Vec::new();
-        for entry in found.getattr("found")?.try_iter()? {
-            let (owner, name, value, of): (
-                Bound<'_, PyAny>,
-                Bound<'_, PyAny>,
-                Bound<'_, PyAny>,
-                usize,
-            ) = entry?.extract()?;
-            around.push((Watch::new(&owner, &name, &value)?, of));
+/// What a prepared function gives.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Transform {
+    Gradient,
+    ValueAndGradient,
+    Value,
+    Pullback,
+}
+
+impl Transform {
+    pub fn name(self) -> &'static str {
+        match self {
+            Transform::Gradient => "gradient",
+            Transform::ValueAndGradient => "value_and_gradient",
+            Transform::Value => "value",
+            Transform::Pullback => "pullback",
         }
-        let _scope = Scope::enter();
-        let outer = Recording::new();
-        let inner = (self.transform != Transform::Value).then(Recording::new);
-        let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, wrt, false)?;
-        let leaves = inputs.hold(&outer, inner.as_ref());
-        let (mut results, mut kinds): (Vec<Array>, Vec<Kind>) = (Vec::new(), Vec::new());
-        let (outputs, noted) = {
-            let session = Session::begin(&outer);
-            let outputs =
-                self.outputs(py, f, &mut inputs, inner.as_ref(), &mut results, &mut kinds)?;
-            (outputs, session.finish(py)?)
-        };
-        found.call_method0("expect_same_random")?;
+    }
+}
+
+/// Records a function for arguments like these, which are `taken` apart already.
+pub fn record(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    transform: Transform,
+    wrt: Option<&Bound<'_, PyAny>>,
+    args: &Bound<'_, PyTuple>,
+    taken: &Taken,
+) -> PyResult<Variant> {
+    let state = CapturedState::of(py, f, args)?;
+    let _scope = Scope::enter();
+    let mut flat = flatten(f, transform, wrt, args)?;
+    let mut results = Results::default();
+    let (outputs, noted) = run(py, f, transform, &mut flat, &mut results)?;
+    let mut watches = state.unchanged(py, &noted.callbacks, taken)?;
+    watch_captured(&mut watches, &noted, py);
+    let specs = specs(py, &flat);
+    let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
+    let held = held_constant(&specs, &slots, taken);
+    let written = flat.inputs.written.take();
+    let guards = (noted.guards.iter())
+        .map(|(_, value)| own(value.clone()))
+        .collect::<PyResult<_>>()?;
+    let count = results.arrays.len();
+    let (program, others) = plan(py, flat, results.arrays, noted, &held)?;
+    let is_plain = taken.arrays.is_none()
+        && written.is_empty()
+        && !program.calls_back()
+        && !matches!(outputs, Outputs::Pullback(..));
+    let quick = if is_plain {
+        Quick::new(py, &taken.trees, &specs, &slots, program.is_held())?
+    } else {
+        None
+    };
+    Ok(Variant {
+        trees: taken.trees.iter().map(|t| t.clone_ref(py)).collect(),
+        owners: owners(&taken.trees, specs.len()),
+        specs,
+        slots,
+        watches,
+        written,
+        program,
+        others,
+        results: count,
+        guards,
+        choice: OnceLock::new(),
+        outputs,
+        kinds: results.kinds,
+        natural: Scope::natural(py),
+        current: Mutex::default(),
+        quick,
+        buffers: Mutex::default(),
+        nothing: Value::scalar(false).map_err(to_py)?,
+    })
+}
+
+/// What a function can read besides its arguments, found by its names before it runs.
+struct CapturedState<'py> {
+    found: Bound<'py, PyAny>,
+    /// What has to stay as it is, with the number of the function that reads it.
+    watches: Vec<(Watch, usize)>,
+}
+
+impl<'py> CapturedState<'py> {
+    fn of(
+        py: Python<'py>,
+        f: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<CapturedState<'py>> {
+        type Entry<'py> = (
+            Bound<'py, PyAny>,
+            Bound<'py, PyAny>,
+            Bound<'py, PyAny>,
+            usize,
+        );
+        let found = hooks::GUARDS.get(py)?.call1((f, args))?;
+        let mut watches = Vec::new();
+        for entry in found.getattr("found")?.try_iter()? {
+            let (owner, name, value, of): Entry<'_> = entry?.extract()?;
+            watches.push((Watch::new(&owner, &name, &value)?, of));
+        }
+        Ok(CapturedState { found, watches })
+    }
+
+    /// What a replay has to compare, once the function has run: it must not have changed any of it.
+    fn unchanged(
+        self,
+        py: Python<'py>,
+        callbacks: &[Py<PyAny>],
+        taken: &Taken,
+    ) -> PyResult<Vec<Watch>> {
+        self.found.call_method0("expect_same_random")?;
         // What functions that are called back refer to is their own affair.
-        let apart: Vec<usize> =
-            (hooks::FUNCTIONS_IN.get(py)?.call1((&noted.callbacks,))?).extract()?;
+        let apart: Vec<usize> = hooks::FUNCTIONS_IN
+            .get(py)?
+            .call1((callbacks,))?
+            .extract()?;
         let is_argument = |watch: &Watch| {
             let arrays = taken.arrays.iter().flatten();
             (watch.address()).is_some_and(|a| arrays.map(|h| h.as_ptr() as usize).any(|h| h == a))
         };
-        let mut watches: Vec<Watch> = (around.into_iter())
+        let watches: Vec<Watch> = (self.watches.into_iter())
             .filter(|(watch, of)| !apart.contains(of) && !is_argument(watch))
             .map(|(watch, _)| watch)
             .collect();
@@ -83,184 +166,243 @@ impl PyPrepared {
                 )));
             }
         }
-        let Noted {
-            guards,
-            roots,
-            arrays,
-            handles,
-            ..
-        } = noted;
-        let mut known: Vec<usize> = watches.iter().filter_map(Watch::address).collect();
-        for (object, value) in arrays {
-            if !known.contains(&(object.as_ptr() as usize)) {
-                known.push(object.as_ptr() as usize);
-                watches.push(Watch::Elements(object, value));
-            }
-        }
-        for (object, id) in handles {
-            if !known.contains(&(object.as_ptr() as usize)) {
-                known.push(object.as_ptr() as usize);
-                watches.push(Watch::Handle(object, id));
-            }
-        }
-        let specs: Vec<Spec> = (inputs.leaves.iter().zip(&leaves))
-            .map(|(leaf, held)| Spec {
-                kind: leaf.kind,
-                aval: leaf.array.aval().clone(),
-                fixed: held.is_none().then(|| leaf.object.clone_ref(py)),
-            })
-            .collect();
-        let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
-        // Large plain arrays are read anew each time: somebody may have written to them.
-        let stays = |i: usize| {
-            let leaf = &taken.leaves[i];
-            !slots.contains(&i)
-                && (leaf.array.nbytes() <= COMPARED
-                    || leaf
-                        .array
-                        .value()
-                        .is_some_and(|v| !v.storage().is_foreign()))
-        };
-        let held: Vec<bool> = (0..specs.len())
-            .filter(|&i| specs[i].fixed.is_none())
-            .map(stays)
-            .collect();
-        let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
-        let trees = taken.trees.iter().map(|t| t.clone_ref(py)).collect();
-        let count = results.len();
-        let decisions: Vec<Value> = (guards.iter())
-            .map(|(_, value)| own(value.clone()))
-            .collect::<PyResult<_>>()?;
-        let written = inputs.written.take();
-        drop(inputs);
-        let (program, others) = enter(py, |interrupted| {
-            let mut outs: Vec<&Array> = results.iter().collect();
-            outs.extend(guards.iter().map(|(a, _)| a));
-            outs.extend(&roots);
-            let prepared = Prepared::of(&outer, &outs, &leaves, &held, interrupted);
-            drop(outs);
-            drop((results, guards, roots, leaves, inner, outer));
-            prepared
-        })?;
-        let others = others.into_iter().map(own).collect::<PyResult<_>>()?;
-        let mut owners = vec![0; specs.len()];
-        for (i, tree) in taken.trees.iter().enumerate() {
-            if let Tree::Leaf(leaf) = tree {
-                owners[*leaf] = i;
-            }
-        }
-        let is_plain = taken.arrays.is_none()
-            && written.is_empty()
-            && !program.calls_back()
-            && !matches!(outputs, Outputs::Pullback(..));
-        let quick = if is_plain {
-            Quick::new(py, &taken.trees, &specs, &slots, program.is_held())?
-        } else {
-            None
-        };
-        Ok(Variant {
-            trees,
-            specs,
-            slots,
-            watches,
-            written,
-            program,
-            others,
-            results: count,
-            guards: decisions,
-            choice: OnceLock::new(),
-            outputs,
-            kinds,
-            natural: Scope::natural(py),
-            current: Mutex::default(),
-            quick,
-            owners,
-            buffers: Mutex::default(),
-            nothing: Value::scalar(false).map_err(to_py)?,
-        })
-    }
-
-    /// Runs the function; gives what the results are made of, and how.
-    fn outputs(
-        &self,
-        py: Python<'_>,
-        f: &Bound<'_, PyAny>,
-        inputs: &mut Inputs,
-        inner: Option<&Recording>,
-        results: &mut Vec<Array>,
-        kinds: &mut Vec<Kind>,
-    ) -> PyResult<Outputs> {
-        let y = inputs.call(f)?;
-        let with_value = self.transform == Transform::ValueAndGradient;
-        let handles = inputs.handles();
-        let Some(recording) = inner else {
-            let (tree, arrays) = structure_of(&y, handles, kinds)?;
-            results.extend(arrays);
-            return Ok(Outputs::Structure(tree));
-        };
-        let leaves = inputs.recorded();
-        if self.transform == Transform::Pullback {
-            let (tree, arrays) = structure_of(&y, handles, kinds)?;
-            drop(y);
-            let (outs, back) = enter(py, |interrupted| {
-                let outs: Vec<&Array> = arrays.iter().collect();
-                Pullback::new(recording, &outs, &leaves, interrupted)
-            })?;
-            let count = outs.len();
-            let avals = outs.iter().map(|o| o.aval().clone()).collect();
-            results.extend(outs);
-            for residual in back.residuals() {
-                results.push(residual.clone());
-                kinds.push(Kind::Handle(Rank::Array));
-            }
-            inputs.remember_names(f)?;
-            let natural = Scope::natural(py);
-            let template = PyPullback::of(py, back, &tree, avals, inputs, natural)?;
-            return Ok(Outputs::Pullback(tree, count, Box::new(template)));
-        }
-        let (output, rank) = scalar_output(self.transform.name(), &y)?;
-        drop(y);
-        let (value, cts) = enter(py, |interrupted| {
-            if with_value {
-                let (value, cts) =
-                    autodiff::value_and_gradient(recording, &output, &leaves, interrupted)?;
-                return Ok((Some(value), cts));
-            }
-            Ok((
-                None,
-                autodiff::gradient(recording, &output, &leaves, interrupted)?,
-            ))
-        })?;
-        if let Some(value) = value {
-            results.push(value);
-            kinds.push(plain(rank, handles));
-        }
-        let slots = inputs.active.iter().zip(cts).map(|((slot, _), ct)| {
-            ct.map(|ct| {
-                results.push(ct);
-                kinds.push(inputs.leaves[*slot].kind);
-                results.len() - 1
-            })
-        });
-        let slots = slots.collect();
-        Ok(Outputs::Gradients(with_value, slots))
+        Ok(watches)
     }
 }
 
-/// A result taken apart.
-fn structure_of(
-    y: &Bound<'_, PyAny>,
-    handles: bool,
-    kinds: &mut Vec<Kind>,
-) -> PyResult<(Tree, Vec<Array>)> {
-    let mut flattener = Flattener::new(Borrow::Copy, false, false);
-    let tree = flattener.flatten(y, Position::Direct, true, "")?;
-    kinds.extend(flattener.leaves.iter().map(|l| match l.kind {
-        Kind::Handle(rank) => plain(rank, handles),
-        other => other,
-    }));
-    Ok((
-        tree,
-        flattener.leaves.into_iter().map(|l| l.array).collect(),
-    ))
+/// Watches the arrays that the function read and its names did not lead to.
+fn watch_captured(watches: &mut Vec<Watch>, noted: &Noted, py: Python<'_>) {
+    let mut known: Vec<usize> = watches.iter().filter_map(Watch::address).collect();
+    let mut is_new = |address: usize| {
+        let is_new = !known.contains(&address);
+        known.push(address);
+        is_new
+    };
+    for (object, value) in &noted.arrays {
+        if is_new(object.as_ptr() as usize) {
+            watches.push(Watch::Elements(object.clone_ref(py), value.clone()));
+        }
+    }
+    for (object, id) in &noted.handles {
+        if is_new(object.as_ptr() as usize) {
+            watches.push(Watch::Handle(object.clone_ref(py), *id));
+        }
+    }
+}
+
+/// The arguments as leaves of two recordings.
+struct Flat {
+    /// The recording that a replay repeats.
+    outer: Recording,
+    /// The one that is differentiated, if any is.
+    inner: Option<Recording>,
+    inputs: Inputs,
+    /// The leaves of the outer recording; None for numbers that the function gets as they are.
+    leaves: Vec<Option<Array>>,
+}
+
+fn flatten(
+    f: &Bound<'_, PyAny>,
+    transform: Transform,
+    wrt: Option<&Bound<'_, PyAny>>,
+    args: &Bound<'_, PyTuple>,
+) -> PyResult<Flat> {
+    let outer = Recording::new();
+    let inner = (transform != Transform::Value).then(Recording::new);
+    let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, wrt, false)?;
+    let leaves = inputs.hold(&outer, inner.as_ref());
+    Ok(Flat {
+        outer,
+        inner,
+        inputs,
+        leaves,
+    })
+}
+
+/// What the program gives: arrays, and what each becomes.
+#[derive(Default)]
+struct Results {
+    arrays: Vec<Array>,
+    kinds: Vec<Kind>,
+}
+
+impl Results {
+    fn push(&mut self, array: Array, kind: Kind) {
+        self.arrays.push(array);
+        self.kinds.push(kind);
+    }
+
+    /// Adds the leaves of what a function returned; gives its structure.
+    fn add_structure(&mut self, y: &Bound<'_, PyAny>, handles: bool) -> PyResult<Tree> {
+        let mut flattener = Flattener::new(Borrow::Copy, false, false);
+        let tree = flattener.flatten(y, Position::Direct, true, "")?;
+        for leaf in flattener.leaves {
+            let kind = match leaf.kind {
+                Kind::Handle(rank) => plain(rank, handles),
+                other => other,
+            };
+            self.push(leaf.array, kind);
+        }
+        Ok(tree)
+    }
+}
+
+/// Runs the function, and notes which values leave and which arrays it reads.
+fn run(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    transform: Transform,
+    flat: &mut Flat,
+    results: &mut Results,
+) -> PyResult<(Outputs, Noted)> {
+    let session = Session::begin(&flat.outer);
+    let y = flat.inputs.call(f)?;
+    let outputs = differentiate(py, f, transform, flat, y, results)?;
+    Ok((outputs, session.finish(py)?))
+}
+
+/// Adds what the transform gives for what the function returned.
+fn differentiate(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    transform: Transform,
+    flat: &mut Flat,
+    y: Bound<'_, PyAny>,
+    results: &mut Results,
+) -> PyResult<Outputs> {
+    let handles = flat.inputs.handles();
+    let Some(recording) = &flat.inner else {
+        return Ok(Outputs::Structure(results.add_structure(&y, handles)?));
+    };
+    if transform == Transform::Pullback {
+        let tree = results.add_structure(&y, handles)?;
+        drop(y);
+        flat.inputs.remember_names(f)?;
+        return pullback(py, recording, &flat.inputs, tree, results);
+    }
+    let output = scalar_output(transform.name(), &y)?;
+    drop(y);
+    gradients(py, transform, recording, &flat.inputs, output, results)
+}
+
+/// Adds the gradients of a scalar output, behind its value if that is asked for.
+fn gradients(
+    py: Python<'_>,
+    transform: Transform,
+    recording: &Recording,
+    inputs: &Inputs,
+    (output, rank): (Array, Rank),
+    results: &mut Results,
+) -> PyResult<Outputs> {
+    let with_value = transform == Transform::ValueAndGradient;
+    let leaves = inputs.recorded();
+    let (value, cts) = enter(py, |interrupted| {
+        if with_value {
+            let (value, cts) =
+                autodiff::value_and_gradient(recording, &output, &leaves, interrupted)?;
+            return Ok((Some(value), cts));
+        }
+        let cts = autodiff::gradient(recording, &output, &leaves, interrupted)?;
+        Ok((None, cts))
+    })?;
+    if let Some(value) = value {
+        results.push(value, plain(rank, inputs.handles()));
+    }
+    let slots = (inputs.active.iter().zip(cts))
+        .map(|((slot, _), ct)| {
+            ct.map(|ct| {
+                results.push(ct, inputs.leaves[*slot].kind);
+                results.arrays.len() - 1
+            })
+        })
+        .collect();
+    Ok(Outputs::Gradients(with_value, slots))
+}
+
+/// Adds what a pullback keeps behind the results, of which this is the structure.
+fn pullback(
+    py: Python<'_>,
+    recording: &Recording,
+    inputs: &Inputs,
+    tree: Tree,
+    results: &mut Results,
+) -> PyResult<Outputs> {
+    let leaves = inputs.recorded();
+    let returned = std::mem::take(&mut results.arrays);
+    let (outs, back) = enter(py, |interrupted| {
+        let outs: Vec<&Array> = returned.iter().collect();
+        Pullback::new(recording, &outs, &leaves, interrupted)
+    })?;
+    let count = outs.len();
+    let avals = outs.iter().map(|o| o.aval().clone()).collect();
+    results.arrays = outs;
+    for residual in back.residuals() {
+        results.push(residual.clone(), Kind::Handle(Rank::Array));
+    }
+    let template = PyPullback::of(py, back, &tree, avals, inputs, Scope::natural(py))?;
+    Ok(Outputs::Pullback(tree, count, Box::new(template)))
+}
+
+/// What the leaves of the arguments have to be for a replay.
+fn specs(py: Python<'_>, flat: &Flat) -> Vec<Spec> {
+    (flat.inputs.leaves.iter().zip(&flat.leaves))
+        .map(|(leaf, held)| Spec {
+            kind: leaf.kind,
+            aval: leaf.array.aval().clone(),
+            fixed: held.is_none().then(|| leaf.object.clone_ref(py)),
+        })
+        .collect()
+}
+
+/// For each input of the program that is an argument, whether it counts as constant: what follows from constants is
+/// computed again only when they change. Large plain arrays are read anew each time: somebody may have written to them.
+fn held_constant(specs: &[Spec], slots: &[usize], taken: &Taken) -> Vec<bool> {
+    let is_ours = |array: &Array| array.value().is_some_and(|v| !v.storage().is_foreign());
+    (specs.iter().zip(&taken.leaves).enumerate())
+        .filter(|(_, (spec, _))| spec.fixed.is_none())
+        .map(|(i, (_, leaf))| {
+            !slots.contains(&i) && (leaf.array.nbytes() <= COMPARED || is_ours(&leaf.array))
+        })
+        .collect()
+}
+
+/// Plans the program of the results, then of the decisions that the function took: it, and its inputs behind the leaves.
+fn plan(
+    py: Python<'_>,
+    flat: Flat,
+    results: Vec<Array>,
+    noted: Noted,
+    held: &[bool],
+) -> PyResult<(Prepared, Vec<Value>)> {
+    let Flat {
+        outer,
+        inner,
+        inputs,
+        leaves,
+    } = flat;
+    drop(inputs);
+    let Noted { guards, roots, .. } = noted;
+    let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
+    let (program, others) = enter(py, |interrupted| {
+        let mut outs: Vec<&Array> = results.iter().collect();
+        outs.extend(guards.iter().map(|(a, _)| a));
+        outs.extend(&roots);
+        let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
+        drop(outs);
+        drop((results, guards, roots, leaves, inner, outer));
+        prepared
+    })?;
+    let others = others.into_iter().map(own).collect::<PyResult<_>>()?;
+    Ok((program, others))
+}
+
+/// The argument that each leaf is, where it is one as a whole.
+fn owners(trees: &[Tree], count: usize) -> Vec<usize> {
+    let mut owners = vec![0; count];
+    for (i, tree) in trees.iter().enumerate() {
+        if let Tree::Leaf(leaf) = tree {
+            owners[*leaf] = i;
+        }
+    }
+    owners
 }

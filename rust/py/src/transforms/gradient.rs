@@ -13,7 +13,6 @@ use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::transforms::leaves::Inputs;
 use crate::transforms::nonfinite::named;
-use crate::transforms::present::presented;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::Scope;
@@ -55,6 +54,34 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)
     Ok((array, rank))
 }
 
+/// Runs a function and differentiates what it recorded: what `differentiate` gives, and what kind of scalar the
+/// function returned.
+fn differentiated<T: Send>(
+    name: &str,
+    f: &Bound<'_, PyAny>,
+    inputs: &Inputs,
+    recording: Recording,
+    differentiate: impl FnOnce(
+        &Recording,
+        &Array,
+        &[Array],
+        &mut dyn FnMut() -> bool,
+    ) -> cotan::Result<T>
+    + Send,
+) -> PyResult<(T, Rank)> {
+    let run = || {
+        let (output, rank) = scalar_output(name, &inputs.call(f)?)?;
+        let leaves = inputs.recorded();
+        let made = enter(f.py(), |interrupted| {
+            let made = differentiate(&recording, &output, &leaves, interrupted);
+            drop((output, leaves, recording));
+            made
+        })?;
+        Ok((made, rank))
+    };
+    named(f, inputs, run())
+}
+
 /// The gradient of a function that returns a real scalar, with respect to all of its arguments.
 ///
 /// Returns a tuple with one entry for each argument, of the argument's own kind: an ndarray for an
@@ -84,16 +111,7 @@ pub fn gradient<'py>(
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let y = named(f, &inputs, inputs.call(f))?;
-    let (output, _) = scalar_output("gradient", &y)?;
-    drop(y);
-    let leaves = inputs.recorded();
-    let cts = enter(py, |interrupted| {
-        let cts = autodiff::gradient(&recording, &output, &leaves, interrupted);
-        drop((output, leaves, recording));
-        cts
-    });
-    let cts = named(f, &inputs, cts)?;
+    let (cts, _) = differentiated("gradient", f, &inputs, recording, autodiff::gradient)?;
     inputs.gradients(py, cts)
 }
 
@@ -113,18 +131,10 @@ pub fn value_and_gradient<'py>(
     let _scope = Scope::enter();
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let y = named(f, &inputs, inputs.call(f))?;
-    let (output, rank) = scalar_output("value_and_gradient", &y)?;
-    drop(y);
-    let leaves = inputs.recorded();
-    let results = enter(py, |interrupted| {
-        let result = autodiff::value_and_gradient(&recording, &output, &leaves, interrupted);
-        drop((output, leaves, recording));
-        result
-    });
-    let (value, cts) = named(f, &inputs, results)?;
-    let value = presented(py, &value, rank, inputs.handles())?;
-    Ok((value, inputs.gradients(py, cts)?))
+    let differentiate = autodiff::value_and_gradient;
+    let ((value, cts), rank) =
+        differentiated("value_and_gradient", f, &inputs, recording, differentiate)?;
+    Ok((inputs.value(py, &value, rank)?, inputs.gradients(py, cts)?))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents
@@ -165,11 +175,10 @@ pub fn pullback<'py>(
         result
     });
     let (outs, back) = named(f, &inputs, made)?;
-    let handles = inputs.handles();
     let mut objects = Vec::with_capacity(outs.len());
     for (out, kind) in outs.iter().zip(kinds) {
         objects.push(match kind {
-            Kind::Handle(rank) => presented(py, out, rank, handles)?,
+            Kind::Handle(rank) => inputs.value(py, out, rank)?,
             other => present(py, out, other)?,
         });
     }

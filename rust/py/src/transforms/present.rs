@@ -12,6 +12,23 @@ use crate::tree::natural_cotangent::{HandOut, Scope};
 use crate::tree::treedef::{Kind, Tree, hand_over, present};
 
 impl Inputs {
+    /// A value that the function returned: an `Array` if an argument was one.
+    pub fn value<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+        rank: Rank,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kind = match rank {
+            _ if self.handles() => Kind::Handle(rank),
+            Rank::Array if array.shape().is_empty() => Kind::Scalar,
+            Rank::Array => Kind::NdArray,
+            Rank::Scalar => Kind::Scalar,
+            Rank::Number => Kind::Number,
+        };
+        present(py, array, kind)
+    }
+
     /// A tuple with one entry for each argument, its cotangent; a mapping for arrays.
     pub fn gradients<'py>(
         &self,
@@ -25,22 +42,6 @@ impl Inputs {
         let entries = gradients(py, &self.trees, &kinds, &slots, &asked, cts)?;
         handed_out(py, entries, self.arrays.as_deref())
     }
-}
-
-pub fn presented<'py>(
-    py: Python<'py>,
-    array: &Array,
-    rank: Rank,
-    handles: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let kind = match rank {
-        _ if handles => Kind::Handle(rank),
-        Rank::Array if array.shape().is_empty() => Kind::Scalar,
-        Rank::Array => Kind::NdArray,
-        Rank::Scalar => Kind::Scalar,
-        Rank::Number => Kind::Number,
-    };
-    present(py, array, kind)
 }
 
 /// Cotangents as `gradient` gives them: a tuple, or a mapping from arrays.
