@@ -1,4 +1,4 @@
-//! Arguments that name axes and shapes.
+//! Reads the axes and shapes that a caller names: integers, tuples, `None`, and lengths of -1.
 
 use cotan::Array;
 use cotan::aval::{Axes, Shape, normalize_axes, normalize_axis, tuple};

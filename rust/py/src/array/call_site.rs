@@ -1,5 +1,5 @@
-//! Refusals that depend on the Python code that reads an array: functions that take its memory, or its rows, for
-//! NumPy's.
+//! Refuses two functions, known by the frame that runs, that would take the memory of an array or its rows for
+//! NumPy's: `as_strided`, and the `shuffle` of a compiled generator.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

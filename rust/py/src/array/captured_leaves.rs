@@ -1,5 +1,5 @@
-//! Arrays that stand for leaves of a recording while a function runs, wherever the function meets them:
-//! `gradient(lambda: loss(model), wrt=[model.w])`.
+//! Lets arrays that a function captures stand for leaves of a recording while it runs: `gradient(lambda:
+//! loss(model), wrt=[model.w])`.
 //!
 //! The arrays themselves are not touched: what a thread reads and writes through them goes to its own
 //! list, so other threads see nothing of it and nothing has to be put back.

@@ -1,4 +1,5 @@
-//! What an `Array` holds: a lazily computed value, replaced by writes, and what it is a view of.
+//! Gives immutable values the semantics of an ndarray: a cell holds a lazily computed value, writes replace it, and
+//! views read and write the array that they are views of.
 //!
 //! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
 //! is a view of: reading it looks whether that was written to, writing to it writes there. Elements

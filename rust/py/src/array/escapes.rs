@@ -1,5 +1,5 @@
-//! What is noted while a function is prepared: which values its code looked at, and which arrays it met
-//! that are no arguments.
+//! Keeps a prepared function correct when values escape from its recording: branches become guards, captured arrays
+//! are noted, and what a replay could not repeat is refused.
 
 use std::cell::RefCell;
 

@@ -1,6 +1,5 @@
-//! The commonest keys with index arrays, read without the general way of `cotan._index`: arrays of
-//! integers, and masks, for the first axes. What is not such a key, or is wrong, is left to the general
-//! way, which knows every kind and names what is wrong.
+//! Reads the commonest keys with index arrays without a call of Python: arrays of integers, and masks, for the
+//! first axes. Other keys, and wrong ones, are left to the general code in Python, whose errors say what is wrong.
 
 use cotan::aval::{Shape, broadcast};
 use cotan::prim::{Class, Params, Prim};

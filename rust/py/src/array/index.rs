@@ -1,5 +1,4 @@
-//! `x[key]` and `x[key] = value`: basic keys here, index arrays and masks in `cotan._index` (the commonest
-//! ones are read in `fancy_index`).
+//! Reads and writes `x[key]`: basic keys here, the commonest index arrays in `fancy_index`, all others in Python.
 
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;

@@ -1,4 +1,4 @@
-//! The matrix product of arrays, which `x @ y` and `np.matmul` lead to.
+//! Multiplies matrices for `x @ y` and `np.matmul`, by NumPy's rules for vectors and stacks.
 
 use cotan::aval::{Shape, tuple};
 use cotan::prim::Params;

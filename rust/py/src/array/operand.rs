@@ -1,5 +1,5 @@
-//! What operands are: arrays, NumPy scalars, Python numbers; and the dtype they meet in under NumPy 2's
-//! rules, where a Python number takes the dtype of the array it meets.
+//! Reads an operand (an array, a NumPy scalar, a Python number, an object with `__array__`) and finds the dtype of
+//! an operation by NumPy 2's promotion, where a Python number takes the dtype of the array.
 
 use cotan::aval::{DType, Kind};
 use cotan::kernels::{Look, Value, first_found};

@@ -1,5 +1,5 @@
-//! What the operators and elementwise functions of Python record: the short way for arrays that fit
-//! together as they are, promotion by NumPy's rules for everything else.
+//! Records operators and elementwise functions: at once for arrays that need no promotion, by NumPy's rules for
+//! everything else.
 
 use cotan::aval::{DType, Kind};
 use cotan::prim::{Class, Params, Prim};

@@ -1,4 +1,4 @@
-//! Views with elements that are there twice, as windows that overlap have, and where the elements of views are.
+//! Writes to views in which an element occurs several times, such as overlapping windows.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Elements and rows that are written one at a time: `out[i] = x` in a loop.
+//! Makes `out[i] = x` in a loop cheap: elements and rows that are written one at a time wait here.
 //!
 //! They wait side by side until somebody reads the whole, and are put together then in one step. So
 //! n writes cost n small steps, forward and in reverse, and what was written is read again without

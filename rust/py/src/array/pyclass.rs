@@ -1,4 +1,4 @@
-//! The methods of the Python class `Array`.
+//! Defines the methods of the Python class `Array`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -336,7 +336,7 @@ impl PyArray {
         item(slf.py(), &this.read()?)?.hash()
     }
 
-    /// Scalars hide it (`cotan._array`): `hasattr(x, "__iter__")` is how programs ask for arrays.
+    /// Python code hides it for scalars: `hasattr(x, "__iter__")` is how programs ask for arrays.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         hooks::ELEMENTS.get(slf.py())?.call1((slf,))
     }

@@ -1,4 +1,4 @@
-//! Arrays as texts.
+//! Formats arrays: `repr`, `str` and format specifications.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! What arrays give out: ndarrays and Python numbers.
+//! Converts arrays to ndarrays and Python numbers, and refuses where a derivative would be lost.
 
 use cotan::Array;
 use cotan::aval::{DType, Kind};

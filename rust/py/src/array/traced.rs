@@ -1,4 +1,4 @@
-//! Whether an array is a variable of a program that is being traced, whose value nobody may read.
+//! Tells whether an array is a variable of a program that is being traced, whose value nobody may read.
 
 use cotan::Array;
 use cotan::aval::Kind;

@@ -1,4 +1,4 @@
-//! What a view shows of the array it is a view of, and how a write goes back.
+//! Makes the views that methods return: transposes, reshapes, real and imaginary parts.
 
 use cotan::Array;
 use cotan::ops;

@@ -1,5 +1,5 @@
-//! How the elements of a view are those of its base: reading it, writing through it, and the strides that it
-//! would have in NumPy.
+//! Maps the elements of a view to those of its base: reading it, writing through it, and the strides that it would
+//! have in NumPy.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Making arrays, and asking about the machine.
+//! Makes arrays of Python objects and memory, and reports threads and processor.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Fourier transforms as Python functions; what `numpy.fft` and `scipy.fft` are made of.
+//! Exports the Fourier transforms that `numpy.fft` and `scipy.fft` are made of.
 
 use cotan::aval::{Axes, DType};
 use cotan::prim::Params;

@@ -1,5 +1,5 @@
-//! The functions of the primitive table, as Python functions. Elementwise ones are stamped from their
-//! entries; the others have signatures of their own.
+//! Exports the table of primitives as Python functions. Elementwise ones are stamped from their entries; the others
+//! have signatures of their own.
 
 use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, tuple};
 use cotan::prim::{Params, Prim};

@@ -1,5 +1,5 @@
-//! Elementwise functions whose values another library computes, and whose derivatives are written with
-//! such functions again.
+//! Makes elementwise functions of values that another library computes and derivatives that are written with such
+//! functions again.
 //!
 //! A call is an equation `custom`. Before it runs it becomes one that calls back, with values. When it is
 //! differentiated, its rule is traced, then and not before: a derivative may lead to the function itself,

@@ -1,4 +1,4 @@
-//! The primitive table as Python data, from which reference pages, stubs and tests are generated.
+//! Exports the table of primitives as data, from which reference pages, stubs and tests are generated.
 
 use cotan::prim::{Class, Cost, Onnx, Params, Prim, Samples, Types, Wgsl};
 use cotan::{Array, ops};

@@ -1,4 +1,5 @@
-//! Who asks: for a name of a lifted module, or for the memory of an array.
+//! Classifies the code that reads an attribute of a module: user code, a library, or native code, which each get
+//! another function.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Whether arrays of ours are among the arguments of a call.
+//! Tells whether the arguments of a call contain an array, or one that a gradient depends on.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,9 +1,9 @@
-//! Lifting: while something is recorded, names on modules such as `numpy` and `math` stand for
-//! functions that know our arrays.
+//! Installs overrides while something is recorded: names on modules such as `numpy` and `math` lead to functions
+//! that take arrays of ours.
 //!
 //! A module is lifted by giving it another class, whose descriptors come before the module's own
 //! names; so it costs one assignment for each module, whatever the number of names, and taking it
-//! back leaves no trace. A descriptor looks at who asks: a thread that records nothing, and code of
+//! back leaves no trace. A descriptor looks at its caller: a thread that records nothing, and code of
 //! libraries that hand memory to C, get what the module has.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What the names of lifted modules stand for, and the functions that are found there.
+//! Defines what an attribute of a module is while it is overridden: a descriptor, and the function that it gives.
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyAttributeError, PyValueError};

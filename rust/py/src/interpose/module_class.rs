@@ -1,4 +1,4 @@
-//! The classes of modules, exchanged before and after each gradient.
+//! Exchanges the classes of modules, before and after each gradient, in a few nanoseconds each.
 //!
 //! An assignment to `__class__` takes some 25 ns, which dozens of modules add up to more than a small gradient.
 //! Whether a class fits is what takes the time, and that is found out once, by such assignments. After that

@@ -1,4 +1,5 @@
-//! Which callables have been asked for namespaces that no module has, see `cotan._lift_reach`.
+//! Remembers which callables reach no namespace outside of `sys.modules`, so that they are not searched before
+//! every gradient.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -49,7 +50,7 @@ static NEAR: Mutex<Option<Near>> = Mutex::new(None);
 /// So much code and so many objects are remembered; with one more all are forgotten.
 const MOST: usize = 64;
 
-/// Of long collections the first items are looked at, as `cotan._lift_reach` does.
+/// Of long collections the first items are looked at, as the search in Python does.
 const MANY: usize = 16;
 
 /// So many objects are looked at.

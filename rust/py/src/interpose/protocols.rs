@@ -1,4 +1,5 @@
-//! NumPy's ufunc protocol: the short way for `np.sin(x)`, all else in `cotan._ufunc`.
+//! Answers `__array_ufunc__` and `__array_function__`: primitives and whole reductions here, everything else in
+//! Python.
 
 use cotan::ops;
 use cotan::prim::Prim;

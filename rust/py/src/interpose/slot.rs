@@ -1,5 +1,5 @@
-//! What the entries have in common by which the interpreter calls compiled functions, methods and ufuncs: their
-//! arguments side by side, the rule that may compute them, and how what goes wrong in one gets back to Python.
+//! Holds what the entry points of compiled functions, methods and ufuncs have in common: their arguments side by
+//! side, the rule that may compute them, and how an error gets back to Python.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;

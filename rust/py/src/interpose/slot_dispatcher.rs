@@ -1,4 +1,5 @@
-//! Functions that NumPy dispatches, with lists of traced values: `reduce([x, y])` for a `reduce = np.mean` of before.
+//! Catches calls with lists of traced values of functions that NumPy dispatches: `reduce([x, y])` where `reduce =
+//! np.mean` was bound before.
 //!
 //! NumPy asks arrays among the arguments of such a function what to do, not those in lists. On the module a
 //! stand-in is found; where a program keeps the function in a table or a default argument, the entry by which the

@@ -1,4 +1,5 @@
-//! Compiled functions with traced values, wherever a program keeps them: the `math.sin` in `{"sin": math.sin}`.
+//! Catches calls of compiled functions with traced values, wherever a program keeps them: the `math.sin` in
+//! `{"sin": math.sin}`.
 //!
 //! While something is recorded the entry by which the interpreter calls such a function leads here
 //! (`PyCFunctionObject.vectorcall`): in a thread that records, where an array of ours is met, a function of ours

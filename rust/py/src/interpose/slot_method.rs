@@ -1,4 +1,4 @@
-//! Methods of plain ndarrays and of ufuncs with traced values: `table.dot(x)`, `np.add.reduce([x, y])`.
+//! Catches calls of methods of ndarrays and ufuncs with traced values: `table.dot(x)`, `np.add.reduce([x, y])`.
 //!
 //! Such methods are compiled, and NumPy asks nobody what to do with their arguments. So while something is
 //! recorded the entry by which the interpreter calls one leads here, in a thread that records: where an array

@@ -1,4 +1,5 @@
-//! Ufuncs while something is recorded: `np.log([x, y])`, `table * [x, y]`, and a shorter way for `np.sin(x)`.
+//! Catches calls of ufuncs while something is recorded: lists of arrays (`np.log([x, y])`), and primitives
+//! (`np.sin(x)`), which need not go through NumPy.
 //!
 //! NumPy asks arrays among the arguments of a ufunc what to do, not those in lists. A ufunc cannot be
 //! replaced on its module, since `activation is np.tanh` would be false then. So while something is

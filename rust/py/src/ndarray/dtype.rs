@@ -1,4 +1,4 @@
-//! NumPy's dtypes and ours.
+//! Maps NumPy's dtypes to those of the core, and back.
 
 use cotan::aval::DType;
 use numpy::{PyArrayDescr, PyArrayDescrMethods};

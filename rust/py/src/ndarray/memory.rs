@@ -1,5 +1,5 @@
-//! Between NumPy's memory and ours: the `unsafe` code that reads the memory of an ndarray, and hands ours
-//! to a new one.
+//! Reads the memory of an ndarray as a value of the core, and hands a value to a new ndarray. All `unsafe` code for
+//! that is here.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};

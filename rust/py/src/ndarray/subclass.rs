@@ -1,5 +1,5 @@
-//! Subclasses of ndarray: those that only add attributes are arrays like others; what means something
-//! else by its operators, or hides elements, is not taken for one.
+//! Decides which subclasses of ndarray are read as arrays: those that only add attributes. What changes the
+//! operators, or hides elements, is refused or computes itself.
 
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;

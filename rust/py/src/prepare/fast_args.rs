@@ -1,4 +1,4 @@
-//! The short way into a recording, for arguments that are plain arrays and numbers.
+//! Reads plain arrays and numbers for a replay without taking structures apart.
 
 use cotan::Aval;
 use cotan::kernels::Value;

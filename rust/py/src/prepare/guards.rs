@@ -1,5 +1,5 @@
-//! What a prepared function was recorded for: the structure of its arguments, and what must not have
-//! changed around it.
+//! States what a recording is valid for, the structure of the arguments and the state that the function captured,
+//! and checks it before each replay.
 
 use cotan::Aval;
 use cotan::kernels::Value;
@@ -169,7 +169,7 @@ fn is_cell(object: &Bound<'_, PyAny>) -> bool {
 }
 
 impl Watch {
-    /// From what `cotan._prepare` found: `(owner, name, value)`.
+    /// From an entry of what Python code found: `(owner, name, value)`.
     pub fn new(
         owner: &Bound<'_, PyAny>,
         name: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! Buffers that results are written to.
+//! Writes the results of a replay into the buffers of `out=`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Prepared functions: recorded once for each shape, dtype and way through the code, and replayed without
-//! Python.
+//! Calls a prepared function: finds the recording that fits the arguments and replays it without Python, or records
+//! a new one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! One recording of a prepared function: what it is for, and how it is run.
+//! Replays one recording of a prepared function.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

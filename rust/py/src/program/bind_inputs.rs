@@ -1,4 +1,4 @@
-//! Which input of a program each argument of a call is meant for.
+//! Finds the input of a program that each argument of a call is meant for.
 //!
 //! A program is flat: its inputs are arrays, named by the paths that they had as arguments of the
 //! function. A call gives them in order, or by these names; a structure stands for all inputs whose paths

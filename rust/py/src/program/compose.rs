@@ -1,5 +1,4 @@
-//! Programs that are made of programs: of some outputs, with values for inputs, one behind the other,
-//! pullbacks.
+//! Makes programs of programs: some of the outputs, values for inputs, one behind the other, pullbacks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Variables and equations of a program as Python objects.
+//! Shows the variables and equations of a program as Python objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Programs as plain data, for exporters: nothing here computes.
+//! Gives programs as plain data to exporters.
 
 use std::sync::Arc;
 

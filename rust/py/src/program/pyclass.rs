@@ -1,4 +1,4 @@
-//! Programs as Python objects.
+//! Defines the Python class `Program`: reading, calling, combining and saving what was recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What there is to say about a pullback, for `cotan._report`.
+//! Collects the facts about a pullback, the values that it keeps and why, for `Pullback.report`.
 
 use cotan::autodiff::Pullback;
 use cotan::inspect::{Held, Source, Stretch};

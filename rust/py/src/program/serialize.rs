@@ -1,8 +1,5 @@
-//! Pullbacks, programs and arrays that leave the process: pickled, or saved to files.
-//!
-//! Both carry the head of a container (`cotan::io`) and the memory of arrays. What a pullback knows of the
-//! structure of arguments and results is an *outline*: nested lists of plain objects, in which a pickle
-//! has classes, and a file their names (`cotan._saved`).
+//! Saves programs and arrays, in pickles and in files. Both carry the head of a container (`cotan::io`) and the
+//! memory of arrays.
 
 use std::path::{Path, PathBuf};
 

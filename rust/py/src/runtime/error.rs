@@ -1,4 +1,5 @@
-//! Errors of the core as Python exceptions, and the one way into long computations.
+//! Turns errors of the core into Python exceptions, and leads into long computations without the interpreter lock,
+//! where Ctrl-C gets through, and back into Python code.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};

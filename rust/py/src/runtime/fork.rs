@@ -1,5 +1,6 @@
-//! `fork` copies memory but only the calling thread: locks that another thread holds would stay locked
-//! in the child for ever. So everything global is held still while the copy is made.
+//! Keeps a forked child from waiting for ever for a lock that another thread of the parent held.
+//!
+//! `fork` copies memory but only the calling thread, so everything global is held still while the copy is made.
 #![allow(unsafe_code)]
 
 /// Lets every fork hold still what is global.

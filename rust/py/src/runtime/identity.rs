@@ -1,4 +1,4 @@
-//! Which object is which, without asking any.
+//! Compares objects by identity, so that no code of theirs runs.
 
 use crate::runtime::exports::exports;
 use pyo3::prelude::*;

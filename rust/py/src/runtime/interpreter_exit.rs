@@ -1,4 +1,4 @@
-//! The end of the interpreter while daemon threads are still at work.
+//! Keeps the process from aborting when the interpreter ends while daemon threads are inside a call.
 //!
 //! Up to Python 3.13 a thread that asks for the interpreter lock when that happens is ended on the spot, by
 //! unwinding its stack; frames of Rust cannot be unwound like that, and the process would abort. So threads

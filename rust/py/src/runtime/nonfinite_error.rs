@@ -1,4 +1,4 @@
-//! The Python exception for a NaN or an infinity that was looked for, with what is known of its origin.
+//! Makes the Python exception for a NaN or an infinity that was looked for, with what is known of its origin.
 
 use cotan::inspect::{NonFinite, Origin, Range, Reached};
 use cotan::prim::Place;

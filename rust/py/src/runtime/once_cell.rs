@@ -1,4 +1,4 @@
-//! What is made once and kept.
+//! Makes values once and keeps them, in a way that survives `fork`.
 //!
 //! pyo3's own ways (`get_or_init`, `intern!`) give the interpreter lock away while they make it, and let other
 //! threads wait. The child of a `fork` at that moment would wait for ever, for a thread that it has not got.

@@ -1,4 +1,4 @@
-//! Counting what is computed, from Python.
+//! Counts what is computed inside a `with` block.
 
 use cotan::sched::Profile;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! What each thread is doing at the moment: recording, differentiating, tracing a program, mapping over examples.
+//! Knows what each thread is doing: recording, differentiating, tracing a program, mapping over examples.
 //!
 //! Layers from the arrays upwards ask this; none of them needs to know who does it.
 

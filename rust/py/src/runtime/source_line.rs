@@ -1,4 +1,4 @@
-//! Which line of the user's Python code is running.
+//! Finds the line of the user's code that is running.
 
 use std::sync::{Mutex, PoisonError};
 

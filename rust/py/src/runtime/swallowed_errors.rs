@@ -1,4 +1,4 @@
-//! Refusals that a program catches: what it does then is not what it does with plain NumPy.
+//! Warns when user code catches an error of ours and goes on: its result may differ from that of plain NumPy.
 
 use std::cell::RefCell;
 

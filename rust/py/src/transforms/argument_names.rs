@@ -1,4 +1,4 @@
-//! Names of the arguments of a call, for `wrt`, error messages and the inputs of programs.
+//! Names the arguments of a call, for `wrt`, error messages and the inputs of programs.
 
 use pyo3::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Functions that are computed again in the reverse pass.
+//! Computes functions again in the reverse pass, in place of keeping their intermediate values.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Functions with a derivative rule that is written in Python.
+//! Calls functions with a derivative rule that is written in Python: `adjoint` and `custom_jvp`.
 
 use cotan::Array;
 use pyo3::exceptions::PyTypeError;

@@ -1,4 +1,4 @@
-//! Gradients and pullbacks of Python functions.
+//! Differentiates Python functions: `gradient`, `value_and_gradient` and `pullback`.
 
 use cotan::autodiff::{self, Pullback};
 use cotan::{Array, Recording};

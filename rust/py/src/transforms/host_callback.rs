@@ -1,4 +1,4 @@
-//! Python functions that a program calls back while it runs.
+//! Calls Python functions while a program runs: hooks on cotangents, and functions of plain values with a pullback.
 
 use std::sync::Arc;
 

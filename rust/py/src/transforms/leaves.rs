@@ -1,5 +1,5 @@
-//! What a function is differentiated with respect to: its arguments, taken apart, or arrays that it
-//! uses.
+//! Takes the arguments of a function apart into the leaves of a recording; a function without arguments has the
+//! arrays that it captures as leaves.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! NaN and infinity: looking for them, and the exception that says where they come from.
+//! Looks for NaN and infinity, and names the arguments in the exception that says where they come from.
 
 use cotan::inspect;
 use cotan::kernels::Look;

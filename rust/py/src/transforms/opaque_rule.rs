@@ -1,4 +1,4 @@
-//! Rules that work on values: code that cannot be traced.
+//! Calls rules that cannot be traced, because they work on values.
 //!
 //! The function is called at once, with plain arrays. Its pullback is called back with values when a
 //! cotangent is computed. Both are equations of the program too, so that a program which is run again

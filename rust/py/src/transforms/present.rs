@@ -1,4 +1,4 @@
-//! Values and cotangents as a transform hands them out: of the argument's own kind, in its structure.
+//! Hands out values and cotangents: of the argument's own kind, in its structure.
 
 use cotan::Array;
 use pyo3::prelude::*;

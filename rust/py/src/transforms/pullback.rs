@@ -1,4 +1,4 @@
-//! The Python class `Pullback`.
+//! Maps cotangents of a function's value to cotangents of its arguments, in their structures.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The methods of the Python class `Pullback`.
+//! Defines the methods of the Python class `Pullback`.
 
 use std::sync::Arc;
 

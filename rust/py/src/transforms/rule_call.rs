@@ -1,4 +1,5 @@
-//! A call of a function with a derivative rule, taken apart: its leaves, what its pullback is given, and its results.
+//! Takes a call of a function with a derivative rule apart: its leaves, what its pullback is given, and its
+//! results.
 
 use cotan::Array;
 use cotan::autodiff::Tracer;

@@ -1,7 +1,6 @@
-//! Running a function on the leaves of a recording, so that what it computes is recorded.
+//! Runs a function on the leaves of a recording.
 //!
-//! Writes to arguments are noticed here, as are arguments that share memory, and errors are given the hints that
-//! help.
+//! Writes to arguments are noticed here, and arguments that share memory are refused. Errors get hints.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

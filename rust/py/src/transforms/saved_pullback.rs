@@ -1,4 +1,4 @@
-//! Pullbacks that leave the process, pickled or saved to files, and what comes back from either.
+//! Saves pullbacks, in pickles and in files, and loads whatever a file holds.
 //!
 //! What a pullback knows of the structure of arguments and results is an *outline*: nested lists of plain objects,
 //! in which a pickle has classes, and a file their names.

@@ -1,4 +1,4 @@
-//! Which leaves of the arguments `wrt` asks for: positions, names, paths, masks or a predicate.
+//! Finds the leaves of the arguments that `wrt` asks for: by positions, names, paths, masks or a predicate.
 
 use pyo3::prelude::*;
 

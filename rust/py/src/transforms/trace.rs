@@ -1,4 +1,5 @@
-//! The program of a function, recorded on arguments without computing anything: `ct.trace`, and what exporters take.
+//! Traces the program of a function on arguments like these without computing anything: `ct.trace`, and what
+//! exporters take.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Functions of one example, for many at once.
+//! Maps a function of one example over many.
 
 use cotan::autodiff;
 use cotan::tape::UNKNOWN;

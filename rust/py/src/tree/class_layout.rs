@@ -1,5 +1,5 @@
-//! How classes are taken apart. `cotan._layout` finds it out, once for each class; it is remembered here
-//! for as long as the class lives, without keeping it alive.
+//! Remembers how the instances of a class are taken apart. Python code finds it out, once for each class; it is
+//! kept for as long as the class lives, without keeping that alive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ pub enum Sort {
     Registered,
 }
 
-/// How objects of a class are taken apart and made again: see `Layout` in `cotan._layout`.
+/// How objects of a class are taken apart and made again: see `Layout` in `cotan._src.tree.class_registry`.
 pub struct Layout {
     pub sort: Sort,
     make: Option<Py<PyAny>>,

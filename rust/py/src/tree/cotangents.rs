@@ -1,4 +1,5 @@
-//! The structure of the cotangents of a structure: containers like its own, a `Tangent` in place of an object.
+//! Puts together the structure of cotangents: containers like those of the values, a `Tangent` in place of an
+//! object.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};

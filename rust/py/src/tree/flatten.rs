@@ -1,4 +1,4 @@
-//! Taking structures apart into leaves.
+//! Takes structures apart into leaves.
 //!
 //! Tuples, lists, dictionaries, named tuples, dataclasses and plain objects are walked into without
 //! registration; everything that has no leaf inside stays the object that it is. Nothing of a class

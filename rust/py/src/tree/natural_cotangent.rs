@@ -1,4 +1,4 @@
-//! Classes whose own instances a rule has given as cotangents: in the gradient calls that are going on,
+//! Remembers, while gradients are computed, the classes whose own instances a rule has given as cotangents:
 //! gradients of such objects are instances of the class, too.
 
 use std::cell::{Cell, RefCell};

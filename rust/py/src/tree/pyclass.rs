@@ -1,4 +1,4 @@
-//! Structures for Python code that walks them: updates, maps over leaves.
+//! Gives structures to Python code that walks them: updates, maps over leaves.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Cotangents and tangents that rules give, read beside the structure that they belong to.
+//! Reads the cotangents and tangents that rules give beside the structure that they belong to.
 
 use cotan::Array;
 use pyo3::exceptions::{PyTypeError, PyValueError};

@@ -1,5 +1,5 @@
-//! Structures of arguments and results as nested lists of plain objects, and back. Where they come from a
-//! file, anything may stand in them.
+//! Writes the structures of arguments and results as nested lists of plain objects, and reads them. Where they come
+//! from a file, anything may stand in them.
 
 use cotan::aval::checked_size;
 use cotan::{Aval, DType};

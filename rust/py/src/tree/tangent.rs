@@ -1,4 +1,4 @@
-//! Cotangents of objects: a `Tangent`, or what their class makes of it.
+//! Makes the cotangent of an object: a `Tangent`, or what its class makes of it.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

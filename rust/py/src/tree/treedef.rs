@@ -1,5 +1,5 @@
-//! Structures without their leaves, and those of the cotangents of these. [`crate::tree::flatten`] makes them,
-//! [`crate::tree::unflatten`] puts values in the places of the leaves.
+//! Describes structures without their leaves. [`crate::tree::flatten`] makes them, [`crate::tree::unflatten`] puts
+//! values in the places of the leaves.
 
 use cotan::Array;
 use pyo3::gc::{PyTraverseError, PyVisit};

@@ -1,4 +1,4 @@
-//! Structures put together again, with values in the places of their leaves.
+//! Puts structures together again, with values in the places of their leaves.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

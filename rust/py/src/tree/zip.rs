@@ -1,5 +1,5 @@
-//! Structures beside each other: for every leaf of one, what stands in its place in another. Masks,
-//! cotangents of results, and gradients in an update are read in this way.
+//! Reads one structure beside another: for every leaf, what is in its place. Masks, cotangents of results, and
+//! gradients in an update are read so.
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
