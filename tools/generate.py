@@ -18,12 +18,14 @@ from typing import Any
 
 import coverage_page
 import rust_signatures
+import scipy_table
 
 from cotan import _core
 
 TOP = Path(__file__).resolve().parent.parent
 TEMPLATE = TOP / "tools" / "_core.pyi.template"
 COVERAGE = TOP / "docs" / "reference" / "coverage.md"
+SCIPY = TOP / "docs" / "reference" / "scipy.md"
 COMMAND = "make generate"
 
 Entry = dict[str, Any]
@@ -214,6 +216,15 @@ def covered(table: list[Entry]) -> str:
     return coverage_page.page()
 
 
+def scipy_page(table: list[Entry]) -> str:
+    """Give SciPy's page with its table, as it is while another SciPy than the coverage page's is
+    installed."""
+    del table
+    page = SCIPY.read_text(encoding="utf-8")
+    current = coverage_page.versions() in COVERAGE.read_text(encoding="utf-8")
+    return scipy_table.filled(page) if current else page
+
+
 def outputs() -> dict[Path, Callable[[list[Entry]], str]]:
     """Give what is written, and how."""
     return {
@@ -221,6 +232,7 @@ def outputs() -> dict[Path, Callable[[list[Entry]], str]]:
         TOP / "python" / "cotan" / "_src" / "api" / "functions.py": functions,
         TOP / "docs" / "reference" / "primitives.md": reference,
         COVERAGE: covered,
+        SCIPY: scipy_page,
     }
 
 

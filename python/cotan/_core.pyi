@@ -33,6 +33,9 @@ _Wrt: TypeAlias = (
 
 __version__: str
 
+class NotDifferentiableError(TypeError):
+    """What has no derivative was asked for one, or a gradient would be dropped silently."""
+
 @final
 class Array:
     """A lazily computed array."""
