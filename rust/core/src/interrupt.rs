@@ -26,12 +26,19 @@ pub(crate) fn asked() -> bool {
     HOOK.get().is_some_and(|stop| stop())
 }
 
+/// What there is of a reserve once it has been set aside again.
+pub(crate) enum Reserve {
+    Whole,
+    Part,
+    Nothing,
+}
+
 /// What the layer that has the memory is asked.
 pub(crate) struct Memory {
     /// Whether so many bytes can be had.
     pub spare: fn(usize) -> Result<()>,
-    /// To set a reserve aside again: whether there is one.
-    pub set_aside: fn() -> bool,
+    /// To set a reserve aside again.
+    pub set_aside: fn() -> Reserve,
 }
 
 static MEMORY: OnceLock<Memory> = OnceLock::new();
@@ -57,23 +64,27 @@ pub(crate) fn is_short() -> bool {
     SHORT.load(Ordering::Relaxed)
 }
 
-/// An error if it has. A reserve is set aside again then.
+/// An error if it has and the reserve cannot be set aside again in full.
 #[inline]
 pub(crate) fn enough() -> Result<()> {
     if is_short() {
-        return Err(ended());
+        return renewed();
     }
     Ok(())
 }
 
 #[cold]
-fn ended() -> Error {
+fn renewed() -> Result<()> {
     SHORT.store(false, Ordering::Release);
-    if !MEMORY.get().is_some_and(|memory| (memory.set_aside)()) {
+    match MEMORY.get().map(|memory| (memory.set_aside)()) {
+        // The reserve paid for what could not be had, and can be had again itself: there is memory for both. The operation
+        // that took it may have ended long ago; this one has nothing to fail for.
+        Some(Reserve::Whole) => return Ok(()),
+        Some(Reserve::Part) => {}
         // Everything fails until there is a reserve again.
-        SHORT.store(true, Ordering::Release);
+        Some(Reserve::Nothing) | None => SHORT.store(true, Ordering::Release),
     }
-    Error::Memory(WANTED.load(Ordering::Relaxed))
+    Err(Error::Memory(WANTED.load(Ordering::Relaxed)))
 }
 
 /// What a pass over a program may take for each of its steps, in bytes: equations, and lists that double as they grow.

@@ -285,10 +285,11 @@ def test_a_recording_belongs_to_its_thread():
 def test_python_runs_while_rust_computes():
     body = """
     def chain(x):
-        for _ in range(1000):
+        for _ in range(2000):
             x = np.sin(x)
         return np.sum(x)
 
+    ct.set_num_threads(2)  # so that it takes some time on machines with many cores
     program = ct.trace(chain, X)
     program(X)
     span = []
@@ -341,7 +342,7 @@ def test_exit_while_a_daemon_thread_computes(loop):
 
 
 LONG_RUNS = {
-    # Each takes ten seconds or more: none can end by itself within the bound.
+    # Each takes some seconds on two threads, the fastest too: none can end by itself within the bound.
     "fused": """
     def chain(n):
         def g(x):
@@ -369,7 +370,8 @@ LONG_RUNS = {
 def test_an_interrupt_arrives_during_a_long_run(setup):
     """The aim is 100 ms; the bound is one second, so that a busy machine does not fail."""
     body = (
-        textwrap.dedent(setup)
+        "ct.set_num_threads(2)"
+        + textwrap.dedent(setup)
         + """
 check()
 print("running", flush=True)

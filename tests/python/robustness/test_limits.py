@@ -3,6 +3,7 @@
 import gc
 import math
 import sys
+import textwrap
 import threading
 import weakref
 
@@ -12,10 +13,80 @@ from test_faults import run
 
 import cotan as ct
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
+STATM = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
 
 
-@LINUX
+def can_limit_addresses():
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_AS)[1] == resource.RLIM_INFINITY
+
+
+ADDRESS_LIMITS = pytest.mark.skipif(
+    not can_limit_addresses(), reason="sets RLIMIT_AS; needs Linux, and no limit set from outside"
+)
+
+# What scripts that limit the address space start with.
+LIMITS = """
+import contextlib, gc, resource
+
+MiB = 2**20
+
+def mapped(column=0):
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[column]) * resource.getpagesize()
+
+def resident():
+    gc.collect()
+    return mapped(1)
+
+@contextlib.contextmanager
+def left(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped() + int(size), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+"""
+
+
+def run_limited(body, **options):
+    return run(LIMITS + textwrap.dedent(body), **options)
+
+
+# Two matrices, their product, and the same in a thread.
+PRODUCT = """
+A = np.cos(np.arange(10_000.0)).reshape(100, 100)
+
+def product():
+    try:
+        return np.asarray(ct.array(A) @ ct.array(A))
+    except MemoryError:
+        return None
+"""
+
+
+@pytest.fixture(scope="session")
+def packing():
+    """Give what the first product of a thread takes, by the processor's caches: it is measured."""
+    body = """
+    def work():
+        np.asarray(ct.array(A) + ct.array(A))  # whatever else a thread takes at its beginning
+        before = mapped()
+        product()
+        print(mapped() - before)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    """
+    return int(run_limited(PRODUCT + textwrap.dedent(body)).stdout)
+
+
+@ADDRESS_LIMITS
 @pytest.mark.parametrize(
     "expression",
     [
@@ -33,28 +104,23 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/sta
 def test_no_memory_is_a_memory_error(expression):
     """Each needs 28.8 GB or more where one is left: for a result, or for those of its parts."""
     body = f"""
-    import resource
-
     check()
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + 2**30, hard))
-    for _ in range(3):
-        try:
-            {expression}
-        except MemoryError:
-            pass
-        else:
-            sys.exit("28.8 GB were found")
-        assert not ct.isderiving()
-        check(10)
-        check()
+    with left(1024 * MiB):
+        for _ in range(3):
+            try:
+                {expression}
+            except MemoryError:
+                pass
+            else:
+                sys.exit("28.8 GB were found")
+            assert not ct.isderiving()
+            check(10)
+            check()
     """
-    run(body)
+    run_limited(body)
 
 
-@LINUX
+@ADDRESS_LIMITS
 @pytest.mark.parametrize(
     ("expression", "megabytes"),
     [
@@ -71,7 +137,6 @@ def test_no_memory_for_what_is_needed_besides(expression, megabytes):
     """Of 80 MB each: a copy for the pickle, what is sorted, positions."""
     body = f"""
     import pickle
-    import resource
 
     check()
     x = ct.array(np.linspace(0, 1, 10_000_000))
@@ -80,53 +145,44 @@ def test_no_memory_for_what_is_needed_besides(expression, megabytes):
     back(y)[0].force()
     np.sort(x[:1_000_000]).force()
     places, chosen = np.arange(10_000_000), np.ones(10_000_000, bool)
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
-    for _ in range(3):
-        try:
-            {expression}
-        except MemoryError:
-            pass
-        else:
-            sys.exit("there was memory")
-        check(10)
+    with left({megabytes} * MiB):
+        for _ in range(3):
+            try:
+                {expression}
+            except MemoryError:
+                pass
+            else:
+                sys.exit("there was memory")
+            check(10)
     """
-    run(body)
+    run_limited(body)
 
 
-@LINUX
+@ADDRESS_LIMITS
 def test_no_memory_for_an_endless_recording():
     body = """
-    import resource
-
     def endless(x):
         while True:
             x = np.sin(x) * 1.0001 + 0.1
 
     check(10)
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + (100 << 20), hard))
-    for _ in range(3):
-        try:
-            ct.gradient(endless, X[:10])
-        except MemoryError:
-            assert not ct.isderiving()
-        check(10)
+    with left(100 * MiB):
+        for _ in range(3):
+            try:
+                ct.gradient(endless, X[:10])
+            except MemoryError:
+                assert not ct.isderiving()
+            check(10)
     """
-    run(body)
+    run_limited(body)
 
 
-@LINUX
+@ADDRESS_LIMITS
 @pytest.mark.parametrize("megabytes", [20, 60, 100, 150, 200, 250, 300])
 def test_no_memory_for_what_follows_from_a_long_recording(megabytes):
     """Closing, differentiating, planning: either it is enough, or it is a MemoryError."""
     body = f"""
     import math
-    import resource
 
     def long(x):
         parts = []
@@ -135,72 +191,100 @@ def test_no_memory_for_what_follows_from_a_long_recording(megabytes):
         return np.sum(np.array(parts) ** 2)
 
     check(10)
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
     found = None
-    try:
-        found, = ct.gradient(long, X[1:11])
-    except MemoryError:
-        assert not ct.isderiving()
-    check(10)
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    with left({megabytes} * MiB):
+        try:
+            found, = ct.gradient(long, X[1:11])
+        except MemoryError:
+            assert not ct.isderiving()
+        check(10)
     right, = ct.gradient(long, X[1:11])
     assert found is None or np.array_equal(found, right)
     """
-    run(body)
+    run_limited(body)
 
 
-@LINUX
-def test_no_memory_to_pack_operands():
-    """Each thread takes 64 MiB or more for that, at its first product."""
-    body = """
-    import resource
-    import threading
-
-    a = np.cos(np.arange(10_000.0)).reshape(100, 100)
-
-    def product():
-        try:
-            return np.asarray(ct.array(a) @ ct.array(a))
-        except MemoryError:
-            return None
-
-    def in_a_thread():
-        result = []
-        thread = threading.Thread(target=lambda: result.append(product()))
-        thread.start()
-        thread.join()
-        return result[0]
-
+@ADDRESS_LIMITS
+def test_no_memory_to_pack_operands(packing):
+    body = f"""
     ct.set_num_threads(1)
     check()
-    in_a_thread()
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + (30 << 20), hard))
-    small = product()
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    assert small is None, "there was memory"
-    np.testing.assert_allclose(product(), a @ a)
+    with left({packing // 2}):
+        found = product()
+    # The allocator may have kept blocks of up to 32 MiB.
+    assert found is None or {packing} < 34 * MiB, "there was memory"
+    np.testing.assert_allclose(product(), A @ A)
     check(10)
     """
-    run(body)
+    run_limited(PRODUCT + textwrap.dedent(body))
 
 
-@LINUX
+@ADDRESS_LIMITS
+def test_no_more_is_asked_for_than_packing_takes(packing):
+    body = f"""
+    ct.set_num_threads(1)
+    check()
+    with left({packing} + 2 * MiB):
+        found = product()
+    np.testing.assert_allclose(found, A @ A)
+    """
+    run_limited(PRODUCT + textwrap.dedent(body))
+
+
+@ADDRESS_LIMITS
+@pytest.mark.parametrize("times", [0.5, 1.5, 2.5, 4.5, 40])
+@pytest.mark.parametrize("expression", ["np.linalg.eigh(x)[0]", "np.linalg.cholesky(x)", "x @ x"])
+def test_memory_for_some_threads_to_pack_operands(expression, times, packing):
+    """Of three threads that ask at the same time: either it is there, or it is a MemoryError."""
+    body = f"""
+    ct.set_num_threads(3)
+    given = np.random.default_rng(0).normal(size=(400, 400))
+    given = given @ given.T
+    x = ct.array(given)
+    x.force()
+    expected = np.asarray({expression.replace("x", "given")})
+    found = None
+    with left({int(times * packing)}):
+        try:
+            found = ({expression}).force()
+        except MemoryError:
+            pass
+    again = np.asarray({expression})
+    for value in (found, again):
+        if value is not None:
+            np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-7, atol=1e-7)
+    """
+    run_limited(body)
+
+
+@ADDRESS_LIMITS
+def test_what_the_reserve_has_paid_for_fails_nothing_later():
+    """The text takes more than is left, and nothing that can fail comes after that."""
+    body = """
+    def long(x):
+        for k in range(100_000):
+            x = np.sin(x) * x
+        return x
+
+    program = ct.trace(long, X[:10])
+    x = ct.array(X[:10])
+    filled = []
+    with left(4 * MiB):
+        try:
+            while True:
+                filled.append(bytes(30_000))
+        except MemoryError:
+            del filled[-50:]
+        assert len(str(program)) > 4 * MiB
+    np.testing.assert_array_equal(x + x, 2 * X[:10])
+    """
+    run_limited(body)
+
+
+@STATM
 def test_new_shapes_keep_the_memory_flat():
     """20,000 shapes, no two alike: the caches of plans are bounded."""
     body = """
-    import gc, resource
-
-    def resident():
-        gc.collect()
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-
     def call(k):
         x = X[: (k // 100 + 1) * (k % 100 + 1)].reshape(k // 100 + 1, k % 100 + 1)
         ct.gradient(lambda x: np.sum(np.sin(x) * np.exp(x)), x)
@@ -211,21 +295,14 @@ def test_new_shapes_keep_the_memory_flat():
     for k in range(5_000, 20_000):
         call(k)
     grown = resident() - before
-    assert grown < 32 * 2**20, f"{grown / 2**20:.1f} MiB more"
+    assert grown < 32 * MiB, f"{grown / MiB:.1f} MiB more"
     """
-    run(body, timeout=100)
+    run_limited(body, timeout=100)
 
 
-@LINUX
+@STATM
 def test_the_same_call_keeps_the_memory_flat():
     body = """
-    import gc, resource
-
-    def resident():
-        gc.collect()
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-
     def failing(x):
         y = np.sin(x) * 2.0
         raise ValueError
@@ -245,9 +322,9 @@ def test_the_same_call_keeps_the_memory_flat():
     for _ in range(2_000):
         call()
     grown = resident() - before
-    assert grown < 16 * 2**20, f"{grown / 2**20:.1f} MiB more"  # kept, they would be 480
+    assert grown < 16 * MiB, f"{grown / MiB:.1f} MiB more"  # kept, they would be 480
     """
-    run(body)
+    run_limited(body)
 
 
 def test_what_f_closes_over_is_let_go():
@@ -400,33 +477,3 @@ def test_deep_structures():
     for _ in range(200):
         (gradient,) = gradient
     assert gradient == 4.0
-
-
-@LINUX
-@pytest.mark.parametrize("megabytes", [30, 100, 300, 2500])
-@pytest.mark.parametrize("expression", ["np.linalg.eigh(x)[0]", "np.linalg.cholesky(x)", "x @ x"])
-def test_room_for_products_is_asked_for(expression, megabytes):
-    """How much that is depends on the processor: either it is there, or it is a MemoryError."""
-    body = f"""
-    import resource
-
-    given = np.random.default_rng(0).normal(size=(400, 400))
-    given = given @ given.T
-    x = ct.array(given)
-    x.force()
-    expected = np.asarray({expression.replace("x", "given")})
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + ({megabytes} << 20), hard))
-    try:
-        found = ({expression}).force()
-    except MemoryError:
-        found = None
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    again = np.asarray({expression})
-    for value in (found, again):
-        if value is not None:
-            np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-7, atol=1e-7)
-    """
-    run(body)

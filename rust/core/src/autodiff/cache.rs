@@ -80,6 +80,7 @@ pub fn lock_for_fork() -> impl Sized {
         sched::lock_plans(),
         #[cfg(feature = "fft")]
         kernels::lock_plans(),
+        kernels::lock_products(),
         kernels::lock_pool(),
         crate::prim::lock_sites(),
     )

@@ -89,7 +89,7 @@ pub fn spare(bytes: usize) -> Result<()> {
 /// Whether the system has so many bytes. The allocator is not asked, since it learns from the sizes that it is given
 /// back, and keeps more or less for that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn can_be_mapped(bytes: usize) -> bool {
+pub(super) fn can_be_mapped(bytes: usize) -> bool {
     let (access, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
@@ -102,7 +102,7 @@ fn can_be_mapped(bytes: usize) -> bool {
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn can_be_mapped(_bytes: usize) -> bool {
+pub(super) fn can_be_mapped(_bytes: usize) -> bool {
     false
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Recording and planning take small pieces of memory in a thousand places, and where one cannot be had Rust ends the
 //! process. So a range of addresses is set aside; when the allocator has nothing left, it gets that back and is asked
-//! again, and the next place that may fail does (`interrupt::enough`), long before the reserve is used up.
+//! again. The next place that may fail sets it aside again, and fails where that cannot be done in full
+//! (`interrupt::enough`), long before the reserve is used up.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::spare;
-use crate::interrupt::{Memory, memory_ended, set_memory};
+use crate::interrupt::{Memory, Reserve, memory_ended, set_memory};
 
 /// What is tried to set aside, in bytes; less where memory is scarce. Nothing of it is touched, so it costs
 /// addresses alone.
@@ -83,10 +84,11 @@ pub fn set_aside() {
     renew();
 }
 
-/// Sets it aside, if there is none: whether there is one.
-fn renew() -> bool {
-    if HELD.load(Ordering::Relaxed) != 0 {
-        return true;
+/// Sets it aside, if there is none.
+fn renew() -> Reserve {
+    let held = HELD.load(Ordering::Relaxed);
+    if held != 0 {
+        return of_size(place_of(held));
     }
     for place in 0..SIZES.len() {
         // SAFETY: the size is not zero.
@@ -100,9 +102,22 @@ fn renew() -> bool {
             // SAFETY: it is ours; another thread was faster.
             unsafe { System.dealloc(block, reserve(place)) };
         }
-        return true;
+        return of_size(place);
     }
-    false
+    Reserve::Nothing
+}
+
+/// The place in [`SIZES`] of what is held.
+fn place_of(held: usize) -> usize {
+    held % ALIGN - 1
+}
+
+fn of_size(place: usize) -> Reserve {
+    if place == 0 {
+        Reserve::Whole
+    } else {
+        Reserve::Part
+    }
 }
 
 /// Gives the reserve back to the system, for a piece of so many bytes: whether there is a point in asking again.
@@ -115,8 +130,22 @@ fn give_up(wanted: usize) -> bool {
     if held != 0 {
         memory_ended(wanted);
         // SAFETY: it was set aside with this layout, and whoever swaps it out owns it.
-        unsafe { System.dealloc((held & !(ALIGN - 1)) as *mut u8, reserve(held % ALIGN - 1)) };
+        unsafe { System.dealloc((held & !(ALIGN - 1)) as *mut u8, reserve(place_of(held))) };
     }
     // Without one, another thread may have given it back just now.
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::enough;
+
+    #[test]
+    fn memory_that_is_there_again_fails_nobody() {
+        set_aside();
+        assert!(give_up(1));
+        assert_eq!(enough(), Ok(()));
+        assert!(matches!(renew(), Reserve::Whole));
+    }
 }

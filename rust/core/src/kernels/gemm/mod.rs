@@ -41,6 +41,12 @@ pub fn know_caches() {
     }
 }
 
+/// Locks what threads do at their first products until the guard is dropped, so that a `fork` cannot copy it half done.
+pub fn lock_products() -> impl Sized {
+    #[cfg(target_arch = "x86_64")]
+    return packing_memory::lock();
+}
+
 /// Takes the room that this thread needs for products, where it does not have it: decompositions multiply with the
 /// same crate.
 #[cfg(feature = "linalg")]
