@@ -38,7 +38,7 @@ test: test-rust test-python
 test-rust:
 	cargo test --workspace --all-features
 
-test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples
+test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
 	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan
 
 # Not a part of `test`: it needs a browser.

@@ -217,8 +217,7 @@ def covered(table: list[Entry]) -> str:
 
 
 def scipy_page(table: list[Entry]) -> str:
-    """Give SciPy's page with its table, as it is while another SciPy than the coverage page's is
-    installed."""
+    """Give SciPy's page with its table; as it is where it is about another version."""
     del table
     page = SCIPY.read_text(encoding="utf-8")
     current = coverage_page.versions() in COVERAGE.read_text(encoding="utf-8")

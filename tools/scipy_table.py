@@ -1,5 +1,4 @@
-"""The table of SciPy's page: every public name of SciPy that has a row in the registry of
-overrides.
+"""The table of SciPy's page: every public name that has a row in the registry of overrides.
 
 `scipy.special` is on the coverage page, function by function.
 """

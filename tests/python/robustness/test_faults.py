@@ -342,7 +342,8 @@ def test_exit_while_a_daemon_thread_computes(loop):
 
 
 LONG_RUNS = {
-    # Each takes some seconds on two threads, the fastest too: none can end by itself within the bound.
+    # Each takes some seconds on two threads, the fastest too: none can end by itself within the
+    # bound.
     "fused": """
     def chain(n):
         def g(x):

@@ -64,6 +64,10 @@ module(
 )
 """
 
+needs_numba = pytest.mark.skipif(
+    importlib.util.find_spec("numba") is None, reason="looks at what the real numba has compiled"
+)
+
 PROGRAM = """
 import math
 import numba
@@ -180,20 +184,24 @@ def test_numbers_as_other_types():
     run("near(lambda x: numba.float64(x) ** 2 * x, 3.0)")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("numba") is not None, reason="counts calls")
+@needs_numba
 def test_constants_go_to_the_compiled_function():
     run(
         """
+        fill(np.zeros(1), np.zeros(1))
+        simulate(1.0, 0.3, 2)
         near(lambda x: np.sum(simulate(1.0, 0.3, 4)) * x, 2.0)
-        counted = simulate.calls
+
+        # numba compiles for each type of arguments that it is called with, which shows a call.
 
         def f(x):
-            out = np.zeros(3)
-            fill(out, np.zeros(3) + 1.0)
+            out = np.zeros(3, np.float32)
+            fill(out, np.zeros(3, np.float32) + np.float32(1.0))
             return np.sum(out * x)
 
+        before = len(fill.signatures)
         assert np.all(ct.gradient(f, np.ones(3))[0] == 2.0)
-        assert (simulate.calls, fill.calls) == (counted, 1)
+        assert len(fill.signatures) == before + 1, "not called"
         """
     )
 

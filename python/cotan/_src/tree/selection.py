@@ -269,8 +269,7 @@ def _encoded(path: str) -> str:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a path pattern: `*` matches one step, `**` any number; `docs/how_to/masks.md` says
-    more."""
+    """Compile a path pattern: `*` matches one step, `**` any number; see `docs/how_to/masks.md`."""
     steps = [m.group() for m in _STEP.finditer(pattern)]
     if not steps or "".join(steps) != pattern or pattern.startswith("."):
         raise ValueError(
