@@ -1,12 +1,14 @@
-//! What several files of tests use: random programs, when results are the same, numbers of threads.
+//! What several files of tests use: random programs, when results are the same, numbers of threads, gradients that are
+//! compared with those of the reference.
 
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cotan::kernels::Value;
 use cotan::prim::{Params, Var};
 use cotan::program::Builder;
 use cotan::testing::{self, Rng};
-use cotan::{Aval, DType, Program, ops, sched};
+use cotan::{Arg, Array, Aval, DType, Program, Pullback, Result, ops, sched, trace};
 
 /// Tests that change the number of threads, or that rely on it, take turns.
 pub fn turn() -> MutexGuard<'static, ()> {
@@ -147,4 +149,48 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
         .map(|s| rng.array(dtype, s, -2.0, 2.0).unwrap())
         .collect();
     (builder.finish(outs).unwrap(), values)
+}
+
+/// `cotan::gradient`, after the program of `f` has been differentiated by the reference, too.
+pub fn gradient<F>(f: F, args: &[Arg]) -> Result<Vec<Option<Array>>>
+where
+    F: Fn(&[Array]) -> Result<Array>,
+{
+    let f = |x: &[Array]| {
+        check_reverse_pass(&f, x)?;
+        f(x)
+    };
+    cotan::gradient(f, args)
+}
+
+/// `cotan::pullback`, after the program of `f` has been differentiated by the reference, too.
+pub fn pullback<F>(f: F, args: &[Arg]) -> Result<(Array, Pullback)>
+where
+    F: Fn(&[Array]) -> Result<Array>,
+{
+    let f = |x: &[Array]| {
+        check_reverse_pass(&f, x)?;
+        f(x)
+    };
+    cotan::pullback(f, args)
+}
+
+/// Compares the reverse pass of what `f` records with that of the reference. Gradients inside of `f` are a part of its
+/// program, and not compared once more.
+fn check_reverse_pass(f: impl Fn(&[Array]) -> Result<Array>, x: &[Array]) -> Result<()> {
+    thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
+    if INSIDE.replace(true) {
+        return Ok(());
+    }
+    let traced = trace(f, &x.iter().collect::<Vec<_>>());
+    INSIDE.set(false);
+    // Errors are those of the test itself.
+    let Ok((program, constants)) = traced else {
+        return Ok(());
+    };
+    let values = x.iter().chain(&constants).map(|x| x.evaluate().cloned());
+    let values = values.collect::<Result<Vec<Value>>>()?;
+    let mut wrt = testing::inexact_inputs(&program);
+    wrt[x.len()..].fill(false);
+    testing::checked_vjp(&program, &wrt, &values).map(drop)
 }

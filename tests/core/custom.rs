@@ -2,9 +2,11 @@
 
 use cotan::transform::jvp;
 use cotan::{
-    Arg, Array, Program, Recording, constant, custom, custom_jvp, custom_many, gradient, pullback,
-    trace, value_and_gradient,
+    Arg, Array, Program, Recording, constant, custom, custom_jvp, custom_many, trace,
+    value_and_gradient,
 };
+
+use crate::common::{gradient, pullback};
 
 /// `log(1 + exp(x))` with a rule that shares an intermediate value.
 fn softplus(x: &Array) -> cotan::Result<Array> {

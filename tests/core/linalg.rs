@@ -1,6 +1,8 @@
 //! Decompositions and systems of equations as methods of arrays.
 
-use cotan::{Arg, Array, Error, gradient};
+use cotan::{Arg, Array, Error};
+
+use crate::common::gradient;
 use ndarray::array;
 
 fn matrix() -> Array {

@@ -1,6 +1,8 @@
 //! Gradients of gradients.
 
-use cotan::{Arg, Array, DType, constant, gradient, pullback};
+use cotan::{Arg, Array, DType, constant};
+
+use crate::common::{gradient, pullback};
 
 /// The derivative of this order of a function of one number.
 fn derivative(

@@ -1,9 +1,9 @@
 //! The reverse pass: what it computes, what it leaves out, and what a pullback keeps.
 
 use cotan::sched::Profile;
-use cotan::{
-    Arg, Array, DType, Program, constant, gradient, ones_like, pullback, trace, transform,
-};
+use cotan::{Arg, Array, DType, Program, constant, ones_like, trace, transform};
+
+use crate::common::{gradient, pullback};
 
 fn vector(elements: &[f64]) -> Array {
     Array::from_slice(&[elements.len()], elements).unwrap()

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 pub(crate) mod random;
+pub mod reference;
 
 use num_complex::Complex;
 
@@ -14,7 +15,7 @@ use crate::kernels::Value;
 use crate::prim::{Class, Params, Prim, Sample, Samples, Var};
 use crate::program::{Builder, Program};
 use crate::sched;
-use crate::transform;
+use crate::transform::{self, Vjp};
 
 /// A small random number generator with reproducible results (`SplitMix64`).
 #[derive(Debug, Clone)]
@@ -228,7 +229,7 @@ pub fn check_derivatives(
         return Ok(());
     }
     let wrt = inexact_inputs(program);
-    let vjp = transform::vjp(program, &wrt)?;
+    let vjp = checked_vjp(program, &wrt, inputs)?;
     vjp.program.verify()?;
     // The outputs that depend on an input; the others have no cotangent.
     let outs: Vec<usize> = (0..program.outs().len())
@@ -264,6 +265,51 @@ pub fn check_derivatives(
         forward(program, inputs, i, &t, &outs, &cts, reverse)?;
     }
     check_derivatives(&vjp.program, &arguments, order - 1, 30.0 * tolerance, rng)
+}
+
+/// The reverse pass of a program, after its cotangents at a point have been compared with those of the
+/// [reference], for random cotangents of the outputs: they differ by rounding only.
+pub fn checked_vjp(program: &Program, wrt: &[bool], inputs: &[Value]) -> Result<Vjp> {
+    let (vjp, reference) = (transform::vjp(program, wrt)?, reference::vjp(program, wrt)?);
+    let differ = |what: String| Err(Error::Program(format!("{what} in\n{program}")));
+    let has = |v: &Vjp| v.gradients.iter().map(Option::is_some).collect::<Vec<_>>();
+    if vjp.cotangents != reference.cotangents || has(&vjp) != has(&reference) {
+        return differ("cotangents are missing, or too many".into());
+    }
+    let mut rng = Rng::new(17);
+    let mut arguments = inputs.to_vec();
+    for v in program.num_inputs()..vjp.program.num_inputs() {
+        let aval = vjp.program.aval(v as Var);
+        arguments.push(rng.array(aval.dtype, &aval.shape, -1.0, 1.0)?);
+    }
+    let (found, wanted) = (
+        run(&vjp.program, &arguments)?,
+        run(&reference.program.pruned(), &arguments)?,
+    );
+    for (i, (a, b)) in vjp.gradients.iter().zip(&reference.gradients).enumerate() {
+        let (Some(a), Some(b)) = (*a, *b) else {
+            continue;
+        };
+        if found[a].aval() != wanted[b].aval() {
+            return differ(format!("the cotangent of input {i} is of another kind"));
+        }
+        let (a, b) = (numbers(&found[a])?, numbers(&wanted[b])?);
+        let size = a.iter().chain(&b).map(|z| z.norm()).fold(0.0, f64::max);
+        let rounding = match program.aval(i as Var).dtype {
+            DType::F16 | DType::Bf16 => 0.05,
+            DType::F32 | DType::C64 => 1e-4,
+            _ => 1e-10,
+        };
+        for (a, b) in a.iter().zip(&b) {
+            // See the reference for what it has NaN for. Overflow may come earlier in another order.
+            let agree =
+                a == b || (a - b).norm() <= rounding * (1.0 + size) || b.is_nan() || size > 1e30;
+            if !agree {
+                return differ(format!("input {i}: {a} and, by the reference, {b}"));
+            }
+        }
+    }
+    Ok(vjp)
 }
 
 /// The forward pass against the reverse pass; the rules are exact, so rounding is all that differs.

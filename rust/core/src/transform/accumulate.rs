@@ -172,7 +172,7 @@ impl<'e> Cotangents<'e> {
 }
 
 /// A contribution in the space of a primal of this dtype and shape.
-fn project<'e>(ct: Ct<'e>, primal: &Aval, builder: &'e Builder) -> Ct<'e> {
+pub(crate) fn project<'e>(ct: Ct<'e>, primal: &Aval, builder: &'e Builder) -> Ct<'e> {
     let fit = |v: V<'e>| {
         let v = if v.dtype().is_complex() && !primal.dtype.is_complex() {
             v.real()

@@ -6,7 +6,7 @@ use crate::program::Builder;
 
 /// The cotangent of one variable so far.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ct<'e> {
+pub(crate) enum Ct<'e> {
     /// Nothing has arrived: a structural zero, which costs nothing.
     Zero,
     /// A variable.
