@@ -3,7 +3,7 @@
 use num_complex::Complex;
 
 use super::Lane;
-use super::half::{Bf16Bits, F16Bits, f32_to_bf16, f32_to_f16, round_to_odd};
+use super::half_bits::{Bf16Bits, F16Bits, f32_to_bf16, f32_to_f16, round_to_odd};
 use super::loops::{self, Any, Machines, Unary};
 use crate::aval::DType;
 use crate::kernels::simd_level::Level;

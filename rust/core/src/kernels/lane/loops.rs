@@ -7,8 +7,14 @@
 
 use std::mem::{MaybeUninit, size_of, transmute_copy};
 
-use super::Lane;
 use crate::kernels::simd_level::{Level, leveled};
+
+/// A call over `n` contiguous elements: `out[i] = op(a[i], b[i], c[i])`.
+///
+/// All pointers are aligned to the size of their elements (8 bytes suffice) and valid for `n` of
+/// them; operands that the operation lacks are null. `out` may be exactly equal to an operand whose elements have the size
+/// of the result's; otherwise it does not overlap them.
+pub type Lane = unsafe fn(out: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
 
 /// A function of one element.
 pub(super) trait Unary {

@@ -7,6 +7,7 @@ mod cast;
 mod cmath;
 mod complex;
 mod half;
+mod half_bits;
 mod integer;
 mod loops;
 mod real;
@@ -20,16 +21,10 @@ use std::sync::OnceLock;
 use crate::aval::DType;
 use crate::kernels::simd_level::Level;
 
-pub(in crate::kernels) use half::{Bf16Bits, F16Bits};
+pub(in crate::kernels) use half_bits::{Bf16Bits, F16Bits};
+pub use loops::Lane;
 pub(in crate::kernels) use sincos::pair;
 pub use table::{LaneOp, result_dtype};
-
-/// A call over `n` contiguous elements: `out[i] = op(a[i], b[i], c[i])`.
-///
-/// All pointers are aligned to the size of their elements (8 bytes suffice) and valid for `n` of
-/// them; operands that the operation lacks are null. `out` may be exactly equal to an operand whose elements have the size
-/// of the result's; otherwise it does not overlap them.
-pub type Lane = unsafe fn(out: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
 
 const DTYPES: usize = DType::ALL.len();
 

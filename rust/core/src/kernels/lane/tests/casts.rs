@@ -113,8 +113,8 @@ fn every_half_survives_a_round_trip() {
         let (x, y) = (F16Bits(bits).to_f32(), Bf16Bits(bits).to_f32());
         assert!(x == h.to_f32() || x.is_nan() && h.is_nan());
         assert!(y == b.to_f32() || y.is_nan() && b.is_nan());
-        assert!(half::f32_to_f16(x) == bits || h.is_nan());
-        assert!(half::f32_to_bf16(y) == bits || b.is_nan());
+        assert!(half_bits::f32_to_f16(x) == bits || h.is_nan());
+        assert!(half_bits::f32_to_bf16(y) == bits || b.is_nan());
         // Between two neighbours: as the half crate rounds.
         for x in [
             x * 1.000_3,
@@ -123,9 +123,15 @@ fn every_half_survives_a_round_trip() {
             f32::from_bits(u32::from(bits) << 16 | 0x8000),
         ] {
             let want = ::half::f16::from_f32_const(x);
-            assert!(half::f32_to_f16(x) == want.to_bits() || x.is_nan(), "{x}");
+            assert!(
+                half_bits::f32_to_f16(x) == want.to_bits() || x.is_nan(),
+                "{x}"
+            );
             let want = ::half::bf16::from_f32(x);
-            assert!(half::f32_to_bf16(x) == want.to_bits() || x.is_nan(), "{x}");
+            assert!(
+                half_bits::f32_to_bf16(x) == want.to_bits() || x.is_nan(),
+                "{x}"
+            );
         }
     }
 }
