@@ -20,5 +20,6 @@ mod prepared;
 mod program;
 mod sched;
 mod sites;
+mod source_tree;
 mod vjp;
 mod vmap;
