@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.call_site import calls_itself
+from cotan._src.runtime.call_site import user_code_calls
 from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import is_array
 
@@ -64,7 +64,7 @@ def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
     if asks is None:
         if len(_places) >= _MOST:
             _places.clear()
-        asks = _places[place] = calls_itself(frame, "copy")
+        asks = _places[place] = user_code_calls(frame, "copy")
     return _core.buffer(np.ndarray.copy(self, *args, **kwargs), ()) if asks else NotImplemented
 
 

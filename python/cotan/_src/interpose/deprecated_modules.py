@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from cotan import _core
-from cotan._src.runtime.call_site import is_of_program
+from cotan._src.runtime.call_site import is_user_code
 
 
 class _Moved:
@@ -22,7 +22,7 @@ class _Moved:
     def __get__(self, module: Any, owner: Any = None) -> Any:
         if module is None:
             return self
-        if _core.is_lifting() and is_of_program(sys._getframe(1)):
+        if _core.is_lifting() and is_user_code(sys._getframe(1)):
             stand_in = self._known(vars(module)["__getattr__"](self._name))
             if stand_in is not None:
                 return stand_in

@@ -12,7 +12,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.interpose.install import home, is_original
 from cotan._src.interpose.number_classes import EXTENDED
-from cotan._src.runtime.call_site import FOREIGN, called, package_of
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES, callee_name, package_of
 from cotan._src.runtime.registry import Kind, rows_of
 
 # Methods of generators that take the parameters of a distribution.
@@ -141,7 +141,7 @@ def hint() -> str:
     passed, inner = "", None
     while frame is not None:
         package = package_of(frame)
-        if package not in FOREIGN:
+        if package not in NATIVE_LIBRARIES:
             said = _imported(frame) or _kept(frame)
             return said or _entered_before(inner) or passed or _written(frame)
         if package == "scipy":
@@ -188,7 +188,7 @@ def _entered_before(frame: Any) -> str:
 def _written(frame: Any) -> str:
     """Say what helps where a program itself makes a number, or writes into memory."""
     names = frame.f_globals
-    made = called(frame, {"float", "complex", *rows_of("numpy", Kind.NUMBER_CLASS)})
+    made = callee_name(frame, {"float", "complex", *rows_of("numpy", Kind.NUMBER_CLASS)})
     if made in EXTENDED:
         return f"; {made}(x): extended precision has no derivatives here, use np.float64"
     if made is not None and names.get("__name__") is not None:
@@ -201,16 +201,16 @@ def _written(frame: Any) -> str:
             f"; {kept}(x) is a class of NumPy's numbers under another name, whose calls cotan does "
             "not see: write np.asarray(x, dtype)[()] in place of dtype(x)"
         )
-    if (drawn := called(frame, _DRAWN)) is not None:
+    if (drawn := callee_name(frame, _DRAWN)) is not None:
         return (
             f"; if {drawn} is a method of a generator that was made before: make that in "
             "the function, or write loc + scale * rng.standard_normal(size) and the like"
         )
-    if called(frame, set(vars(math))) is not None:
+    if callee_name(frame, set(vars(math))) is not None:
         return "; functions of math take numbers: x[()] is one, where x is a masked array, say"
-    if called(frame, _RECORDS) is not None:
+    if callee_name(frame, _RECORDS) is not None:
         return f"; a record array has fields, {_FIELDS}"
-    if called(frame, _PACKING) is not None:
+    if callee_name(frame, _PACKING) is not None:
         return f"; {_PACKED}"
     writes = frame.f_code.co_code[frame.f_lasti]
     if writes == dis.opmap["STORE_SUBSCR"]:
@@ -230,7 +230,7 @@ def _kept_class(frame: Any) -> str | None:
     names: dict[str, Any] = {n: frame.f_globals.get(n) for n in frame.f_code.co_names}
     names |= frame.f_locals
     classes = {n for n, v in names.items() if isinstance(v, type) and issubclass(v, np.number)}
-    return called(frame, {*classes, "type"})
+    return callee_name(frame, {*classes, "type"})
 
 
 def _of_packages(message: str, packages: list[str]) -> str | None:
@@ -252,7 +252,7 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     while trace is not None:
         package = package_of(trace.tb_frame)
         packages.append(package)
-        own, last = own if package in FOREIGN else trace, own
+        own, last = own if package in NATIVE_LIBRARIES else trace, own
         inner = None if own is not last else inner or trace.tb_frame
         trace = trace.tb_next
     if own is None or type(error) not in _COMPLAINTS or not error.args:
@@ -269,7 +269,7 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         return
     names = own.tb_frame.f_globals
     found = {n for n in own.tb_frame.f_code.co_names if is_original(names.get(n))}
-    name = called(own.tb_frame, found, own.tb_lasti)
+    name = callee_name(own.tb_frame, found, own.tb_lasti)
     if not isinstance(message, str) or "so cotan does not see the call" in message:
         return
     if name is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
@@ -291,7 +291,7 @@ def _bound(frame: Any) -> str | None:
     products = {
         n for n, v in methods.items() if isinstance(v.__self__, np.ndarray) and v.__name__ == "dot"
     }
-    name = called(frame, of_ufuncs | products)
+    name = callee_name(frame, of_ufuncs | products)
     if name is None:
         return None
     own = methods[name].__name__
@@ -305,7 +305,7 @@ def _bound(frame: Any) -> str | None:
 def _taken(frame: Any, at: int | None = None) -> str | None:
     """Say what to write for a function that is handed on as a value and was taken before."""
     found = {n: v for n, v in frame.f_locals.items() if is_original(v)}
-    name = called(frame, set(found), at)
+    name = callee_name(frame, set(found), at)
     if name is None:
         return None
     return _before(name, found[name])

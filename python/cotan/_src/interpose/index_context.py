@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.call_site import NOT_MEANT, is_of_program, meant, outside, subscript
-from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.call_site import (
+    UNRESOLVED,
+    is_user_code,
+    resolve_expression,
+    subscript,
+    user_frame,
+)
+from cotan._src.runtime.plotting_context import is_read_for_display
 
 _STORE = dis.opmap["STORE_SUBSCR"]
 # Newer interpreters have one instruction for all operators.
@@ -20,33 +26,33 @@ _SUBSCRIPTS = {
 _LITERALS = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
 
 
-def is_lost_anyway() -> bool:
+def value_is_discarded() -> bool:
     """Say whether values are drawn, or are written into whole numbers, which cuts them off."""
-    return is_drawing() or _is_cut_off()
+    return is_read_for_display() or _is_cut_off()
 
 
 def _is_cut_off() -> bool:
     if _core.is_preparing() or _core.is_tracing():
         return False  # The values would be those of this call forever.
-    frame = outside()
-    if frame is None or not is_of_program(frame):
+    frame = user_frame()
+    if frame is None or not is_user_code(frame):
         return False
     if frame.f_code.co_code[frame.f_lasti] != _STORE:
         return False
     node = subscript(frame)
     try:
-        target = None if node is None else meant(node.value, frame)
-    except NOT_MEANT:
+        target = None if node is None else resolve_expression(node.value, frame)
+    except UNRESOLVED:
         return False
     return type(target) is np.ndarray and target.dtype.kind in "biu"
 
 
-def may_be_mask() -> bool:
+def may_index_ndarray() -> bool:
     """Say whether a plain ndarray, or what cannot be seen, is indexed by a truth value of Python's.
 
     That is a mask there, and a number in lists, texts and as the end of a slice.
     """
-    frame = outside()
+    frame = user_frame()
     if frame is None:
         return False
     node = subscript(frame)
@@ -58,8 +64,8 @@ def may_be_mask() -> bool:
     if isinstance(node.value, _LITERALS):
         return False
     try:
-        return isinstance(meant(node.value, frame), np.ndarray)
-    except NOT_MEANT:
+        return isinstance(resolve_expression(node.value, frame), np.ndarray)
+    except UNRESOLVED:
         return True
 
 
@@ -71,8 +77,8 @@ def _may_end(item: ast.expr, frame: Any) -> bool:
         if end is None:
             continue
         try:
-            if isinstance(meant(end, frame), _core.Array):
+            if isinstance(resolve_expression(end, frame), _core.Array):
                 return True
-        except NOT_MEANT:
+        except UNRESOLVED:
             return True
     return False

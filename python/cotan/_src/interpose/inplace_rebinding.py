@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.call_site import outside, running
+from cotan._src.runtime.call_site import current_instruction, user_frame
 from cotan._src.runtime.values import is_active
 
 # Counts that are being measured in a thread.
@@ -45,8 +45,8 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
 
 def _is_operator() -> bool:
     """Say whether the code that is no cotan's is at an operator in place."""
-    frame = outside()
-    here = None if frame is None else running(frame)
+    frame = user_frame()
+    here = None if frame is None else current_instruction(frame)
     return here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
 
 

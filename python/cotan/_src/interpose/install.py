@@ -29,9 +29,15 @@ from cotan._src.interpose.number_classes import (
     keep_traced,
     makes_traced_scalar,
 )
-from cotan._src.runtime.call_site import FOREIGN, called, is_of_program, package_of, running
+from cotan._src.runtime.call_site import (
+    NATIVE_LIBRARIES,
+    callee_name,
+    current_instruction,
+    is_user_code,
+    package_of,
+)
 from cotan._src.runtime.method_patching import patch_method
-from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import PROVIDERS, Kind, Override, When, enter, owners, rows_of
 from cotan._src.runtime.values import DISPATCHER
 
@@ -91,7 +97,7 @@ def prepare(loaded: str | None = None) -> bool:
                 _prepare(name, sys.modules[name])
         for name in [n for n in _replaced if n in sys.modules]:
             _enter_restored(name, sys.modules[name])
-        active = follow(FOREIGN, _known) and not _replaced
+        active = follow(NATIVE_LIBRARIES, _known) and not _replaced
         return active and all(n in _prepared or sys.modules.get(n) is None for n in _modules())
     finally:
         lock.release()
@@ -103,7 +109,7 @@ def reach(function: Any) -> bool:
     Says whether there are such. It is called while something is recorded.
     """
     with _preparing[0]:
-        return adopt(function, FOREIGN, _known)
+        return adopt(function, NATIVE_LIBRARIES, _known)
 
 
 def _is_whole(name: str, loaded: str | None) -> bool:
@@ -196,7 +202,7 @@ def _is_replaced(module: Any, name: str) -> bool:
     else:
         owner = value.__module__ if isinstance(value, type) else None
     package = str(owner or "numpy").partition(".")[0]
-    is_library = package in FOREIGN or package in sys.stdlib_module_names - {"unittest"}
+    is_library = package in NATIVE_LIBRARIES or package in sys.stdlib_module_names - {"unittest"}
     return not is_library and package != module.__name__.partition(".")[0]
 
 
@@ -321,7 +327,7 @@ def _lifted_name(module: Any, name: str) -> Any:
 def _unless_drawn(rule: Any, original: Any = None) -> Any:
     @functools.wraps(rule)
     def convert(*args: Any, **kwargs: Any) -> Any:
-        if not is_drawing():
+        if not is_read_for_display():
             return rule(*args, **kwargs)
         return NotImplemented if original is None else original(*args, **kwargs)
 
@@ -383,8 +389,8 @@ def _always(original: Any, rule: Any, when: str) -> Any:
 
 def who_asks(frame: Any) -> str:
     """Say who asks for a name: a frame's code, or compiled code that it calls."""
-    own = is_of_program(frame)
-    if own and called(frame, {"getattr"}) is not None:
+    own = is_user_code(frame)
+    if own and callee_name(frame, {"getattr"}) is not None:
         # What is pickled as a name of a module is compared with what is found there.
         return "library" if package_of(frame) == "pickle" else "by name"
     code, at = frame.f_code.co_code, frame.f_lasti
@@ -392,7 +398,7 @@ def who_asks(frame: Any) -> str:
         return "compiled"
     if not own:
         return "library"
-    name = running(frame).argval
+    name = current_instruction(frame).argval
     if name in _MAKING:
         return "own" if is_called(frame) else "library"
     return (

@@ -22,7 +22,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
-from cotan._src.runtime.call_site import FOREIGN
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
 from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
 
@@ -387,7 +387,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
     # What is traced may be in the function only; not in one of a library, which may be compiled.
     package = str(getattr(func1d, "__module__", "")).partition(".")[0]
-    if package in FOREIGN and not _core.contains_array((arr, *args), kwargs):
+    if package in NATIVE_LIBRARIES and not _core.contains_array((arr, *args), kwargs):
         return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
     own = FUNCTIONS[vars(np)["apply_along_axis"]]
     x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))

@@ -30,7 +30,7 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
-from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import REBOUND_CLASS, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
@@ -93,7 +93,7 @@ def as_operand(x: Any) -> Any:
 def is_drawn(args: Iterable[Any]) -> bool:
     """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
     try:
-        return is_drawing()
+        return is_read_for_display()
     except TypeError:
         if contains_active(list(map(data_of, args))):
             raise

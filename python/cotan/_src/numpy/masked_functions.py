@@ -29,7 +29,7 @@ from cotan._src.rebind.engine import (
     rebound_class,
 )
 from cotan._src.runtime.method_patching import original_of
-from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import (
     ALWAYS,
     CREATOR,
@@ -181,7 +181,7 @@ def _refuse_method(name: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not contains_active(list(map(data_of, args))):
             return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)
-        if not is_drawing():
+        if not is_read_for_display():
             raise TypeError(
                 f"numpy.ma: {name} would write what a gradient follows into a constant masked "
                 "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "

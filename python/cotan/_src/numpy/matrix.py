@@ -17,7 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.call_site import outside, running
+from cotan._src.runtime.call_site import current_instruction, user_frame
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
@@ -297,7 +297,7 @@ class Matrix(TwinInstance):
 
 def is_operator() -> bool:
     """Say whether NumPy was asked by an operator, and not by name."""
-    return running(outside()).opname in {"BINARY_OP", "COMPARE_OP"}
+    return current_instruction(user_frame()).opname in {"BINARY_OP", "COMPARE_OP"}
 
 
 def _product(a: Any, b: Any) -> Any:

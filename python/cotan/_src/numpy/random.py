@@ -15,7 +15,7 @@ from numpy.random import mtrand
 
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.call_site import FOREIGN, package_of
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES, package_of
 from cotan._src.runtime.registry import ALWAYS, CREATOR, override
 from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 
@@ -263,7 +263,11 @@ def _derived(base: Any) -> Any:
                 return rule(self._plain, *args, **kwargs)
             result = original(self, *args, **kwargs)
             # A library hands what it draws to compiled code.
-            own = makes and _core.is_lifting() and package_of(sys._getframe(1)) not in FOREIGN
+            own = (
+                makes
+                and _core.is_lifting()
+                and package_of(sys._getframe(1)) not in NATIVE_LIBRARIES
+            )
             return _core.buffer(result, args) if own else result
 
         draw.__name__, draw.__doc__ = name, original.__doc__

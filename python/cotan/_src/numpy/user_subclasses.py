@@ -18,7 +18,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.matrix import Matrix
-from cotan._src.runtime.call_site import FOREIGN, is_formatting
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES, is_formatting
 from cotan._src.runtime.values import OverArray, is_array, to_numpy
 
 # Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
@@ -48,7 +48,7 @@ def held_class(cls: type) -> type | None:
     if any(getattr(cls, name, None) is not getattr(np.ndarray, name, None) for name in _DECISIVE):
         return None
     owners = cls.__mro__[: cls.__mro__.index(np.ndarray)]
-    if any(owner.__module__.partition(".")[0] in FOREIGN for owner in owners):
+    if any(owner.__module__.partition(".")[0] in NATIVE_LIBRARIES for owner in owners):
         return None
     members: dict[str, Any] = {}
     for owner in reversed(owners):

@@ -16,7 +16,7 @@ from cotan import _core
 
 # Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
 # arguments of a conversion: it can go on then, or C code refuses by name.
-FOREIGN = frozenset(
+NATIVE_LIBRARIES = frozenset(
     {
         *("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib"),
         *("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage"),
@@ -30,7 +30,7 @@ def package_of(frame: Any) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def outside() -> Any:
+def user_frame() -> Any:
     """Give the innermost frame whose code is not cotan's, if there is one."""
     frame: Any = sys._getframe()
     while frame is not None and package_of(frame) == "cotan":
@@ -38,7 +38,7 @@ def outside() -> Any:
     return frame
 
 
-def running(frame: Any, at: int | None = None) -> dis.Instruction:
+def current_instruction(frame: Any, at: int | None = None) -> dis.Instruction:
     """Give the instruction that a frame is at; some interpreters point to what follows it."""
     last = frame.f_lasti if at is None else at
     steps = list(dis.get_instructions(frame.f_code))
@@ -47,9 +47,9 @@ def running(frame: Any, at: int | None = None) -> dis.Instruction:
     return steps[here + (steps[here].opname == "PRECALL")]
 
 
-def called(frame: Any, names: set[str], at: int | None = None) -> str | None:
+def callee_name(frame: Any, names: set[str], at: int | None = None) -> str | None:
     """Say which of some names the running instruction of a frame calls."""
-    here = running(frame, at)
+    here = current_instruction(frame, at)
     # Code that has run often calls classes and functions of C in what prepares a call (3.11).
     if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
         return None
@@ -93,17 +93,17 @@ def _subscript_at(code: CodeType, at: int) -> ast.Subscript | None:
     return written if isinstance(written, ast.Subscript) else None
 
 
-NOT_MEANT = (AttributeError, LookupError, TypeError, ValueError)
+UNRESOLVED = (AttributeError, LookupError, TypeError, ValueError)
 
 
-def meant(node: ast.expr, frame: Any) -> Any:
+def resolve_expression(node: ast.expr, frame: Any) -> Any:
     """Give what an expression means that only looks things up: `self.state["gen"]`.
 
     No code of the program runs: it has run already, and is not to be run twice. Raises one of
-    `NOT_MEANT` where it does more than that.
+    `UNRESOLVED` where it does more than that.
     """
     if isinstance(node, ast.Attribute):
-        owner = meant(node.value, frame)
+        owner = resolve_expression(node.value, frame)
         if type(owner) is np.ndarray:
             return getattr(owner, node.attr)
         kept = inspect.getattr_static(owner, node.attr)
@@ -113,10 +113,10 @@ def meant(node: ast.expr, frame: Any) -> Any:
             raise LookupError  # a property
         return kept
     if isinstance(node, ast.Subscript):
-        owner = meant(node.value, frame)
+        owner = resolve_expression(node.value, frame)
         if type(owner) not in {dict, list, tuple, np.ndarray}:
             raise LookupError
-        key = meant(node.slice, frame)
+        key = resolve_expression(node.slice, frame)
         if isinstance(key, _core.Array):
             key = _core.value(key).item()  # without asking where that is going on
         return owner[key]
@@ -130,25 +130,25 @@ def meant(node: ast.expr, frame: Any) -> Any:
     return names[node.id]
 
 
-def leaves(frame: Any) -> bool:
+def result_is_dropped(frame: Any) -> bool:
     """Say whether a frame's code makes nothing of what the call gives that it is at: `f(x)` alone.
 
     `dis` skips what the interpreter keeps behind an instruction.
     """
-    at = running(frame).offset
+    at = current_instruction(frame).offset
     later = (s for s in dis.get_instructions(frame.f_code) if s.offset > at)
     return next((s.opname for s in later), "") == "POP_TOP"
 
 
-def is_of_program(frame: Any) -> bool:
+def is_user_code(frame: Any) -> bool:
     """Say whether a frame's code is a program's, and no library's that hands memory to C."""
-    return type(frame.f_globals) is dict and package_of(frame) not in FOREIGN
+    return type(frame.f_globals) is dict and package_of(frame) not in NATIVE_LIBRARIES
 
 
-def program_asks() -> bool:
+def called_from_user_code() -> bool:
     """Say whether what runs was called by a program's own code, and by no library's."""
-    frame = outside()
-    if frame is None or not is_of_program(frame):
+    frame = user_frame()
+    if frame is None or not is_user_code(frame):
         return False
     package = package_of(frame)
     return package == "__main__" or package not in sys.stdlib_module_names
@@ -162,14 +162,14 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=level)
 
 
-def calls_itself(frame: Any, name: str) -> bool:
+def user_code_calls(frame: Any, name: str) -> bool:
     """Say whether the running code of a program, and no library's, calls a method of this name."""
-    return is_of_program(frame) and called(frame, {name}) is not None
+    return is_user_code(frame) and callee_name(frame, {name}) is not None
 
 
 def is_shuffling(frame: Any) -> bool:
     """Say whether the running code calls the `shuffle` of something compiled."""
-    return called(frame, {"shuffle"}) is not None
+    return callee_name(frame, {"shuffle"}) is not None
 
 
 def is_formatting(frame: Any = None) -> bool:
@@ -177,5 +177,5 @@ def is_formatting(frame: Any = None) -> bool:
     frame = sys._getframe() if frame is None else frame
     while frame.f_globals is globals():
         frame = frame.f_back
-    here = running(frame)
+    here = current_instruction(frame)
     return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}

@@ -5,7 +5,7 @@ from typing import Any
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
-from cotan._src.runtime.call_site import leaves, package_of
+from cotan._src.runtime.call_site import package_of, result_is_dropped
 
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
@@ -24,7 +24,7 @@ _SPECTRA = frozenset(
 _COMPUTING = frozenset({"matplotlib.cbook", "matplotlib.mlab", "matplotlib.tri._triinterpolate"})
 
 
-def is_drawing() -> bool:
+def is_read_for_display() -> bool:
     """Say whether a value is read to be drawn: that is looking at it, as printing is.
 
     Raises `TypeError` where it is read for numbers that the caller gets, and does not leave alone.
@@ -46,7 +46,7 @@ def is_drawing() -> bool:
         frame = frame.f_back
     if called is not None and str(called.f_globals.get("__name__")) in _COMPUTING:
         counts = called.f_code.co_name
-    if counts is not None and not (frame is not None and leaves(frame)):
+    if counts is not None and not (frame is not None and result_is_dropped(frame)):
         raise NotDifferentiableError(
             f"matplotlib's {counts} gives numbers that it computes of what a gradient "
             f"follows, which would drop the gradient; draw ct.dropgrad(x), or "

@@ -19,7 +19,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
-from cotan._src.runtime.plotting_context import is_drawing
+from cotan._src.runtime.plotting_context import is_read_for_display
 
 # What a function is that NumPy dispatches.
 DISPATCHER = type(np.sum)
@@ -217,7 +217,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
 def assign(name: str, target: Any, value: Any) -> Any:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
-        if is_active(value) and not is_drawing():
+        if is_active(value) and not is_read_for_display():
             raise _noted(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
                 "other references to this one; make it by np.array(c) or np.copy(c) in the "

@@ -30,7 +30,7 @@ from numpy.random import mtrand
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.call_site import FOREIGN
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES
 from cotan._src.runtime.values import TwinInstance
 from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateSlot
 from cotan._src.state.object_graph import (
@@ -74,7 +74,7 @@ _OPAQUE = frozenset({*(type(getattr(object, n)) for n in ("__init__", "__dir__")
                      GetSetDescriptorType, MemberDescriptorType, type(dict.__dict__["fromkeys"]),
                      type(np.sum)})  # fmt: skip
 # Libraries whose objects are not restored; those taken out hold objects of user code.
-_LIBRARIES = (FOREIGN | sys.stdlib_module_names) - {
+_LIBRARIES = (NATIVE_LIBRARIES | sys.stdlib_module_names) - {
     *("_thread", "argparse", "builtins", "collections", "functools", "queue", "types", "weakref")
 }
 _COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
