@@ -5,12 +5,14 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import cotan as ct
+from cotan._src.interpose import install
 from cotan._src.runtime import registry
 from cotan._src.runtime.registry import Kind, Override, override, rows
 
@@ -85,10 +87,10 @@ def test_every_module_that_enters_rows_is_imported():
 
 
 def test_a_provider_that_is_misspelt_raises(monkeypatch):
-    monkeypatch.setitem(registry.PROVIDERS, "colorsys", ["stdlib.colours"])
-    importlib.import_module("colorsys")
+    monkeypatch.setitem(sys.modules, "a_library", ModuleType("a_library"))
+    monkeypatch.setitem(registry.PROVIDERS, "a_library", ["stdlib.colours"])
     with pytest.raises(ModuleNotFoundError, match="stdlib.colours"):
-        ct.gradient(lambda x: x * x, 1.0)
+        install.prepare()
 
 
 def test_a_function_that_numpy_does_not_have_is_an_error():
