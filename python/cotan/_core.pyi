@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from os import PathLike
 from types import ModuleType
-from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias, final
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    ParamSpec,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike as _ArrayLike
@@ -16,6 +27,8 @@ from typing_extensions import disjoint_base
 
 from cotan._src.inspect.report import Report
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _Values: TypeAlias = Array | _ArrayLike
 _File: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 _Axes: TypeAlias = int | tuple[int, ...] | None
@@ -408,7 +421,7 @@ class Pullback:
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]: ...
 
 @final
-class Prepared:
+class Prepared(Generic[_P, _R]):
     """A function that is recorded once and replayed without touching Python."""
 
     def __new__(
@@ -425,7 +438,10 @@ class Prepared:
     def num_recordings(self) -> int: ...
     @property
     def programs(self) -> list[Program]: ...
-    def __call__(self, *args: Any, out: Any = None) -> Any: ...
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __call__(self, *args: Any, out: Any) -> _R: ...
     def record(self, *args: Any) -> None: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     def clear(self) -> None: ...
@@ -779,10 +795,10 @@ def call_jvp(
 def gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> Any:
     """The gradient of a function that returns a real scalar, with respect to all of its arguments."""
 
-def value_and_gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> tuple[Any, Any]:
+def value_and_gradient(f: Callable[..., _R], /, *args: Any, wrt: _Wrt = None) -> tuple[_R, Any]:
     """The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it."""
 
-def pullback(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> tuple[Any, Pullback]:
+def pullback(f: Callable[..., _R], /, *args: Any, wrt: _Wrt = None) -> tuple[_R, Pullback]:
     """The value of a function and its pullback: the linear map from a cotangent of the value to cotangents of the arguments."""
 
 # transforms/host_callback.rs

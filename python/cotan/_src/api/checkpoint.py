@@ -4,13 +4,35 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.signatures import P, R
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+@overload
+def checkpoint(
+    function: Callable[P, R],
+    /,
+    *,
+    policy: str | Sequence[str] | None = None,
+    budget: int | str | None = None,
+) -> Callable[P, R]: ...
+
+
+@overload
+def checkpoint(
+    function: Callable[..., R],
+    /,
+    *args: Any,
+    policy: str | Sequence[str] | None = None,
+    budget: int | str | None = None,
+    **kwargs: Any,
+) -> R: ...
 
 
 def checkpoint(
@@ -108,7 +130,7 @@ def _bytes(budget: Any) -> int:
     return min(int(budget), sys.maxsize)
 
 
-def name(value: Any, name: str) -> Any:
+def name(value: R, name: str) -> R:
     """Give a value a name that the policy of the checkpoint around it can keep.
 
     Parameters

@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
+from cotan._src.tree.signatures import P, R
 from cotan._src.tree.tangent import leaves_of, map_leaves
 
 _Function = Callable[..., Any]
@@ -28,6 +29,18 @@ def _name(function: Any) -> str:
 def _names(function: _Function) -> Callable[[int], list[str]]:
     """Give the function from the number of positional arguments to their names."""
     return functools.cache(functools.partial(argument_names, function))
+
+
+@overload
+def adjoint(
+    rule: Callable[P, tuple[R, _Function]], /, *, opaque: bool = False
+) -> Callable[P, R]: ...
+
+
+@overload
+def adjoint(
+    rule: None = None, /, *, opaque: bool = False
+) -> Callable[[Callable[P, tuple[R, _Function]]], Callable[P, R]]: ...
 
 
 def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:

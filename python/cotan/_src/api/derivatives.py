@@ -2,15 +2,16 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.signatures import P, R, T
 from cotan._src.tree.tangent import leaves_of, map_leaves
 
 
-def const(value: Any) -> Any:
+def const(value: T) -> T:
     """Hold an argument of a gradient call, or a part of one, constant.
 
     Nothing is computed or kept for its cotangent; its place in the result is None. What the
@@ -20,10 +21,10 @@ def const(value: Any) -> Any:
     >>> ct.gradient(lambda x, c: x * c, 2.0, ct.const(3.0))
     (3.0, None)
     """
-    return _core.Const(value)
+    return cast("T", _core.Const(value))
 
 
-def nograd(function: Callable[..., Any]) -> Callable[..., Any]:
+def nograd(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function whose results are constants to every gradient.
 
     >>> import cotan as ct
@@ -57,7 +58,7 @@ def _at(function: Callable[..., Any], args: tuple[Any, ...], argnum: int, kwargs
     return called, held, argnum
 
 
-def grad(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
     """Make the function that gives the gradient with respect to one argument.
 
     Parameters
@@ -80,7 +81,7 @@ def grad(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
     return gradient
 
 
-def value_and_grad(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tuple[R, Any]]:
     """Make the function that gives the value and the gradient with respect to one argument.
 
     >>> import cotan as ct

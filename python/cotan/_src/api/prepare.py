@@ -4,15 +4,60 @@ import functools
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.api.derivatives import hvp
+from cotan._src.tree.signatures import P, R
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
+
+
+@overload
+def prepare(
+    f: Callable[P, R],
+    /,
+    *example: Any,
+    transform: Literal["value"],
+    wrt: Any = None,
+    out: Any = None,
+) -> "_core.Prepared[P, R]": ...
+
+
+@overload
+def prepare(
+    f: Callable[P, R],
+    /,
+    *example: Any,
+    transform: Literal["value_and_gradient"],
+    wrt: Any = None,
+    out: Any = None,
+) -> "_core.Prepared[P, tuple[R, Any]]": ...
+
+
+@overload
+def prepare(
+    f: Callable[P, R],
+    /,
+    *example: Any,
+    transform: Literal["pullback"],
+    wrt: Any = None,
+    out: Any = None,
+) -> "_core.Prepared[P, tuple[R, _core.Pullback]]": ...
+
+
+@overload
+def prepare(
+    f: Callable[P, Any],
+    /,
+    *example: Any,
+    transform: str = "gradient",
+    wrt: Any = None,
+    out: Any = None,
+) -> "_core.Prepared[P, Any]": ...
 
 
 def prepare(
@@ -22,7 +67,7 @@ def prepare(
     transform: str = "gradient",
     wrt: Any = None,
     out: Any = None,
-) -> _core.Prepared:
+) -> "_core.Prepared[..., Any]":
     """Record a function once, and replay it without touching Python.
 
     Parameters
@@ -70,10 +115,32 @@ def prepare(
             raise TypeError("prepare: wrt does not go with transform='hvp'")
         f, transform = functools.partial(hvp, f), "value"
     held = [isinstance(x, _core.Const) for x in example]
-    prepared = _core.Prepared(f, transform, wrt, held, out)
+    prepared: _core.Prepared[..., Any] = _core.Prepared(f, transform, wrt, held, out)
     if example:
         prepared.record(*example)
     return prepared
+
+
+@overload
+def prepared(f: Callable[P, Any], /, *, wrt: Any = None) -> "_core.Prepared[P, Any]": ...
+
+
+@overload
+def prepared(
+    f: None = None, /, *, transform: Literal["value"], wrt: Any = None
+) -> "Callable[[Callable[P, R]], _core.Prepared[P, R]]": ...
+
+
+@overload
+def prepared(
+    f: None = None, /, *, transform: Literal["value_and_gradient"], wrt: Any = None
+) -> "Callable[[Callable[P, R]], _core.Prepared[P, tuple[R, Any]]]": ...
+
+
+@overload
+def prepared(
+    f: None = None, /, *, transform: str = "gradient", wrt: Any = None
+) -> "Callable[[Callable[P, Any]], _core.Prepared[P, Any]]": ...
 
 
 def prepared(

@@ -8,10 +8,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.tree import selection
+from cotan._src.tree.signatures import P, R
 from cotan._src.tree.update import tree_map
 
 
-def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
+def vmap(function: Callable[P, R], in_axes: Any = 0, out_axes: int = 0) -> Callable[P, R]:
     """Map a function of one example over an axis of its arguments, without a loop.
 
     The function is recorded once, on one example, and what was recorded is written anew for all

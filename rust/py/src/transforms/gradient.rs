@@ -121,7 +121,7 @@ pub fn gradient<'py>(
 /// >>> ct.value_and_gradient(lambda x, y: x * y, 2.0, 3.0)
 /// (6.0, (3.0, 2.0))
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[Any, Any]")]
+#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[_R, Any]")]
 pub fn value_and_gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -150,7 +150,7 @@ pub fn value_and_gradient<'py>(
 /// >>> [float(d) for d in back(1.0)]
 /// [0.8775825618903728]
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[Any, Pullback]")]
+#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[_R, Pullback]")]
 pub fn pullback<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,

@@ -1,0 +1,80 @@
+"""What mypy and editors know of a user's functions behind cotan's: the signatures stay."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mypy", reason="asks mypy about a user's file")
+
+RIGHT = """
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numpy as np
+import cotan as ct
+
+
+def loss(w: np.ndarray, scale: float = 1.0) -> float:
+    return float(np.sum(w) * scale)
+
+
+def area(r: float, power: int = 2) -> float:
+    return r**power
+
+
+w: np.ndarray = np.ones(3)
+assert_type(ct.const(w), np.ndarray)
+assert_type(ct.value_and_gradient(loss, w, 2.0)[0], float)
+assert_type(ct.pullback(loss, w)[1], ct.Pullback)
+assert_type(ct.checkpoint(loss, w), float)
+assert_type(ct.checkpoint(area)(2.0, power=3), float)
+assert_type(ct.nograd(loss)(w), float)
+assert_type(ct.vmap(loss)(w, 1.0), float)
+assert_type(ct.value_and_grad(loss)(w, scale=3.0)[0], float)
+ct.grad(loss)(w, scale=3.0)
+
+
+@ct.adjoint
+def norm(x: np.ndarray) -> tuple[float, Callable[[float], Any]]:
+    r = float(np.sqrt(np.sum(x * x)))
+    return r, lambda dr: dr * x / r
+
+
+assert_type(norm(w), float)
+
+
+@ct.prepared(transform="value_and_gradient")
+def step(w: np.ndarray, rate: float) -> float:
+    return float(np.sum(w) * rate)
+
+
+assert_type(step(w, 0.1)[0], float)
+assert_type(ct.prepare(area, transform="value")(2.0), float)
+"""
+
+WRONG = {
+    "an argument too many": "ct.grad(loss)(w, 1.0, 2.0)",
+    "an unknown name": "ct.value_and_grad(loss)(w, size=2.0)",
+    "a wrong type": "ct.nograd(loss)(w, 'large')",
+    "a missing argument": "ct.vmap(loss)()",
+    "a rule's argument": "norm('text')",
+    "a prepared function's": "step(w)",
+}
+
+
+def checked(path, text):
+    path.write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(path)],
+        capture_output=True, text=True, check=False, cwd=path.parent,
+    )  # fmt: skip
+
+
+def test_signatures_are_kept(tmp_path):
+    lines = [f"{call}  # {name}" for name, call in WRONG.items()]
+    first = RIGHT.count("\n") + 1
+    text = RIGHT.replace("np.ndarray", "np.ndarray[Any, Any]") + "\n".join(lines)
+    found = checked(tmp_path / "user.py", text).stdout
+    errors = {int(line.split(":")[1]) for line in found.splitlines() if ": error:" in line}
+    assert errors == set(range(first, first + len(lines))), found
