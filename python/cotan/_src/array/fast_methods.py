@@ -158,7 +158,7 @@ def astype(
         # There are no arrays of ours of such a dtype, and values of it carry no gradient.
         return _core.value(self).astype(target)
     if target.kind not in "fc" and self.dtype.kind in "fc":
-        # Whole numbers have no derivative.
+        # Integers have no derivative.
         return _core.cast(_core.dropgrad(self), target)
     return _core.cast(self, target)
 

@@ -27,7 +27,7 @@ _LITERALS = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.ListComp, ast.
 
 
 def value_is_discarded() -> bool:
-    """Say whether values are drawn, or are written into whole numbers, which cuts them off."""
+    """Say whether values are drawn, or are written into integers, which cuts them off."""
     return is_read_for_display() or _is_cut_off()
 
 
@@ -48,7 +48,7 @@ def _is_cut_off() -> bool:
 
 
 def may_index_ndarray() -> bool:
-    """Say whether a plain ndarray, or what cannot be seen, is indexed by a truth value of Python's.
+    """Say whether a plain ndarray, or what cannot be seen, is indexed by a boolean of Python's.
 
     That is a mask there, and a number in lists, texts and as the end of a slice.
     """

@@ -45,7 +45,7 @@ def _of_numpy(name: str) -> None:
                 "np.complex128, or ct.dropgrad(x) to hold x constant"
             )
         if np.dtype(scalar).name not in DTYPES:
-            # Whole numbers of another dtype, which have no derivative: NumPy's.
+            # Integers of another dtype, which have no derivative: NumPy's.
             return scalar(to_numpy(asarray(args[0])))
         return asarray(args[0], scalar)[()]
 

@@ -39,7 +39,7 @@ def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def integers_per_axis(name: str, what: str, value: Any, axes: int, least: int) -> list[int]:
-    """Give one whole number for each axis."""
+    """Give one integer for each axis."""
     values = list(value) if isinstance(value, Iterable) else [value] * axes
     if len(values) != axes:
         raise ValueError(f"{name}: {what}={value!r} has {len(values)} numbers for {axes} axes")

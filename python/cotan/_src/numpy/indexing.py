@@ -398,7 +398,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
 
 
 def _bound(x: Any, bound: Any, side: int) -> Any:
-    """Drop a bound of Python's that no whole number of the dtype can reach."""
+    """Drop a bound of Python's that no integer of the dtype can reach."""
     if type(bound) is not int or x.dtype.kind not in "iu":
         return bound
     reach = np.iinfo(x.dtype)

@@ -1,7 +1,7 @@
 """Masked arrays of traced values: NumPy's own code of `numpy.ma`, over arrays of ours.
 
 A masked array is an array and a mask. The mask decides and carries no derivative, so it stays an
-ndarray of truth values, constant in the run; what is not masked is followed. Masks by conditions,
+ndarray of booleans, constant in the run; what is not masked is active. Masks by conditions,
 domains, hard masks and fill values are NumPy's own code, of the version that is installed.
 """
 
@@ -324,7 +324,7 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle a constant as one of NumPy's."""
-        self.data.__reduce_ex__(protocol)  # which refuses what is followed
+        self.data.__reduce_ex__(protocol)  # which refuses active values
         return to_draw(self).__reduce_ex__(protocol)
 
     def _as_number(self) -> Any:
@@ -422,7 +422,7 @@ OPERATIONS = {
 _DOMAINS = _ma.ufunc_domain
 
 
-# What our arrays can have, but for truth values: masks are shared as NumPy's code shares them.
+# What our arrays can have, but for booleans: masks are shared as NumPy's code shares them.
 DTYPES = "bBhHiIlLqQefdFD"
 
 

@@ -214,7 +214,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     result = _core.transpose(x, [labels.index(s) for s in output])
     wanted = np.result_type(*(a.dtype for a in arrays))
     if result.dtype != wanted:
-        result = result.astype(wanted)  # sums of whole numbers are wider
+        result = result.astype(wanted)  # sums of integers are wider
     return write_out("einsum", out, result if result.ndim else result[()], casting)
 
 

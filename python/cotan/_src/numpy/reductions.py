@@ -229,7 +229,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any
     square = var(a, axis, dtype, None, *args, **kwargs)
     if square.dtype.kind not in "biu":
         return write_out("std", out, safe_sqrt(square))
-    # Of whole numbers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
+    # Of integers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
     root = np.sqrt(square, out=square) if square.ndim else square.dtype.type(np.sqrt(square))
     return write_out("std", out, root)
 
@@ -258,7 +258,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args:
 
 @override(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: Any) -> Any:
-    # Whole numbers carry no gradient, and NumPy subtracts them as unsigned ones.
+    # Integers carry no gradient, and NumPy subtracts them as unsigned ones.
     whole = is_array(a) and a.dtype.kind in "biu"
     if range is not None:
         range = tuple(1.0 * edge for edge in range)

@@ -17,7 +17,7 @@ from cotan._src.special.ufuncs import PARTIALS, call
 
 
 def _float(x: Any) -> Any:
-    """Give whole numbers as floats, as most ufuncs take them."""
+    """Give integers as floats, as most ufuncs take them."""
     x = _core.asarray(x) if isinstance(x, (list, tuple)) else x
     return _core.div(x, 1)
 

@@ -218,7 +218,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     operands = [_core.asarray(v) for v in values]
     dtypes = loop(ufunc, (x, *operands))
     if dtypes is not None:
-        # NumPy would cut off fractions here, and in `out=` of a reduction, without a word.
+        # NumPy would cut off fractions here, and in `out=` of a reduction, silently.
         check_cast(name, dtypes[-1], x.dtype)
     if ufunc.__name__ in {"add", "subtract"}:
         (value,) = values

@@ -169,7 +169,7 @@ def _extremum(operator: str) -> Recipe:
     def recipe(g: Graph, e: Equation) -> str:
         axes, x = e.params["axes"], e.x[0]
         if any(e.types[0][1][a] == 0 for a in axes):
-            # Of truth values, which are numbers here: whether any holds, whether all do.
+            # Of booleans, which are numbers here: whether any holds, whether all do.
             return g.expand(g.const(int(operator == "ReduceMin"), e.source), e.shape)
         return _nan_first(g, operator, x, e.source, axes)
 

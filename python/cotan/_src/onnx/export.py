@@ -125,7 +125,7 @@ class _Recorded:
 
 
 def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
-    """Refuse a whole number or truth value that was read while recording, and only then.
+    """Refuse an integer or boolean that was read while recording, and only then.
 
     The graph would take it and ignore it.
     """

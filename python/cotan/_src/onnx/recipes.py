@@ -24,7 +24,7 @@ def _number(g: Graph, e: Equation, value: float) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Whole numbers and signs
+# Integers and signs
 
 
 def _rounding(operator: str) -> Recipe:

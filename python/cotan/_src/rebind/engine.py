@@ -143,7 +143,7 @@ def substitute_for(value: Any) -> Any:
     return value
 
 
-# What SciPy computes of constants on the way to what is followed: windows, filters, nodes.
+# What SciPy computes of constants on the way to active values: windows, filters, nodes.
 _DESIGNS = (
     "scipy.signal._filter_design", "scipy.signal._fir_filter_design", "scipy.signal._czt",
     "scipy.signal._savitzky_golay", "scipy.signal.windows",

@@ -338,7 +338,7 @@ def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _unsigned_subtract(a: Any, b: Any) -> Any:
-    """Give the width of a range; whole numbers, which may be far apart, as a float."""
+    """Give the width of a range; integers, which may be far apart, as a float."""
     if is_array(a) or is_array(b):
         return a - b
     width = inspect.unwrap(np.histogram).__globals__["_unsigned_subtract"](a, b)

@@ -1,6 +1,6 @@
 """SciPy's functions of constants: where no gradient can follow, SciPy's own code is right.
 
-Rules are written for what a gradient follows. Of whole numbers, and of constants that a rule
+Rules are written for what a gradient follows. Of integers, and of constants that a rule
 refuses, the library computes the values itself.
 """
 
@@ -22,7 +22,7 @@ _DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slic
 def with_constant_fallback(name: str, rule: _Entry) -> _Entry:
     """Make of a rule one that leaves constants to the library where it cannot do better.
 
-    That is where all arrays are of whole numbers, and where the rule raises an exception and SciPy
+    That is where all arrays are of integers, and where the rule raises an exception and SciPy
     does not, or where the rule has refused what SciPy has something else against.
     """
     module, _, function = name.rpartition(".")

@@ -76,7 +76,7 @@ def _is_plain(cls: Any) -> bool:
     if not issubclass(cls, np.ndarray):
         return False
     if issubclass(cls, np.ma.MaskedArray):
-        # Also where NumPy itself drops the mask without a word, as in a key.
+        # Also where NumPy itself silently drops the mask, as in a key.
         raise TypeError(
             "a masked array would lose its mask; use x.filled(value), or x.data and np.where with "
             "x.mask; as an argument of f, hand over x.data and mask it in f"

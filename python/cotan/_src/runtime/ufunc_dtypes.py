@@ -26,8 +26,8 @@ def _kind_of_number(ufunc: Any, x: Any) -> Any:
     """Give what NumPy takes an operand for: a dtype, or the type of a Python number."""
     if isinstance(x, _core.Array):
         if x._rank != "number" or x.dtype.kind == "b":
-            return x.dtype  # a truth value is no number to NumPy, which makes an array of it
-        # Whole numbers are compared as they are, whatever stands beside them.
+            return x.dtype  # a boolean is no number to NumPy, which makes an array of it
+        # Integers are compared as they are, whatever stands beside them.
         return x.dtype if x.dtype.kind in "iu" and ufunc in _COMPARISONS else _NUMBERS[x.dtype.kind]
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype

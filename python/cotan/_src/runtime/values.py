@@ -247,7 +247,7 @@ def _noted(message: str) -> NotDifferentiableError:
 
 
 def is_active(x: Any) -> bool:
-    """Say whether a gradient follows something; whole numbers and truth values carry none."""
+    """Say whether something is active; integers and booleans carry none."""
     return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
 
 

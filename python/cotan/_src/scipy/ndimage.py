@@ -100,7 +100,7 @@ def _put(output: Any, result: Any) -> None:
     if is_array(output) or output.dtype.kind in "fc":
         assign("ndimage", output, result)
     else:
-        output[...] = to_numpy(result)  # whole numbers carry no gradient
+        output[...] = to_numpy(result)  # integers carry no gradient
 
 
 def _floating(x: Any) -> Any:
@@ -234,7 +234,7 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
     modes = [mode] * len(along) if isinstance(mode, str) else mode
     keywords = extra_keywords or {}
     is_kind = isinstance(output, (str, type, np.dtype))
-    # In the dtype of the result from the first step on: whole numbers are cut off.
+    # In the dtype of the result from the first step on: integers are cut off.
     kind = np.dtype(output) if is_kind else x.dtype if output is None else output.dtype
     parts = [
         derivative(x, axis, kind, m, cval, *extra_arguments, **keywords)
@@ -396,7 +396,7 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
         total = _core.where(outside, cval, total)
     total = _core.broadcast_to(total, output.shape)
     if output.dtype.kind in "iu":
-        # Between the samples of whole numbers SciPy rounds, where its filters cut off.
+        # Between the samples of integers SciPy rounds, where its filters cut off.
         values = to_numpy(total)
         total = np.trunc(values + np.copysign(0.5, values))
         if output.dtype.kind == "u":

@@ -33,7 +33,7 @@ def _original(name: str) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """Give an array with a fraction: whole numbers as float64."""
+    """Give an array with a fraction: integers as float64."""
     x = _core.asarray(x)
     return x if x.dtype.kind in "fc" else _core.cast(x, np.float64)
 

@@ -196,7 +196,7 @@ def _less(a: Any, b: Any) -> Any:
 
 
 def _sine(x: Any) -> tuple[Any, Any]:
-    """Give `sin(pi x) / pi` and `cos(pi x)`, exact at whole numbers."""
+    """Give `sin(pi x) / pi` and `cos(pi x)`, exact at integers."""
     whole = np.round(x)
     turn = math.pi * (x - whole)
     sign = _turns(whole)

@@ -33,7 +33,7 @@ def _cylinder(name: str, below: float, above: float, own: Any = 0) -> Callable[.
 
 
 def _of_whole_orders(partial: Callable[..., Any]) -> Callable[..., Any]:
-    """Cut orders off as the ufunc does, which goes on with a whole number."""
+    """Cut orders off as the ufunc does, which goes on with an integer."""
     return lambda n, x: partial(np.trunc(n), x)
 
 

@@ -175,7 +175,7 @@ def modf(x: Any) -> Any:
 
 
 class _Digits:
-    """What numbers of mpmath are made of, SymPy's too: whole numbers, which nothing follows.
+    """What numbers of mpmath are made of, SymPy's too: integers, which nothing follows.
 
     They are refused where they are used: mpmath takes any error of `frexp` for a sign of NaN.
     """
@@ -227,7 +227,7 @@ def dist(p: Any, q: Any, /) -> Any:
 
 
 def _of_values(module: Any, names: str) -> None:
-    """Enter functions whose results have no derivative: truth values and whole numbers."""
+    """Enter functions whose results have no derivative: booleans and integers."""
     for name in names.split():
         original = getattr(module, name, None)
         if original is None:
@@ -263,7 +263,7 @@ override("cmath.isclose")(functools.partial(_isclose, cmath.isclose))
 
 
 def _of_decisions(module: Any, names: str) -> None:
-    """Enter functions whose results are truth values, or numbers that are rounded."""
+    """Enter functions whose results are booleans, or numbers that are rounded."""
     for name in names.split():
         original = getattr(module, name)
 

@@ -228,7 +228,7 @@ impl Array {
         Array(Node::detached(ops::DROPGRAD, self, tag))
     }
 
-    /// Whether a recording that is still going on may differentiate it. Truth values and whole numbers
+    /// Whether a recording that is still going on may differentiate it. Booleans and integers
     /// are piecewise constant, so nothing does.
     pub fn is_active(&self) -> bool {
         self.0.tag != 0 && self.dtype().is_inexact() && recording::depends_on_live(self)

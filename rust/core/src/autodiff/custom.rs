@@ -43,7 +43,7 @@ where
         let (y, back) = rule(x)?;
         Ok((vec![y], move |cts: &[Option<Array>]| match &cts[0] {
             Some(ct) => back(ct),
-            // Truth values and whole numbers have no cotangent.
+            // Booleans and integers have no cotangent.
             None => Ok(vec![None; args.len()]),
         }))
     };
@@ -93,7 +93,7 @@ where
 /// results and their tangents (`None` for zero). The reverse direction is the transpose of that map,
 /// which has to be linear in the tangents.
 ///
-/// Arguments that have no tangents (whole numbers) get `None`.
+/// Arguments that have no tangents (integers) get `None`.
 ///
 /// ```
 /// use cotan::{Arg, Array, custom_jvp, gradient};

@@ -87,7 +87,7 @@ impl Value {
     }
 
     /// The value whose elements lie densely in a storage, from a byte on. The storage is used as it is,
-    /// unless it is not aligned or of truth values, which are copied.
+    /// unless it is not aligned or of booleans, which are copied.
     pub fn from_stored(
         dtype: DType,
         lanes: &[Lane],
@@ -137,7 +137,7 @@ impl Value {
         if dtype == DType::Bool && copied.iter().any(|&b| b > 1) {
             return Err(wrong("of truth values has one that is neither 0 nor 1"));
         }
-        // SAFETY: the copy holds the elements from its first byte on, and truth values were checked.
+        // SAFETY: the copy holds the elements from its first byte on, and booleans were checked.
         Ok(unsafe { Value::from_parts(aval, strides, 0, Arc::new(own)) })
     }
 }

@@ -165,7 +165,7 @@ pub enum Types {
     Inexact,
     /// Floats; integers become floats.
     Float,
-    /// Truth values; everything else is compared with zero.
+    /// Booleans; everything else is compared with zero.
     Logical,
     /// Bools and integers.
     Integer,

@@ -9,7 +9,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A whole number of 31 bits.
+    /// An integer of 31 bits.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = (self.0)
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -17,7 +17,7 @@ impl Random {
         self.0 >> 33
     }
 
-    /// A whole number below `n`.
+    /// An integer below `n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.bits() as usize % n
     }

@@ -51,7 +51,7 @@ pub fn axis_error(py: Python<'_>, message: &str) -> PyErr {
     }
 }
 
-/// What is a whole number to Python.
+/// What is an integer to Python.
 fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize> {
     let error = match object.call_method0("__index__") {
         Ok(index) => return index.extract(),

@@ -215,7 +215,7 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     Ok(value)
 }
 
-/// The value of an array leaves for Python: whole numbers and truth values as a decision, others not
+/// The value of an array leaves for Python: integers and booleans as a decision, others not
 /// at all.
 pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
     if !is_held(array) {

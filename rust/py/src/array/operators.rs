@@ -25,7 +25,7 @@ pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     Ok(wrap(slf.py(), array, rank)?.unbind())
 }
 
-/// What `+x` is: not for truth values of NumPy's.
+/// What `+x` is: not for booleans of NumPy's.
 pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
     let array = slf.get().read()?;
     let is_bool = array.dtype() == DType::Bool;
@@ -122,7 +122,7 @@ pub fn binary(
     Ok(wrap(py, array, rank)?.unbind())
 }
 
-/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is a whole number that was computed.
+/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed.
 fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let is_sequence = other.is_instance_of::<PyList>()
         || other.is_instance_of::<PyTuple>()
@@ -288,7 +288,7 @@ fn elementwise(
     }
     let rest: Vec<Operand> = operands.collect();
     let common = match common_dtype(&rest) {
-        // Python's own truth values are whole numbers: `(x > 0) + (y > 0)`.
+        // Python's own booleans are integers: `(x > 0) + (y > 0)`.
         DType::Bool if keeps_numbers && rank == Rank::Number && !joins_bits(prim) => DType::I64,
         dtype => dtype,
     };
@@ -334,7 +334,7 @@ fn elementwise(
     Ok((out, rank))
 }
 
-/// Whether an operator gives a truth value for two of Python's.
+/// Whether an operator gives a boolean for two of Python's.
 fn joins_bits(prim: Prim) -> bool {
     [ops::BITWISE_AND, ops::BITWISE_OR, ops::BITWISE_XOR].contains(&prim)
 }

@@ -327,7 +327,7 @@ impl PyArray {
     }
 
     /// By identity: `g[a.a1]` in a mapping of gradients, and because arrays are rebound in place. By
-    /// value for whole numbers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
+    /// value for integers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
         let this = slf.get();
         if this.rank == Rank::Array || this.cell().array.dtype().is_inexact() {

@@ -27,7 +27,7 @@ pub fn given_out<'py>(
     let (py, handle) = (slf.py(), slf.get());
     let array = handle.read()?;
     if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
-        // An array of objects holds what is followed, element by element.
+        // An array of objects holds active values, element by element.
         let rule = hooks::AS_OBJECTS.get(py)?;
         return rule.call1((slf,));
     }
@@ -37,7 +37,7 @@ pub fn given_out<'py>(
              numpy.asarray(base) before the view is made, or call it inside ct.gradient",
         ));
     }
-    // Whole numbers and truth values decide: which elements of a plain array, how many steps.
+    // Integers and booleans decide: which elements of a plain array, how many steps.
     let decides = escapes::is_only_held(&array) && !array.dtype().is_inexact(); // guarded by `force`
     // Without elements there is no gradient to drop.
     if array.aval().size() > 0 && !decides {
@@ -137,11 +137,11 @@ pub fn rounded<'py>(
     }
 }
 
-/// The only element where Python wants a whole number.
+/// The only element where Python wants an integer.
 pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let array = handle.read()?;
     if handle.rank() == Rank::Number && array.dtype() == DType::Bool {
-        // A truth value of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
+        // A boolean of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
         if hooks::MAY_INDEX_NDARRAY.get(py)?.call0()?.is_truthy()? {
             return Err(PyTypeError::new_err(

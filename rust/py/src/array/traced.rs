@@ -23,7 +23,7 @@ pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Refuses to read, for what is computed with them, the values of an array that a program being traced
-/// computes: those of this call would be a part of it. Truth values and single whole numbers decide what is
+/// computes: those of this call would be a part of it. Booleans and single integers decide what is
 /// recorded.
 pub fn expect_no_variable(array: &Array) -> PyResult<()> {
     let decides = match array.dtype().kind() {

@@ -110,7 +110,7 @@ pub fn reduction<'py>(
     } else {
         axes_of(name, axis, shape.len())?
     };
-    // Of truth values the primitives are `all` and `any`, which have a neutral element; NumPy's have none.
+    // Of booleans the primitives are `all` and `any`, which have a neutral element; NumPy's have none.
     if matches!(name, "max" | "min") && axes.iter().any(|&i| shape[i] == 0) {
         return Err(PyValueError::new_err(format!(
             "{name}: no element to choose from: axes {} of shape {}; give an initial= to start with",

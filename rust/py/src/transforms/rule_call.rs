@@ -67,7 +67,7 @@ impl Call {
         let mut flattener = Flattener::new(borrow, true, false);
         let mut trees = Vec::with_capacity(args.len());
         for (arg, name) in args.iter().zip(&names) {
-            // A whole number is data: an exponent, an axis.
+            // An integer is data: an exponent, an axis.
             trees.push(flattener.flatten(&arg, Position::Nested, true, name)?);
         }
         let (mut arrays, mut kinds, mut paths) = (Vec::new(), Vec::new(), Vec::new());

@@ -50,12 +50,12 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
 /// Each array and number among the arguments, in structures too and whatever its dtype, is an input with
 /// its path as the name; keyword arguments are arguments like the others. What is held constant
 /// (`ct.const`) and what the function closes over become inputs behind these whose values the program
-/// remembers; strings, whole numbers inside structures and other objects are what they are. Control flow
+/// remembers; strings, integers inside structures and other objects are what they are. Control flow
 /// takes the way that it takes for these values. Results may be structures: a program gives their arrays
 /// in order, named by their paths. With `lines=True` each equation knows the file and the line that it
 /// comes from (`program.text(lines=True)`).
 ///
-/// Whole numbers and bools decide what is recorded when they are read (`x[i]` for an `i` without axes, masks,
+/// Integers and bools decide what is recorded when they are read (`x[i]` for an `i` without axes, masks,
 /// `if`); arrays of integers are indices of the program, too.
 ///
 /// >>> import cotan as ct

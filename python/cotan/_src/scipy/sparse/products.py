@@ -1,4 +1,4 @@
-"""Sparse matrices of SciPy with `Array`s: products, sums and solutions, dense in what is followed.
+"""Sparse matrices of SciPy with `Array`s: products, sums and solutions, dense in what is active.
 
 A matrix that is constant multiplies by SciPy's compiled code, its transpose on the way back. One
 whose elements are followed keeps them as an array of ours in `data`.

@@ -172,7 +172,7 @@ class _Call:
         else:
             shapes, loc, scale = dist._parse_args(*args, **kwds)
         given = [asarray(v) for v in (x, loc, scale, *shapes)]
-        # Whole numbers stay as they are, to be counted with.
+        # Integers stay as they are, to be counted with.
         self.dist, self.own = dist, _adopted(dist, list(shapes))
         shapes_of = dist.shapes.split(", ") if dist.shapes else []
         for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
