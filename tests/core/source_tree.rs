@@ -93,18 +93,18 @@ pub(crate) fn assert_no_circles(graph: &Graph, exceptions: &[(&str, &str)]) {
         let own = layer(file);
         exceptions.iter().any(|(a, b)| *a == own || *b == own)
     };
-    let mut shown = String::new();
+    let mut shown: Vec<String> = Vec::new();
     for circle in circles(graph) {
         if circle.iter().all(is_excepted) {
             continue;
         }
         for file in &circle {
             let used = graph[file].iter().filter(|other| circle.contains(other));
-            shown += &format!("{file} uses {:?}\n", used.collect::<Vec<_>>());
+            shown.push(format!("{file} uses {:?}", used.collect::<Vec<_>>()));
         }
-        shown += "\n";
+        shown.push(String::new());
     }
-    assert!(shown.is_empty(), "circles of files:\n{shown}");
+    assert!(shown.is_empty(), "circles of files:\n{}", shown.join("\n"));
 }
 
 /// Sets of several files each of which uses, perhaps by way of others, every other one.
@@ -240,10 +240,8 @@ impl Tree {
         let named = visible().filter(|u| u.name == name && !self.files.contains_key(&u.path));
         let mut found = named.filter_map(|u| self.definer(&u.path, depth + 1));
         found.next().or_else(|| {
-            let globs = visible().filter(|u| u.name == "*" && self.files.contains_key(&u.path));
-            globs
-                .filter_map(|u| self.lookup(&u.path, name, depth + 1, true))
-                .next()
+            let mut globs = visible().filter(|u| u.name == "*" && self.files.contains_key(&u.path));
+            globs.find_map(|u| self.lookup(&u.path, name, depth + 1, true))
         })
     }
 
