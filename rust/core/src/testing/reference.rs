@@ -31,6 +31,11 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let calls = primal.calls();
     for (k, eqn) in primal.eqns.iter().enumerate().rev() {
         let (args, out, starts) = (primal.args(eqn), primal.result(k), OnceCell::new());
+        let members = calls.members(k);
+        // Nothing is asked of an equation without influence, so it needs no rule: a comparison has none.
+        if members.is_empty() && matches!(cts[out as usize], Ct::Zero) {
+            continue;
+        }
         let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(shift.of(a))).collect();
         let (y, params) = (builder.handle(shift.of(out)), primal.params(eqn));
         let rule = Rule {
@@ -39,7 +44,6 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             params,
             starts: &starts,
         };
-        let members = calls.members(k);
         let mut contributions = Vec::new();
         if members.is_empty() {
             for (i, &a) in args
