@@ -14,7 +14,7 @@ use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Cost, Custom, Params, V, Var};
-use crate::program::{Eqn, Program};
+use crate::program::{Eqn, Program, Splice};
 use crate::tape::Recording;
 use crate::tape::close::{Closed, close};
 use crate::transform::{Vjp, jvp, vjp};
@@ -265,7 +265,7 @@ impl Drop for Checkpoint {
 /// Gradients are the same, up to the order in which sums are added up.
 ///
 /// ```
-/// use cotan::array::{Policy, checkpoint};
+/// use cotan::autodiff::{Policy, checkpoint};
 /// use cotan::{Arg, Array, pullback};
 ///
 /// let x = Array::from_slice(&[1000], &vec![0.5; 1000])?;
@@ -368,14 +368,6 @@ struct Rematerialized {
 }
 
 impl Rematerialized {
-    fn inputs(&self, x: &[V<'_>]) -> Vec<Var> {
-        let mut map = vec![Var::MAX; self.program.num_vars()];
-        for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var();
-        }
-        map
-    }
-
     /// The reverse pass, from the results, or from all outputs: under a second derivative a cotangent of
     /// what is kept around the call arrives, too.
     fn backward(&self, from_all: bool) -> Result<&Vjp> {
@@ -419,15 +411,9 @@ impl Custom for Rematerialized {
     }
 
     fn lower<'e>(&self, x: &[V<'e>], wanted: &[bool]) -> Vec<Option<V<'e>>> {
-        let outs = &self.program.outs;
-        let needed: Vec<Var> = (outs.iter().zip(wanted))
-            .filter_map(|(&v, &wanted)| wanted.then_some(v))
-            .collect();
-        let mut map = self.inputs(x);
-        self.program.write(x[0], &mut map, &needed);
-        (outs.iter().zip(wanted))
-            .map(|(&v, &wanted)| wanted.then(|| x[0].with(map[v as usize])))
-            .collect()
+        let outs = wanted.iter().enumerate();
+        let outs = outs.map(|(i, &wanted)| wanted.then_some(i));
+        Splice::new(&self.program, x[0], x).outputs(outs)
     }
 
     fn vjp<'e>(
@@ -441,44 +427,30 @@ impl Custom for Rematerialized {
         let to = x[0];
         // What is kept: a result of the call, or merged with the first time, because it is written in
         // the same way.
-        let mut first = self.inputs(x);
-        for (&out, y) in self.program.outs.iter().zip(y) {
-            if let Some(y) = y.filter(|_| first[out as usize] == Var::MAX) {
-                first[out as usize] = y.var();
+        let mut first = Splice::new(&self.program, to, x);
+        for (&out, &y) in self.program.outs.iter().zip(y) {
+            if let Some(y) = y.filter(|_| !first.has(out)) {
+                first.set(out, y);
             }
         }
-        self.program.write(to, &mut first, &self.kept);
+        let kept = first.variables(&self.kept);
         let arrived: Vec<V<'e>> = (cts.iter().flatten())
             .map(|ct| ct.apply(ops::DROPGRAD, Params::None, &[]))
             .collect();
-        let joint = &backward.program;
-        let mut map = vec![Var::MAX; joint.num_vars()];
-        let later = |v: Var| to.with(v).apply(ops::BARRIER, Params::None, &arrived).var();
-        for (slot, v) in map.iter_mut().zip(x) {
-            *slot = later(v.var());
-        }
-        for ((slot, ct), &out) in backward.cotangents.iter().zip(cts).zip(&self.program.outs) {
+        let later = |v: V<'e>| v.apply(ops::BARRIER, Params::None, &arrived);
+        let inputs: Vec<V<'e>> = x.iter().map(|&v| later(v)).collect();
+        let mut again = Splice::new(&backward.program, to, &inputs);
+        for (slot, &ct) in backward.cotangents.iter().zip(cts) {
             if let Some(slot) = *slot {
-                let aval = self.program.aval(out);
-                let zero = || {
-                    let zero = to.with(to.to.number(aval.dtype, 0.0));
-                    zero.broadcast_to(&aval.shape)
-                };
-                map[slot] = ct.unwrap_or_else(zero).var();
+                again.set_or_zero(slot as Var, ct);
             }
         }
-        let shift = backward.cotangents.iter().flatten().count();
-        for &v in &self.kept {
-            map[v as usize + shift] = later(first[v as usize]);
+        let shift = backward.cotangents.iter().flatten().count() as Var;
+        for (&var, &v) in self.kept.iter().zip(&kept) {
+            again.set(var + shift, later(v));
         }
-        let outs: Vec<Option<Var>> = (backward.gradients.iter().zip(wanted))
-            .map(|(g, &wanted)| g.filter(|_| wanted).map(|g| joint.outs[g]))
-            .collect();
-        let needed: Vec<Var> = outs.iter().flatten().copied().collect();
-        joint.write(to, &mut map, &needed);
-        Ok((outs.iter())
-            .map(|v| v.map(|v| to.with(map[v as usize])))
-            .collect())
+        let outs = backward.gradients.iter().zip(wanted);
+        Ok(again.outputs(outs.map(|(slot, &wanted)| slot.filter(|_| wanted))))
     }
 
     fn jvp<'e>(
@@ -490,23 +462,14 @@ impl Custom for Rematerialized {
         // Forwards, nothing is kept anyway.
         let marked: Vec<bool> = t.iter().map(Option::is_some).collect();
         let forward = jvp(&self.program, &marked)?;
-        let mut map = vec![Var::MAX; forward.program.num_vars()];
-        for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var();
-        }
+        let mut splice = Splice::new(&forward.program, x[0], x);
         for (slot, t) in forward.tangents.iter().zip(t) {
-            if let (Some(slot), Some(t)) = (slot, t) {
-                map[*slot] = t.var();
+            if let (Some(slot), Some(t)) = (*slot, *t) {
+                splice.set(slot as Var, t);
             }
         }
-        let outs: Vec<Option<Var>> = (forward.results.iter().zip(wanted))
-            .map(|(r, &wanted)| r.filter(|_| wanted).map(|r| forward.program.outs[r]))
-            .collect();
-        let needed: Vec<Var> = outs.iter().flatten().copied().collect();
-        forward.program.write(x[0], &mut map, &needed);
-        Ok((outs.iter())
-            .map(|v| v.map(|v| x[0].with(map[v as usize])))
-            .collect())
+        let outs = forward.results.iter().zip(wanted);
+        Ok(splice.outputs(outs.map(|(slot, &wanted)| slot.filter(|_| wanted))))
     }
 
     fn again(&self) -> Arc<dyn Custom> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::prim::{Custom, V, Var};
-use crate::program::{Builder, Program};
+use crate::program::{Builder, Program, Splice};
 use crate::transform::vjp;
 
 /// The transpose of the part of a program that is linear in the `linear` inputs behind the first `args`:
@@ -139,30 +139,18 @@ impl Traced {
         linear: &[Option<V<'e>>],
         outs: &[Option<usize>],
     ) -> Vec<Option<V<'e>>> {
-        let to = x[0];
         let (args, captured) = x.split_at(self.args);
-        let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
-        for (slot, v) in map.iter_mut().zip(args) {
-            *slot = v.var();
-        }
+        let mut splice = Splice::new(program, x[0], args);
         let first = program.num_inputs() - captured.len();
-        for (slot, v) in map[first..].iter_mut().zip(captured) {
-            *slot = v.var();
+        for (i, &v) in captured.iter().enumerate() {
+            splice.set((first + i) as Var, v);
         }
-        for (slot, v) in slots.iter().zip(linear) {
-            let Some(slot) = *slot else { continue };
-            let aval = program.aval(slot as Var);
-            let zero = || {
-                to.with(to.to.number(aval.dtype, 0.0))
-                    .broadcast_to(&aval.shape)
-            };
-            map[slot] = v.unwrap_or_else(zero).var();
+        for (slot, &v) in slots.iter().zip(linear) {
+            if let Some(slot) = *slot {
+                splice.set_or_zero(slot as Var, v);
+            }
         }
-        let wanted = outs.iter().flatten().map(|&out| program.outs()[out]);
-        program.write(to, &mut map, &wanted.collect::<Vec<Var>>());
-        (outs.iter())
-            .map(|out| Some(to.with(map[program.outs()[(*out)?] as usize])))
-            .collect()
+        splice.outputs(outs.iter().copied())
     }
 }
 

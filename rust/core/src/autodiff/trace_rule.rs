@@ -10,7 +10,7 @@ use crate::aval::{Aval, broadcast, tuple};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Custom, Params, V, Var};
-use crate::program::Program;
+use crate::program::{Program, Splice};
 use crate::tape::Recording;
 use crate::tape::close::close;
 use crate::tape::node::{Number, Op};
@@ -326,12 +326,9 @@ pub fn write_traced<'e>(
     let found = function(&leaves)?;
     let outputs: Vec<&Array> = found.iter().flatten().collect();
     let closed = close(&outputs, Some((&leaves, recording.tag())))?;
-    let mut map: Vec<Var> = vec![Var::MAX; closed.program.num_vars()];
-    for (slot, v) in map.iter_mut().zip(x) {
-        *slot = v.var();
-    }
+    let mut splice = Splice::new(&closed.program, to, x);
     let captured = values(&closed.inputs[x.len()..], &mut || false)?;
-    for (slot, value) in map[x.len()..].iter_mut().zip(&captured) {
+    for (value, input) in captured.iter().zip(x.len()..) {
         let number = value.item().ok_or_else(|| {
             Error::Program(format!(
                 "{name}: its rule uses an array ({}) that is none of its arguments",
@@ -343,16 +340,9 @@ pub fn write_traced<'e>(
             value: number,
         };
         let literal = to.with(to.to.emit(ops::LITERAL, literal, &[]));
-        *slot = literal.broadcast_to(value.shape()).var();
+        splice.set(input as Var, literal.broadcast_to(value.shape()));
     }
-    closed.program.write(to, &mut map, closed.program.outs());
-    let mut outs = closed.program.outs().iter();
-    Ok((found.iter())
-        .map(|found| {
-            let out = found.as_ref().and_then(|_| outs.next())?;
-            Some(to.with(map[*out as usize]))
-        })
-        .collect())
+    Ok(splice.outputs(numbered(&found, 0)))
 }
 
 /// For each of a list, its position among those that are there, counted from `first`.

@@ -12,6 +12,7 @@ mod hash;
 mod literals;
 mod prune;
 mod sites;
+mod splice;
 mod text;
 mod verify;
 
@@ -23,6 +24,7 @@ pub use builder::Builder;
 pub use call_groups::Calls;
 pub use literals::{literal_of, number_text};
 use sites::Sites;
+pub use splice::Splice;
 
 pub(crate) use args::Args;
 

@@ -1,12 +1,10 @@
 //! Small editions of programs: which variables are needed, keeping some outputs only, cutting.
 
-use smallvec::SmallVec;
-
 use super::builder::empty_name;
 use super::{Builder, Eqn, Program};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::prim::{Params, Site, V, Var};
+use crate::prim::{Params, Var};
 
 impl Program {
     /// For every variable, whether a wanted output needs it.
@@ -35,42 +33,6 @@ impl Program {
             }
         }
         depends
-    }
-
-    /// Writes the equations that `wanted` variables need behind `to`'s. `map` says what stands for a
-    /// variable there; where it has none yet (`Var::MAX`), the equation is written and noted in it.
-    pub fn write(&self, to: V<'_>, map: &mut [Var], wanted: &[Var]) {
-        let mut needed = vec![false; self.num_vars()];
-        for &v in wanted {
-            needed[v as usize] = true;
-        }
-        for k in (0..self.eqns.len()).rev() {
-            let var = self.result(k) as usize;
-            if needed[var] && map[var] == Var::MAX {
-                for &a in self.args(&self.eqns[k]) {
-                    needed[a as usize] = true;
-                }
-            }
-        }
-        let call = to.to.at(Site::NONE);
-        for (k, eqn) in self.eqns.iter().enumerate() {
-            let var = self.result(k) as usize;
-            if !needed[var] || map[var] != Var::MAX {
-                continue;
-            }
-            to.to.at(self.site(k).or(call));
-            map[var] = match self.params(eqn) {
-                Params::Literal { dtype, value } if value.im == 0.0 => {
-                    to.to.number(*dtype, value.re)
-                }
-                params => {
-                    let args = self.args(eqn).iter().map(|&a| map[a as usize]);
-                    let args: SmallVec<[Var; 4]> = args.collect();
-                    to.to.emit(eqn.prim, params.clone(), &args)
-                }
-            };
-        }
-        to.to.at(call);
     }
 
     /// For every variable, whether it varies with one of the marked inputs: like

@@ -8,7 +8,7 @@ use crate::aval::{Aval, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Batch, Batching, Class, Custom, Params, V, Var};
-use crate::program::{Builder, Program};
+use crate::program::{Builder, Program, Splice};
 
 /// A program over a batch: the marked inputs, and all outputs, have a new first axis of this length, along
 /// which the examples lie. Inputs that are not marked are the same for all of them.
@@ -181,18 +181,9 @@ impl Many {
         drop((handles, found));
         let program = builder.finish(outs.iter().flatten().copied().collect())?;
         let mapped = vmap(&program, batched, self.size)?;
-        let mut map = vec![Var::MAX; mapped.num_vars()];
-        for (slot, v) in map.iter_mut().zip(x) {
-            *slot = v.var();
-        }
-        mapped.write(x[0], &mut map, mapped.outs());
-        let mut next = mapped.outs().iter();
-        Ok((outs.iter())
-            .map(|out| {
-                let var = out.and_then(|_| next.next())?;
-                Some(x[0].with(map[*var as usize]))
-            })
-            .collect())
+        let mut indices = 0..;
+        let outs = outs.iter().map(|out| out.and_then(|_| indices.next()));
+        Ok(Splice::new(&mapped, x[0], x).outputs(outs))
     }
 }
 
