@@ -25,7 +25,7 @@ exports!(failed_at, is_preparing, num_met, meet);
 #[derive(Default)]
 pub struct Noted {
     /// Arrays that decided which way the code took, and their values.
-    pub guards: Vec<(Array, Value)>,
+    pub value_guards: Vec<(Array, Value)>,
     /// Arrays whose computation may fail, which the code wants to know.
     pub roots: Vec<Array>,
     /// Plain arrays that were met, and what was in them.
@@ -207,8 +207,8 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
     if is_held(array) {
         note(|noted| {
-            if !noted.guards.iter().any(|(a, _)| a.id() == array.id()) {
-                noted.guards.push((array.clone(), value.clone()));
+            if !noted.value_guards.iter().any(|(a, _)| a.id() == array.id()) {
+                noted.value_guards.push((array.clone(), value.clone()));
             }
         });
     }

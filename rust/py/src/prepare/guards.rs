@@ -130,7 +130,7 @@ pub fn same_object(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool>
 }
 
 /// Something around a function that its recording relies on.
-pub enum Watch {
+pub enum Guard {
     /// A name of a module, or an attribute of an object: a key of its dictionary.
     Name(Py<PyDict>, Py<PyString>, Py<PyAny>),
     /// A variable of a function around it.
@@ -168,35 +168,35 @@ fn is_cell(object: &Bound<'_, PyAny>) -> bool {
     class.name().is_ok_and(|name| name == "cell")
 }
 
-impl Watch {
+impl Guard {
     /// From an entry of what Python code found: `(owner, name, value)`.
     pub fn new(
         owner: &Bound<'_, PyAny>,
         name: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-    ) -> PyResult<Watch> {
+    ) -> PyResult<Guard> {
         if let Ok(array) = owner.cast::<PyUntypedArray>() {
             let value =
                 crate::ndarray::memory::from_ndarray(array, crate::ndarray::memory::Borrow::Copy)?;
             let value = crate::ndarray::memory::copied(&value)?;
-            return Ok(Watch::Elements(array.clone().unbind(), value));
+            return Ok(Guard::Elements(array.clone().unbind(), value));
         }
         if let Ok(handle) = owner.cast::<PyArray>() {
-            return Ok(Watch::Handle(
+            return Ok(Guard::Handle(
                 handle.clone().unbind(),
                 handle.get().read()?.id(),
             ));
         }
         let name = name.cast::<PyString>()?;
         if name.is_empty()? && value.is_exact_instance_of::<PyList>() && !is_cell(owner) {
-            return Ok(Watch::Items(owner.clone().unbind(), value.extract()?));
+            return Ok(Guard::Items(owner.clone().unbind(), value.extract()?));
         }
         let name = name.clone().unbind();
         if let Ok(dict) = owner.cast::<PyDict>() {
             if value.is_none() && !dict.contains(&name)? {
-                return Ok(Watch::Absent(dict.clone().unbind(), name));
+                return Ok(Guard::Absent(dict.clone().unbind(), name));
             }
-            return Ok(Watch::Name(
+            return Ok(Guard::Name(
                 dict.clone().unbind(),
                 name,
                 value.clone().unbind(),
@@ -204,25 +204,25 @@ impl Watch {
         }
         let (object, value) = (owner.clone().unbind(), value.clone().unbind());
         Ok(if is_cell(owner) {
-            Watch::Cell(object, value)
+            Guard::Cell(object, value)
         } else {
-            Watch::Attribute(object, name, value)
+            Guard::Attribute(object, name, value)
         })
     }
 
     /// Whether nothing has changed.
     pub fn holds(&self, py: Python<'_>) -> PyResult<bool> {
         match self {
-            Watch::Name(names, name, value) => match names.bind(py).get_item(name)? {
+            Guard::Name(names, name, value) => match names.bind(py).get_item(name)? {
                 Some(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
                 None => Ok(false),
             },
-            Watch::Cell(cell, value) => match cell.bind(py).getattr(intern!(py, "cell_contents")) {
+            Guard::Cell(cell, value) => match cell.bind(py).getattr(intern!(py, "cell_contents")) {
                 Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
                 Err(_) => Ok(false),
             },
-            Watch::Absent(names, name) => Ok(!names.bind(py).contains(name)?),
-            Watch::Attribute(object, name, value) => {
+            Guard::Absent(names, name) => Ok(!names.bind(py).contains(name)?),
+            Guard::Attribute(object, name, value) => {
                 let object = object.bind(py);
                 let now = match object.cast::<PyType>() {
                     Ok(class) => member(class, name.bind(py)),
@@ -233,7 +233,7 @@ impl Watch {
                     Err(_) => Ok(false),
                 }
             }
-            Watch::Items(container, items) => {
+            Guard::Items(container, items) => {
                 let container = container.bind(py);
                 if container.len()? != items.len() {
                     return Ok(false);
@@ -246,54 +246,54 @@ impl Watch {
                 }
                 Ok(true)
             }
-            Watch::Elements(array, value) => same_elements(array.bind(py), value),
-            Watch::Handle(handle, id) => Ok(handle.bind(py).get().read()?.id() == *id),
+            Guard::Elements(array, value) => same_elements(array.bind(py), value),
+            Guard::Handle(handle, id) => Ok(handle.bind(py).get().read()?.id() == *id),
         }
     }
 
     /// Shows the garbage collector the objects that it holds.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
-            Watch::Name(names, _, value) => {
+            Guard::Name(names, _, value) => {
                 visit.call(names)?;
                 visit.call(value)
             }
-            Watch::Cell(object, value) | Watch::Attribute(object, _, value) => {
+            Guard::Cell(object, value) | Guard::Attribute(object, _, value) => {
                 visit.call(object)?;
                 visit.call(value)
             }
-            Watch::Absent(names, _) => visit.call(names),
-            Watch::Items(container, items) => {
+            Guard::Absent(names, _) => visit.call(names),
+            Guard::Items(container, items) => {
                 visit.call(container)?;
                 items.iter().try_for_each(|item| visit.call(item))
             }
-            Watch::Elements(array, _) => visit.call(array),
-            Watch::Handle(handle, _) => visit.call(handle),
+            Guard::Elements(array, _) => visit.call(array),
+            Guard::Handle(handle, _) => visit.call(handle),
         }
     }
 
     /// What it is, for a message.
     pub fn what(&self, py: Python<'_>) -> String {
         match self {
-            Watch::Name(_, name, _) => format!("{} (a name or an attribute)", name.bind(py)),
-            Watch::Cell(..) => "a variable of the function around it".into(),
-            Watch::Absent(_, name) | Watch::Attribute(_, name, _) => {
+            Guard::Name(_, name, _) => format!("{} (a name or an attribute)", name.bind(py)),
+            Guard::Cell(..) => "a variable of the function around it".into(),
+            Guard::Absent(_, name) | Guard::Attribute(_, name, _) => {
                 format!("{} (an attribute)", name.bind(py))
             }
-            Watch::Items(..) => "a list or another container that it uses".into(),
-            Watch::Elements(_, value) => format!(
+            Guard::Items(..) => "a list or another container that it uses".into(),
+            Guard::Elements(_, value) => format!(
                 "an array of shape {} that it uses",
                 cotan::aval::tuple(value.shape())
             ),
-            Watch::Handle(..) => "an Array that it uses".into(),
+            Guard::Handle(..) => "an Array that it uses".into(),
         }
     }
 
-    /// The address of what it watches the content of, to watch it once.
+    /// The address of what it guards the content of, to guard it once.
     pub fn address(&self) -> Option<usize> {
         match self {
-            Watch::Elements(array, _) => Some(array.as_ptr() as usize),
-            Watch::Handle(handle, _) => Some(handle.as_ptr() as usize),
+            Guard::Elements(array, _) => Some(array.as_ptr() as usize),
+            Guard::Handle(handle, _) => Some(handle.as_ptr() as usize),
             _ => None,
         }
     }

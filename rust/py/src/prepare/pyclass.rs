@@ -351,8 +351,8 @@ impl PyPrepared {
         let Some(inputs) = quick.read(py, args, &current.keys)? else {
             return Ok(None);
         };
-        for watch in &variant.watches {
-            if !watch.holds(py)? {
+        for guard in &variant.guards {
+            if !guard.holds(py)? {
                 return Ok(None);
             }
         }

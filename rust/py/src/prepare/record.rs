@@ -17,7 +17,7 @@ use crate::array::cell::Rank;
 use crate::array::escapes::{Noted, Session};
 use crate::ndarray::memory::{Borrow, own};
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{Spec, Watch};
+use crate::prepare::guards::{Guard, Spec};
 use crate::prepare::specialization::{Outputs, Taken, Variant, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
@@ -66,13 +66,13 @@ pub fn record(
     let mut flat = flatten(f, transform, wrt, args)?;
     let mut results = Results::default();
     let (outputs, noted) = run(py, f, transform, &mut flat, &mut results)?;
-    let mut watches = state.unchanged(py, &noted.callbacks, taken)?;
-    watch_captured(&mut watches, &noted, py);
+    let mut guards = state.unchanged(py, &noted.callbacks, taken)?;
+    guard_captured(&mut guards, &noted, py);
     let specs = specs(py, &flat);
     let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
     let held = held_constant(&specs, &slots, taken);
     let written = flat.inputs.written.take();
-    let guards = (noted.guards.iter())
+    let value_guards = (noted.value_guards.iter())
         .map(|(_, value)| own(value.clone()))
         .collect::<PyResult<_>>()?;
     let count = results.arrays.len();
@@ -91,12 +91,12 @@ pub fn record(
         owners: owners(&taken.trees, specs.len()),
         specs,
         slots,
-        watches,
+        guards,
         written,
         program,
         others,
         results: count,
-        guards,
+        value_guards,
         choice: OnceLock::new(),
         outputs,
         kinds: results.kinds,
@@ -112,7 +112,7 @@ pub fn record(
 struct CapturedState<'py> {
     found: Bound<'py, PyAny>,
     /// What has to stay as it is, with the number of the function that reads it.
-    watches: Vec<(Watch, usize)>,
+    guards: Vec<(Guard, usize)>,
 }
 
 impl<'py> CapturedState<'py> {
@@ -128,12 +128,12 @@ impl<'py> CapturedState<'py> {
             usize,
         );
         let found = hooks::GUARDS.get(py)?.call1((f, args))?;
-        let mut watches = Vec::new();
+        let mut guards = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {
             let (owner, name, value, of): Entry<'_> = entry?.extract()?;
-            watches.push((Watch::new(&owner, &name, &value)?, of));
+            guards.push((Guard::new(&owner, &name, &value)?, of));
         }
-        Ok(CapturedState { found, watches })
+        Ok(CapturedState { found, guards })
     }
 
     /// What a replay has to compare, once the function has run: it must not have changed any of it.
@@ -142,37 +142,37 @@ impl<'py> CapturedState<'py> {
         py: Python<'py>,
         callbacks: &[Py<PyAny>],
         taken: &Taken,
-    ) -> PyResult<Vec<Watch>> {
+    ) -> PyResult<Vec<Guard>> {
         self.found.call_method0("expect_same_random")?;
         // What functions that are called back refer to is their own affair.
         let apart: Vec<usize> = hooks::FUNCTIONS_IN
             .get(py)?
             .call1((callbacks,))?
             .extract()?;
-        let is_argument = |watch: &Watch| {
+        let is_argument = |guard: &Guard| {
             let arrays = taken.arrays.iter().flatten();
-            (watch.address()).is_some_and(|a| arrays.map(|h| h.as_ptr() as usize).any(|h| h == a))
+            (guard.address()).is_some_and(|a| arrays.map(|h| h.as_ptr() as usize).any(|h| h == a))
         };
-        let watches: Vec<Watch> = (self.watches.into_iter())
-            .filter(|(watch, of)| !apart.contains(of) && !is_argument(watch))
-            .map(|(watch, _)| watch)
+        let guards: Vec<Guard> = (self.guards.into_iter())
+            .filter(|(guard, of)| !apart.contains(of) && !is_argument(guard))
+            .map(|(guard, _)| guard)
             .collect();
-        for watch in &watches {
-            if !watch.holds(py)? {
+        for guard in &guards {
+            if !guard.holds(py)? {
                 return Err(PyTypeError::new_err(format!(
                     "prepare: the function changes {} while it runs, which a replay would not repeat; make it \
                      part of the result, or leave the function unprepared",
-                    watch.what(py)
+                    guard.what(py)
                 )));
             }
         }
-        Ok(watches)
+        Ok(guards)
     }
 }
 
 /// Watches the arrays that the function read and its names did not lead to.
-fn watch_captured(watches: &mut Vec<Watch>, noted: &Noted, py: Python<'_>) {
-    let mut known: Vec<usize> = watches.iter().filter_map(Watch::address).collect();
+fn guard_captured(guards: &mut Vec<Guard>, noted: &Noted, py: Python<'_>) {
+    let mut known: Vec<usize> = guards.iter().filter_map(Guard::address).collect();
     let mut is_new = |address: usize| {
         let is_new = !known.contains(&address);
         known.push(address);
@@ -180,12 +180,12 @@ fn watch_captured(watches: &mut Vec<Watch>, noted: &Noted, py: Python<'_>) {
     };
     for (object, value) in &noted.arrays {
         if is_new(object.as_ptr() as usize) {
-            watches.push(Watch::Elements(object.clone_ref(py), value.clone()));
+            guards.push(Guard::Elements(object.clone_ref(py), value.clone()));
         }
     }
     for (object, id) in &noted.handles {
         if is_new(object.as_ptr() as usize) {
-            watches.push(Watch::Handle(object.clone_ref(py), *id));
+            guards.push(Guard::Handle(object.clone_ref(py), *id));
         }
     }
 }
@@ -381,15 +381,19 @@ fn plan(
         leaves,
     } = flat;
     drop(inputs);
-    let Noted { guards, roots, .. } = noted;
+    let Noted {
+        value_guards,
+        roots,
+        ..
+    } = noted;
     let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
     let (program, others) = enter(py, |interrupted| {
         let mut outs: Vec<&Array> = results.iter().collect();
-        outs.extend(guards.iter().map(|(a, _)| a));
+        outs.extend(value_guards.iter().map(|(a, _)| a));
         outs.extend(&roots);
         let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
         drop(outs);
-        drop((results, guards, roots, leaves, inner, outer));
+        drop((results, value_guards, roots, leaves, inner, outer));
         prepared
     })?;
     let others = others.into_iter().map(own).collect::<PyResult<_>>()?;

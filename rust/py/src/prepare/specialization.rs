@@ -13,7 +13,7 @@ use crate::array::cell::{PyArray, Rank, wrap};
 use crate::ndarray::memory::own;
 use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{Spec, Watch, same_structure};
+use crate::prepare::guards::{Guard, Spec, same_structure};
 use crate::prepare::out_buffers::Buffers;
 use crate::runtime::error::{briefly, enter, to_py};
 use crate::transforms::pullback::PyPullback;
@@ -44,13 +44,13 @@ pub struct Variant {
     pub specs: Vec<Spec>,
     /// The active leaves.
     pub slots: Vec<usize>,
-    pub watches: Vec<Watch>,
+    pub guards: Vec<Guard>,
     pub program: Prepared,
     /// The program's inputs behind the leaves.
     pub others: Vec<Value>,
     /// How many outputs are results; the values of the decisions are behind them.
     pub results: usize,
-    pub guards: Vec<Value>,
+    pub value_guards: Vec<Value>,
     /// The decisions alone, for choosing among several recordings.
     pub choice: OnceLock<Prepared>,
     pub outputs: Outputs,
@@ -120,8 +120,8 @@ impl Variant {
                 return Ok(false);
             }
         }
-        for watch in &self.watches {
-            if !watch.holds(py)? {
+        for guard in &self.guards {
+            if !guard.holds(py)? {
                 return Ok(false);
             }
         }
@@ -131,7 +131,7 @@ impl Variant {
 
     /// Shows the garbage collector the objects that it holds.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.watches.iter().try_for_each(|w| w.visit(visit))?;
+        self.guards.iter().try_for_each(|g| g.visit(visit))?;
         self.trees.iter().try_for_each(|t| t.visit(visit))?;
         (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
     }
@@ -162,14 +162,17 @@ impl Variant {
 
     /// Whether the decisions come out as they did.
     pub fn chosen(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
-        if self.guards.is_empty() {
+        if self.value_guards.is_empty() {
             return Ok(true);
         }
         let choice = if let Some(choice) = self.choice.get() {
             choice
         } else {
             let first = self.results;
-            let made = self.program.part(first, self.guards.len()).map_err(to_py)?;
+            let made = self
+                .program
+                .part(first, self.value_guards.len())
+                .map_err(to_py)?;
             self.choice.get_or_init(|| made)
         };
         let values: Vec<Value> = (taken.leaves.iter().zip(&self.specs))
@@ -182,7 +185,7 @@ impl Variant {
             choice.run(&held, &values, &[], interrupted)
         });
         match outs {
-            Ok(outs) => Ok(agree(&outs, &self.guards)),
+            Ok(outs) => Ok(agree(&outs, &self.value_guards)),
             Err(Failure::Value) => Ok(false),
             Err(Failure::Raised(error)) => Err(error),
         }
@@ -203,7 +206,7 @@ impl Variant {
 
     /// Whether the decisions among the outputs are those of the recording.
     pub fn agrees(&self, outs: &[Value]) -> bool {
-        agree(&outs[self.results..], &self.guards)
+        agree(&outs[self.results..], &self.value_guards)
     }
 
     /// What followed from constants in the last call.
