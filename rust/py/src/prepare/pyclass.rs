@@ -17,7 +17,7 @@ use crate::ndarray::memory::Borrow;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::record::{Transform, record};
-use crate::prepare::specialization::{Failure, Outputs, Taken, Variant, handed, work};
+use crate::prepare::specialization::{Failure, Outputs, Specialization, Taken, handed, work};
 use crate::runtime::error::{briefly, to_py};
 use crate::runtime::hooks;
 use crate::transforms::present::assembled;
@@ -39,7 +39,7 @@ pub struct PyPrepared {
     held: Vec<bool>,
     out: Option<Py<PyAny>>,
     /// The last used is the first.
-    variants: Mutex<Vec<Arc<Variant>>>,
+    specializations: Mutex<Vec<Arc<Specialization>>>,
 }
 
 #[pymethods]
@@ -68,7 +68,7 @@ impl PyPrepared {
             wrt,
             held,
             out,
-            variants: Mutex::default(),
+            specializations: Mutex::default(),
         })
     }
 
@@ -78,15 +78,15 @@ impl PyPrepared {
         visit.call(&self.wrt)?;
         visit.call(&self.out)?;
         // Whoever has the lock, has a reference, too.
-        if let Ok(variants) = self.variants.try_lock() {
-            variants.iter().try_for_each(|v| v.visit(&visit))?;
+        if let Ok(specializations) = self.specializations.try_lock() {
+            specializations.iter().try_for_each(|v| v.visit(&visit))?;
         }
         Ok(())
     }
 
     fn __clear__(&self) {
-        let variants = std::mem::take(&mut *self.lock());
-        drop(variants);
+        let specializations = std::mem::take(&mut *self.lock());
+        drop(specializations);
     }
 
     /// Calls it: arguments and results as for the function that it was made of, unprepared.
@@ -104,8 +104,8 @@ impl PyPrepared {
         let out = out.or_else(|| self.out.as_ref().map(|o| o.bind(py)));
         if !crate::array::escapes::is_on() {
             let first = self.lock().first().map(Arc::clone);
-            if let Some(variant) = first
-                && let Some(result) = self.replay_first(py, &variant, args, out)?
+            if let Some(specialization) = first
+                && let Some(result) = self.replay_first(py, &specialization, args, out)?
             {
                 return Ok(result);
             }
@@ -125,9 +125,9 @@ impl PyPrepared {
             Replayed::Failed => return self.unprepared(py, args, out),
             Replayed::No => {}
         }
-        let variant = Arc::new(self.recorded(py, args, &taken)?);
-        self.keep(&variant);
-        match self.run(py, &variant, &taken, out)? {
+        let specialization = Arc::new(self.recorded(py, args, &taken)?);
+        self.keep(&specialization);
+        match self.run(py, &specialization, &taken, out)? {
             Replayed::Result(result) => Ok(result),
             _ => self.unprepared(py, args, out),
         }
@@ -138,8 +138,8 @@ impl PyPrepared {
     fn record(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args)?;
-        let variant = Arc::new(self.recorded(py, args, &taken)?);
-        self.keep(&variant);
+        let specialization = Arc::new(self.recorded(py, args, &taken)?);
+        self.keep(&specialization);
         Ok(())
     }
 
@@ -151,15 +151,15 @@ impl PyPrepared {
 
     /// Forgets all recordings.
     fn clear(&self) {
-        let variants = std::mem::take(&mut *self.lock());
-        drop(variants);
+        let specializations = std::mem::take(&mut *self.lock());
+        drop(specializations);
     }
 
     /// The programs that are replayed, the last used first.
     #[getter]
     fn programs(&self) -> Vec<crate::program::pyclass::PyProgram> {
-        let variants = self.lock().clone();
-        variants
+        let specializations = self.lock().clone();
+        specializations
             .iter()
             .map(|v| {
                 crate::program::pyclass::PyProgram::new(v.program.program().clone(), Vec::new())
@@ -204,22 +204,27 @@ impl PyPrepared {
 }
 
 impl PyPrepared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Variant>>> {
-        self.variants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Specialization>>> {
+        self.specializations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a recording first.
-    fn keep(&self, variant: &Arc<Variant>) {
+    fn keep(&self, specialization: &Arc<Specialization>) {
         let mut dropped = Vec::new();
         {
-            let mut variants = self.lock();
-            if variants.first().is_some_and(|v| Arc::ptr_eq(v, variant)) {
+            let mut specializations = self.lock();
+            if specializations
+                .first()
+                .is_some_and(|v| Arc::ptr_eq(v, specialization))
+            {
                 return;
             }
-            variants.retain(|v| !Arc::ptr_eq(v, variant));
-            variants.insert(0, Arc::clone(variant));
-            while variants.len() > MANY {
-                dropped.extend(variants.pop());
+            specializations.retain(|v| !Arc::ptr_eq(v, specialization));
+            specializations.insert(0, Arc::clone(specialization));
+            while specializations.len() > MANY {
+                dropped.extend(specializations.pop());
             }
         }
         // What it refers to may run code when it goes.
@@ -257,7 +262,7 @@ impl PyPrepared {
         py: Python<'_>,
         args: &Bound<'_, PyTuple>,
         taken: &Taken,
-    ) -> PyResult<Variant> {
+    ) -> PyResult<Specialization> {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         record(py, self.function.bind(py), self.transform, wrt, args, taken)
     }
@@ -338,64 +343,66 @@ impl PyPrepared {
     fn replay_first<'py>(
         &self,
         py: Python<'py>,
-        variant: &Variant,
+        specialization: &Specialization,
         args: &Bound<'py, PyTuple>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(quick) = &variant.quick else {
+        let Some(quick) = &specialization.quick else {
             return Ok(None);
         };
-        let Some(current) = variant.last() else {
+        let Some(current) = specialization.last() else {
             return Ok(None);
         };
         let Some(inputs) = quick.read(py, args, &current.keys)? else {
             return Ok(None);
         };
-        for guard in &variant.guards {
+        for guard in &specialization.guards {
             if !guard.holds(py)? {
                 return Ok(None);
             }
         }
-        let buffers = self.buffers(py, variant, out)?;
-        if let Some(mut frame) = variant.program.frame(&current.held).map_err(to_py)?
+        let buffers = self.buffers(py, specialization, out)?;
+        if let Some(mut frame) = specialization.program.frame(&current.held).map_err(to_py)?
             && Quick::write(&inputs, frame.inputs())
         {
-            let program = &variant.program;
+            let program = &specialization.program;
             let outcome = briefly(|_| program.run_in(&mut frame));
             // Whether it is an error, and which, the function itself can tell.
-            if outcome.is_err() || !variant.agrees(frame.outs()) {
+            if outcome.is_err() || !specialization.agrees(frame.outs()) {
                 program.give_back(frame);
                 return Ok(None);
             }
-            let mut outs: SmallVec<[Value; 4]> =
-                frame.outs()[..variant.results].iter().cloned().collect();
-            let result = Self::quickly(py, variant, &mut outs, buffers.as_deref())?;
+            let mut outs: SmallVec<[Value; 4]> = frame.outs()[..specialization.results]
+                .iter()
+                .cloned()
+                .collect();
+            let result = Self::quickly(py, specialization, &mut outs, buffers.as_deref())?;
             drop(outs);
             program.give_back(frame);
             return Ok(Some(result));
         }
         let inputs = Quick::values(&inputs)?;
         let targets = match &buffers {
-            Some(buffers) => buffers.targets(py, variant.results, &inputs)?,
+            Some(buffers) => buffers.targets(py, specialization.results, &inputs)?,
             None => Vec::new(),
         };
-        let outs = work(py, variant.program.cost(), false, |interrupted| {
-            (variant.program).run(&current.held, &inputs, &targets, interrupted)
+        let outs = work(py, specialization.program.cost(), false, |interrupted| {
+            (specialization.program).run(&current.held, &inputs, &targets, interrupted)
         });
         let mut outs = match outs {
-            Ok(outs) if variant.agrees(&outs) => outs,
+            Ok(outs) if specialization.agrees(&outs) => outs,
             Ok(_) | Err(Failure::Value) => return Ok(None),
             Err(Failure::Raised(error)) => return Err(error),
         };
-        outs.truncate(variant.results);
-        Self::quickly(py, variant, &mut outs, buffers.as_deref()).map(Some)
+        outs.truncate(specialization.results);
+        Self::quickly(py, specialization, &mut outs, buffers.as_deref()).map(Some)
     }
 
     /// The buffers of a call, checked.
     fn buffers(
         &self,
         py: Python<'_>,
-        variant: &Variant,
+        specialization: &Specialization,
         out: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Arc<Buffers>>> {
         let Some(out) = out else {
@@ -406,7 +413,7 @@ impl PyPrepared {
                 "prepared: a pullback has no out=; write its results with np.copyto",
             ));
         }
-        let known = (variant.buffers.lock())
+        let known = (specialization.buffers.lock())
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let known = known.filter(|b| b.are(out) && out.is_exact_instance_of::<PyTuple>());
@@ -414,19 +421,25 @@ impl PyPrepared {
             known
         } else {
             let result = hooks::RESULT_CLASS.get(py)?;
-            let mut numbers = Vec::with_capacity(variant.results);
-            for i in 0..variant.results {
+            let mut numbers = Vec::with_capacity(specialization.results);
+            for i in 0..specialization.results {
                 numbers.push(Some(result.call1((i,))?));
             }
-            let template = Self::structure(py, variant, &variant.trees, &mut numbers, None)?;
+            let template = Self::structure(
+                py,
+                specialization,
+                &specialization.trees,
+                &mut numbers,
+                None,
+            )?;
             let made = Buffers::new(out, &template)?;
-            let old = (variant.buffers.lock())
+            let old = (specialization.buffers.lock())
                 .unwrap_or_else(PoisonError::into_inner)
                 .replace(Arc::clone(&made));
             drop(old);
             made
         };
-        buffers.check(py, |i| variant.program.out_aval(i))?;
+        buffers.check(py, |i| specialization.program.out_aval(i))?;
         Ok(Some(buffers))
     }
 
@@ -437,22 +450,24 @@ impl PyPrepared {
         taken: &Taken,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Replayed<'py>> {
-        let variants = self.lock().clone();
+        let specializations = self.lock().clone();
         let mut fitting = Vec::new();
-        for variant in &variants {
-            if variant.fits(py, taken)? {
-                fitting.push(variant);
+        for specialization in &specializations {
+            if specialization.fits(py, taken)? {
+                fitting.push(specialization);
             }
         }
         let several = fitting.len() > 1;
-        for variant in fitting {
-            if (several || variant.program.calls_back()) && !variant.chosen(py, taken)? {
+        for specialization in fitting {
+            if (several || specialization.program.calls_back())
+                && !specialization.chosen(py, taken)?
+            {
                 continue;
             }
-            match self.run(py, variant, taken, out)? {
+            match self.run(py, specialization, taken, out)? {
                 Replayed::No => {}
                 other => {
-                    self.keep(variant);
+                    self.keep(specialization);
                     return Ok(other);
                 }
             }
@@ -464,26 +479,26 @@ impl PyPrepared {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        variant: &Variant,
+        specialization: &Specialization,
         taken: &Taken,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Replayed<'py>> {
-        let buffers = self.buffers(py, variant, out)?;
-        let mut outs = match variant.run(py, taken) {
+        let buffers = self.buffers(py, specialization, out)?;
+        let mut outs = match specialization.run(py, taken) {
             Ok(Some(outs)) => outs,
             Ok(None) => return Ok(Replayed::No),
             Err(Failure::Value) => return Ok(Replayed::Failed),
             Err(Failure::Raised(error)) => return Err(error),
         };
-        outs.truncate(variant.results);
+        outs.truncate(specialization.results);
         let written = match buffers {
             Some(buffers) => buffers.write(py, &mut outs)?,
             None => Vec::new(),
         };
-        let mut objects = Self::objects(py, variant, outs, written)?;
+        let mut objects = Self::objects(py, specialization, outs, written)?;
         Self::structure(
             py,
-            variant,
+            specialization,
             &taken.trees,
             &mut objects,
             taken.arrays.as_deref(),
@@ -494,12 +509,12 @@ impl PyPrepared {
     /// Results as the kinds of things that they stand for.
     fn objects<'py>(
         py: Python<'py>,
-        variant: &Variant,
+        specialization: &Specialization,
         outs: impl IntoIterator<Item = Value>,
         written: Vec<Option<Py<PyAny>>>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let mut written = written.into_iter();
-        (outs.into_iter().zip(&variant.kinds))
+        (outs.into_iter().zip(&specialization.kinds))
             .map(|(value, &kind)| match written.next().flatten() {
                 Some(buffer) => Ok(Some(buffer.into_bound(py))),
                 None => handed(py, value, kind).map(Some),
@@ -510,7 +525,7 @@ impl PyPrepared {
     /// The result of a call by the quick way.
     fn quickly<'py>(
         py: Python<'py>,
-        variant: &Variant,
+        specialization: &Specialization,
         outs: &mut [Value],
         buffers: Option<&Buffers>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -520,41 +535,47 @@ impl PyPrepared {
         };
         let outs = outs
             .iter_mut()
-            .map(|out| std::mem::replace(out, variant.nothing.clone()));
-        let mut objects = Self::objects(py, variant, outs, written)?;
-        Self::structure(py, variant, &variant.trees, &mut objects, None)
+            .map(|out| std::mem::replace(out, specialization.nothing.clone()));
+        let mut objects = Self::objects(py, specialization, outs, written)?;
+        Self::structure(
+            py,
+            specialization,
+            &specialization.trees,
+            &mut objects,
+            None,
+        )
     }
 
     /// The structure of the result, with these objects for its leaves.
     fn structure<'py>(
         py: Python<'py>,
-        variant: &Variant,
+        specialization: &Specialization,
         trees: &[Tree],
         objects: &mut [Option<Bound<'py, PyAny>>],
         arrays: Option<&[Py<PyArray>]>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let none = || py.None().into_bound(py);
-        match &variant.outputs {
+        match &specialization.outputs {
             Outputs::Gradients(with_value, cts) => {
                 let first = with_value.then(|| objects[0].take().unwrap_or_else(none));
-                let gradients = if variant.quick.is_some() {
+                let gradients = if specialization.quick.is_some() {
                     // Every argument is a leaf, or has none.
                     let mut entries = vec![none(); trees.len()];
-                    for (&slot, ct) in variant.slots.iter().zip(cts) {
+                    for (&slot, ct) in specialization.slots.iter().zip(cts) {
                         if let Some(ct) = ct {
-                            entries[variant.owners[slot]] =
+                            entries[specialization.owners[slot]] =
                                 objects[*ct].take().unwrap_or_else(none);
                         }
                     }
                     PyTuple::new(py, entries)?.into_any()
                 } else {
-                    let mut leaves = vec![None; variant.specs.len()];
-                    let mut asked = vec![false; variant.specs.len()];
-                    for (&slot, ct) in variant.slots.iter().zip(cts) {
+                    let mut leaves = vec![None; specialization.specs.len()];
+                    let mut asked = vec![false; specialization.specs.len()];
+                    for (&slot, ct) in specialization.slots.iter().zip(cts) {
                         asked[slot] = true;
                         leaves[slot] = ct.and_then(|ct| objects[ct].take());
                     }
-                    let natural = variant.natural.as_ref().map(|n| n.clone_ref(py));
+                    let natural = specialization.natural.as_ref().map(|n| n.clone_ref(py));
                     let _natural = HandOut::new(natural);
                     handed_out(py, assembled(py, trees, &leaves, &asked)?, arrays)?
                 };

@@ -18,7 +18,7 @@ use crate::array::escapes::{Noted, Session};
 use crate::ndarray::memory::{Borrow, own};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec};
-use crate::prepare::specialization::{Outputs, Taken, Variant, plain};
+use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
 use crate::transforms::gradient::scalar_output;
@@ -60,7 +60,7 @@ pub fn record(
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
-) -> PyResult<Variant> {
+) -> PyResult<Specialization> {
     let state = CapturedState::of(py, f, args)?;
     let _scope = Scope::enter();
     let mut flat = flatten(f, transform, wrt, args)?;
@@ -86,7 +86,7 @@ pub fn record(
     } else {
         None
     };
-    Ok(Variant {
+    Ok(Specialization {
         trees: taken.trees.iter().map(|t| t.clone_ref(py)).collect(),
         owners: owners(&taken.trees, specs.len()),
         specs,

@@ -39,7 +39,7 @@ pub struct Current {
 }
 
 /// One recording.
-pub struct Variant {
+pub struct Specialization {
     pub trees: Vec<Tree>,
     pub specs: Vec<Spec>,
     /// The active leaves.
@@ -99,7 +99,7 @@ impl From<PyErr> for Failure {
     }
 }
 
-impl Variant {
+impl Specialization {
     /// Whether arguments are like those of the recording, and everything around it is as it was.
     pub fn fits(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
         if taken.leaves.len() != self.specs.len() || taken.trees.len() != self.trees.len() {
