@@ -1,5 +1,5 @@
 //! Keeps a prepared function correct when values escape from its recording: branches become guards, captured arrays
-//! are noted, and what a replay could not repeat is refused.
+//! are escapes, and what a replay could not repeat is refused.
 
 use std::cell::RefCell;
 
@@ -21,9 +21,9 @@ use crate::runtime::swallowed_errors;
 
 exports!(failed_at, is_preparing, num_met, meet);
 
-/// What was noted.
+/// What was escapes.
 #[derive(Default)]
-pub struct Noted {
+pub struct Escapes {
     /// Arrays that decided which way the code took, and their values.
     pub value_guards: Vec<(Array, Value)>,
     /// Arrays whose computation may fail, which the code wants to know.
@@ -39,33 +39,33 @@ pub struct Noted {
 }
 
 thread_local! {
-    static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
+    static ESCAPES: RefCell<Option<Escapes>> = const { RefCell::new(None) };
 }
 
 /// Notes what happens in this thread, until it is dropped.
-pub struct Session {
-    before: Option<Noted>,
+pub struct EscapeLog {
+    before: Option<Escapes>,
     _hold: tape::Hold,
 }
 
-impl Session {
+impl EscapeLog {
     /// Begins, for what depends on the leaves of a recording.
-    pub fn begin(recording: &Recording) -> Session {
-        Session {
-            before: NOTED.replace(Some(Noted::default())),
+    pub fn begin(recording: &Recording) -> EscapeLog {
+        EscapeLog {
+            before: ESCAPES.replace(Some(Escapes::default())),
             _hold: tape::Hold::new(recording),
         }
     }
 
-    /// What has been noted, once the code has run; the error that it was refused something with.
+    /// What has been escapes, once the code has run; the error that it was refused something with.
     // It ends here, whatever is returned.
     #[allow(clippy::unused_self)]
-    pub fn finish(self, py: Python<'_>) -> PyResult<Noted> {
-        let mut noted = NOTED.replace(None).unwrap_or_default();
-        if let Some(error) = noted.failure.take() {
+    pub fn finish(self, py: Python<'_>) -> PyResult<Escapes> {
+        let mut escapes = ESCAPES.replace(None).unwrap_or_default();
+        if let Some(error) = escapes.failure.take() {
             return Err(error);
         }
-        for (object, seen) in &noted.arrays {
+        for (object, seen) in &escapes.arrays {
             if !same_elements(object.bind(py), seen)? {
                 return Err(refusal(
                     py,
@@ -79,41 +79,41 @@ impl Session {
             }
         }
         // What the code made for itself, nobody can write to any more.
-        noted.arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
-        noted.arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
-        noted.handles.sort_by_key(|(o, _)| o.as_ptr() as usize);
-        noted.handles.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes.arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes.arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes.handles.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes.handles.dedup_by_key(|(o, _)| o.as_ptr() as usize);
         let is_view =
             |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
-        (noted.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
+        (escapes.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
         // A view keeps what it is a view of; once it has gone, that may go.
         let mut count = usize::MAX;
-        while noted.handles.len() < count {
-            count = noted.handles.len();
-            noted.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        while escapes.handles.len() < count {
+            count = escapes.handles.len();
+            escapes.handles.retain(|(o, _)| references(o.bind(py)) > 1);
         }
-        Ok(noted)
+        Ok(escapes)
     }
 }
 
-impl Drop for Session {
+impl Drop for EscapeLog {
     fn drop(&mut self) {
-        let noted = NOTED.replace(self.before.take());
-        drop(noted);
+        let escapes = ESCAPES.replace(self.before.take());
+        drop(escapes);
     }
 }
 
-fn note(write: impl FnOnce(&mut Noted)) {
-    NOTED.with_borrow_mut(|noted| {
-        if let Some(noted) = noted {
-            write(noted);
+fn note(write: impl FnOnce(&mut Escapes)) {
+    ESCAPES.with_borrow_mut(|escapes| {
+        if let Some(escapes) = escapes {
+            write(escapes);
         }
     });
 }
 
 /// Whether a function is being prepared in this thread.
 pub fn is_on() -> bool {
-    NOTED.with_borrow(Option::is_some)
+    ESCAPES.with_borrow(Option::is_some)
 }
 
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
@@ -124,8 +124,8 @@ pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
         .and_then(|p| p.extract::<String>())
         .unwrap_or_default();
     let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
-    note(|noted| {
-        noted.failure.get_or_insert_with(|| error.clone_ref(py));
+    note(|escapes| {
+        escapes.failure.get_or_insert_with(|| error.clone_ref(py));
     });
     error
 }
@@ -206,9 +206,13 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
 pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
     if is_held(array) {
-        note(|noted| {
-            if !noted.value_guards.iter().any(|(a, _)| a.id() == array.id()) {
-                noted.value_guards.push((array.clone(), value.clone()));
+        note(|escapes| {
+            if !escapes
+                .value_guards
+                .iter()
+                .any(|(a, _)| a.id() == array.id())
+            {
+                escapes.value_guards.push((array.clone(), value.clone()));
             }
         });
     }
@@ -233,7 +237,7 @@ pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
 /// An array is computed for the errors that this may lead to.
 pub fn root(array: &Array) {
     if is_held(array) {
-        note(|noted| noted.roots.push(array.clone()));
+        note(|escapes| escapes.roots.push(array.clone()));
     }
 }
 
@@ -261,7 +265,7 @@ pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<(
 
 /// A function that will be called in each run: what it does to the outside is its own affair.
 pub fn called(function: &Bound<'_, PyAny>) {
-    note(|noted| noted.callbacks.push(function.clone().unbind()));
+    note(|escapes| escapes.callbacks.push(function.clone().unbind()));
 }
 
 /// A plain array was read.
@@ -271,14 +275,14 @@ pub fn met(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
     }
     // What is read-only now may be made writable again.
     let value = crate::ndarray::memory::copied(value)?;
-    note(|noted| noted.arrays.push((object.clone().unbind(), value)));
+    note(|escapes| escapes.arrays.push((object.clone().unbind(), value)));
     Ok(())
 }
 
 /// An `Array` was read.
 pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
     if is_on() && array.tag() == 0 {
-        note(|noted| noted.handles.push((object.clone().unbind(), array.id())));
+        note(|escapes| escapes.handles.push((object.clone().unbind(), array.id())));
     }
 }
 
@@ -293,8 +297,8 @@ pub fn is_preparing() -> bool {
 #[pyfunction]
 #[pyo3(signature = (x: "Any") -> "int")]
 pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
-    NOTED.with_borrow(|noted| {
-        let arrays = noted.iter().flat_map(|n| &n.arrays);
+    ESCAPES.with_borrow(|escapes| {
+        let arrays = escapes.iter().flat_map(|n| &n.arrays);
         arrays.filter(|(object, _)| object.is(x)).count()
     })
 }

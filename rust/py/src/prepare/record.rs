@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::Rank;
-use crate::array::escapes::{Noted, Session};
+use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::memory::{Borrow, own};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec};
@@ -65,18 +65,18 @@ pub fn record(
     let _scope = Scope::enter();
     let mut flat = flatten(f, transform, wrt, args)?;
     let mut results = Results::default();
-    let (outputs, noted) = run(py, f, transform, &mut flat, &mut results)?;
-    let mut guards = state.unchanged(py, &noted.callbacks, taken)?;
-    guard_captured(&mut guards, &noted, py);
+    let (outputs, escapes) = run(py, f, transform, &mut flat, &mut results)?;
+    let mut guards = state.unchanged(py, &escapes.callbacks, taken)?;
+    guard_captured(&mut guards, &escapes, py);
     let specs = specs(py, &flat);
     let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
     let held = held_constant(&specs, &slots, taken);
     let written = flat.inputs.written.take();
-    let value_guards = (noted.value_guards.iter())
+    let value_guards = (escapes.value_guards.iter())
         .map(|(_, value)| own(value.clone()))
         .collect::<PyResult<_>>()?;
     let count = results.arrays.len();
-    let (program, others) = plan(py, flat, results.arrays, noted, &held)?;
+    let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
     let is_plain = taken.arrays.is_none()
         && written.is_empty()
         && !program.calls_back()
@@ -171,19 +171,19 @@ impl<'py> CapturedState<'py> {
 }
 
 /// Watches the arrays that the function read and its names did not lead to.
-fn guard_captured(guards: &mut Vec<Guard>, noted: &Noted, py: Python<'_>) {
+fn guard_captured(guards: &mut Vec<Guard>, escapes: &Escapes, py: Python<'_>) {
     let mut known: Vec<usize> = guards.iter().filter_map(Guard::address).collect();
     let mut is_new = |address: usize| {
         let is_new = !known.contains(&address);
         known.push(address);
         is_new
     };
-    for (object, value) in &noted.arrays {
+    for (object, value) in &escapes.arrays {
         if is_new(object.as_ptr() as usize) {
             guards.push(Guard::Elements(object.clone_ref(py), value.clone()));
         }
     }
-    for (object, id) in &noted.handles {
+    for (object, id) in &escapes.handles {
         if is_new(object.as_ptr() as usize) {
             guards.push(Guard::Handle(object.clone_ref(py), *id));
         }
@@ -254,11 +254,11 @@ fn run(
     transform: Transform,
     flat: &mut Flat,
     results: &mut Results,
-) -> PyResult<(Outputs, Noted)> {
-    let session = Session::begin(&flat.outer);
+) -> PyResult<(Outputs, Escapes)> {
+    let log = EscapeLog::begin(&flat.outer);
     let y = flat.inputs.call(f)?;
     let outputs = differentiate(py, f, transform, flat, y, results)?;
-    Ok((outputs, session.finish(py)?))
+    Ok((outputs, log.finish(py)?))
 }
 
 /// Adds what the transform gives for what the function returned.
@@ -371,7 +371,7 @@ fn plan(
     py: Python<'_>,
     flat: Flat,
     results: Vec<Array>,
-    noted: Noted,
+    escapes: Escapes,
     held: &[bool],
 ) -> PyResult<(Prepared, Vec<Value>)> {
     let Flat {
@@ -381,11 +381,11 @@ fn plan(
         leaves,
     } = flat;
     drop(inputs);
-    let Noted {
+    let Escapes {
         value_guards,
         roots,
         ..
-    } = noted;
+    } = escapes;
     let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
     let (program, others) = enter(py, |interrupted| {
         let mut outs: Vec<&Array> = results.iter().collect();
