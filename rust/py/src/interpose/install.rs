@@ -15,7 +15,7 @@ use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
 
 use crate::interpose::module_class::Module;
-use crate::interpose::slot::{Asked, Rule};
+use crate::interpose::slot::{Override, When};
 use crate::interpose::slot_function::Functions;
 use crate::interpose::slot_method::Methods;
 use crate::interpose::slot_ufunc::Ufuncs;
@@ -259,24 +259,24 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
 /// list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient
 /// follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind.
 #[pyfunction]
-#[pyo3(signature = (method: "Any", rule: "Callable[..., Any]", asked: "str") -> "bool")]
+#[pyo3(signature = (method: "Any", rule: "Callable[..., Any]", when: "str") -> "bool")]
 pub fn add_method(
     py: Python<'_>,
     method: Bound<'_, PyAny>,
     rule: Py<PyAny>,
-    asked: &str,
+    when: &str,
 ) -> PyResult<bool> {
-    let asked = match asked {
-        "lists" => Asked::Lists,
-        "arrays" => Asked::Arrays,
-        "numbers" => Asked::Numbers,
-        "followed" => Asked::Followed,
-        "always" => Asked::Always,
-        _ => return Err(PyValueError::new_err(format!("no such case: {asked}"))),
+    let when = match when {
+        "lists" => When::Lists,
+        "arrays" => When::Arrays,
+        "numbers" => When::Numbers,
+        "followed" => When::Followed,
+        "always" => When::Always,
+        _ => return Err(PyValueError::new_err(format!("no such case: {when}"))),
     };
-    let rule = Rule {
+    let rule = Override {
         function: rule,
-        asked,
+        when,
     };
     let mut state = state(py);
     let lifted = state.recordings > 0;

@@ -160,9 +160,9 @@ pub fn guarded<T>(py: Python<'_>, compute: impl FnOnce() -> PyResult<T>) -> Opti
     None
 }
 
-/// When the rule of a method or a function is asked.
+/// When the override of a method or a function applies.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Asked {
+pub enum When {
     /// For lists that hold arrays of ours.
     Lists,
     /// Where an array of ours is an argument itself, and for such lists.
@@ -177,11 +177,11 @@ pub enum Asked {
     Always,
 }
 
-impl Asked {
-    /// Whether the rule is asked for one of these arguments.
+impl When {
+    /// Whether the override applies to one of these arguments.
     #[inline]
     pub fn for_any<'py>(self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<bool> {
-        if self == Asked::Always {
+        if self == When::Always {
             return Ok(true);
         }
         for argument in given {
@@ -193,17 +193,17 @@ impl Asked {
     }
 
     fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
-        if self == Asked::Followed {
+        if self == When::Followed {
             return contains_active(given);
         }
         if given.is_instance_of::<PyArray>() {
             return match self {
-                Asked::Arrays | Asked::Numbers => Ok(true),
-                Asked::FollowedNumbers => contains_active(given),
+                When::Arrays | When::Numbers => Ok(true),
+                When::FollowedNumbers => contains_active(given),
                 _ => Ok(false),
             };
         }
-        if matches!(self, Asked::Numbers | Asked::FollowedNumbers) {
+        if matches!(self, When::Numbers | When::FollowedNumbers) {
             return Ok(false);
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
@@ -217,12 +217,12 @@ impl Asked {
 }
 
 /// A function of ours that computes the calls of a compiled one.
-pub struct Rule {
+pub struct Override {
     pub function: Py<PyAny>,
-    pub asked: Asked,
+    pub when: When,
 }
 
-impl Rule {
+impl Override {
     /// What it computes; `None` where it leaves the call to the original.
     pub fn call<'py>(
         &self,

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyTuple};
 
 use crate::interpose::slot::{
-    Arguments, Asked, HAVE_VECTORCALL, Rule, Vectorcall, definition_of, guarded,
+    Arguments, HAVE_VECTORCALL, Override, Vectorcall, When, definition_of, guarded,
 };
 use crate::interpose::slot_dispatcher::is_passed;
 use crate::runtime::recording_state::is_lifting;
@@ -35,7 +35,7 @@ struct Ours {
     definition: PyMethodDef,
     /// The entry that the function had; the interpreter calls some without one.
     own: *mut c_void,
-    rule: Rule,
+    rule: Override,
 }
 
 /// `PyCFunctionObject`.
@@ -68,7 +68,12 @@ impl Functions {
     }
 
     /// Adds a function; false when it is not of the kind that is known.
-    pub fn add(&mut self, function: &Bound<'_, PyAny>, rule: Rule, lifted: bool) -> PyResult<bool> {
+    pub fn add(
+        &mut self,
+        function: &Bound<'_, PyAny>,
+        rule: Override,
+        lifted: bool,
+    ) -> PyResult<bool> {
         if let Some(known) = self.0.iter_mut().find(|f| f.object.is(function)) {
             known.renew(rule, lifted);
             return Ok(true);
@@ -137,7 +142,7 @@ impl Functions {
 
 impl Function {
     /// Another rule in the place of an earlier one, which a call may still be on its way to.
-    fn renew(&mut self, rule: Rule, lifted: bool) {
+    fn renew(&mut self, rule: Override, lifted: bool) {
         // SAFETY: it is never freed.
         let ours = unsafe { &*self.ours };
         self.ours = Box::into_raw(Box::new(Ours {
@@ -225,15 +230,15 @@ fn by_tuple(function: *mut PyObject, given: Arguments<'_>) -> *mut PyObject {
     }
 }
 
-/// What our rule computes; `None` where it is not asked.
-fn computed(rule: &Rule, given: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
+/// The override's result; `None` where the override does not apply.
+fn computed(rule: &Override, given: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
     // A thread that does not record may help one that does, and meets what a gradient follows.
-    let asked = match rule.asked {
-        asked if is_lifting() => asked,
-        Asked::Followed | Asked::Always => Asked::Followed,
-        _ => Asked::FollowedNumbers,
+    let when = match rule.when {
+        when if is_lifting() => when,
+        When::Followed | When::Always => When::Followed,
+        _ => When::FollowedNumbers,
     };
-    if !asked.for_any(given.all())? {
+    if !when.for_any(given.all())? {
         return Ok(None);
     }
     rule.call(

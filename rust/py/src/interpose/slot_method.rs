@@ -19,7 +19,7 @@ use pyo3::ffi::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
-use crate::interpose::slot::{Arguments, Rule, definition_of, guarded};
+use crate::interpose::slot::{Arguments, Override, definition_of, guarded};
 use crate::runtime::recording_state::is_lifting;
 
 /// NumPy's own entry, by its calling convention.
@@ -44,7 +44,7 @@ struct Descriptor {
 /// A method that is called here.
 struct Known {
     own: Own,
-    rule: Rule,
+    rule: Override,
 }
 
 const MOST: usize = 16;
@@ -73,7 +73,7 @@ impl Methods {
     pub fn add(
         &mut self,
         descriptor: &Bound<'_, PyAny>,
-        rule: Rule,
+        rule: Override,
         lifted: bool,
     ) -> PyResult<bool> {
         let index = self.0.len();
@@ -228,17 +228,17 @@ unsafe extern "C" fn slow<const INDEX: usize>(
     unsafe { own(this, args, named) }
 }
 
-/// What our rule computes; `None` where it is not asked.
+/// The override's result; `None` where the override does not apply.
 ///
 /// # Safety
 ///
 /// The arguments are those of a call of this kind.
 unsafe fn computed(
-    rule: &Rule,
+    rule: &Override,
     this: *mut PyObject,
     args: Arguments<'_>,
 ) -> PyResult<Option<Py<PyAny>>> {
-    if !rule.asked.for_any(args.all())? {
+    if !rule.when.for_any(args.all())? {
         return Ok(None);
     }
     // SAFETY: it is alive for the call, and a reference of ours is taken.
@@ -254,7 +254,7 @@ unsafe fn computed(
 /// As above.
 unsafe fn computed_slow(
     py: Python<'_>,
-    rule: &Rule,
+    rule: &Override,
     this: *mut PyObject,
     args: *mut PyObject,
     named: *mut PyObject,
@@ -266,7 +266,7 @@ unsafe fn computed_slow(
         .map(Bound::cast_into)
         .transpose()?;
     let values = named.iter().flat_map(PyDictMethods::values);
-    if !rule.asked.for_any(args.iter().chain(values))? {
+    if !rule.when.for_any(args.iter().chain(values))? {
         return Ok(None);
     }
     // SAFETY: it is alive for the call.
