@@ -14,28 +14,28 @@ use crate::runtime::source_line::frame;
 
 exports!(forget_places);
 
-/// Who asks for a name.
+/// The code that reads an attribute of a module.
 #[derive(Clone, Copy)]
-pub enum Asking {
+pub enum Caller {
     /// Python code that is no library's.
-    Own,
+    UserCode,
     /// Such code, by `getattr`.
-    ByName,
+    Getattr,
     /// Python code of a library that hands memory to C.
     Library,
     /// Compiled code.
-    Compiled,
+    Native,
 }
 
-/// What is known of the places in Python code that asked for names; the code is kept alive.
-static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, Asking)>>> = Mutex::new(None);
+/// Callers by code object and instruction; the code is kept alive.
+static PLACES: Mutex<Option<FastMap<(usize, usize), (Py<PyAny>, Caller)>>> = Mutex::new(None);
 
 /// At most so many places are remembered.
 const MAX_PLACES: usize = 1 << 14;
 
-/// Who asks for a name. Compiled code has no frame of its own: it is known by the running instruction of
+/// Classifies the caller. Compiled code has no frame of its own: it is known by the running instruction of
 /// its caller's, which is a call and no attribute.
-pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
+pub fn classify_caller(py: Python<'_>) -> PyResult<Caller> {
     let frame = frame(py)?;
     let code = frame.getattr(intern!(py, "f_code"))?;
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
@@ -50,10 +50,10 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     }
     let asks = hooks::CLASSIFY_CALLER.get(py)?;
     let who = match asks.call1((frame,))?.extract()? {
-        "own" => Asking::Own,
-        "by name" => Asking::ByName,
-        "library" => Asking::Library,
-        _ => Asking::Compiled,
+        "own" => Caller::UserCode,
+        "by name" => Caller::Getattr,
+        "library" => Caller::Library,
+        _ => Caller::Native,
     };
     let mut places = places();
     let places = places.get_or_insert_with(FastMap::default);
@@ -64,7 +64,7 @@ pub fn who_asks(py: Python<'_>) -> PyResult<Asking> {
     Ok(who)
 }
 
-/// Forgets what is known of the places in Python code that asked for names.
+/// Forgets the classified callers.
 #[pyfunction]
 #[pyo3(signature = () -> "None")]
 pub fn forget_places(py: Python<'_>) {

@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::cell::PyArray;
-use crate::interpose::caller::{Asking, who_asks};
+use crate::interpose::caller::{Caller, classify_caller};
 use crate::interpose::contains_array::{any_array, given_out};
 use crate::interpose::slot_dispatcher;
 use crate::runtime::hooks;
@@ -278,13 +278,13 @@ impl LiftedName {
         let Some(foreign) = &this.foreign else {
             return Ok(this.stand_in.bind(py).clone());
         };
-        Ok(match who_asks(py)? {
+        Ok(match classify_caller(py)? {
             // `getattr` does not say whether the class is called next, or handed on as a dtype.
-            Asking::ByName if is_number(this.original.bind(py)) => found,
-            Asking::Own | Asking::ByName => this.stand_in.bind(py).clone(),
+            Caller::Getattr if is_number(this.original.bind(py)) => found,
+            Caller::UserCode | Caller::Getattr => this.stand_in.bind(py).clone(),
             // It takes for granted that what it makes has memory, without another look.
-            Asking::Compiled if is_for_memory(this.name.bind(py).to_str()?) => found,
-            Asking::Library | Asking::Compiled => foreign.bind(py).clone(),
+            Caller::Native if is_for_memory(this.name.bind(py).to_str()?) => found,
+            Caller::Library | Caller::Native => foreign.bind(py).clone(),
         })
     }
 
