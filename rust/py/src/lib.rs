@@ -69,8 +69,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
     module.add_class::<ndarray::memory::Memory>()?;
-    module.add_class::<interpose::module_attribute::LiftedName>()?;
-    module.add_class::<interpose::module_attribute::StandIn>()?;
+    module.add_class::<interpose::module_attribute::ModuleAttribute>()?;
+    module.add_class::<interpose::module_attribute::OverrideFunction>()?;
     runtime::register(module)?;
     array::register(module)?;
     tree::register(module)?;

@@ -18,7 +18,7 @@ use crate::runtime::recording_state::recordings;
 /// A function that stands in for another one, which it is like in all but what it does with our
 /// arrays.
 #[pyclass(frozen, subclass, module = "cotan._core")]
-pub struct StandIn {
+pub struct OverrideFunction {
     original: Py<PyAny>,
     /// What computes it when one of our arrays is met.
     rule: Option<Py<PyAny>>,
@@ -41,7 +41,7 @@ enum When {
 }
 
 #[pymethods]
-impl StandIn {
+impl OverrideFunction {
     #[new]
     fn new(
         original: Py<PyAny>,
@@ -49,14 +49,14 @@ impl StandIn {
         dispatched: bool,
         creates: bool,
         when: &str,
-    ) -> PyResult<StandIn> {
+    ) -> PyResult<OverrideFunction> {
         let when = match when {
             "lifted" => When::Lifted,
             "followed" => When::Followed,
             "imported" => When::Imported,
             _ => return Err(PyValueError::new_err(format!("no such time: {when}"))),
         };
-        Ok(StandIn {
+        Ok(OverrideFunction {
             original,
             rule,
             dispatched,
@@ -135,7 +135,7 @@ impl StandIn {
 
     /// Equal to the original, so that a table of functions is found in by either.
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        match other.cast::<StandIn>() {
+        match other.cast::<OverrideFunction>() {
             Ok(other) => self.original.bind(py).eq(&other.get().original),
             Err(_) => self.original.bind(py).eq(other),
         }
@@ -226,28 +226,28 @@ fn is_harmless(item: Bound<'_, PyAny>) -> bool {
 
 /// A name of a lifted module, on the class that the module has meanwhile.
 #[pyclass(frozen, module = "cotan._core")]
-pub struct LiftedName {
+pub struct ModuleAttribute {
     name: Py<PyString>,
     original: Py<PyAny>,
     /// What code gets that may meet our arrays.
-    stand_in: Py<PyAny>,
+    override_function: Py<PyAny>,
     /// What code gets that hands memory to C; `None` where the stand-in does it no harm.
     foreign: Option<Py<PyAny>>,
 }
 
 #[pymethods]
-impl LiftedName {
+impl ModuleAttribute {
     #[new]
     fn new(
         name: Py<PyString>,
         original: Py<PyAny>,
-        stand_in: Py<PyAny>,
+        override_function: Py<PyAny>,
         foreign: Option<Py<PyAny>>,
-    ) -> LiftedName {
-        LiftedName {
+    ) -> ModuleAttribute {
+        ModuleAttribute {
             name,
             original,
-            stand_in,
+            override_function,
             foreign,
         }
     }
@@ -276,12 +276,12 @@ impl LiftedName {
             return Ok(found);
         }
         let Some(foreign) = &this.foreign else {
-            return Ok(this.stand_in.bind(py).clone());
+            return Ok(this.override_function.bind(py).clone());
         };
         Ok(match classify_caller(py)? {
             // `getattr` does not say whether the class is called next, or handed on as a dtype.
             Caller::Getattr if is_number(this.original.bind(py)) => found,
-            Caller::UserCode | Caller::Getattr => this.stand_in.bind(py).clone(),
+            Caller::UserCode | Caller::Getattr => this.override_function.bind(py).clone(),
             // It takes for granted that what it makes has memory, without another look.
             Caller::Native if is_for_memory(this.name.bind(py).to_str()?) => found,
             Caller::Library | Caller::Native => foreign.bind(py).clone(),
