@@ -43,7 +43,7 @@ from cotan._src.runtime.values import DISPATCHER
 
 _prepared: dict[str, type[ModuleType]] = {}
 # What stands in for a function, by the function's identity; with the function, to keep it alive.
-_stand_ins: dict[int, tuple[Any, Any]] = {}
+_overrides_by_id: dict[int, tuple[Any, Any]] = {}
 # Functions, by identity, that lead to what stands in for them wherever a program keeps them.
 _everywhere: set[int] = set()
 
@@ -122,7 +122,7 @@ def _is_whole(name: str, loaded: str | None) -> bool:
 
 def _known(value: Any) -> Any:
     """Give what stands in for a value, if something does."""
-    found = _stand_ins.get(id(value))
+    found = _overrides_by_id.get(id(value))
     return found[1] if found is not None and found[0] is value else None
 
 
@@ -300,17 +300,17 @@ def _lifted_name(module: Any, name: str) -> Any:
     original = vars(module)[name]
     number = rows_of(module.__name__, Kind.NUMBER_CLASS).get(name)
     if number is not None:
-        stand_in = StandIn(original, number.rule, False, False, "lifted")
-        return _core.LiftedName(name, original, stand_in, original)
+        stand_in = OverrideFunction(original, number.rule, False, False, "lifted")
+        return _core.ModuleAttribute(name, original, stand_in, original)
     if original is np.ndarray:
-        make = StandIn(original, None, False, True, "lifted")
+        make = OverrideFunction(original, None, False, True, "lifted")
         stand_in = _class(original, make, _core.is_lifting, True)
-        return _core.LiftedName(name, original, stand_in, original)
-    known = _stand_ins.get(id(original))
+        return _core.ModuleAttribute(name, original, stand_in, original)
+    known = _overrides_by_id.get(id(original))
     if known is None:
         # One for all modules that have the function.
         known = original, _stand_in(module, name, "lifted")
-        _stand_ins[id(original)] = known
+        _overrides_by_id[id(original)] = known
     foreign = None
     if _creates(module, name) or isinstance(original, type):
         # What C code writes to, or takes for a class.
@@ -320,8 +320,8 @@ def _lifted_name(module: Any, name: str) -> Any:
         foreign = original
         if is_rule:
             drawn = _unless_drawn(rule, original)
-            foreign = StandIn(original, drawn, False, False, "followed")
-    return _core.LiftedName(name, original, known[1], foreign)
+            foreign = OverrideFunction(original, drawn, False, False, "followed")
+    return _core.ModuleAttribute(name, original, known[1], foreign)
 
 
 def _unless_drawn(rule: Any, original: Any = None) -> Any:
@@ -334,7 +334,7 @@ def _unless_drawn(rule: Any, original: Any = None) -> Any:
     return convert
 
 
-class StandIn(_core.StandIn):
+class OverrideFunction(_core.OverrideFunction):
     """A function that stands in for another one."""
 
     __slots__ = ()
@@ -364,14 +364,14 @@ def _stand_in(module: Any, name: str, when: str) -> Any:
         return _class(original, rule, meets, always)
     if always:
         return _always(original, rule, when)
-    return StandIn(original, rule, _is_dispatched(original), _creates(module, name), when)
+    return OverrideFunction(original, rule, _is_dispatched(original), _creates(module, name), when)
 
 
-class _Asked(StandIn):
+class _Asked(OverrideFunction):
     # It calls its rule whatever the arguments are: an array may hide in a function among them.
     __slots__ = ("_meets", "_rule")
-    __doc__ = vars(StandIn)["__doc__"]
-    __module__ = vars(StandIn)["__module__"]
+    __doc__ = vars(OverrideFunction)["__doc__"]
+    __module__ = vars(OverrideFunction)["__module__"]
     _meets: Callable[[], bool]
     _rule: Any
 
@@ -529,7 +529,7 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     if not callable(original) or not callable(rule):
         raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")
     enter(Override(f"{module.__name__}.{name}", rule))
-    _stand_ins.pop(id(original), None)
+    _overrides_by_id.pop(id(original), None)
     if module.__name__ not in _prepared:
         _prepare(module.__name__, module)
     # It was asked for by name, so it may be a program's own function.

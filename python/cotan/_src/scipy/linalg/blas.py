@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
-from cotan._src.interpose.install import StandIn
+from cotan._src.interpose.install import OverrideFunction
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import assign, contains_active, is_array
@@ -91,7 +91,7 @@ for _module in _MODULES:
 
 @functools.cache
 def _stand_in(routine: Any) -> Any:
-    return StandIn(routine, _rule(routine), False, False, "lifted")
+    return OverrideFunction(routine, _rule(routine), False, False, "lifted")
 
 
 def _looked_up(name: str, module: str) -> None:
