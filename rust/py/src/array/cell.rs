@@ -24,7 +24,7 @@ use crate::runtime::error::OrRaise;
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rank {
+pub enum ScalarKind {
     /// An ndarray, which can be written to in place.
     Array,
     /// A NumPy scalar, which cannot.
@@ -100,7 +100,7 @@ impl Cell {
 #[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
 pub struct PyArray {
     cell: Lock<Cell>,
-    pub(crate) rank: Rank,
+    pub(crate) rank: ScalarKind,
     /// Whether it stands for an ndarray that was made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
     is_buffer: bool,
@@ -141,23 +141,23 @@ impl Element {
 }
 
 /// An array as a Python object.
-pub fn wrap(py: Python<'_>, array: Array, rank: Rank) -> PyResult<Bound<'_, PyAny>> {
+pub fn wrap(py: Python<'_>, array: Array, rank: ScalarKind) -> PyResult<Bound<'_, PyAny>> {
     Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
 }
 
 /// The result of a reduction or an index: a scalar when it has no axes.
 pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
     let rank = if array.shape().is_empty() {
-        Rank::Scalar
+        ScalarKind::NumpyScalar
     } else {
-        Rank::Array
+        ScalarKind::Array
     };
     wrap(py, array, rank)
 }
 
 impl PyArray {
     /// A handle of its own.
-    pub fn new(array: Array, rank: Rank) -> PyArray {
+    pub fn new(array: Array, rank: ScalarKind) -> PyArray {
         PyArray {
             cell: Lock::new(Cell::new(array)),
             rank,
@@ -170,7 +170,7 @@ impl PyArray {
     pub fn buffer(value: Value) -> PyArray {
         PyArray {
             is_buffer: true,
-            ..PyArray::new(Array::constant(value), Rank::Array)
+            ..PyArray::new(Array::constant(value), ScalarKind::Array)
         }
     }
 
@@ -216,7 +216,7 @@ impl PyArray {
         };
         Ok(PyArray {
             cell: Lock::new(cell),
-            rank: Rank::Array,
+            rank: ScalarKind::Array,
             is_buffer: false,
             view: Some(Box::new(view)),
         })
@@ -259,7 +259,7 @@ impl PyArray {
     /// Whether elements can be written: a view by what it is a view of, too.
     pub fn is_writeable(&self) -> bool {
         let through = |view: &View| view.op.is_writeable() && view.base.get().is_writeable();
-        self.rank == Rank::Array && self.view.as_deref().is_none_or(through)
+        self.rank == ScalarKind::Array && self.view.as_deref().is_none_or(through)
     }
 
     pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {
@@ -267,7 +267,7 @@ impl PyArray {
     }
 
     /// What NumPy would have handed out.
-    pub fn rank(&self) -> Rank {
+    pub fn rank(&self) -> ScalarKind {
         self.rank
     }
 
@@ -379,7 +379,7 @@ impl PyArray {
                 Found::Piece(piece) => {
                     let piece = piece.reshape(&[]).or_raise()?;
                     drop(cell);
-                    return Ok(Some(wrap(py, piece, Rank::Scalar)?));
+                    return Ok(Some(wrap(py, piece, ScalarKind::NumpyScalar)?));
                 }
                 Found::Mixed => return Ok(None),
                 Found::Below => {}
@@ -392,7 +392,7 @@ impl PyArray {
                 let flat = cell.array.reshape(&[cell.array.aval().size()]).or_raise()?;
                 drop(cell);
                 let one = ViewOp::element(at).read(&flat)?;
-                return Ok(Some(wrap(py, one, Rank::Scalar)?));
+                return Ok(Some(wrap(py, one, ScalarKind::NumpyScalar)?));
             }
         };
         if !value.is_contiguous() {

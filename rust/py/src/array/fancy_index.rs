@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes;
 use crate::array::operand::Operand;
 use crate::runtime::error::OrRaise;
@@ -65,7 +65,7 @@ pub fn read<'py>(
     let x = x.reshape(&front).or_raise()?;
     let rows = Array::from_slice(&common, &rows).or_raise()?;
     let taken = Array::apply(ops::GATHER, Params::None, &[&x, &rows]).or_raise()?;
-    Ok(Some(wrap(slf.py(), taken, Rank::Array)?))
+    Ok(Some(wrap(slf.py(), taken, ScalarKind::Array)?))
 }
 
 /// An array, but for elements that a mask of its first axes leaves out. What is not read has no derivative then,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
 
 use crate::array::cell::Element;
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::fancy_index::is_made_by;
 use crate::array::operand::Operand;
 use crate::array::view_op::ViewOp;
@@ -148,7 +148,7 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         let integer = array.shape().is_empty()
             && array.dtype().kind() == aval::Kind::Integer
             && !crate::array::traced::is_mapped(handle)?;
-        return Ok(integer.then(|| handle.get().rank() == Rank::Array));
+        return Ok(integer.then(|| handle.get().rank() == ScalarKind::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`; NumPy's bools had
     // it once, without being integers.
@@ -204,8 +204,8 @@ pub fn getitem<'py>(
     let py = slf.py();
     let shape = slf.get().own_shape();
     let resolved = basic(key, &shape).map_err(|error| {
-        let is_number =
-            slf.get().rank() == Rank::Number && error.is_instance_of::<PyIndexError>(py);
+        let is_number = slf.get().rank() == ScalarKind::PythonNumber
+            && error.is_instance_of::<PyIndexError>(py);
         if is_number { no_sequence(slf) } else { error }
     });
     let Some(basic) = resolved? else {
@@ -220,13 +220,13 @@ pub fn getitem<'py>(
         return Ok(element);
     }
     let op = ViewOp::Index(basic.dims, basic.shape);
-    if basic.scalar || basic.copies || slf.get().rank() != Rank::Array {
+    if basic.scalar || basic.copies || slf.get().rank() != ScalarKind::Array {
         let array = op.read(&slf.get().read()?)?;
         // An ellipsis gives an array, of a scalar, too.
         let rank = if basic.scalar {
-            Rank::Scalar
+            ScalarKind::NumpyScalar
         } else {
-            Rank::Array
+            ScalarKind::Array
         };
         return wrap(py, array, rank);
     }
@@ -320,7 +320,7 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
 fn discard_imaginary(value: &Bound<'_, PyAny>, dtype: DType) -> PyResult<()> {
     let py = value.py();
     let of_numpy = match value.cast::<PyArray>() {
-        Ok(handle) => handle.get().rank() != Rank::Number,
+        Ok(handle) => handle.get().rank() != ScalarKind::PythonNumber,
         Err(_) => is_numpy_scalar(value)? || value.is_instance_of::<PyUntypedArray>(),
     };
     if !of_numpy {
@@ -376,7 +376,7 @@ pub fn setitem<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let py = slf.py();
-    if slf.get().rank() != Rank::Array {
+    if slf.get().rank() != ScalarKind::Array {
         return Err(PyTypeError::new_err(
             "a scalar does not support item assignment",
         ));
@@ -457,7 +457,11 @@ pub fn updated<'py>(
         let old = op.read(&array)?;
         value = Array::apply(ops::ADD, Params::None, &[&old, &value]).or_raise()?;
     }
-    Ok(Some(wrap(py, op.write(&array, &value)?, Rank::Array)?))
+    Ok(Some(wrap(
+        py,
+        op.write(&array, &value)?,
+        ScalarKind::Array,
+    )?))
 }
 
 /// `x` with `x[key]` replaced by `value`, as a new array.
@@ -497,5 +501,9 @@ pub fn fitted<'py>(
     shape: Vec<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let target = Operand::expect("assignment", target)?;
-    wrap(value.py(), fit(value, target.dtype(), &shape)?, Rank::Array)
+    wrap(
+        value.py(),
+        fit(value, target.dtype(), &shape)?,
+        ScalarKind::Array,
+    )
 }

@@ -13,7 +13,7 @@ use pyo3::types::{
     PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType,
 };
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
@@ -86,7 +86,7 @@ pub const EXACT: u64 = 1 << 53;
 /// An operand as it was given.
 pub enum Operand {
     /// An array, or a NumPy scalar: its dtype counts.
-    Strong(Array, Rank),
+    Strong(Array, ScalarKind),
     /// An `Array` that stands for a Python number.
     Weak(Array),
     /// A Python number.
@@ -102,7 +102,7 @@ impl Operand {
             let rank = handle.get().rank();
             let array = handle.get().read()?;
             escapes::met_handle(handle, &array);
-            return Ok(Some(if rank == Rank::Number {
+            return Ok(Some(if rank == ScalarKind::PythonNumber {
                 Operand::Weak(array)
             } else {
                 Operand::Strong(array, rank)
@@ -124,7 +124,7 @@ impl Operand {
             if !is_plain(array)? || array.dtype().kind() == b'O' {
                 return Ok(None);
             }
-            let rank = Rank::Array;
+            let rank = ScalarKind::Array;
             let value = from_ndarray(array, Borrow::Copy)?;
             escapes::met(array, &value)?;
             return Ok(Some(Operand::Strong(Array::constant(value), rank)));
@@ -132,12 +132,15 @@ impl Operand {
         if is_numpy_scalar(object)? {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
             let value = from_ndarray(array.cast::<PyUntypedArray>()?, Borrow::Call)?;
-            return Ok(Some(Operand::Strong(scalar_constant(value), Rank::Scalar)));
+            return Ok(Some(Operand::Strong(
+                scalar_constant(value),
+                ScalarKind::NumpyScalar,
+            )));
         }
         if object.is_instance_of::<PyBool>() {
             return Ok(Some(Operand::Strong(
                 scalar_bool(object.extract()?)?,
-                Rank::Number,
+                ScalarKind::PythonNumber,
             )));
         }
         if object.is_instance_of::<PyInt>() {
@@ -295,11 +298,11 @@ impl Operand {
     }
 
     /// What it would be in NumPy.
-    pub fn rank(&self) -> Rank {
+    pub fn rank(&self) -> ScalarKind {
         match self {
             Operand::Strong(_, rank) => *rank,
-            Operand::Scalar(..) => Rank::Scalar,
-            Operand::Weak(_) | Operand::Number(_) => Rank::Number,
+            Operand::Scalar(..) => ScalarKind::NumpyScalar,
+            Operand::Weak(_) | Operand::Number(_) => ScalarKind::PythonNumber,
         }
     }
 

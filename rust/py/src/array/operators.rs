@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
+use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
 use crate::array::escapes;
 use crate::array::operand::{EXACT, Operand, common_dtype};
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
@@ -30,13 +30,15 @@ pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
     let array = slf.get().read()?;
     let is_bool = array.dtype() == DType::Bool;
     let out = match slf.get().rank() {
-        Rank::Number if is_bool => {
-            wrap(slf.py(), array.cast(DType::I64).or_raise()?, Rank::Number)?
-        }
+        ScalarKind::PythonNumber if is_bool => wrap(
+            slf.py(),
+            array.cast(DType::I64).or_raise()?,
+            ScalarKind::PythonNumber,
+        )?,
         _ if is_bool => {
             return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
         }
-        Rank::Array => wrap_result(slf.py(), array)?,
+        ScalarKind::Array => wrap_result(slf.py(), array)?,
         rank => wrap(slf.py(), array, rank)?,
     };
     Ok(out.unbind())
@@ -49,7 +51,7 @@ pub fn fast(
     other: &Bound<'_, PyAny>,
 ) -> PyResult<Option<(Array, Array)>> {
     let own = slf.get();
-    if own.rank() == Rank::Number {
+    if own.rank() == ScalarKind::PythonNumber {
         return Ok(None);
     }
     let x = own.read()?;
@@ -78,7 +80,7 @@ pub fn fast(
         });
     };
     let y = other.get().read()?;
-    let fits = other.get().rank() != Rank::Number && y.dtype() == x.dtype();
+    let fits = other.get().rank() != ScalarKind::PythonNumber && y.dtype() == x.dtype();
     Ok(fits.then_some((x, y)))
 }
 
@@ -94,9 +96,9 @@ pub fn binary(
         let (x, y) = if swapped { (y, x) } else { (x, y) };
         let out = Array::apply2(prim, x, y).or_raise()?;
         let rank = if out.shape().is_empty() {
-            Rank::Scalar
+            ScalarKind::NumpyScalar
         } else {
-            Rank::Array
+            ScalarKind::Array
         };
         return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
     }
@@ -132,9 +134,11 @@ fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool>
         return Ok(false);
     }
     Ok(match slf.get().rank() {
-        Rank::Array => false,
-        Rank::Scalar => slf.get().read()?.dtype().kind() == Kind::Integer,
-        Rank::Number => matches!(slf.get().read()?.dtype().kind(), Kind::Integer | Kind::Bool),
+        ScalarKind::Array => false,
+        ScalarKind::NumpyScalar => slf.get().read()?.dtype().kind() == Kind::Integer,
+        ScalarKind::PythonNumber => {
+            matches!(slf.get().read()?.dtype().kind(), Kind::Integer | Kind::Bool)
+        }
     })
 }
 
@@ -163,7 +167,7 @@ fn unequal(
         },
         None => false,
     };
-    let array = slf.get().rank() == Rank::Array;
+    let array = slf.get().rank() == ScalarKind::Array;
     if !strange && !array {
         return Ok(text.then(|| py.NotImplemented()));
     }
@@ -185,7 +189,7 @@ fn unequal(
     }
     let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
     Ok(Some(
-        wrap(py, Array::constant(value), Rank::Array)?.unbind(),
+        wrap(py, Array::constant(value), ScalarKind::Array)?.unbind(),
     ))
 }
 
@@ -247,7 +251,7 @@ pub fn apply_elementwise<'py>(
         if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
             return hooks::SIGN_OF_COMPLEX.get(py)?.call1((*x,));
         }
-        if rank != Rank::Number && accepts(prim, &array) {
+        if rank != ScalarKind::PythonNumber && accepts(prim, &array) {
             return wrap_result(py, Array::apply1(prim, array).or_raise()?);
         }
     }
@@ -272,7 +276,7 @@ fn elementwise(
     prim: Prim,
     operands: Vec<Operand>,
     keeps_numbers: bool,
-) -> PyResult<(Array, Rank)> {
+) -> PyResult<(Array, ScalarKind)> {
     let Class::Elementwise { types, .. } = &prim.0.class else {
         return Err(PyTypeError::new_err(format!(
             "{}: is not elementwise",
@@ -280,7 +284,7 @@ fn elementwise(
         )));
     };
     let is_where = prim.0.args.len() == 3;
-    let rank = result_rank(&operands, keeps_numbers);
+    let rank = result_kind(&operands, keeps_numbers);
     let mut operands = operands.into_iter();
     let mut arrays: smallvec::SmallVec<[Array; 3]> = smallvec::SmallVec::new();
     if is_where && let Some(cond) = operands.next() {
@@ -289,7 +293,9 @@ fn elementwise(
     let rest: Vec<Operand> = operands.collect();
     let common = match common_dtype(&rest) {
         // Python's own booleans are integers: `(x > 0) + (y > 0)`.
-        DType::Bool if keeps_numbers && rank == Rank::Number && !joins_bits(prim) => DType::I64,
+        DType::Bool if keeps_numbers && rank == ScalarKind::PythonNumber && !joins_bits(prim) => {
+            DType::I64
+        }
         dtype => dtype,
     };
     let dtype = types.compute(common).ok_or_else(|| {
@@ -329,7 +335,7 @@ fn elementwise(
     let rank = if out.shape().is_empty() {
         rank
     } else {
-        Rank::Array
+        ScalarKind::Array
     };
     Ok((out, rank))
 }
@@ -363,11 +369,13 @@ fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
 
 /// What NumPy would hand out for a zero-dimensional result: a scalar, or a Python number when only
 /// those went in and no ufunc was called.
-fn result_rank(operands: &[Operand], keeps_numbers: bool) -> Rank {
-    let numbers = operands.iter().all(|o| o.rank() == Rank::Number);
+fn result_kind(operands: &[Operand], keeps_numbers: bool) -> ScalarKind {
+    let numbers = operands
+        .iter()
+        .all(|o| o.rank() == ScalarKind::PythonNumber);
     if keeps_numbers && numbers {
-        Rank::Number
+        ScalarKind::PythonNumber
     } else {
-        Rank::Scalar
+        ScalarKind::NumpyScalar
     }
 }

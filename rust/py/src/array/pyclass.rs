@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::array::call_site::expect_no_shuffle;
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes;
 use crate::array::escapes::compute;
 use crate::array::escapes::refuse_active;
@@ -79,7 +79,7 @@ impl PyArray {
     /// that NumPy could not give the shape without a copy.
     #[setter]
     fn set_shape(&self, shape: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.rank != Rank::Array {
+        if self.rank != ScalarKind::Array {
             return Err(PyAttributeError::new_err(
                 "shape: a scalar has no shape to set; use np.reshape(x, shape)",
             ));
@@ -147,9 +147,9 @@ impl PyArray {
     #[getter]
     fn _rank(&self) -> &'static str {
         match self.rank {
-            Rank::Array => "array",
-            Rank::Scalar => "scalar",
-            Rank::Number => "number",
+            ScalarKind::Array => "array",
+            ScalarKind::NumpyScalar => "scalar",
+            ScalarKind::PythonNumber => "number",
         }
     }
 
@@ -330,7 +330,7 @@ impl PyArray {
     /// value for integers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
         let this = slf.get();
-        if this.rank == Rank::Array || this.cell().array.dtype().is_inexact() {
+        if this.rank == ScalarKind::Array || this.cell().array.dtype().is_inexact() {
             return Ok((slf.as_ptr() as usize >> 4).cast_signed());
         }
         item(slf.py(), &this.read()?)?.hash()
@@ -446,9 +446,9 @@ impl PyArray {
     fn __class__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         match slf.get().rank {
-            Rank::Array => py.import("numpy")?.getattr("ndarray"),
-            Rank::Scalar => slf.getattr("dtype")?.getattr("type"),
-            Rank::Number => {
+            ScalarKind::Array => py.import("numpy")?.getattr("ndarray"),
+            ScalarKind::NumpyScalar => slf.getattr("dtype")?.getattr("type"),
+            ScalarKind::PythonNumber => {
                 let name = match slf.get().cell().array.dtype().kind() {
                     Kind::Bool => "bool",
                     Kind::Integer => "int",

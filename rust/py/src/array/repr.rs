@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
 use crate::array::escapes::force;
 use crate::array::to_host::item;
@@ -18,9 +18,9 @@ pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
     if is_lifting() && !escapes::is_followed(&array) {
         // Programs evaluate such texts, and know of NumPy only.
         let shown = match handle.rank() {
-            Rank::Array => to_ndarray(py, value)?,
-            Rank::Scalar => to_numpy_scalar(py, &value)?,
-            Rank::Number => item(py, &array)?,
+            ScalarKind::Array => to_ndarray(py, value)?,
+            ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,
+            ScalarKind::PythonNumber => item(py, &array)?,
         };
         return Ok(shown.repr()?.to_string());
     }

@@ -6,7 +6,7 @@ use cotan::prim::Params;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::view_op::ViewOp;
 use crate::runtime::error::OrRaise;
 
@@ -16,7 +16,7 @@ pub fn transpose_view<'py>(
     perm: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    if slf.get().rank() != Rank::Array {
+    if slf.get().rank() != ScalarKind::Array {
         return wrap(py, slf.get().read()?, slf.get().rank());
     }
     let op = ViewOp::Transpose(perm.into());
@@ -28,7 +28,7 @@ pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, P
     let py = slf.py();
     let array = slf.get().read()?;
     if array.dtype().is_complex() {
-        if slf.get().rank() == Rank::Array {
+        if slf.get().rank() == ScalarKind::Array {
             let op = if real { ViewOp::Real } else { ViewOp::Imag };
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
@@ -49,7 +49,7 @@ pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, P
 /// `x.real = value` and `x.imag = value`.
 pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) -> PyResult<()> {
     let name = if real { "real" } else { "imag" };
-    if slf.get().rank() != Rank::Array {
+    if slf.get().rank() != ScalarKind::Array {
         return Err(PyAttributeError::new_err(format!(
             "{name}: a scalar cannot be written to; make an array of it first"
         )));
@@ -75,14 +75,14 @@ pub fn reshape_view<'py>(
     let shape_is_empty = shape.is_empty();
     let op = ViewOp::Reshape(shape.into());
     let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());
-    if slf.get().rank == Rank::Array && fits {
+    if slf.get().rank == ScalarKind::Array && fits {
         return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
     }
     // A scalar without axes stays one.
-    let rank = if slf.get().rank != Rank::Array && shape_is_empty {
+    let rank = if slf.get().rank != ScalarKind::Array && shape_is_empty {
         slf.get().rank
     } else {
-        Rank::Array
+        ScalarKind::Array
     };
     wrap(py, new, rank)
 }

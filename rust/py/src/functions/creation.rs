@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
 
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes;
 use crate::array::operand::{Operand, beneath};
 use crate::functions::primitives::stack_all;
@@ -57,7 +57,7 @@ pub fn array<'py>(
         Some(dtype) => array.cast(dtype).or_raise()?,
         None => array,
     };
-    wrap(py, array, Rank::Array)
+    wrap(py, array, ScalarKind::Array)
 }
 
 fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
@@ -103,7 +103,7 @@ fn stacked(py: Python<'_>, items: &Bound<'_, PyAny>, depth: usize) -> PyResult<A
         let item = item?;
         let nested = item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>();
         parts.push(if nested {
-            Operand::Strong(stacked(py, &item, depth + 1)?, Rank::Array)
+            Operand::Strong(stacked(py, &item, depth + 1)?, ScalarKind::Array)
         } else {
             entry(py, &item)?
         });
@@ -136,8 +136,8 @@ fn entry(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Operand> {
         Some(Operand::Number(Number::Float(x))) => Operand::Scalar(DType::F64, Number::Float(x)),
         Some(Operand::Number(Number::Int(n))) => Operand::Scalar(DType::I64, Number::Int(n)),
         Some(operand @ Operand::Scalar(..)) => operand,
-        Some(operand) => Operand::Strong(operand.array()?, Rank::Array),
-        None => Operand::Strong(build(py, item)?, Rank::Array),
+        Some(operand) => Operand::Strong(operand.array()?, ScalarKind::Array),
+        None => Operand::Strong(build(py, item)?, ScalarKind::Array),
     })
 }
 
@@ -184,7 +184,7 @@ pub fn number<'py>(
     if let Some(dtype) = dtype {
         array = array.cast(dtype_from(py, dtype)?).or_raise()?;
     }
-    wrap(py, array.reshape(&[]).or_raise()?, Rank::Number)
+    wrap(py, array.reshape(&[]).or_raise()?, ScalarKind::PythonNumber)
 }
 
 /// What owns the memory of an array.

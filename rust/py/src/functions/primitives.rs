@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::array::axes::shape_for;
 use crate::array::axes::{axes_of, axis_error, axis_of, is_only_axis, names_only_axis, sizes};
-use crate::array::cell::{PyArray, Rank, wrap, wrap_result};
+use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
 use crate::array::operand::{Operand, common_dtype};
 use crate::array::operators::apply_elementwise;
 use crate::ndarray::dtype::dtype_from;
@@ -256,7 +256,7 @@ pub fn reshape<'py>(
     if x.is_instance_of::<PyArray>() {
         return x.call_method1("_reshape", (shape.to_vec(),));
     }
-    wrap(x.py(), array.reshape(&shape).or_raise()?, Rank::Array)
+    wrap(x.py(), array.reshape(&shape).or_raise()?, ScalarKind::Array)
 }
 
 /// Axes in another order, reversed by default. A view.
@@ -289,7 +289,7 @@ pub fn transpose<'py>(
     wrap(
         x.py(),
         Array::apply(ops::TRANSPOSE, Params::Axes(perm), &[&array]).or_raise()?,
-        Rank::Array,
+        ScalarKind::Array,
     )
 }
 
@@ -308,7 +308,11 @@ pub fn broadcast_to<'py>(
         ));
     }
     let shape: Vec<usize> = shape.into_iter().map(|d| d as usize).collect();
-    wrap(x.py(), array.broadcast_to(&shape).or_raise()?, Rank::Array)
+    wrap(
+        x.py(),
+        array.broadcast_to(&shape).or_raise()?,
+        ScalarKind::Array,
+    )
 }
 
 /// Arrays one after the other along `axis`.
@@ -344,7 +348,7 @@ pub fn concatenate<'py>(
     wrap(
         py,
         Array::apply(ops::CONCATENATE, Params::Axis(axis), &inputs).or_raise()?,
-        Rank::Array,
+        ScalarKind::Array,
     )
 }
 
@@ -357,10 +361,10 @@ pub fn stack<'py>(py: Python<'py>, arrays: &Bound<'py, PyAny>) -> PyResult<Bound
         .map(|a| {
             // A number counts as it does in an array of its own.
             let array = Operand::expect("stack", &a?)?.array()?;
-            Ok(Operand::Strong(array, Rank::Array))
+            Ok(Operand::Strong(array, ScalarKind::Array))
         })
         .collect::<PyResult<_>>()?;
-    wrap(py, stack_all(operands)?, Rank::Array)
+    wrap(py, stack_all(operands)?, ScalarKind::Array)
 }
 
 /// Operands of one shape along a new first axis.
@@ -389,7 +393,7 @@ pub fn flip<'py>(
     wrap(
         x.py(),
         Array::apply(ops::FLIP, Params::Axes(axes), &[&array]).or_raise()?,
-        Rank::Array,
+        ScalarKind::Array,
     )
 }
 
@@ -428,7 +432,7 @@ pub fn pad<'py>(
     wrap(
         x.py(),
         Array::apply(ops::PAD, params, &[&array]).or_raise()?,
-        Rank::Array,
+        ScalarKind::Array,
     )
 }
 
@@ -439,16 +443,16 @@ pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<B
     let dtype = dtype_from(x.py(), dtype)?;
     let array = Operand::expect("cast", x)?.cast(dtype)?;
     let rank = if array.shape().is_empty() && !is_array(x) {
-        Rank::Scalar
+        ScalarKind::NumpyScalar
     } else {
-        Rank::Array
+        ScalarKind::Array
     };
     wrap(x.py(), array, rank)
 }
 
 fn is_array(x: &Bound<'_, PyAny>) -> bool {
     x.cast::<PyArray>()
-        .map_or(true, |a| a.get().rank() == Rank::Array)
+        .map_or(true, |a| a.get().rank() == ScalarKind::Array)
 }
 
 /// The rows of `x` at int64 indices.
@@ -497,7 +501,7 @@ fn scattered<'py>(
     let (base, index) = (operand(name, x)?, operand(name, index)?);
     let updates = operand(name, updates)?.cast(base.dtype()).or_raise()?;
     let out = Array::apply(prim, Params::None, &[&base, &index, &updates]).or_raise()?;
-    wrap(x.py(), out, Rank::Array)
+    wrap(x.py(), out, ScalarKind::Array)
 }
 
 /// The same values, held constant for every derivative.

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTuple};
 
-use crate::array::cell::{Rank, wrap, wrap_result};
+use crate::array::cell::{ScalarKind, wrap, wrap_result};
 use crate::array::escapes::force;
 use crate::array::operand::Operand;
 use crate::ndarray::dtype::dtype_from;
@@ -72,7 +72,7 @@ impl Host for Evaluation {
         attached(|py| {
             let mut args = Vec::with_capacity(x.len());
             for value in x {
-                args.push(wrap(py, Array::constant(value.clone()), Rank::Array)?);
+                args.push(wrap(py, Array::constant(value.clone()), ScalarKind::Array)?);
             }
             let results = self
                 .function
@@ -111,7 +111,7 @@ impl Special {
         all.extend(linear.iter().flatten());
         write_traced(&function.name, &all, |arrays| {
             attached(|py| {
-                let object = |array: &Array| wrap(py, array.clone(), Rank::Array);
+                let object = |array: &Array| wrap(py, array.clone(), ScalarKind::Array);
                 let (args, mut rest) = {
                     let (args, rest) = arrays.split_at(x.len());
                     (args, rest.iter())

@@ -26,7 +26,7 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
-use crate::array::cell::Rank;
+use crate::array::cell::ScalarKind;
 use crate::array::operators::apply_elementwise;
 use crate::interpose::contains_array::contains_array;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
@@ -253,7 +253,7 @@ fn common(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
     for x in operands {
         let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
             let dtype = array.get().own_dtype();
-            if array.get().rank() == Rank::Number && dtype == DType::F64 {
+            if array.get().rank() == ScalarKind::PythonNumber && dtype == DType::F64 {
                 weak = Some(dtype);
                 continue;
             }

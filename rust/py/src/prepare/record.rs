@@ -13,7 +13,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::Rank;
+use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::memory::{Borrow, own};
 use crate::prepare::fast_args::Quick;
@@ -291,7 +291,7 @@ fn gradients(
     transform: Transform,
     recording: &Recording,
     inputs: &Inputs,
-    (output, rank): (Array, Rank),
+    (output, rank): (Array, ScalarKind),
     results: &mut Results,
 ) -> PyResult<Outputs> {
     let with_value = transform == Transform::ValueAndGradient;
@@ -337,7 +337,7 @@ fn pullback(
     let avals = outs.iter().map(|o| o.aval().clone()).collect();
     results.arrays = outs;
     for residual in back.residuals() {
-        results.push(residual.clone(), Kind::Handle(Rank::Array));
+        results.push(residual.clone(), Kind::Handle(ScalarKind::Array));
     }
     let template = PyPullback::of(py, back, &tree, avals, inputs, Scope::natural(py))?;
     Ok(Outputs::Pullback(tree, count, Box::new(template)))

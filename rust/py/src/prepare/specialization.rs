@@ -9,7 +9,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::ndarray::memory::own;
 use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
@@ -289,12 +289,12 @@ pub fn work<T: Send>(
 }
 
 /// What a leaf of a result is.
-pub fn plain(rank: Rank, handles: bool) -> Kind {
+pub fn plain(rank: ScalarKind, handles: bool) -> Kind {
     match rank {
         _ if handles => Kind::Handle(rank),
-        Rank::Array => Kind::NdArray,
-        Rank::Scalar => Kind::Scalar,
-        Rank::Number => Kind::Number,
+        ScalarKind::Array => Kind::NdArray,
+        ScalarKind::NumpyScalar => Kind::Scalar,
+        ScalarKind::PythonNumber => Kind::Number,
     }
 }
 

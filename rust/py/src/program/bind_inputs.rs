@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::operand::Operand;
 use crate::ndarray::memory::{Borrow, is_numpy_scalar};
 use crate::runtime::error::OrRaise;
@@ -171,7 +171,7 @@ impl<'p> Given<'p> {
                 )));
             };
             self.handles |= matches!(kind, Kind::Handle(_));
-            let is_array = matches!(kind, Kind::NdArray | Kind::Handle(Rank::Array));
+            let is_array = matches!(kind, Kind::NdArray | Kind::Handle(ScalarKind::Array));
             self.fits(i, array.dtype(), is_array)?;
             let array = array.cast(self.program.aval(i as u32).dtype).or_raise()?;
             self.put(i, array)?;
@@ -184,7 +184,7 @@ impl<'p> Given<'p> {
         self.handles |= value.is_instance_of::<PyArray>();
         let operand = Operand::expect(self.what, value)?;
         let wanted = self.program.aval(i as u32).dtype;
-        self.fits(i, operand.dtype(), operand.rank() == Rank::Array)?;
+        self.fits(i, operand.dtype(), operand.rank() == ScalarKind::Array)?;
         self.put(i, operand.cast(wanted)?)
     }
 

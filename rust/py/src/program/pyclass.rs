@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::array::cell::{Rank, wrap};
+use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::force;
 use crate::program::bind_inputs::{Given, root};
 use crate::program::equation::{PyEquation, PyVariable};
@@ -343,7 +343,11 @@ impl PyProgram {
         for out in &outs {
             let scalar = out.shape().is_empty();
             objects.push(if handles {
-                let rank = if scalar { Rank::Scalar } else { Rank::Array };
+                let rank = if scalar {
+                    ScalarKind::NumpyScalar
+                } else {
+                    ScalarKind::Array
+                };
                 wrap(py, out.clone(), rank)?
             } else {
                 force(py, out)?;

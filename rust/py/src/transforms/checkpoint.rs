@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes::force;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
@@ -175,7 +175,7 @@ fn refuse_shared(py: Python<'_>, call: &Call, written: &[(usize, cotan::Array)])
     let is_array = |i: usize| {
         matches!(
             call.pull.kinds[i],
-            Kind::NdArray | Kind::Handle(Rank::Array)
+            Kind::NdArray | Kind::Handle(ScalarKind::Array)
         )
     };
     for (i, _) in written {

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::Rank;
+use crate::array::cell::ScalarKind;
 use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::{OrRaise, enter};
@@ -21,7 +21,7 @@ use crate::tree::treedef::{Kind, present};
 exports!(gradient, value_and_gradient, pullback);
 
 /// What a function returned, as one real scalar.
-pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Rank)> {
+pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, ScalarKind)> {
     let wrong = |what: String| {
         PyValueError::new_err(format!(
             "{name}: the function must return a real scalar, not {what}, or use ct.pullback"
@@ -68,7 +68,7 @@ fn differentiated<T: Send>(
         &mut dyn FnMut() -> bool,
     ) -> cotan::Result<T>
     + Send,
-) -> PyResult<(T, Rank)> {
+) -> PyResult<(T, ScalarKind)> {
     let run = || {
         let (output, rank) = scalar_output(name, &inputs.call(f)?)?;
         let leaves = inputs.recorded();

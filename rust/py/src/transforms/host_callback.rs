@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes::compute;
 use crate::array::escapes::force;
 use crate::array::operand::Operand;
@@ -43,7 +43,7 @@ struct Callback {
     /// Its pullback, a function of the arguments and the cotangents; None to trace the function.
     pullback: Option<Py<PyAny>>,
     /// What the arguments would be in NumPy.
-    ranks: Vec<Rank>,
+    ranks: Vec<ScalarKind>,
     outputs: Vec<Aval>,
 }
 
@@ -117,8 +117,8 @@ impl Host for Callback {
             };
             let mut ranks = self.ranks.clone();
             ranks.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
-                0 => Rank::Scalar,
-                _ => Rank::Array,
+                0 => ScalarKind::NumpyScalar,
+                _ => ScalarKind::Array,
             }));
             let derivative: Arc<dyn Host> = Arc::new(Callback {
                 what: self.what,
@@ -200,7 +200,7 @@ pub fn call_back<'py>(
         known.push(wrap(
             py,
             Array::constant(compute(py, &array)?),
-            Rank::Array,
+            ScalarKind::Array,
         )?);
         arrays.push(array);
     }
@@ -218,10 +218,10 @@ pub fn call_back<'py>(
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),
-        ranks: vec![Rank::Array; arrays.len()],
+        ranks: vec![ScalarKind::Array; arrays.len()],
         outputs: vec![value.aval().clone()],
     });
     let arrays: Vec<&Array> = arrays.iter().collect();
     let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
-    wrap(py, out.known_as(value), Rank::Array)
+    wrap(py, out.known_as(value), ScalarKind::Array)
 }

@@ -15,7 +15,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::cell::{Rank, wrap};
+use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::compute;
 use crate::array::escapes::force;
 use crate::ndarray::memory::Borrow;
@@ -31,9 +31,9 @@ use crate::tree::treedef::{Kind, Tree, present};
 /// The kind of a plain value.
 fn plain(kind: Kind) -> Kind {
     match kind.rank() {
-        Rank::Array => Kind::NdArray,
-        Rank::Scalar => Kind::Scalar,
-        Rank::Number => Kind::Number,
+        ScalarKind::Array => Kind::NdArray,
+        ScalarKind::NumpyScalar => Kind::Scalar,
+        ScalarKind::PythonNumber => Kind::Number,
     }
 }
 

@@ -4,7 +4,7 @@ use cotan::Array;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::runtime::error::step;
 use crate::runtime::hooks;
 use crate::transforms::leaves::Inputs;
@@ -17,14 +17,14 @@ impl Inputs {
         &self,
         py: Python<'py>,
         array: &Array,
-        rank: Rank,
+        rank: ScalarKind,
     ) -> PyResult<Bound<'py, PyAny>> {
         let kind = match rank {
             _ if self.handles() => Kind::Handle(rank),
-            Rank::Array if array.shape().is_empty() => Kind::Scalar,
-            Rank::Array => Kind::NdArray,
-            Rank::Scalar => Kind::Scalar,
-            Rank::Number => Kind::Number,
+            ScalarKind::Array if array.shape().is_empty() => Kind::Scalar,
+            ScalarKind::Array => Kind::NdArray,
+            ScalarKind::NumpyScalar => Kind::Scalar,
+            ScalarKind::PythonNumber => Kind::Number,
         };
         present(py, array, kind)
     }

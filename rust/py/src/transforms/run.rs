@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
 
 use crate::array::captured_leaves::Binding;
-use crate::array::cell::{PyArray, Rank, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::interpose::namespaces::reach;
 use crate::ndarray::memory::fingerprint;
 use crate::runtime::error::NotDifferentiableError;
@@ -92,7 +92,7 @@ impl Inputs {
         let mut written = Vec::new();
         for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
             let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
-            if leaf.kind.rank() == Rank::Array
+            if leaf.kind.rank() == ScalarKind::Array
                 && let Ok(handle) = object.cast_exact::<PyArray>()
                 && handle.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
             {
@@ -133,7 +133,7 @@ pub fn refuse_shared(py: Python<'_>, leaves: &[Leaf], written: &[usize]) -> PyRe
         for (j, other) in leaves.iter().enumerate() {
             let leaf = &leaves[i];
             if i != j
-                && other.kind.rank() == Rank::Array
+                && other.kind.rank() == ScalarKind::Array
                 && shares_memory(py, &leaf.object, &other.object)?
             {
                 return Err(PyValueError::new_err(format!(

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::array::cell::{PyArray, Rank};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::ndarray::memory::storage_of;
 use crate::program::pyclass::program_of;
 use crate::program::serialize::{
@@ -226,7 +226,7 @@ fn of_arrays(py: Python<'_>, saved: &Saved) -> PyResult<PyPullback> {
     let all = |a: Option<&Aval>| a.cloned().unwrap_or_else(unknown);
     let avals: Vec<Aval> = back.cotangent_avals().map(all).collect();
     let kinds: Vec<_> = (back.gradient_avals())
-        .map(|a| (Kind::Handle(Rank::Array), all(a)))
+        .map(|a| (Kind::Handle(ScalarKind::Array), all(a)))
         .collect();
     let mut trees: Vec<Tree> = Vec::new();
     match saved.section(&ARGS) {

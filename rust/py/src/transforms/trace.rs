@@ -12,7 +12,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::array::cell::Rank;
+use crate::array::cell::ScalarKind;
 use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::program::pyclass::PyProgram;
@@ -152,7 +152,7 @@ pub fn record(
             leaf.array = Operand::expect("to_onnx", other)?.array()?;
         }
     }
-    let is_array = |kind: Kind| matches!(kind, Kind::NdArray | Kind::Handle(Rank::Array));
+    let is_array = |kind: Kind| matches!(kind, Kind::NdArray | Kind::Handle(ScalarKind::Array));
     inputs.active = (inputs.leaves.iter().enumerate())
         .filter(|(_, l)| !l.held || is_array(l.kind))
         .map(|(i, l)| (i, recording.leaf(&l.array)))

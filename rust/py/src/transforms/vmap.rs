@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::wrap_result;
-use crate::array::cell::{Rank, wrap};
+use crate::array::cell::{ScalarKind, wrap};
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::enter;
@@ -130,7 +130,7 @@ pub fn call_vmap<'py>(
     let objects: Vec<Bound<'py, PyAny>> = (outs.iter())
         .map(|out| {
             if lazy {
-                wrap(py, out.clone(), Rank::Array)
+                wrap(py, out.clone(), ScalarKind::Array)
             } else {
                 present(py, out, Kind::NdArray)
             }

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-use crate::array::cell::Rank;
+use crate::array::cell::ScalarKind;
 use crate::runtime::error::{OrRaise, step};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
@@ -22,19 +22,19 @@ pub fn invalid(what: &str) -> PyErr {
     PyValueError::new_err(format!("not a valid pullback: {what}"))
 }
 
-pub fn rank_name(rank: Rank) -> &'static str {
+pub fn rank_name(rank: ScalarKind) -> &'static str {
     match rank {
-        Rank::Array => "array",
-        Rank::Scalar => "scalar",
-        Rank::Number => "number",
+        ScalarKind::Array => "array",
+        ScalarKind::NumpyScalar => "scalar",
+        ScalarKind::PythonNumber => "number",
     }
 }
 
-pub fn rank_from(name: &str) -> PyResult<Rank> {
+pub fn rank_from(name: &str) -> PyResult<ScalarKind> {
     match name {
-        "array" => Ok(Rank::Array),
-        "scalar" => Ok(Rank::Scalar),
-        "number" => Ok(Rank::Number),
+        "array" => Ok(ScalarKind::Array),
+        "scalar" => Ok(ScalarKind::NumpyScalar),
+        "number" => Ok(ScalarKind::PythonNumber),
         _ => Err(invalid("a leaf is no array, scalar or number")),
     }
 }

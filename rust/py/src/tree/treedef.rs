@@ -6,7 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::array::cell::{Rank, wrap};
+use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::force;
 use crate::array::to_host::item;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
@@ -48,16 +48,16 @@ pub enum Kind {
     /// A Python number.
     Number,
     /// One of our arrays, of this rank.
-    Handle(Rank),
+    Handle(ScalarKind),
 }
 
 impl Kind {
     /// What NumPy would have handed out for it.
-    pub fn rank(self) -> Rank {
+    pub fn rank(self) -> ScalarKind {
         match self {
-            Kind::NdArray => Rank::Array,
-            Kind::Scalar => Rank::Scalar,
-            Kind::Number => Rank::Number,
+            Kind::NdArray => ScalarKind::Array,
+            Kind::Scalar => ScalarKind::NumpyScalar,
+            Kind::Number => ScalarKind::PythonNumber,
             Kind::Handle(rank) => rank,
         }
     }
@@ -325,9 +325,9 @@ pub fn key_step(key: &Bound<'_, PyAny>) -> String {
 pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
     if array.is_active() {
         let rank = match kind {
-            Kind::NdArray => Rank::Array,
-            Kind::Scalar => Rank::Scalar,
-            Kind::Number => Rank::Number,
+            Kind::NdArray => ScalarKind::Array,
+            Kind::Scalar => ScalarKind::NumpyScalar,
+            Kind::Number => ScalarKind::PythonNumber,
             Kind::Handle(rank) => rank,
         };
         return wrap(py, array.clone(), rank);
