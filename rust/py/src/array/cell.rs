@@ -28,9 +28,9 @@ pub enum ScalarKind {
     /// An ndarray, which can be written to in place.
     Array,
     /// A NumPy scalar, which cannot.
-    Scalar,
+    NumpyScalar,
     /// A Python number, whose dtype yields to that of arrays it meets.
-    Number,
+    PythonNumber,
 }
 
 /// What a handle holds.
@@ -100,7 +100,7 @@ impl Cell {
 #[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
 pub struct PyArray {
     cell: Lock<Cell>,
-    pub(crate) rank: ScalarKind,
+    pub(crate) scalar_kind: ScalarKind,
     /// Whether it stands for an ndarray that was made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
     is_buffer: bool,
@@ -141,26 +141,26 @@ impl Element {
 }
 
 /// An array as a Python object.
-pub fn wrap(py: Python<'_>, array: Array, rank: ScalarKind) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, PyArray::new(array, rank))?.into_any())
+pub fn wrap(py: Python<'_>, array: Array, scalar_kind: ScalarKind) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, PyArray::new(array, scalar_kind))?.into_any())
 }
 
 /// The result of a reduction or an index: a scalar when it has no axes.
 pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
-    let rank = if array.shape().is_empty() {
+    let scalar_kind = if array.shape().is_empty() {
         ScalarKind::NumpyScalar
     } else {
         ScalarKind::Array
     };
-    wrap(py, array, rank)
+    wrap(py, array, scalar_kind)
 }
 
 impl PyArray {
     /// A handle of its own.
-    pub fn new(array: Array, rank: ScalarKind) -> PyArray {
+    pub fn new(array: Array, scalar_kind: ScalarKind) -> PyArray {
         PyArray {
             cell: Lock::new(Cell::new(array)),
-            rank,
+            scalar_kind,
             is_buffer: false,
             view: None,
         }
@@ -216,7 +216,7 @@ impl PyArray {
         };
         Ok(PyArray {
             cell: Lock::new(cell),
-            rank: ScalarKind::Array,
+            scalar_kind: ScalarKind::Array,
             is_buffer: false,
             view: Some(Box::new(view)),
         })
@@ -259,7 +259,7 @@ impl PyArray {
     /// Whether elements can be written: a view by what it is a view of, too.
     pub fn is_writeable(&self) -> bool {
         let through = |view: &View| view.op.is_writeable() && view.base.get().is_writeable();
-        self.rank == ScalarKind::Array && self.view.as_deref().is_none_or(through)
+        self.scalar_kind == ScalarKind::Array && self.view.as_deref().is_none_or(through)
     }
 
     pub(crate) fn cell(&self) -> SpinMutexGuard<'_, Cell, Yield> {
@@ -267,8 +267,8 @@ impl PyArray {
     }
 
     /// What NumPy would have handed out.
-    pub fn rank(&self) -> ScalarKind {
-        self.rank
+    pub fn scalar_kind(&self) -> ScalarKind {
+        self.scalar_kind
     }
 
     /// Whether NumPy made it while something is recorded, or it is a view of what NumPy made.

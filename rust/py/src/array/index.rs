@@ -148,7 +148,7 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         let integer = array.shape().is_empty()
             && array.dtype().kind() == aval::Kind::Integer
             && !crate::array::traced::is_mapped(handle)?;
-        return Ok(integer.then(|| handle.get().rank() == ScalarKind::Array));
+        return Ok(integer.then(|| handle.get().scalar_kind() == ScalarKind::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`; NumPy's bools had
     // it once, without being integers.
@@ -204,7 +204,7 @@ pub fn getitem<'py>(
     let py = slf.py();
     let shape = slf.get().own_shape();
     let resolved = basic(key, &shape).map_err(|error| {
-        let is_number = slf.get().rank() == ScalarKind::PythonNumber
+        let is_number = slf.get().scalar_kind() == ScalarKind::PythonNumber
             && error.is_instance_of::<PyIndexError>(py);
         if is_number { no_sequence(slf) } else { error }
     });
@@ -220,15 +220,15 @@ pub fn getitem<'py>(
         return Ok(element);
     }
     let op = ViewOp::Index(basic.dims, basic.shape);
-    if basic.scalar || basic.copies || slf.get().rank() != ScalarKind::Array {
+    if basic.scalar || basic.copies || slf.get().scalar_kind() != ScalarKind::Array {
         let array = op.read(&slf.get().read()?)?;
         // An ellipsis gives an array, of a scalar, too.
-        let rank = if basic.scalar {
+        let scalar_kind = if basic.scalar {
             ScalarKind::NumpyScalar
         } else {
             ScalarKind::Array
         };
-        return wrap(py, array, rank);
+        return wrap(py, array, scalar_kind);
     }
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
@@ -320,7 +320,7 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
 fn discard_imaginary(value: &Bound<'_, PyAny>, dtype: DType) -> PyResult<()> {
     let py = value.py();
     let of_numpy = match value.cast::<PyArray>() {
-        Ok(handle) => handle.get().rank() != ScalarKind::PythonNumber,
+        Ok(handle) => handle.get().scalar_kind() != ScalarKind::PythonNumber,
         Err(_) => is_numpy_scalar(value)? || value.is_instance_of::<PyUntypedArray>(),
     };
     if !of_numpy {
@@ -376,7 +376,7 @@ pub fn setitem<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let py = slf.py();
-    if slf.get().rank() != ScalarKind::Array {
+    if slf.get().scalar_kind() != ScalarKind::Array {
         return Err(PyTypeError::new_err(
             "a scalar does not support item assignment",
         ));

@@ -99,13 +99,13 @@ impl Operand {
     /// What an object is as an operand; `None` if it is something that we know nothing of.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
         if let Ok(handle) = object.cast::<PyArray>() {
-            let rank = handle.get().rank();
+            let scalar_kind = handle.get().scalar_kind();
             let array = handle.get().read()?;
             escapes::met_handle(handle, &array);
-            return Ok(Some(if rank == ScalarKind::PythonNumber {
+            return Ok(Some(if scalar_kind == ScalarKind::PythonNumber {
                 Operand::Weak(array)
             } else {
-                Operand::Strong(array, rank)
+                Operand::Strong(array, scalar_kind)
             }));
         }
         if object.is_exact_instance_of::<PyFloat>() {
@@ -124,10 +124,10 @@ impl Operand {
             if !is_plain(array)? || array.dtype().kind() == b'O' {
                 return Ok(None);
             }
-            let rank = ScalarKind::Array;
+            let scalar_kind = ScalarKind::Array;
             let value = from_ndarray(array, Borrow::Copy)?;
             escapes::met(array, &value)?;
-            return Ok(Some(Operand::Strong(Array::constant(value), rank)));
+            return Ok(Some(Operand::Strong(Array::constant(value), scalar_kind)));
         }
         if is_numpy_scalar(object)? {
             let array = original(object.py(), "numpy", "asarray")?.call1((object,))?;
@@ -298,9 +298,9 @@ impl Operand {
     }
 
     /// What it would be in NumPy.
-    pub fn rank(&self) -> ScalarKind {
+    pub fn scalar_kind(&self) -> ScalarKind {
         match self {
-            Operand::Strong(_, rank) => *rank,
+            Operand::Strong(_, scalar_kind) => *scalar_kind,
             Operand::Scalar(..) => ScalarKind::NumpyScalar,
             Operand::Weak(_) | Operand::Number(_) => ScalarKind::PythonNumber,
         }

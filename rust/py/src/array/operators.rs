@@ -21,15 +21,15 @@ use crate::runtime::once_cell::intern;
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
     let operand = Operand::expect(prim.name(), slf.as_any())?;
-    let (array, rank) = elementwise(slf.py(), prim, vec![operand], true)?;
-    Ok(wrap(slf.py(), array, rank)?.unbind())
+    let (array, scalar_kind) = elementwise(slf.py(), prim, vec![operand], true)?;
+    Ok(wrap(slf.py(), array, scalar_kind)?.unbind())
 }
 
 /// What `+x` is: not for booleans of NumPy's.
 pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
     let array = slf.get().read()?;
     let is_bool = array.dtype() == DType::Bool;
-    let out = match slf.get().rank() {
+    let out = match slf.get().scalar_kind() {
         ScalarKind::PythonNumber if is_bool => wrap(
             slf.py(),
             array.cast(DType::I64).or_raise()?,
@@ -39,7 +39,7 @@ pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
             return Err(PyTypeError::new_err("positive: not defined for dtype bool"));
         }
         ScalarKind::Array => wrap_result(slf.py(), array)?,
-        rank => wrap(slf.py(), array, rank)?,
+        scalar_kind => wrap(slf.py(), array, scalar_kind)?,
     };
     Ok(out.unbind())
 }
@@ -51,7 +51,7 @@ pub fn fast(
     other: &Bound<'_, PyAny>,
 ) -> PyResult<Option<(Array, Array)>> {
     let own = slf.get();
-    if own.rank() == ScalarKind::PythonNumber {
+    if own.scalar_kind() == ScalarKind::PythonNumber {
         return Ok(None);
     }
     let x = own.read()?;
@@ -80,7 +80,7 @@ pub fn fast(
         });
     };
     let y = other.get().read()?;
-    let fits = other.get().rank() != ScalarKind::PythonNumber && y.dtype() == x.dtype();
+    let fits = other.get().scalar_kind() != ScalarKind::PythonNumber && y.dtype() == x.dtype();
     Ok(fits.then_some((x, y)))
 }
 
@@ -95,12 +95,14 @@ pub fn binary(
     if let Some((x, y)) = fast(slf, other)? {
         let (x, y) = if swapped { (y, x) } else { (x, y) };
         let out = Array::apply2(prim, x, y).or_raise()?;
-        let rank = if out.shape().is_empty() {
+        let scalar_kind = if out.shape().is_empty() {
             ScalarKind::NumpyScalar
         } else {
             ScalarKind::Array
         };
-        return Ok(Bound::new(py, PyArray::new(out, rank))?.into_any().unbind());
+        return Ok(Bound::new(py, PyArray::new(out, scalar_kind))?
+            .into_any()
+            .unbind());
     }
     if prim == ops::MUL && repeats(slf, other)? {
         return Ok(py.NotImplemented()); // the sequence is asked next
@@ -120,8 +122,8 @@ pub fn binary(
     };
     let x = Operand::expect(prim.name(), slf.as_any())?;
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
-    let (array, rank) = elementwise(py, prim, operands, true)?;
-    Ok(wrap(py, array, rank)?.unbind())
+    let (array, scalar_kind) = elementwise(py, prim, operands, true)?;
+    Ok(wrap(py, array, scalar_kind)?.unbind())
 }
 
 /// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed.
@@ -133,7 +135,7 @@ fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool>
     if !is_sequence {
         return Ok(false);
     }
-    Ok(match slf.get().rank() {
+    Ok(match slf.get().scalar_kind() {
         ScalarKind::Array => false,
         ScalarKind::NumpyScalar => slf.get().read()?.dtype().kind() == Kind::Integer,
         ScalarKind::PythonNumber => {
@@ -167,7 +169,7 @@ fn unequal(
         },
         None => false,
     };
-    let array = slf.get().rank() == ScalarKind::Array;
+    let array = slf.get().scalar_kind() == ScalarKind::Array;
     if !strange && !array {
         return Ok(text.then(|| py.NotImplemented()));
     }
@@ -246,12 +248,12 @@ pub fn apply_elementwise<'py>(
     if let [x] = arguments
         && let Ok(array) = x.cast_exact::<PyArray>()
     {
-        let rank = array.get().rank();
+        let scalar_kind = array.get().scalar_kind();
         let array = array.get().read()?;
         if prim == ops::SIGN && array.dtype().is_complex() && array.is_active() {
             return hooks::SIGN_OF_COMPLEX.get(py)?.call1((*x,));
         }
-        if rank != ScalarKind::PythonNumber && accepts(prim, &array) {
+        if scalar_kind != ScalarKind::PythonNumber && accepts(prim, &array) {
             return wrap_result(py, Array::apply1(prim, array).or_raise()?);
         }
     }
@@ -266,8 +268,8 @@ pub fn apply_elementwise<'py>(
     for argument in arguments {
         operands.push(Operand::expect(prim.name(), argument)?);
     }
-    let (array, rank) = elementwise(py, prim, operands, false)?;
-    wrap(py, array, rank)
+    let (array, scalar_kind) = elementwise(py, prim, operands, false)?;
+    wrap(py, array, scalar_kind)
 }
 
 /// Records an elementwise primitive on operands: common dtype, then the dtype it computes in.
@@ -284,7 +286,7 @@ fn elementwise(
         )));
     };
     let is_where = prim.0.args.len() == 3;
-    let rank = result_kind(&operands, keeps_numbers);
+    let scalar_kind = result_kind(&operands, keeps_numbers);
     let mut operands = operands.into_iter();
     let mut arrays: smallvec::SmallVec<[Array; 3]> = smallvec::SmallVec::new();
     if is_where && let Some(cond) = operands.next() {
@@ -293,7 +295,9 @@ fn elementwise(
     let rest: Vec<Operand> = operands.collect();
     let common = match common_dtype(&rest) {
         // Python's own booleans are integers: `(x > 0) + (y > 0)`.
-        DType::Bool if keeps_numbers && rank == ScalarKind::PythonNumber && !joins_bits(prim) => {
+        DType::Bool
+            if keeps_numbers && scalar_kind == ScalarKind::PythonNumber && !joins_bits(prim) =>
+        {
             DType::I64
         }
         dtype => dtype,
@@ -332,12 +336,12 @@ fn elementwise(
         };
         out = out.cast(whole).or_raise()?;
     }
-    let rank = if out.shape().is_empty() {
-        rank
+    let scalar_kind = if out.shape().is_empty() {
+        scalar_kind
     } else {
         ScalarKind::Array
     };
-    Ok((out, rank))
+    Ok((out, scalar_kind))
 }
 
 /// Whether an operator gives a boolean for two of Python's.
@@ -372,7 +376,7 @@ fn expect_natural(py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
 fn result_kind(operands: &[Operand], keeps_numbers: bool) -> ScalarKind {
     let numbers = operands
         .iter()
-        .all(|o| o.rank() == ScalarKind::PythonNumber);
+        .all(|o| o.scalar_kind() == ScalarKind::PythonNumber);
     if keeps_numbers && numbers {
         ScalarKind::PythonNumber
     } else {

@@ -79,7 +79,7 @@ impl PyArray {
     /// that NumPy could not give the shape without a copy.
     #[setter]
     fn set_shape(&self, shape: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.rank != ScalarKind::Array {
+        if self.scalar_kind != ScalarKind::Array {
             return Err(PyAttributeError::new_err(
                 "shape: a scalar has no shape to set; use np.reshape(x, shape)",
             ));
@@ -146,7 +146,7 @@ impl PyArray {
     /// `"array"`, `"scalar"` or `"number"`: what NumPy would have handed out.
     #[getter]
     fn _rank(&self) -> &'static str {
-        match self.rank {
+        match self.scalar_kind {
             ScalarKind::Array => "array",
             ScalarKind::NumpyScalar => "scalar",
             ScalarKind::PythonNumber => "number",
@@ -330,7 +330,7 @@ impl PyArray {
     /// value for integers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
         let this = slf.get();
-        if this.rank == ScalarKind::Array || this.cell().array.dtype().is_inexact() {
+        if this.scalar_kind == ScalarKind::Array || this.cell().array.dtype().is_inexact() {
             return Ok((slf.as_ptr() as usize >> 4).cast_signed());
         }
         item(slf.py(), &this.read()?)?.hash()
@@ -445,7 +445,7 @@ impl PyArray {
     #[getter]
     fn __class__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        match slf.get().rank {
+        match slf.get().scalar_kind {
             ScalarKind::Array => py.import("numpy")?.getattr("ndarray"),
             ScalarKind::NumpyScalar => slf.getattr("dtype")?.getattr("type"),
             ScalarKind::PythonNumber => {
@@ -566,11 +566,11 @@ impl PyArray {
     #[pyo3(signature = (order="C"))]
     fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
         let _ = order;
-        wrap(py, self.read()?, self.rank)
+        wrap(py, self.read()?, self.scalar_kind)
     }
 
     fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        wrap(py, self.read()?, self.rank)
+        wrap(py, self.read()?, self.scalar_kind)
     }
 
     fn __deepcopy__<'py>(
@@ -579,7 +579,7 @@ impl PyArray {
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _ = memo;
-        wrap(py, self.read()?, self.rank)
+        wrap(py, self.read()?, self.scalar_kind)
     }
 
     fn __reduce_ex__<'py>(&self, py: Python<'py>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {

@@ -17,7 +17,7 @@ pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
     let value = force(py, &array)?;
     if is_lifting() && !escapes::is_followed(&array) {
         // Programs evaluate such texts, and know of NumPy only.
-        let shown = match handle.rank() {
+        let shown = match handle.scalar_kind() {
             ScalarKind::Array => to_ndarray(py, value)?,
             ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,
             ScalarKind::PythonNumber => item(py, &array)?,

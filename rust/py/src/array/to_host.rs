@@ -126,7 +126,7 @@ pub fn rounded<'py>(
     let number = match ndigits {
         None => whole(py, &array, ops::ROUND)?,
         // A scalar of NumPy's stays one.
-        Some(_) if handle.rank() == ScalarKind::NumpyScalar => {
+        Some(_) if handle.scalar_kind() == ScalarKind::NumpyScalar => {
             to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
         }
         Some(_) => item(py, &array)?,
@@ -140,7 +140,7 @@ pub fn rounded<'py>(
 /// The only element where Python wants an integer.
 pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let array = handle.read()?;
-    if handle.rank() == ScalarKind::PythonNumber && array.dtype() == DType::Bool {
+    if handle.scalar_kind() == ScalarKind::PythonNumber && array.dtype() == DType::Bool {
         // A boolean of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
         if hooks::MAY_INDEX_NDARRAY.get(py)?.call0()?.is_truthy()? {

@@ -16,8 +16,8 @@ pub fn transpose_view<'py>(
     perm: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    if slf.get().rank() != ScalarKind::Array {
-        return wrap(py, slf.get().read()?, slf.get().rank());
+    if slf.get().scalar_kind() != ScalarKind::Array {
+        return wrap(py, slf.get().read()?, slf.get().scalar_kind());
     }
     let op = ViewOp::Transpose(perm.into());
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
@@ -28,13 +28,13 @@ pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, P
     let py = slf.py();
     let array = slf.get().read()?;
     if array.dtype().is_complex() {
-        if slf.get().rank() == ScalarKind::Array {
+        if slf.get().scalar_kind() == ScalarKind::Array {
             let op = if real { ViewOp::Real } else { ViewOp::Imag };
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
         let prim = if real { ops::REAL } else { ops::IMAG };
         let part = Array::apply(prim, Params::None, &[&array]).or_raise()?;
-        return wrap(py, part, slf.get().rank());
+        return wrap(py, part, slf.get().scalar_kind());
     }
     if real {
         return Ok(slf.clone().into_any());
@@ -43,13 +43,13 @@ pub fn part<'py>(slf: &Bound<'py, PyArray>, real: bool) -> PyResult<Bound<'py, P
     let zero = Array::number(dtype, cotan::Number::Float(0.0))
         .broadcast_to(array.shape())
         .or_raise()?;
-    wrap(py, zero, slf.get().rank())
+    wrap(py, zero, slf.get().scalar_kind())
 }
 
 /// `x.real = value` and `x.imag = value`.
 pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) -> PyResult<()> {
     let name = if real { "real" } else { "imag" };
-    if slf.get().rank() != ScalarKind::Array {
+    if slf.get().scalar_kind() != ScalarKind::Array {
         return Err(PyAttributeError::new_err(format!(
             "{name}: a scalar cannot be written to; make an array of it first"
         )));
@@ -75,14 +75,14 @@ pub fn reshape_view<'py>(
     let shape_is_empty = shape.is_empty();
     let op = ViewOp::Reshape(shape.into());
     let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());
-    if slf.get().rank == ScalarKind::Array && fits {
+    if slf.get().scalar_kind == ScalarKind::Array && fits {
         return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
     }
     // A scalar without axes stays one.
-    let rank = if slf.get().rank != ScalarKind::Array && shape_is_empty {
-        slf.get().rank
+    let scalar_kind = if slf.get().scalar_kind != ScalarKind::Array && shape_is_empty {
+        slf.get().scalar_kind
     } else {
         ScalarKind::Array
     };
-    wrap(py, new, rank)
+    wrap(py, new, scalar_kind)
 }

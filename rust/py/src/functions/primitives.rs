@@ -442,17 +442,17 @@ pub fn pad<'py>(
 pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_from(x.py(), dtype)?;
     let array = Operand::expect("cast", x)?.cast(dtype)?;
-    let rank = if array.shape().is_empty() && !is_array(x) {
+    let scalar_kind = if array.shape().is_empty() && !is_array(x) {
         ScalarKind::NumpyScalar
     } else {
         ScalarKind::Array
     };
-    wrap(x.py(), array, rank)
+    wrap(x.py(), array, scalar_kind)
 }
 
 fn is_array(x: &Bound<'_, PyAny>) -> bool {
     x.cast::<PyArray>()
-        .map_or(true, |a| a.get().rank() == ScalarKind::Array)
+        .map_or(true, |a| a.get().scalar_kind() == ScalarKind::Array)
 }
 
 /// The rows of `x` at int64 indices.
@@ -513,7 +513,11 @@ fn scattered<'py>(
 #[pyo3(signature = (x: "Any") -> "Any")]
 pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
-        Ok(array) => wrap(x.py(), array.get().read()?.dropgrad(), array.get().rank()),
+        Ok(array) => wrap(
+            x.py(),
+            array.get().read()?.dropgrad(),
+            array.get().scalar_kind(),
+        ),
         Err(_) => Ok(x.clone()),
     }
 }

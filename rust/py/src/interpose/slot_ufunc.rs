@@ -253,7 +253,7 @@ fn common(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
     for x in operands {
         let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
             let dtype = array.get().own_dtype();
-            if array.get().rank() == ScalarKind::PythonNumber && dtype == DType::F64 {
+            if array.get().scalar_kind() == ScalarKind::PythonNumber && dtype == DType::F64 {
                 weak = Some(dtype);
                 continue;
             }

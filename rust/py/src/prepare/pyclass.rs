@@ -279,7 +279,7 @@ impl PyPrepared {
                 arrays.push(handle.clone().unbind());
                 leaves.push(Leaf {
                     array: handle.get().read()?,
-                    kind: Kind::Handle(handle.get().rank()),
+                    kind: Kind::Handle(handle.get().scalar_kind()),
                     active: true,
                     held: false,
                     path: String::new(),

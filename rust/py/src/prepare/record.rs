@@ -238,7 +238,7 @@ impl Results {
         let tree = flattener.flatten(y, Position::Direct, true, "")?;
         for leaf in flattener.leaves {
             let kind = match leaf.kind {
-                Kind::Handle(rank) => plain(rank, handles),
+                Kind::Handle(scalar_kind) => plain(scalar_kind, handles),
                 other => other,
             };
             self.push(leaf.array, kind);
@@ -291,7 +291,7 @@ fn gradients(
     transform: Transform,
     recording: &Recording,
     inputs: &Inputs,
-    (output, rank): (Array, ScalarKind),
+    (output, scalar_kind): (Array, ScalarKind),
     results: &mut Results,
 ) -> PyResult<Outputs> {
     let with_value = transform == Transform::ValueAndGradient;
@@ -306,7 +306,7 @@ fn gradients(
         Ok((None, cts))
     })?;
     if let Some(value) = value {
-        results.push(value, plain(rank, inputs.handles()));
+        results.push(value, plain(scalar_kind, inputs.handles()));
     }
     let slots = (inputs.active.iter().zip(cts))
         .map(|((slot, _), ct)| {

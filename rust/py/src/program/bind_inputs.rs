@@ -184,7 +184,11 @@ impl<'p> Given<'p> {
         self.handles |= value.is_instance_of::<PyArray>();
         let operand = Operand::expect(self.what, value)?;
         let wanted = self.program.aval(i as u32).dtype;
-        self.fits(i, operand.dtype(), operand.rank() == ScalarKind::Array)?;
+        self.fits(
+            i,
+            operand.dtype(),
+            operand.scalar_kind() == ScalarKind::Array,
+        )?;
         self.put(i, operand.cast(wanted)?)
     }
 

@@ -343,12 +343,12 @@ impl PyProgram {
         for out in &outs {
             let scalar = out.shape().is_empty();
             objects.push(if handles {
-                let rank = if scalar {
+                let scalar_kind = if scalar {
                     ScalarKind::NumpyScalar
                 } else {
                     ScalarKind::Array
                 };
-                wrap(py, out.clone(), rank)?
+                wrap(py, out.clone(), scalar_kind)?
             } else {
                 force(py, out)?;
                 let kind = if scalar { Kind::Scalar } else { Kind::NdArray };

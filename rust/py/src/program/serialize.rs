@@ -116,11 +116,11 @@ pub fn reduce_array<'py>(
     let (value, lanes) = force(py, &array)?.dense().or_raise()?;
     let lanes: Vec<(usize, usize, bool)> =
         lanes.iter().map(|l| (l.axis, l.len, l.repeated)).collect();
-    let rank = schema::rank_name(slf.rank());
+    let scalar_kind = schema::scalar_kind_name(slf.scalar_kind());
     let made_of = (
         value.dtype().name(),
         lanes,
-        rank,
+        scalar_kind,
         blob(py, &value, protocol)?,
     );
     Ok((function(py, "restore_array")?, made_of)
@@ -133,13 +133,13 @@ pub fn reduce_array<'py>(
 #[pyo3(signature = (
     dtype: "str",
     lanes: "Sequence[tuple[int, int, bool]]",
-    rank: "str",
+    scalar_kind: "str",
     blob: "Any"
 ) -> "Array")]
 pub fn restore_array<'py>(
     dtype: &str,
     lanes: Vec<(usize, usize, bool)>,
-    rank: &str,
+    scalar_kind: &str,
     blob: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = DType::from_name(dtype).ok_or_else(|| invalid("there is no such dtype"))?;
@@ -150,7 +150,11 @@ pub fn restore_array<'py>(
     };
     let lanes: Vec<Lane> = lanes.iter().map(lane).collect();
     let value = Value::from_stored(dtype, &lanes, &storage_of(blob)?, 0).or_raise()?;
-    wrap(blob.py(), Array::constant(value), schema::rank_from(rank)?)
+    wrap(
+        blob.py(),
+        Array::constant(value),
+        schema::scalar_kind_from(scalar_kind)?,
+    )
 }
 
 // --------------------------------------------------------------------------------------------------

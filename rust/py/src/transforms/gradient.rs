@@ -33,7 +33,7 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
             y.get_type()
         )));
     };
-    let rank = operand.rank();
+    let scalar_kind = operand.scalar_kind();
     let mut array = operand.array()?;
     if !array.shape().is_empty() {
         let shape = cotan::aval::tuple(array.shape());
@@ -51,7 +51,7 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
         // Piecewise constant: its gradients are zero everywhere.
         array = array.dropgrad().cast(cotan::DType::F64).or_raise()?;
     }
-    Ok((array, rank))
+    Ok((array, scalar_kind))
 }
 
 /// Runs a function and differentiates what it recorded: what `differentiate` gives, and what kind of scalar the
@@ -70,14 +70,14 @@ fn differentiated<T: Send>(
     + Send,
 ) -> PyResult<(T, ScalarKind)> {
     let run = || {
-        let (output, rank) = scalar_output(name, &inputs.call(f)?)?;
+        let (output, scalar_kind) = scalar_output(name, &inputs.call(f)?)?;
         let leaves = inputs.recorded();
         let made = enter(f.py(), |interrupted| {
             let made = differentiate(&recording, &output, &leaves, interrupted);
             drop((output, leaves, recording));
             made
         })?;
-        Ok((made, rank))
+        Ok((made, scalar_kind))
     };
     named(f, inputs, run())
 }
@@ -132,9 +132,12 @@ pub fn value_and_gradient<'py>(
     let recording = Recording::new();
     let inputs = Inputs::new(&recording, f, args, wrt, false)?;
     let differentiate = autodiff::value_and_gradient;
-    let ((value, cts), rank) =
+    let ((value, cts), scalar_kind) =
         differentiated("value_and_gradient", f, &inputs, recording, differentiate)?;
-    Ok((inputs.value(py, &value, rank)?, inputs.gradients(py, cts)?))
+    Ok((
+        inputs.value(py, &value, scalar_kind)?,
+        inputs.gradients(py, cts)?,
+    ))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents
@@ -178,7 +181,7 @@ pub fn pullback<'py>(
     let mut objects = Vec::with_capacity(outs.len());
     for (out, kind) in outs.iter().zip(kinds) {
         objects.push(match kind {
-            Kind::Handle(rank) => inputs.value(py, out, rank)?,
+            Kind::Handle(scalar_kind) => inputs.value(py, out, scalar_kind)?,
             other => present(py, out, other)?,
         });
     }

@@ -43,15 +43,15 @@ struct Callback {
     /// Its pullback, a function of the arguments and the cotangents; None to trace the function.
     pullback: Option<Py<PyAny>>,
     /// What the arguments would be in NumPy.
-    ranks: Vec<ScalarKind>,
+    scalar_kinds: Vec<ScalarKind>,
     outputs: Vec<Aval>,
 }
 
 impl Callback {
     fn run(&self, py: Python<'_>, x: &[Value]) -> PyResult<Vec<Value>> {
         let mut args = Vec::with_capacity(x.len());
-        for (value, &rank) in x.iter().zip(&self.ranks) {
-            args.push(wrap(py, Array::constant(value.clone()), rank)?);
+        for (value, &scalar_kind) in x.iter().zip(&self.scalar_kinds) {
+            args.push(wrap(py, Array::constant(value.clone()), scalar_kind)?);
         }
         let result = self.function.bind(py).call1(PyTuple::new(py, args)?)?;
         let results: Vec<Bound<'_, PyAny>> = result.try_iter()?.collect::<PyResult<_>>()?;
@@ -115,8 +115,8 @@ impl Host for Callback {
                     .call1((&self.function, x.len()))?
                     .unbind(),
             };
-            let mut ranks = self.ranks.clone();
-            ranks.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
+            let mut scalar_kinds = self.scalar_kinds.clone();
+            scalar_kinds.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
                 0 => ScalarKind::NumpyScalar,
                 _ => ScalarKind::Array,
             }));
@@ -125,7 +125,7 @@ impl Host for Callback {
                 name: self.name.clone(),
                 function,
                 pullback: None,
-                ranks,
+                scalar_kinds,
                 outputs: x.to_vec(),
             });
             Ok(derivative)
@@ -151,7 +151,7 @@ pub fn hooked<'py>(
     }
     let mut objects = Vec::with_capacity(leaves.len());
     for leaf in &leaves {
-        let rank = leaf.kind.rank();
+        let scalar_kind = leaf.kind.scalar_kind();
         let mut array = leaf.array.clone();
         if array.is_active() {
             let call: Arc<dyn Host> = Arc::new(Callback {
@@ -159,7 +159,7 @@ pub fn hooked<'py>(
                 name: name.into(),
                 function: function.clone().unbind(),
                 pullback: None,
-                ranks: vec![rank],
+                scalar_kinds: vec![scalar_kind],
                 outputs: vec![array.aval().clone()],
             });
             let mut tracer = Tracer::new(name, &[&array]).or_raise()?.called("hook");
@@ -169,7 +169,7 @@ pub fn hooked<'py>(
             let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &cts).or_raise()?;
             array = tracer.reverse(&[Some(out)]).or_raise()?.swap_remove(0);
         }
-        objects.push(wrap(py, array, rank)?);
+        objects.push(wrap(py, array, scalar_kind)?);
     }
     tree.build(py, &objects)
 }
@@ -218,7 +218,7 @@ pub fn call_back<'py>(
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),
-        ranks: vec![ScalarKind::Array; arrays.len()],
+        scalar_kinds: vec![ScalarKind::Array; arrays.len()],
         outputs: vec![value.aval().clone()],
     });
     let arrays: Vec<&Array> = arrays.iter().collect();

@@ -154,7 +154,7 @@ impl Inputs {
                 active: array.dtype().is_inexact(),
                 held: false,
                 array,
-                kind: Kind::Handle(handle.get().rank()),
+                kind: Kind::Handle(handle.get().scalar_kind()),
                 path: String::new(),
                 object: handle.clone().into_any().unbind(),
             });

@@ -30,7 +30,7 @@ use crate::tree::treedef::{Kind, Tree, present};
 
 /// The kind of a plain value.
 fn plain(kind: Kind) -> Kind {
-    match kind.rank() {
+    match kind.scalar_kind() {
         ScalarKind::Array => Kind::NdArray,
         ScalarKind::NumpyScalar => Kind::Scalar,
         ScalarKind::PythonNumber => Kind::Number,
@@ -242,7 +242,7 @@ pub fn call<'py>(
         last: Mutex::new(None),
     });
     let made = rule.made(py, &x)?;
-    let ranks = made.kinds.iter().map(|&k| k.rank());
+    let scalar_kinds = made.kinds.iter().map(|&k| k.scalar_kind());
     let Some(tracer) = tracer.filter(|_| !made.y.is_empty()) else {
         let mut objects = Vec::with_capacity(made.y.len());
         for (y, &kind) in made.y.iter().zip(&made.kinds) {
@@ -252,8 +252,8 @@ pub fn call<'py>(
     };
     let outs = traced(&rule, &made, tracer, &sources)?;
     let mut objects = Vec::with_capacity(outs.len());
-    for (out, rank) in outs.into_iter().zip(ranks) {
-        objects.push(wrap(py, out, rank)?);
+    for (out, scalar_kind) in outs.into_iter().zip(scalar_kinds) {
+        objects.push(wrap(py, out, scalar_kind)?);
     }
     made.tree.build(py, &objects)
 }

@@ -17,10 +17,10 @@ impl Inputs {
         &self,
         py: Python<'py>,
         array: &Array,
-        rank: ScalarKind,
+        scalar_kind: ScalarKind,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let kind = match rank {
-            _ if self.handles() => Kind::Handle(rank),
+        let kind = match scalar_kind {
+            _ if self.handles() => Kind::Handle(scalar_kind),
             ScalarKind::Array if array.shape().is_empty() => Kind::Scalar,
             ScalarKind::Array => Kind::NdArray,
             ScalarKind::NumpyScalar => Kind::Scalar,

@@ -119,11 +119,11 @@ impl Call {
         for (array, &kind) in self.arrays.iter().zip(&pull.kinds) {
             objects.push(match kind {
                 Kind::Number => item(py, array)?,
-                kind => wrap(py, array.clone(), kind.rank())?,
+                kind => wrap(py, array.clone(), kind.scalar_kind())?,
             });
         }
         for (&i, array) in pull.active.iter().zip(active) {
-            objects[i] = wrap(py, array.clone(), pull.kinds[i].rank())?;
+            objects[i] = wrap(py, array.clone(), pull.kinds[i].scalar_kind())?;
         }
         Ok(objects)
     }
@@ -243,7 +243,7 @@ pub fn results<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut objects = Vec::with_capacity(outs.len());
     for (out, &kind) in outs.into_iter().zip(kinds) {
-        objects.push(wrap(py, out, kind.rank())?);
+        objects.push(wrap(py, out, kind.scalar_kind())?);
     }
     tree.build(py, &objects)
 }
@@ -258,7 +258,7 @@ pub fn structured<'py>(
     let mut objects = Vec::with_capacity(arrays.len());
     for (array, &kind) in arrays.iter().zip(kinds) {
         objects.push(match array {
-            Some(array) => Some(wrap(py, array.clone(), kind.rank())?),
+            Some(array) => Some(wrap(py, array.clone(), kind.scalar_kind())?),
             None => None,
         });
     }

@@ -56,10 +56,10 @@ impl Inputs {
         for (i, leaf) in self.leaves.iter().enumerate() {
             step(py)?;
             objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
-                (Some((_, array)), kind) => wrap(py, array.clone(), kind.rank())?,
+                (Some((_, array)), kind) => wrap(py, array.clone(), kind.scalar_kind())?,
                 // A number that is held constant is handed on as it is.
                 (None, Kind::Number | Kind::Scalar) => leaf.object.bind(py).clone(),
-                (None, kind) => wrap(py, leaf.array.clone(), kind.rank())?,
+                (None, kind) => wrap(py, leaf.array.clone(), kind.scalar_kind())?,
             });
         }
         let args: Vec<Bound<'py, PyAny>> = self
@@ -92,7 +92,7 @@ impl Inputs {
         let mut written = Vec::new();
         for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
             let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
-            if leaf.kind.rank() == ScalarKind::Array
+            if leaf.kind.scalar_kind() == ScalarKind::Array
                 && let Ok(handle) = object.cast_exact::<PyArray>()
                 && handle.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
             {
@@ -133,7 +133,7 @@ pub fn refuse_shared(py: Python<'_>, leaves: &[Leaf], written: &[usize]) -> PyRe
         for (j, other) in leaves.iter().enumerate() {
             let leaf = &leaves[i];
             if i != j
-                && other.kind.rank() == ScalarKind::Array
+                && other.kind.scalar_kind() == ScalarKind::Array
                 && shares_memory(py, &leaf.object, &other.object)?
             {
                 return Err(PyValueError::new_err(format!(

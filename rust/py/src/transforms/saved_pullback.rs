@@ -50,8 +50,8 @@ fn outline_of<'py>(py: Python<'py>, back: &PyPullback) -> PyResult<Bound<'py, Py
     let trees = back.trees.iter().map(tree).collect::<PyResult<Vec<_>>>()?;
     out.set_item("arguments", trees)?;
     let kinds = back.kinds.iter().map(|(kind, aval)| {
-        let rank = schema::rank_name(kind.rank());
-        Ok((rank, schema::aval(py, aval)?))
+        let scalar_kind = schema::scalar_kind_name(kind.scalar_kind());
+        Ok((scalar_kind, schema::aval(py, aval)?))
     });
     out.set_item("leaves", kinds.collect::<PyResult<Vec<_>>>()?)?;
     out.set_item("active", back.slots.to_vec())?;
@@ -119,9 +119,12 @@ fn outlined(back: Pullback, outline: &Bound<'_, PyDict>) -> PyResult<PyPullback>
     let results = schema::tree(&get("results")?, avals.len())?;
     let mut kinds = Vec::new();
     for leaf in get("leaves")?.extract::<Vec<Bound<'_, PyAny>>>()? {
-        let rank: String = leaf.get_item(0)?.extract()?;
-        let rank = schema::rank_from(&rank)?;
-        kinds.push((Kind::Handle(rank), schema::aval_from(&leaf.get_item(1)?)?));
+        let scalar_kind: String = leaf.get_item(0)?.extract()?;
+        let scalar_kind = schema::scalar_kind_from(&scalar_kind)?;
+        kinds.push((
+            Kind::Handle(scalar_kind),
+            schema::aval_from(&leaf.get_item(1)?)?,
+        ));
     }
     let arguments = get("arguments")?.extract::<Vec<Bound<'_, PyAny>>>()?;
     let trees = schema::trees(&arguments, kinds.len())?;

@@ -22,15 +22,15 @@ pub fn invalid(what: &str) -> PyErr {
     PyValueError::new_err(format!("not a valid pullback: {what}"))
 }
 
-pub fn rank_name(rank: ScalarKind) -> &'static str {
-    match rank {
+pub fn scalar_kind_name(scalar_kind: ScalarKind) -> &'static str {
+    match scalar_kind {
         ScalarKind::Array => "array",
         ScalarKind::NumpyScalar => "scalar",
         ScalarKind::PythonNumber => "number",
     }
 }
 
-pub fn rank_from(name: &str) -> PyResult<ScalarKind> {
+pub fn scalar_kind_from(name: &str) -> PyResult<ScalarKind> {
     match name {
         "array" => Ok(ScalarKind::Array),
         "scalar" => Ok(ScalarKind::NumpyScalar),

@@ -47,18 +47,18 @@ pub enum Kind {
     Scalar,
     /// A Python number.
     Number,
-    /// One of our arrays, of this rank.
+    /// One of our arrays, of this scalar_kind.
     Handle(ScalarKind),
 }
 
 impl Kind {
     /// What NumPy would have handed out for it.
-    pub fn rank(self) -> ScalarKind {
+    pub fn scalar_kind(self) -> ScalarKind {
         match self {
             Kind::NdArray => ScalarKind::Array,
             Kind::Scalar => ScalarKind::NumpyScalar,
             Kind::Number => ScalarKind::PythonNumber,
-            Kind::Handle(rank) => rank,
+            Kind::Handle(scalar_kind) => scalar_kind,
         }
     }
 }
@@ -324,16 +324,16 @@ pub fn key_step(key: &Bound<'_, PyAny>) -> String {
 /// A result as the kind of thing that it stands for. What an outer gradient follows stays an `Array`.
 pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
     if array.is_active() {
-        let rank = match kind {
+        let scalar_kind = match kind {
             Kind::NdArray => ScalarKind::Array,
             Kind::Scalar => ScalarKind::NumpyScalar,
             Kind::Number => ScalarKind::PythonNumber,
-            Kind::Handle(rank) => rank,
+            Kind::Handle(scalar_kind) => scalar_kind,
         };
-        return wrap(py, array.clone(), rank);
+        return wrap(py, array.clone(), scalar_kind);
     }
     match kind {
-        Kind::Handle(rank) => wrap(py, array.clone(), rank),
+        Kind::Handle(scalar_kind) => wrap(py, array.clone(), scalar_kind),
         Kind::NdArray => to_ndarray(py, force(py, array)?),
         Kind::Scalar => to_numpy_scalar(py, &force(py, array)?),
         Kind::Number => item(py, array),
