@@ -47,7 +47,7 @@ pub enum Kind {
     Scalar,
     /// A Python number.
     Number,
-    /// One of our arrays, of this scalar_kind.
+    /// One of our arrays, of this `scalar_kind`.
     Handle(ScalarKind),
 }
 
