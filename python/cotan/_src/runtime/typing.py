@@ -18,6 +18,8 @@ ArrayLike: TypeAlias = Array | npt.ArrayLike
 Scalar: TypeAlias = Array | np.number[Any] | complex
 #: A dtype, or what names one.
 DTypeLike: TypeAlias = npt.DTypeLike
+#: The dtype of an array.
+Dtype: TypeAlias = np.dtype[Any]
 #: The lengths of the axes of an array.
 Shape: TypeAlias = tuple[int, ...]
 #: One axis, or None for all elements.
@@ -26,3 +28,8 @@ Axis: TypeAlias = int | None
 Axes: TypeAlias = int | Sequence[int] | None
 #: Any function: a rule, a callback of a solver.
 Function: TypeAlias = Callable[..., Any]
+#: A decorator that gives back what it decorates, or something of the same use.
+Decorator: TypeAlias = Callable[[Function], Function]
+#: The arguments of a call by position, and by keyword.
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
