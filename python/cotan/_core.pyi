@@ -681,7 +681,7 @@ def apply(name: str, *args: Any, **params: Any) -> Array:
 
 # interpose/caller.rs
 def forget_places() -> None:
-    """Forgets what is known of the places in Python code that asked for names."""
+    """Forgets the classified callers."""
 
 # interpose/contains_array.rs
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -700,7 +700,7 @@ def set_imported(imported: Sequence[Any], programs: list[tuple[str, ModuleType]]
 def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
     """Lets ufuncs take lists of our arrays while something is recorded."""
 
-def add_method(method: Any, rule: Callable[..., Any], asked: str) -> bool:
+def add_method(method: Any, rule: Callable[..., Any], when: str) -> bool:
     """Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind."""
 
 # interpose/slot_dispatcher.rs
@@ -720,7 +720,7 @@ def restore_program(head: bytes, blobs: Sequence[Any]) -> Program:
 
 # program/serialize.rs
 def restore_array(
-    dtype: str, lanes: Sequence[tuple[int, int, bool]], rank: str, blob: Any
+    dtype: str, lanes: Sequence[tuple[int, int, bool]], scalar_kind: str, blob: Any
 ) -> Array:
     """The array that was pickled."""
 
