@@ -11,12 +11,13 @@ digits, for parameters from 0.1 on. Being made of primitives, it has derivatives
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.special.ufuncs import Functions
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
+from cotan._src.special.ufuncs import Derivative, Functions
 
 f = Functions()
 where = _core.where
@@ -25,11 +26,11 @@ where = _core.where
 _DOUBLE = (np.float64, np.complex128)
 
 
-def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_double(function: Derivative) -> Derivative:
     """Compute in float64 what is made of large numbers that nearly cancel, and cast it back."""
 
     @functools.wraps(function)
-    def computed(*args: Any) -> Any:
+    def computed(*args: Array) -> AnyArray:
         dtype = np.result_type(*(x.dtype for x in args))
         result = function(*(_core.cast(x, _DOUBLE[x.dtype.kind == "c"]) for x in args))
         return _core.cast(result, dtype) if dtype.kind in "fc" else result
@@ -44,7 +45,7 @@ _NODES = 96
 _REACH = 3.0
 
 
-def _nodes() -> tuple[Any, Any]:
+def _nodes() -> tuple[AnyArray, AnyArray]:
     """Give nodes and weights on the interval from 0 to 1, as primitives: rules take no arrays."""
     step = 2 * _REACH / (_NODES - 1)
     t = _core.cast(_core.apply("iota", size=_NODES), np.float64) * step - _REACH
@@ -52,27 +53,29 @@ def _nodes() -> tuple[Any, Any]:
     return 1 / (1 + odds), step * math.pi * np.cosh(t) * odds / (1 + odds) ** 2
 
 
-def _columns(*arrays: Any) -> list[Any]:
+def _columns(*arrays: AnyArray) -> list[Array]:
     """Give arrays in their common shape, with an axis for the nodes behind."""
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     wide = [_core.broadcast_to(x, shape) for x in arrays]
     return [_core.reshape(x, (*shape, 1)) for x in wide]
 
 
-def _length(fall: Callable[[Any], Any], steepness: Callable[[Any], Any], begin: Any) -> Any:
+def _length(
+    fall: Callable[[Array], AnyArray], steepness: Callable[[Array], AnyArray], begin: Array
+) -> AnyArray:
     """Give how far a convex function goes until it has risen by `_FALL`, from beyond."""
     for _ in range(16):
         begin = begin - (fall(begin) - _FALL) / steepness(begin)
     return begin
 
 
-def _of_inside(inside: Any, is_known: Any, factor: Any, total: Any) -> Any:
+def _of_inside(inside: Array, is_known: Array, factor: Array, total: AnyArray | float) -> AnyArray:
     """Give a product; 0 at the ends, and NaN where there is no density."""
     inside, is_known, factor = inside[..., 0], is_known[..., 0], factor[..., 0]
     return where(inside, factor * total, where(is_known, 0.0, math.nan))
 
 
-def _gamma_rate(a: Any, x: Any) -> Any:
+def _gamma_rate(a: Array, x: Array) -> AnyArray:
     """Give the derivative of `gammainc(a, x)` by `a`, over `x**a * exp(-x) / gamma(a)`."""
     a, x = _columns(a, x)
     is_known = a > 0
@@ -81,7 +84,7 @@ def _gamma_rate(a: Any, x: Any) -> Any:
     log, mean = np.log(x), f.psi(a)
     side = where(log <= mean, -1.0, 1.0)
 
-    def fall(w: Any, a: Any = a, x: Any = x) -> Any:
+    def fall(w: Array, a: Array = a, x: Array = x) -> AnyArray:
         return x * np.expm1(w) - a * w
 
     c, t = _core.dropgrad(a), _core.dropgrad(x)
@@ -95,7 +98,7 @@ def _gamma_rate(a: Any, x: Any) -> Any:
     return _of_inside(inside, is_known, -side * length, total)
 
 
-def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
+def _beta_rate(a: AnyArray, b: AnyArray, log: AnyArray, other: AnyArray) -> AnyArray:
     """Give the derivative of `betainc(a, b, x)` by `a`, over `x**a * (1 - x)**b / beta(a, b)`.
 
     Arguments are the logarithms of `x` and of `1 - x`.
@@ -108,29 +111,31 @@ def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
     mean = f.psi(a) - f.psi(a + b)
     side = where(log <= mean, -1.0, 1.0)
 
-    def logs(w: Any, log: Any = log, other: Any = other) -> tuple[Any, Any]:
+    def logs(w: Array, log: Array = log, other: Array = other) -> tuple[AnyArray, AnyArray]:
         odds = log - other + w
         return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
 
-    def fall(w: Any) -> Any:
+    def fall(w: Array) -> AnyArray:
         at, rest = logs(w)
         return a * (log - at) + b * (other - rest)
 
     c, d, l0, l1 = map(_core.dropgrad, (a, b, log, other))
 
-    def fall_now(v: Any) -> Any:
+    def fall_now(v: Array) -> AnyArray:
         at, rest = logs(side * v, l0, l1)
-        return c * (l0 - at) + d * (l1 - rest)
+        fallen: AnyArray = c * (l0 - at) + d * (l1 - rest)
+        return fallen
 
-    def steepness(v: Any) -> Any:
+    def steepness(v: Array) -> AnyArray:
         at, rest = logs(side * v, l0, l1)
-        return side * (d * np.exp(at) - c * np.exp(rest))
+        slope: AnyArray = side * (d * np.exp(at) - c * np.exp(rest))
+        return slope
 
     far = where(side < 0, (_FALL - d * l1) / c, (_FALL - c * l0) / d) + 1
     length = _length(fall_now, steepness, far)
     # At even odds the slopes change, over a length of 1.
     middle = np.clip(-side * (l0 - l1), 0.0, length)
-    total: Any = 0.0
+    total: AnyArray | float = 0.0
     nodes, weights = _nodes()
     for begin, span in ((0.0, middle), (middle, length - middle)):
         w = side * (begin + span * nodes)
@@ -139,19 +144,19 @@ def _beta_rate(a: Any, b: Any, log: Any, other: Any) -> Any:
     return _of_inside(inside, is_known, -side, total)
 
 
-def _gamma_scale(a: Any, x: Any) -> Any:
+def _gamma_scale(a: Array, x: Array) -> AnyArray:
     """Give `x**a * exp(-x) / gamma(a)`."""
     end = np.isinf(x)
     x = where(end, 1.0, x)
     return where(end, 0.0, np.exp(f.xlogy(a, x) - x - f.gammaln(a)))
 
 
-def _beta_scale(a: Any, b: Any, log: Any, other: Any) -> Any:
+def _beta_scale(a: AnyArray, b: AnyArray, log: AnyArray, other: AnyArray) -> AnyArray:
     """Give `x**a * (1 - x)**b / beta(a, b)` of the logarithms."""
     return np.exp(a * log + b * other - f.betaln(a, b))
 
 
-def _beta_logs(x: Any) -> tuple[Any, Any]:
+def _beta_logs(x: Array) -> tuple[AnyArray, AnyArray]:
     return np.log(x), np.log1p(-x)
 
 
@@ -160,51 +165,51 @@ def _beta_logs(x: Any) -> tuple[Any, Any]:
 
 
 @in_double
-def gamma_a(a: Any, x: Any) -> Any:
+def gamma_a(a: Array, x: Array) -> AnyArray:
     """Give the derivative of `gammainc(a, x)` by `a`."""
     return _gamma_scale(a, x) * _gamma_rate(a, x)
 
 
 @in_double
-def gamma_x_a(a: Any, x: Any) -> Any:
+def gamma_x_a(a: Array, x: Array) -> AnyArray:
     """Give that of the `x` at which `gammainc(a, x)` has a value."""
     return -x * _gamma_rate(a, x)
 
 
 @in_double
-def beta_a(a: Any, b: Any, x: Any) -> Any:
+def beta_a(a: Array, b: Array, x: Array) -> AnyArray:
     """Give the derivative of `betainc(a, b, x)` by `a`."""
     logs = _beta_logs(x)
     return _beta_scale(a, b, *logs) * _beta_rate(a, b, *logs)
 
 
 @in_double
-def beta_b(a: Any, b: Any, x: Any) -> Any:
+def beta_b(a: Array, b: Array, x: Array) -> AnyArray:
     """Give that by `b`: the function is 1 less itself, the other way round."""
     log, other = _beta_logs(x)
     return -_beta_scale(a, b, log, other) * _beta_rate(b, a, other, log)
 
 
 @in_double
-def beta_x_a(a: Any, b: Any, x: Any) -> Any:
+def beta_x_a(a: Array, b: Array, x: Array) -> AnyArray:
     """Give the derivative by `a` of the `x` at which `betainc(a, b, x)` has a value."""
     return -x * (1 - x) * _beta_rate(a, b, *_beta_logs(x))
 
 
 @in_double
-def beta_x_b(a: Any, b: Any, x: Any) -> Any:
+def beta_x_b(a: Array, b: Array, x: Array) -> AnyArray:
     """Give that by `b`."""
     log, other = _beta_logs(x)
     return x * (1 - x) * _beta_rate(b, a, other, log)
 
 
-def _fisher(m: Any, n: Any, x: Any) -> tuple[Any, Any]:
+def _fisher(m: Array, n: Array, x: Array) -> tuple[AnyArray, AnyArray]:
     """Give the logarithms of `m * x / (m * x + n)` and of what is missing to 1."""
     ratio = m * x / n
     return -np.log1p(1 / ratio), -np.log1p(ratio)
 
 
-def _fisher_rates(m: Any, n: Any, x: Any) -> tuple[Any, Any, Any]:
+def _fisher_rates(m: Array, n: Array, x: Array) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give the derivatives of `fdtr(m, n, x)` by `m` and `n` over a scale, and that."""
     log, other = _fisher(m, n, x)
     by_m = _beta_rate(m / 2, n / 2, log, other) / 2 + 1 / m
@@ -213,48 +218,48 @@ def _fisher_rates(m: Any, n: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 @in_double
-def fisher_m(m: Any, n: Any, x: Any) -> Any:
+def fisher_m(m: Array, n: Array, x: Array) -> AnyArray:
     by_m, _, scale = _fisher_rates(m, n, x)
     return scale * by_m
 
 
 @in_double
-def fisher_n(m: Any, n: Any, x: Any) -> Any:
+def fisher_n(m: Array, n: Array, x: Array) -> AnyArray:
     _, by_n, scale = _fisher_rates(m, n, x)
     return scale * by_n
 
 
 @in_double
-def fisher_x_m(m: Any, n: Any, x: Any) -> Any:
+def fisher_x_m(m: Array, n: Array, x: Array) -> AnyArray:
     return -x * _fisher_rates(m, n, x)[0]
 
 
 @in_double
-def fisher_x_n(m: Any, n: Any, x: Any) -> Any:
+def fisher_x_n(m: Array, n: Array, x: Array) -> AnyArray:
     return -x * _fisher_rates(m, n, x)[1]
 
 
-def _student_rates(df: Any, t: Any) -> tuple[Any, Any]:
+def _student_rates(df: Array, t: Array) -> tuple[AnyArray, AnyArray]:
     """Give the derivative of `stdtr(df, t)` by `df` over a scale, and that, `t` not being 0."""
     log, other = -np.log1p(t * t / df), -np.log1p(df / (t * t))
     rate = _beta_rate(df / 2, 0.5 + 0 * df, log, other) / 2 + 1 / df
     return -rate / 2, _beta_scale(df / 2, 0.5 + 0 * df, log, other)
 
 
-def _is_still(df: Any, t: Any) -> Any:
+def _is_still(df: Array, t: Array) -> AnyArray:
     """Say where nothing depends on `df`: in the middle, and where the distribution is normal."""
     return (t == 0) | ((df == np.inf) & (t == t))
 
 
 @in_double
-def student_df(df: Any, t: Any) -> Any:
+def student_df(df: Array, t: Array) -> AnyArray:
     still = _is_still(df, t)
     rate, scale = _student_rates(where(still, 1.0, df), where(still, 1.0, t))
     return where(still, 0.0, np.sign(t) * scale * rate)
 
 
 @in_double
-def student_t_df(df: Any, t: Any) -> Any:
+def student_t_df(df: Array, t: Array) -> AnyArray:
     """Give the derivative by `df` of the `t` at which `stdtr(df, t)` has a value."""
     still = _is_still(df, t)
     rate, _ = _student_rates(where(still, 1.0, df), where(still, 1.0, t))

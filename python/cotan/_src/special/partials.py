@@ -5,14 +5,14 @@ is known: recurrences that go both ways, hypergeometric functions, Carlson's int
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.special import parameter_derivatives as by
-from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, ZERO, Functions, real_only
+from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, ZERO, Derivative, Functions, real_only
 
 f = Functions()
 where = _core.where
@@ -21,11 +21,11 @@ SQRT_PI = math.sqrt(math.pi)
 SQRT_2PI = math.sqrt(2 * math.pi)
 
 
-def _times(value: Any, partial: Callable[..., Any]) -> Callable[..., Any]:
+def _times(value: float, partial: Derivative) -> Derivative:
     return lambda *args: value * partial(*args)
 
 
-def _inverse(partial: Callable[..., Any]) -> Callable[..., Any]:
+def _inverse(partial: Derivative) -> Derivative:
     return lambda *args: 1 / partial(*args)
 
 
@@ -33,14 +33,14 @@ def _inverse(partial: Callable[..., Any]) -> Callable[..., Any]:
 # The error function and its relatives
 
 
-def _far_wofz(z: Any) -> tuple[Any, Any, Any, Any]:
+def _far_wofz(z: Array) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
     """Say where series by powers of `1 / z` are exact to all digits; give these powers, and `z`."""
     far = abs(z) > 50
     y = where(far, z, 100.0)
     return far, 1 / y, 1 / y**2, where(far, 0.0, z)
 
 
-def _wofz(z: Any) -> Any:
+def _wofz(z: Array) -> AnyArray:
     # Far away both terms of 2j / sqrt(pi) - 2 * z * wofz(z) cancel.
     far, _, q, near = _far_wofz(z)
     series = -1j / SQRT_PI * q * (1 + q * (1.5 + q * (3.75 + q * (13.125 + q * 59.0625))))
@@ -51,7 +51,7 @@ def _wofz(z: Any) -> Any:
     return where(far, series, 2j / SQRT_PI - 2 * near * f.wofz(near))
 
 
-def _z_wofz(z: Any) -> Any:
+def _z_wofz(z: Array) -> AnyArray:
     """Give the derivative of `z * wofz(z)`."""
     far, inverse, q, near = _far_wofz(z)
     series = 1 + q * (3 + q * (11.25 + q * (52.5 + q * 295.3125)))
@@ -62,9 +62,9 @@ def _z_wofz(z: Any) -> Any:
     return where(far, series, (1 - 2 * near * near) * f.wofz(near) + 2j / SQRT_PI * near)
 
 
-def _voigt(which: str) -> Callable[..., Any]:
+def _voigt(which: str) -> Derivative:
     @by.in_double
-    def partial(x: Any, sigma: Any, gamma: Any) -> Any:
+    def partial(x: Array, sigma: Array, gamma: Array) -> AnyArray:
         # Of the width that is so small only the square counts.
         size = np.hypot(x, gamma)
         zero = abs(sigma) <= 1e-8 * size
@@ -83,23 +83,23 @@ def _voigt(which: str) -> Callable[..., Any]:
     return partial
 
 
-def _owens_t_h(h: Any, a: Any) -> Any:
+def _owens_t_h(h: Array, a: Array) -> AnyArray:
     return -np.exp(-h * h / 2) * _core.erf(a * h * math.sqrt(0.5)) / (2 * SQRT_2PI)
 
 
-def _owens_t_a(h: Any, a: Any) -> Any:
+def _owens_t_a(h: Array, a: Array) -> AnyArray:
     square = 1 + a * a
     return np.exp(-h * h * square / 2) / (2 * math.pi * square)
 
 
-def _far(x: Any) -> tuple[Any, Any]:
+def _far(x: Array) -> tuple[Array, Array]:
     """Say where a series in powers of `1 / x**2` is exact to all digits, and give that."""
     far = abs(x) > 50
     return far, 1 / where(far, x, 1.0) ** 2
 
 
 @by.in_double
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Array) -> AnyArray:
     if x.dtype.kind == "c":
         return 1j * _wofz(1j * x)
     # Far to the right both terms cancel.
@@ -110,7 +110,7 @@ def _erfcx(x: Any) -> Any:
 
 
 @by.in_double
-def _dawsn(x: Any) -> Any:
+def _dawsn(x: Array) -> AnyArray:
     if x.dtype.kind == "c":
         far = abs(x) > 50
         up = where(far, where(x.imag < 0, -x, x), 100j)
@@ -123,14 +123,14 @@ def _dawsn(x: Any) -> Any:
     return where(far, series, 1 - 2 * x * f.dawsn(x))
 
 
-def _ndtri_exp(y: Any) -> Any:
+def _ndtri_exp(y: Array) -> AnyArray:
     end = y == -np.inf
     y = where(end, -1.0, y)
     return where(end, 0.0, SQRT_2PI / 2 * f.erfcx(-math.sqrt(0.5) * f.ndtri_exp(y)))
 
 
 @by.in_double
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: Array) -> AnyArray:
     left = (x.real if x.dtype.kind == "c" else x) < 0
     a, b = where(left, x, 0), where(left, 0, x)
     right = np.exp(-b * b / 2 - f.log_ndtr(b)) / SQRT_2PI
@@ -158,7 +158,7 @@ PARTIALS.update({
 # The gamma function and its relatives
 
 
-def _psi(x: Any) -> Any:
+def _psi(x: Array) -> AnyArray:
     real_only("psi", x)
     # Far to the left SciPy counts its way up to positive numbers, one by one: there by reflection.
     far = x < -20
@@ -167,7 +167,7 @@ def _psi(x: Any) -> Any:
     return where(far, (math.pi / np.sin(math.pi * turn)) ** 2 - value, value)
 
 
-def _rgamma(x: Any) -> Any:
+def _rgamma(x: Array) -> AnyArray:
     # Left of the middle by reflection: the reciprocal is smooth at the poles of gamma.
     left = (x.real if x.dtype.kind == "c" else x) < 0.5
     y = 1 - where(left, x, 0)
@@ -179,23 +179,24 @@ def _rgamma(x: Any) -> Any:
     return where(left, reflected, -f.psi(right) * f.rgamma(right))
 
 
-def _is_pole(x: Any) -> Any:
+def _is_pole(x: Array) -> AnyArray:
     """Say where gamma has a pole: there its reciprocal is 0, and has a slope."""
-    return (x <= 0) & (np.floor(x) == x)
+    pole: AnyArray = (x <= 0) & (np.floor(x) == x)
+    return pole
 
 
-def _turns(n: Any) -> Any:
+def _turns(n: AnyArray) -> AnyArray:
     """Give -1 to a whole power."""
     return where(n % 2 == 0, 1.0, -1.0)
 
 
 @by.in_double
-def _less(a: Any, b: Any) -> Any:
+def _less(a: Array, b: Array) -> AnyArray:
     """Give `psi(a) - psi(a + b)`."""
     return f.psi(a) - f.psi(a + b)
 
 
-def _sine(x: Any) -> tuple[Any, Any]:
+def _sine(x: Array) -> tuple[AnyArray, AnyArray]:
     """Give `sin(pi x) / pi` and `cos(pi x)`, exact at integers."""
     whole = np.round(x)
     turn = math.pi * (x - whole)
@@ -203,7 +204,7 @@ def _sine(x: Any) -> tuple[Any, Any]:
     return sign * np.sin(turn) / math.pi, sign * np.cos(turn)
 
 
-def _reflected(x: Any, rest: Any, rate: Any) -> Any:
+def _reflected(x: Array, rest: Array, rate: Array) -> AnyArray:
     """Differentiate `rest / gamma(x) / gamma(1 - x)`; `rate` is the one of the logarithm of `rest`.
 
     Where gamma has a pole the reciprocal is `sin(pi x) / pi` times what stays finite.
@@ -212,7 +213,7 @@ def _reflected(x: Any, rest: Any, rate: Any) -> Any:
     return rest * (cosine + sine * rate)
 
 
-def _beta_a(a: Any, b: Any) -> Any:
+def _beta_a(a: Array, b: Array) -> AnyArray:
     pole = _is_pole(a + b) & ~_is_pole(b)
     # Of two poles a quotient is left, that of the numbers on the other side.
     both = pole & _is_pole(a)
@@ -225,7 +226,7 @@ def _beta_a(a: Any, b: Any) -> Any:
     return where(none, slope, f.beta(a, b) * rate)
 
 
-def _binom_n(n: Any, k: Any) -> Any:
+def _binom_n(n: Array, k: Array) -> AnyArray:
     none = _is_pole(n - k + 1) & ~_is_pole(n + 1)
     a, b = where(none, n, 0), where(none, k, 1)
     slope = _reflected(a - b + 1, f.beta(a + 1, b - a), f.psi(a + 1) - f.psi(b - a))
@@ -233,7 +234,7 @@ def _binom_n(n: Any, k: Any) -> Any:
     return where(none, slope, f.binom(n, k) * -_less(n - k + 1, k))
 
 
-def _binom_k(n: Any, k: Any) -> Any:
+def _binom_k(n: Array, k: Array) -> AnyArray:
     known = ~_is_pole(n + 1)
     low, high = _is_pole(k + 1) & known, _is_pole(n - k + 1) & known
     # Left of 0, and right of n, the same but for the sign.
@@ -245,7 +246,7 @@ def _binom_k(n: Any, k: Any) -> Any:
     return where(none, slope, f.binom(n, k) * (f.psi(n - k + 1) - f.psi(k + 1)))
 
 
-def _poch_z(z: Any, m: Any) -> Any:
+def _poch_z(z: Array, m: Array) -> AnyArray:
     pole = _is_pole(z)
     # Of two poles a polynomial is left, that of the numbers on the other side.
     both = pole & _is_pole(z + m)
@@ -263,7 +264,7 @@ def _poch_z(z: Any, m: Any) -> Any:
 
 
 @by.in_double
-def gamma_density(a: Any, x: Any) -> Any:
+def gamma_density(a: Array, x: Array) -> AnyArray:
     """Give `x ** (a - 1) * exp(-x) / gamma(a)`."""
     end = np.isinf(x)
     x = where(end, 1.0, x)
@@ -271,7 +272,7 @@ def gamma_density(a: Any, x: Any) -> Any:
 
 
 @by.in_double
-def beta_density(a: Any, b: Any, x: Any) -> Any:
+def beta_density(a: Array, b: Array, x: Array) -> AnyArray:
     """Give `x ** (a - 1) * (1 - x) ** (b - 1) / beta(a, b)`."""
     return np.exp(f.xlogy(a - 1, x) + f.xlog1py(b - 1, -x) - f.betaln(a, b))
 
@@ -317,24 +318,24 @@ PARTIALS.update({
 
 
 @by.in_double
-def _poisson(k: Any, m: Any) -> Any:
+def _poisson(k: Array, m: Array) -> AnyArray:
     return gamma_density(np.floor(k) + 1.0, m)
 
 
 @by.in_double
-def _binomial(k: Any, n: Any, p: Any) -> Any:
+def _binomial(k: AnyArray, n: AnyArray, p: Array) -> AnyArray:
     k, n = np.floor(k), np.trunc(n)  # as SciPy rounds them
     return beta_density(n - k, k + 1.0, 1 - p)
 
 
 @by.in_double
-def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
+def _negative_binomial(k: AnyArray, n: AnyArray, p: Array) -> AnyArray:
     k, n = np.trunc(k), np.trunc(n)
     return beta_density(n, k + 1.0, p)
 
 
 @by.in_double
-def fisher_density(m: Any, n: Any, x: Any) -> Any:
+def fisher_density(m: Array, n: Array, x: Array) -> AnyArray:
     end = np.isinf(x)
     x = where(end, 1.0, x)
     whole = m * x + n
@@ -342,7 +343,7 @@ def fisher_density(m: Any, n: Any, x: Any) -> Any:
 
 
 @by.in_double
-def student_density(df: Any, t: Any) -> Any:
+def student_density(df: Array, t: Array) -> AnyArray:
     # With infinitely many degrees of freedom it is normal.
     end = np.isinf(df)
     df = where(end, 1.0, df)
@@ -351,18 +352,18 @@ def student_density(df: Any, t: Any) -> Any:
     return where(end, np.exp(-t * t / 2) / SQRT_2PI, np.exp(log - half * np.log1p(t * t / df)))
 
 
-def _gdtr_x(a: Any, b: Any, x: Any) -> Any:
+def _gdtr_x(a: Array, b: Array, x: Array) -> AnyArray:
     none = a == 0
     return where(none, 0.0, a * gamma_density(b, where(none, 1.0, a) * x))
 
 
 @by.in_double
-def _chi(v: Any, x: Any) -> Any:
+def _chi(v: Array, x: Array) -> AnyArray:
     return gamma_density(v / 2, x / 2) / 2
 
 
 @by.in_double
-def noncentral_chi_density(x: Any, df: Any, nc: Any) -> Any:
+def noncentral_chi_density(x: Array, df: Array, nc: Array) -> AnyArray:
     """Give the slope of `chndtr` by `x`; that by `nc` is minus this of two more degrees."""
     inside = x > 0
     x = where(inside, x, 1.0)
@@ -374,7 +375,7 @@ def noncentral_chi_density(x: Any, df: Any, nc: Any) -> Any:
     return where(inside, where(central, _chi(df, x), density), 0.0)
 
 
-def _more(x: Any, df: Any, nc: Any) -> Any:
+def _more(x: Array, df: Array, nc: Array) -> AnyArray:
     return noncentral_chi_density(x, df + 2.0, nc)
 
 
@@ -454,30 +455,30 @@ PARTIALS.update({
 # Integrals of elementary functions, and what is inverse to them
 
 
-def _expn(n: Any, x: Any) -> Any:
+def _expn(n: AnyArray, x: Array) -> AnyArray:
     n = np.trunc(n)
     first = n == 0
     exp = -np.exp(-x) / x
     return where(first, exp * (1 + 1 / x), -f.expn(where(first, 1, n) - 1, x))
 
 
-def _right(z: Any) -> Any:
+def _right(z: Array) -> AnyArray:
     """Give `z` or `-z`, whichever has no negative real part: for even functions."""
     return where((z.real if z.dtype.kind == "c" else z) < 0, -z, z)
 
 
-def _lambertw(z: Any, k: Any, tol: Any) -> Any:
+def _lambertw(z: Array, k: Array, tol: Array) -> AnyArray:
     w = f._lambertw(z, k, tol)
     return np.exp(-w) / (1 + w)
 
 
-def _spence(z: Any) -> Any:
+def _spence(z: Array) -> AnyArray:
     near = abs(1 - z) < 0.5
     far = where(near, 3.0, z)
     return where(near, -f.hyp2f1(1.0, 1.0, 2.0, 1 - where(near, z, 1.0)), np.log(far) / (1 - far))
 
 
-def _wrightomega(z: Any) -> Any:
+def _wrightomega(z: Array) -> AnyArray:
     w = f.wrightomega(z)
     return w / (1 + w)
 
@@ -505,7 +506,7 @@ PARTIALS.update({
 # Powers, and angles in degrees
 
 
-def _exprel_1(x: Any) -> Any:
+def _exprel_1(x: Array) -> AnyArray:
     """Give the derivative of `expm1(x) / x`."""
     # SciPy's hypergeometric function goes on for ever where the argument is infinite.
     far = abs(x) > 30
@@ -513,7 +514,7 @@ def _exprel_1(x: Any) -> Any:
     return where(far, (np.exp(y) * (1 - 1 / y) + 1 / y) / y, f.hyp1f1(2.0, 3.0, x) / 2)
 
 
-def _boxcox(log: Any, power: Any) -> Any:
+def _boxcox(log: Array, power: Array) -> AnyArray:
     """Give the derivative of `expm1(power * log) / power` with respect to the power."""
     infinite = _core.isinf(log)
     finite = where(infinite, 0, log)
@@ -521,7 +522,7 @@ def _boxcox(log: Any, power: Any) -> Any:
     return where(infinite, where(power > 0, 1 / (power * power), -log * log), inside)
 
 
-def _inv_boxcox(x: Any, power: Any, value: Any) -> Any:
+def _inv_boxcox(x: Array, power: Array, value: Array) -> AnyArray:
     """Give that of `exp(log1p(power * x) / power)`, which is the value."""
     # log1p(t) / t is hyp2f1(1, 1, 2, -t), smooth at 0.
     return -value * x * x * f.hyp2f1(2.0, 2.0, 3.0, -power * x) / 2

@@ -5,13 +5,22 @@ What is hypergeometric or elliptic stands at the end.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.special.parameter_derivatives import in_double
-from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, Functions, real_only
+from cotan._src.special.ufuncs import (
+    PARTIALS,
+    UNKNOWN,
+    Derivative,
+    Functions,
+    Partial,
+    Slopes,
+    real_only,
+)
 
 f = Functions()
 where = _core.where
@@ -22,27 +31,28 @@ SQRT_PI = math.sqrt(math.pi)
 # Bessel functions
 
 
-def _cylinder(name: str, below: float, above: float, own: Any = 0) -> Callable[..., Any]:
+def _cylinder(name: str, below: float, above: float, own: complex = 0) -> Derivative:
     """Give the derivative as a sum of the orders next to it, and the function itself."""
 
-    def partial(v: Any, z: Any) -> Any:
-        slope = below * getattr(f, name)(v - 1, z) + above * getattr(f, name)(v + 1, z)
-        return slope + own * getattr(f, name)(v, z) if own else slope
+    def partial(v: Array, z: Array) -> AnyArray:
+        g: Derivative = getattr(f, name)
+        slope = below * g(v - 1, z) + above * g(v + 1, z)
+        return slope + own * g(v, z) if own else slope
 
     return partial
 
 
-def _of_whole_orders(partial: Callable[..., Any]) -> Callable[..., Any]:
+def _of_whole_orders(partial: Derivative) -> Derivative:
     """Cut orders off as the ufunc does, which goes on with an integer."""
     return lambda n, x: partial(np.trunc(n), x)
 
 
-def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
+def _scaled(name: str, above: float, decay: float) -> Derivative:
     """Give the same for one that is scaled by the size of a real argument."""
 
-    def partial(v: Any, z: Any) -> Any:
+    def partial(v: Array, z: Array) -> AnyArray:
         real_only(name, z)
-        g = getattr(f, name)
+        g: Derivative = getattr(f, name)
         if not decay:
             return 0.5 * g(v - 1, z) + above * g(v + 1, z)
         far, series = _far_scaled(v, z, -1.0)
@@ -53,15 +63,17 @@ def _scaled(name: str, above: float, decay: float) -> Callable[..., Any]:
     return in_double(partial) if decay else partial
 
 
-def _far_scaled(v: Any, z: Any, sign: float) -> tuple[Any, Any]:
+def _far_scaled(v: Array | float, z: Array, sign: float) -> tuple[AnyArray, AnyArray]:
     """Give the slopes of scaled functions where their terms cancel, by powers of `1 / z`.
 
     Those of `kve` (`sign` is 1) and `ive` (-1), but for a factor; and where these are exact.
     """
     far = z > 1000 * np.maximum(v * v, 1.0)
     x, v = where(far, z, 1e6), where(far, v, 0.0)
-    below = own = above = 1.0
-    total: Any = 0.0
+    below: Array | float = 1.0
+    own: Array | float = 1.0
+    above: Array | float = 1.0
+    total: Array | float = 0.0
     for k in range(1, 7):
         below, own, above = (
             t * sign * (4 * w * w - (2 * k - 1) ** 2) / (8 * k * x)
@@ -71,7 +83,7 @@ def _far_scaled(v: Any, z: Any, sign: float) -> tuple[Any, Any]:
     return far, total / np.sqrt(x)
 
 
-def _kve(v: Any, z: Any) -> Any:
+def _kve(v: Array | float, z: Array) -> AnyArray:
     if z.dtype.kind == "c":
         return f.kve(v, z) - (f.kve(v - 1, z) + f.kve(v + 1, z)) / 2
     far, series = _far_scaled(v, z, 1.0)
@@ -80,64 +92,64 @@ def _kve(v: Any, z: Any) -> Any:
     return where(far, math.sqrt(0.5) * SQRT_PI * series, slope)
 
 
-def _spherical(name: str, below: float, above: float) -> Callable[..., Any]:
-    def partial(n: Any, z: Any) -> Any:
-        g = getattr(f, name)
+def _spherical(name: str, below: float, above: float) -> Derivative:
+    def partial(n: Array, z: Array) -> AnyArray:
+        g: Derivative = getattr(f, name)
         lower = g(np.maximum(n - 1, 0), z)
         return (below * n * lower + above * (n + 1) * g(n + 1, z)) / (2 * n + 1)
 
     return partial
 
 
-def _struve(name: str, above: float) -> Callable[..., Any]:
-    def partial(v: Any, x: Any) -> Any:
-        g = getattr(f, name)
+def _struve(name: str, above: float) -> Derivative:
+    def partial(v: Array, x: Array) -> AnyArray:
+        g: Derivative = getattr(f, name)
         power = (x / 2) ** v / (2 * SQRT_PI) * f.rgamma(v + 1.5)
         return (g(v - 1, x) + above * g(v + 1, x)) / 2 + power
 
     return partial
 
 
-def _airy(z: Any) -> Any:
+def _airy(z: Array) -> Slopes:
     ai, aip, bi, bip = f.airy(z)
     return aip, z * ai, bip, z * bi
 
 
-def _itairy(x: Any) -> Any:
+def _itairy(x: Array) -> Slopes:
     ai, _, bi, _ = f.airy(x)
     ai_left, _, bi_left, _ = f.airy(-x)
     return ai, bi, ai_left, bi_left
 
 
-def _kelvin(x: Any) -> Any:
+def _kelvin(x: Array) -> Slopes:
     be, ke, bep, kep = f.kelvin(x)
     return bep, kep, 1j * be - bep / x, 1j * ke - kep / x
 
 
-def _parabolic(name: str) -> Callable[..., Any]:
-    def partial(v: Any, x: Any) -> Any:
+def _parabolic(name: str) -> Partial:
+    def partial(v: Array, x: Array) -> Slopes:
         y, slope = getattr(f, name)(v, x)
         return slope, (x * x / 4 - v - 0.5) * y
 
     return partial
 
 
-def _pbwa(a: Any, x: Any) -> Any:
+def _pbwa(a: Array, x: Array) -> Slopes:
     y, slope = f.pbwa(a, x)
     return slope, (a - x * x / 4) * y
 
 
-def _over(function: Callable[[Any], Any], x: Any, limit: float) -> Any:
+def _over(function: Callable[[Array], AnyArray], x: Array, limit: float) -> AnyArray:
     """Divide a function by its argument, where that is 0 by a limit."""
     zero = x == 0
     x = where(zero, 1, x)
     return where(zero, limit, function(x) / x)
 
 
-def _with_pole(name: str, partial: Callable[..., Any]) -> Callable[..., Any]:
+def _with_pole(name: str, partial: Derivative) -> Derivative:
     """Let the derivative at 0 have the sign of that next to it, where the function is infinite."""
 
-    def whole(*args: Any) -> Any:
+    def whole(*args: Array) -> AnyArray:
         x = args[-1]
         if x.dtype.kind == "c":
             return partial(*args)
@@ -149,7 +161,7 @@ def _with_pole(name: str, partial: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @in_double
-def _i0e(x: Any) -> Any:
+def _i0e(x: Array) -> AnyArray:
     far, series = _far_scaled(0.0, abs(x), -1.0)
     series = np.sign(x) * series / (math.sqrt(2) * SQRT_PI)
     x = where(far, 0.0, x)
@@ -157,7 +169,7 @@ def _i0e(x: Any) -> Any:
 
 
 @in_double
-def _i1e(x: Any) -> Any:
+def _i1e(x: Array) -> AnyArray:
     far, series = _far_scaled(1.0, abs(x), -1.0)
     x = where(far, 0.0, x)
     slope = (f.i0e(x) + f.ive(2.0, x)) / 2 - np.sign(x) * f.i1e(x)
@@ -224,21 +236,21 @@ PARTIALS.update({
 # Orthogonal polynomials
 
 
-def _below(n: Any, slope: Callable[[Any], Any]) -> Any:
+def _below(n: Array, slope: Callable[[Array], AnyArray]) -> AnyArray:
     """Give a derivative in terms of the degree below; there is none below 0."""
     zero = n == 0
     return where(zero, 0.0, slope(where(zero, 1, n) - 1))
 
 
-def _legendre(slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _legendre(slope: Callable[[Array, Array], AnyArray]) -> Derivative:
     """Give a derivative of polynomials that are the same for the degrees `n` and `-n - 1`."""
     return lambda n, x: _below(where(n < 0, -n - 1, n), lambda k: slope(k, x))
 
 
-def _second_kind_of_chebyshev(slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _second_kind_of_chebyshev(slope: Callable[[Array, Array], AnyArray]) -> Derivative:
     """Give one of those that are the negative of each other for `n` and `-n - 2`."""
 
-    def partial(n: Any, x: Any) -> Any:
+    def partial(n: Array, x: Array) -> AnyArray:
         left = n < -1
         degree = where(left, -n - 2, where(n == -1, 0, n))
         return where(left, -1.0, 1.0) * _below(degree, lambda k: slope(k, x))
@@ -246,14 +258,14 @@ def _second_kind_of_chebyshev(slope: Callable[[Any, Any], Any]) -> Callable[...,
     return partial
 
 
-def _lpmv(m: Any, v: Any, x: Any) -> Any:
+def _lpmv(m: Array, v: Array, x: Array) -> AnyArray:
     end = abs(x) == 1
     y = where(end, 0.5, x)
     inside = (v * y * f.lpmv(m, v, y) - (v + m) * f.lpmv(m, v - 1, y)) / (y * y - 1)
     return where(end, _lpmv_at_ends(m, v, x), inside)
 
 
-def _lpmv_at_ends(m: Any, v: Any, x: Any) -> Any:
+def _lpmv_at_ends(m: Array, v: Array, x: Array) -> AnyArray:
     """Give the derivative at 1 and -1, where only those of low orders do not vanish."""
     sign = where((x > 0) | (v % 2 == 1), 1.0, -1.0)
     slope = where(m == 0, v * (v + 1) / 2, 0.0)
@@ -263,8 +275,8 @@ def _lpmv_at_ends(m: Any, v: Any, x: Any) -> Any:
     return sign * where((abs(m) == 1) & (v >= 1), math.inf * m * where(x > 0, 1, -1), slope)
 
 
-def _sh_jacobi(n: Any, p: Any, q: Any, x: Any) -> Any:
-    def slope(k: Any) -> Any:
+def _sh_jacobi(n: Array, p: Array, q: Array, x: Array) -> AnyArray:
+    def slope(k: Array) -> AnyArray:
         return (n + p) * f.eval_jacobi(k, p - q + 1, q, 2 * x - 1) / f.binom(2 * n + p - 1, n)
 
     return _below(n, slope)
@@ -321,7 +333,7 @@ PARTIALS.update({
 # Hypergeometric and elliptic functions
 
 
-def _ellipk(m: Any) -> Any:
+def _ellipk(m: Array) -> AnyArray:
     near = m > -2
     far = where(near, -3.0, m)
     return where(
@@ -331,11 +343,11 @@ def _ellipk(m: Any) -> Any:
     )
 
 
-def _ellipe(m: Any) -> Any:
+def _ellipe(m: Array) -> AnyArray:
     return -math.pi / 8 * f.hyp2f1(0.5, 1.5, 2.0, m)
 
 
-def _ellipkm1(p: Any) -> Any:
+def _ellipkm1(p: Array) -> AnyArray:
     near = p < 0.5
     q = where(near, p, 0.25)
     return where(
@@ -345,36 +357,36 @@ def _ellipkm1(p: Any) -> Any:
     )
 
 
-def _reduced(phi: Any) -> tuple[Any, Any, Any]:
+def _reduced(phi: Array) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give the nearest multiple of pi, and sine and cosine of what is left."""
     turns = np.round(_core.dropgrad(phi) / math.pi)
     rest = phi - turns * math.pi
     return turns, np.sin(rest), np.cos(rest)
 
 
-def _first_kind(phi: Any, m: Any) -> Any:
+def _first_kind(phi: Array, m: Array) -> AnyArray:
     """Give the derivative of `ellipkinc` with respect to `m`."""
     turns, s, c = _reduced(phi)
     whole = where(turns == 0, 0.0, 2 * turns * _ellipk(where(turns == 0, 0.0, m)))
     return whole + s**3 / 6 * f.elliprd(c * c, 1 + 0 * s, 1 - m * s * s)
 
 
-def _second_kind(phi: Any, m: Any) -> Any:
+def _second_kind(phi: Array, m: Array) -> AnyArray:
     turns, s, c = _reduced(phi)
     whole = where(turns == 0, 0.0, 2 * turns * _ellipe(where(turns == 0, 0.0, m)))
     return whole - s**3 / 6 * f.elliprd(c * c, 1 - m * s * s, 1 + 0 * s)
 
 
-def _delta(phi: Any, m: Any) -> Any:
+def _delta(phi: Array, m: Array) -> AnyArray:
     return np.sqrt(1 - m * np.sin(phi) ** 2)
 
 
-def _ellipj_u(u: Any, m: Any) -> Any:
+def _ellipj_u(u: Array, m: Array) -> Slopes:
     sn, cn, dn, _ = f.ellipj(u, m)
     return cn * dn, -sn * dn, -m * sn * cn, dn
 
 
-def _ellipj_m(u: Any, m: Any) -> Any:
+def _ellipj_m(u: Array, m: Array) -> Slopes:
     sn, cn, dn, phi = f.ellipj(u, m)
     # From u = ellipkinc(phi, m)
     slope = -dn * _first_kind(phi, m)
@@ -385,12 +397,12 @@ def _ellipj_m(u: Any, m: Any) -> Any:
 _RD_SERIES = [math.prod((1.5 + i) / (1 + i) for i in range(k)) for k in range(7)]
 
 
-def _rd_x(x: Any, y: Any, z: Any) -> Any:
+def _rd_x(x: Array, y: Array, z: Array) -> AnyArray:
     near = abs(z - x) < 0.1 * abs(z + x)
     # The integral of (t + x) ** -1.5 * (t + z) ** -1.5 / (t + y) ** 0.5, by powers of z - x.
     m, d = where(near, (x + z) / 2, 1), where(near, (z - x) / 2, 0)
     w, square = 1 - where(near, y, 1) / m, (d / m) ** 2
-    series = 0.0
+    series: Array | float = 0.0
     for k in range(len(_RD_SERIES) - 1, -1, -1):
         n = 2 * k + 2.5
         series = series * square + _RD_SERIES[k] / n * f.hyp2f1(0.5, n, n + 1, w)
@@ -399,14 +411,14 @@ def _rd_x(x: Any, y: Any, z: Any) -> Any:
     return where(near, -0.75 * series * m**-2.5, apart)
 
 
-def _rd_z(x: Any, y: Any, z: Any) -> Any:
+def _rd_z(x: Array, y: Array, z: Array) -> AnyArray:
     rest = sum(
         where(a == 0, 0.0, a * _rd_x(where(a == 0, 1, a), b, z)) for a, b in ((x, y), (y, x))
     )
     return -(1.5 * f.elliprd(x, y, z) + rest) / z
 
 
-def _rg(x: Any, y: Any, z: Any) -> Any:
+def _rg(x: Array, y: Array, z: Array) -> AnyArray:
     zero = x == 0
     rest = where(zero, 0.0, x * f.elliprd(y, z, where(zero, 1, x)))
     alone = (y == 0) & (z == 0)
@@ -418,10 +430,10 @@ def _rg(x: Any, y: Any, z: Any) -> Any:
 _RC_SERIES = [math.comb(2 * k, k) / (-4) ** k / (2 * k + 1) for k in range(14)]
 
 
-def _rc_x(x: Any, y: Any) -> Any:
+def _rc_x(x: Array, y: Array) -> AnyArray:
     near = abs(x - y) < 0.05 * abs(y)
     s = where(near, x, 1) / where(near, y, 1) - 1
-    series = 0.0
+    series: Array | float = 0.0
     for k in range(len(_RC_SERIES) - 1, 0, -1):
         series = series * s + k * _RC_SERIES[k]
     a, b = where(near, 1, x), where(near, 2, y)
@@ -429,13 +441,13 @@ def _rc_x(x: Any, y: Any) -> Any:
     return where(near, series * where(near, y, 1) ** -1.5, apart)
 
 
-def _rc_y(x: Any, y: Any) -> Any:
+def _rc_y(x: Array, y: Array) -> AnyArray:
     zero = x == 0
     rest = where(zero, 0.0, x * _rc_x(where(zero, 1, x), y))
     return -(f.elliprc(x, y) / 2 + rest) / y
 
 
-def _agm(a: Any, b: Any) -> Any:
+def _agm(a: Array, b: Array) -> AnyArray:
     whole = a + b
     p = 4 * a * b / whole**2
     k = f.ellipkm1(p)

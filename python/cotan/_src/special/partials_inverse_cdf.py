@@ -6,11 +6,14 @@ numbers here, as SciPy does: the distributions are incomplete beta and gamma fun
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.special import parameter_derivatives as by
 from cotan._src.special.partials import (
     SQRT_2PI,
@@ -19,30 +22,31 @@ from cotan._src.special.partials import (
     gamma_density,
     student_density,
 )
-from cotan._src.special.ufuncs import PARTIALS, Functions
+from cotan._src.special.ufuncs import PARTIALS, Derivative, Functions
 
 f = Functions()
 where = _core.where
+_Slopes: TypeAlias = Callable[[Array, Array, Array], tuple[AnyArray, AnyArray, AnyArray]]
 
 
-def _binomial(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any]:
+def _binomial(k: Array, n: Array, p: Array) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give the slopes of `bdtr` by `k`, `n` and `p`: it is `betainc(n - k, k + 1, 1 - p)`."""
     a, b, x = n - k, k + 1.0, 1.0 - p
     return by.beta_b(a, b, x) - by.beta_a(a, b, x), by.beta_a(a, b, x), -beta_density(a, b, x)
 
 
-def _negative_binomial(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any]:
+def _negative_binomial(k: Array, n: Array, p: Array) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give the slopes of `nbdtr`: it is `betainc(n, k + 1, p)`."""
     b = k + 1.0
     return by.beta_b(n, b, p), by.beta_a(n, b, p), beta_density(n, b, p)
 
 
-def _of_count(slopes: Any, inverse: str) -> tuple[Any, ...]:
+def _of_count(slopes: _Slopes, inverse: str) -> tuple[Derivative, ...]:
     """Give the partials of what finds `k` in `F(k, n, p) = y`, a function of `y`, `n` and `p`."""
 
-    def partial(i: int) -> Any:
+    def partial(i: int) -> Derivative:
         @by.in_double
-        def slope(y: Any, n: Any, p: Any) -> Any:
+        def slope(y: Array, n: Array, p: Array) -> AnyArray:
             k_, n_, p_ = slopes(getattr(f, inverse)(y, n, p), n, p)
             return (1 / k_, -n_ / k_, -p_ / k_)[i]
 
@@ -51,12 +55,12 @@ def _of_count(slopes: Any, inverse: str) -> tuple[Any, ...]:
     return tuple(map(partial, range(3)))
 
 
-def _of_trials(slopes: Any, inverse: str) -> tuple[Any, ...]:
+def _of_trials(slopes: _Slopes, inverse: str) -> tuple[Derivative, ...]:
     """Give those of what finds `n`, a function of `k`, `y` and `p`."""
 
-    def partial(i: int) -> Any:
+    def partial(i: int) -> Derivative:
         @by.in_double
-        def slope(k: Any, y: Any, p: Any) -> Any:
+        def slope(k: Array, y: Array, p: Array) -> AnyArray:
             k_, n_, p_ = slopes(k, getattr(f, inverse)(k, y, p), p)
             return (-k_ / n_, 1 / n_, -p_ / n_)[i]
 
@@ -65,12 +69,12 @@ def _of_trials(slopes: Any, inverse: str) -> tuple[Any, ...]:
     return tuple(map(partial, range(3)))
 
 
-def _nrdtrisd(mean: Any, p: Any, x: Any) -> Any:
+def _nrdtrisd(mean: Array, p: Array, x: Array) -> AnyArray:
     q = f.ndtri(p)
     return (mean - x) * SQRT_2PI * np.exp(q * q / 2) / (q * q)
 
 
-def _tukey(x: Any, shape: Any) -> tuple[Any, Any]:
+def _tukey(x: Array, shape: Array) -> tuple[AnyArray, AnyArray]:
     """Give the slopes by `p` and `s` of `(p**s - (1 - p)**s) / s`, which `tklmbda` inverts."""
     p = f.tklmbda(x, shape)
     inside = (p > 0) & (p < 1)
@@ -84,15 +88,15 @@ def _tukey(x: Any, shape: Any) -> tuple[Any, Any]:
     return where(inside, slope, np.inf), where(inside, where(flat, at_0, turned), 0.0)
 
 
-def _kolmogorov(x: Any) -> Any:
+def _kolmogorov(x: Array) -> AnyArray:
     """Differentiate the survival function: two series, each where it is short (theta functions)."""
     late = x > 1.0
     far = where(late, x, 1.0)
     near = where(late | (x <= 0), 1.0, x)
     squares = [(-1) ** k * k * k for k in range(1, 6)]
-    tail: Any = sum(8 * k * far * np.exp(-2.0 * abs(k) * far * far) for k in squares)
+    tail: AnyArray | int = sum(8 * k * far * np.exp(-2.0 * abs(k) * far * far) for k in squares)
     angles = [(2 * k - 1) ** 2 * math.pi**2 / 8 for k in range(1, 6)]
-    begin: Any = sum(
+    begin: AnyArray | int = sum(
         SQRT_2PI * (1 / near**2 - 2 * angle / near**4) * np.exp(-angle / near**2)
         for angle in angles
     )

@@ -5,13 +5,21 @@ the slope changes (Abramowitz and Stegun, chapters 20 and 21).
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, Functions, real_only
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray
+from cotan._src.special.ufuncs import (
+    PARTIALS,
+    UNKNOWN,
+    Derivative,
+    Functions,
+    Partial,
+    Slopes,
+    real_only,
+)
 
 f = Functions()
 where = _core.where
@@ -20,30 +28,30 @@ where = _core.where
 # Spheroidal wave functions
 
 
-def _angular(sign: int) -> Callable[..., Any]:
+def _angular(sign: int) -> Derivative:
     """Give the change of the slope of an angular function; `sign` is -1 for oblate ones."""
 
-    def change(m: Any, c: Any, cv: Any, x: Any, y: Any, slope: Any) -> Any:
+    def change(m: Array, c: Array, cv: Array, x: Array, y: Array, slope: Array) -> AnyArray:
         rest = 1 - x * x
         return (2 * x * slope - (cv - sign * c * c * x * x - m * m / rest) * y) / rest
 
     return change
 
 
-def _radial(sign: int) -> Callable[..., Any]:
-    def change(m: Any, c: Any, cv: Any, x: Any, y: Any, slope: Any) -> Any:
+def _radial(sign: int) -> Derivative:
+    def change(m: Array, c: Array, cv: Array, x: Array, y: Array, slope: Array) -> AnyArray:
         rest = x * x - sign
         return ((cv - c * c * x * x + sign * m * m / rest) * y - 2 * x * slope) / rest
 
     return change
 
 
-def _spheroidal(name: str, kind: str, change: Callable[..., Any]) -> None:
-    def given(m: Any, n: Any, c: Any, cv: Any, x: Any) -> Any:
+def _spheroidal(name: str, kind: str, change: Derivative) -> None:
+    def given(m: Array, n: Array, c: Array, cv: Array, x: Array) -> Slopes:
         y, slope = getattr(f, f"{name}_cv")(m, n, c, cv, x)
         return slope, change(m, c, cv, x, y, slope)
 
-    def found(m: Any, n: Any, c: Any, x: Any) -> Any:
+    def found(m: Array, n: Array, c: Array, x: Array) -> Slopes:
         y, slope = getattr(f, name)(m, n, c, x)
         return slope, change(m, c, getattr(f, f"{kind}_cv")(m, n, c), x, y, slope)
 
@@ -62,10 +70,10 @@ for _kind, _sign in (("pro", 1), ("obl", -1)):
 _DEGREE = math.pi / 180
 
 
-def _mathieu(name: str, number: str) -> Callable[..., Any]:
+def _mathieu(name: str, number: str) -> Partial:
     """Give the partial by the angle, which is in degrees, while slopes are by radians."""
 
-    def by_angle(m: Any, q: Any, x: Any) -> Any:
+    def by_angle(m: Array, q: Array, x: Array) -> Slopes:
         y, slope = getattr(f, name)(m, q, x)
         a = getattr(f, number)(m, q)
         return slope * _DEGREE, (2 * q * np.cos(2 * x * _DEGREE) - a) * y * _DEGREE
@@ -73,8 +81,8 @@ def _mathieu(name: str, number: str) -> Callable[..., Any]:
     return by_angle
 
 
-def _modified(name: str, number: str) -> Callable[..., Any]:
-    def by_x(m: Any, q: Any, x: Any) -> Any:
+def _modified(name: str, number: str) -> Partial:
+    def by_x(m: Array, q: Array, x: Array) -> Slopes:
         y, slope = getattr(f, name)(m, q, x)
         return slope, (getattr(f, number)(m, q) - 2 * q * np.cosh(2 * x)) * y
 
@@ -92,10 +100,10 @@ for _even, _number in (("c", "mathieu_a"), ("s", "mathieu_b")):
 # Fresnel, Airy, Bessel
 
 
-def _fresnel(name: str, sign: int) -> Callable[..., Any]:
+def _fresnel(name: str, sign: int) -> Partial:
     """Of the integrals of `exp(1j * sign * t**2)` to the right of `x`, and the scaled one."""
 
-    def slope(x: Any) -> Any:
+    def slope(x: Array) -> Slopes:
         _, scaled = getattr(f, name)(x)
         end = np.exp(-1j * sign * math.pi / 4) / math.sqrt(math.pi)
         return -np.exp(1j * sign * x * x), -2j * sign * x * scaled - end
@@ -103,7 +111,7 @@ def _fresnel(name: str, sign: int) -> Callable[..., Any]:
     return slope
 
 
-def _airye(z: Any) -> Any:
+def _airye(z: Array) -> Slopes:
     """To the left of 0 the scale of the second kind is 1, and the first kind has no real one."""
     real_only("airye", z)
     ai, aip, bi, bip = f.airye(z)

@@ -11,21 +11,27 @@ for a derivative without a formula, which is refused by name.
 import functools
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, Function, NDArray
 from cotan._src.runtime.ufunc_dtypes import as_dtype, loop
 from cotan._src.runtime.values import refuse
 
 ZERO = "zero"
 UNKNOWN = "unknown"
 
-Partial = Callable[..., Any] | str
+# What a derivative gives: one array for each result, some of which may be `ZERO`.
+Slopes: TypeAlias = AnyArray | tuple[AnyArray | str, ...]
+# The derivative of a ufunc with one result.
+Derivative: TypeAlias = Callable[..., AnyArray]
+Partial: TypeAlias = Callable[..., Slopes] | str
 PARTIALS: dict[str, tuple[Partial, ...]] = {}
 # Where there is no ufunc of that name: the function of values.
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
+FUNCTIONS: dict[str, Callable[..., NDArray]] = {}
 
 
 @functools.cache
@@ -37,7 +43,7 @@ def ufunc_of(name: str) -> Any:
     return found if isinstance(found, np.ufunc) else getattr(special, name)
 
 
-def call(name: str, *args: Any) -> Any:
+def call(name: str, *args: ArrayLike) -> Any:
     """Apply a ufunc of the table; a tuple when it has several results."""
     ufunc = ufunc_of(name)
     dtypes = loop(ufunc, args)
@@ -47,13 +53,13 @@ def call(name: str, *args: Any) -> Any:
     return apply(name, given, dtypes[ufunc.nin :])
 
 
-def real_only(name: str, x: Any) -> None:
+def real_only(name: str, x: AnyArray) -> None:
     """Refuse complex numbers, by the name of a function whose derivative is known of real ones."""
     if x.dtype.kind == "c":
         raise refuse(f"scipy.special.{name} of complex numbers")
 
 
-def apply(name: str, args: tuple[Any, ...], dtypes: Sequence[Any]) -> Any:
+def apply(name: str, args: tuple[AnyArray, ...], dtypes: Sequence[Dtype]) -> Any:
     """Apply a function of the table to arguments in its dtypes."""
     compute, rule = _parts(name)
     results = _core.call_special(name, compute, rule, args, tuple(dtypes))
@@ -61,8 +67,8 @@ def apply(name: str, args: tuple[Any, ...], dtypes: Sequence[Any]) -> Any:
 
 
 @functools.cache
-def _parts(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def compute(*arrays: Any) -> tuple[Any, ...]:
+def _parts(name: str) -> tuple[Function, Function]:
+    def compute(*arrays: Array) -> tuple[NDArray, ...]:
         function = FUNCTIONS.get(name) or ufunc_of(name)
         with np.errstate(all="ignore"):
             results = function(*map(_core.value, arrays))
@@ -74,13 +80,13 @@ def _parts(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
 def _rule(
     name: str,
     reverse: bool,
-    args: tuple[Any, ...],
-    linear: tuple[Any, ...],
+    args: tuple[Array, ...],
+    linear: tuple[Array | None, ...],
     wanted: tuple[bool, ...],
-) -> list[Any]:
+) -> list[Array | None]:
     """Give the cotangents of the arguments, or the tangents of the results."""
     partials = PARTIALS[name]
-    found: list[Any] = [None] * len(wanted)
+    found: list[Array | None] = [None] * len(wanted)
     for i, x in enumerate(args):
         if x.dtype.kind not in "fc" or not (wanted[i] if reverse else linear[i] is not None):
             continue
@@ -97,7 +103,7 @@ def _rule(
     return found
 
 
-def _where_it_counts(slope: Any, factor: Any) -> Any:
+def _where_it_counts(slope: AnyArray, factor: Array) -> Array:
     """Give 0 for slopes that are no finite numbers where nothing is asked of them.
 
     Outside of a function's domain, that is, where `np.where` has chosen another branch. Finite ones
@@ -107,7 +113,9 @@ def _where_it_counts(slope: Any, factor: Any) -> Any:
     return _core.where(dead, 0, slope)
 
 
-def _slopes(name: str, i: int, partial: Partial, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _slopes(
+    name: str, i: int, partial: Partial, args: tuple[Array, ...]
+) -> tuple[AnyArray | str, ...]:
     if partial == ZERO:
         return ()
     if isinstance(partial, str):
@@ -119,5 +127,5 @@ def _slopes(name: str, i: int, partial: Partial, args: tuple[Any, ...]) -> tuple
 class Functions:
     """The ufuncs of the table as attributes."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Array]:
         return functools.partial(call, name)
