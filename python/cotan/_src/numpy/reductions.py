@@ -2,65 +2,114 @@
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
 from cotan._src.runtime.registry import FUNCTIONS, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import (
     axes_of,
     flat,
     flat_if_none,
     in_numpy,
-    is_array,
     or_default,
     to_numpy,
-    write_out,
 )
+from cotan._src.runtime.values import write_out as _write_out
+
+if TYPE_CHECKING:
+    from numpy._globals import _NoValueType
+
+_Axes: TypeAlias = int | Shape | None
+# What may be left out.
+_Flag: TypeAlias = "bool | _NoValueType"
+_Correction: TypeAlias = "float | _NoValueType"
+_Operand: TypeAlias = "ArrayLike | int | bool | _NoValueType | None"
+_SortKind: TypeAlias = Literal["quicksort", "mergesort", "heapsort", "stable"]
+_Selection: TypeAlias = Literal["introselect"]
+
+write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Sums, products, extrema
 
 
 @override(np.sum)
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = 0, where: Any = True) -> Any:  # fmt: skip
-    plain_call = dtype is None and out is None and type(keepdims) is bool and where is True
-    if plain_call and type(initial) is int and initial == 0:
+def sum(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    keepdims: _Flag = False,
+    initial: _Operand = 0,
+    where: _Operand = True,
+) -> AnyArray:
+    plain_call = dtype is None and out is None and where is True
+    if plain_call and type(keepdims) is bool and type(initial) is int and initial == 0:
         # The common case, without looking at what was not given.
         return _core.sum(a, axis, keepdims)
     return _folded("sum", np.add, a, axis, dtype, out, keepdims, initial, where)
 
 
-def _folded(name: str, ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any,
-            initial: Any, where: Any) -> Any:  # fmt: skip
+def _folded(
+    name: str,
+    ufunc: np.ufunc,
+    a: ArrayLike,
+    axis: _Axes,
+    dtype: DTypeLike | None,
+    out: AnyArray | None,
+    keepdims: _Flag,
+    initial: _Operand,
+    where: _Operand,
+) -> AnyArray:
     """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
-    keepdims, where, out = (
-        or_default(keepdims, False),
-        or_default(where, True),
-        or_default(out, None),
-    )
-    result = reduced(ufunc, a, axis, dtype, keepdims, initial, where, out)
+    keep: bool = or_default(keepdims, False)
+    where, out = or_default(where, True), or_default(out, None)
+    result = reduced(ufunc, a, axis, dtype, keep, initial, where, out)
     return write_out(name, out, result, "unsafe")
 
 
 @override(np.prod)
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-         initial: Any = 1, where: Any = True) -> Any:  # fmt: skip
+def prod(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    keepdims: _Flag = False,
+    initial: _Operand = 1,
+    where: _Operand = True,
+) -> AnyArray:
     return _folded("prod", np.multiply, a, axis, dtype, out, keepdims, initial, where)
 
 
-def _fold(name: str, ufunc: Any) -> Callable[..., Any]:
-    fold = getattr(_core, name)
+def _fold(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
+    fold: Callable[..., Array] = getattr(_core, name)
 
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
-                 initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+    def function(
+        a: ArrayLike,
+        axis: _Axes = None,
+        out: AnyArray | None = None,
+        keepdims: _Flag = np._NoValue,
+        initial: _Operand = np._NoValue,
+        where: _Operand = np._NoValue,
+    ) -> AnyArray:
         given = initial is not np._NoValue or where is not np._NoValue or out is not None
         if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
             return fold(a, axis, bool(or_default(keepdims, False)))
@@ -75,15 +124,22 @@ override(np.min, np.amin)(_fold("min", np.minimum))
 
 def _of_numbers(name: str, least: float) -> None:
     """Enter an extreme of what is a number, where NumPy's code takes an ndarray for granted."""
-    function = getattr(np, name)
-    extreme = FUNCTIONS[np.max if least < 0 else np.min]
+    function: Function = getattr(np, name)
+    extreme: Callable[..., AnyArray] = FUNCTIONS[np.max if least < 0 else np.min]
 
     @override(function)
-    def of_numbers(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue,
-                   initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:  # fmt: skip
+    def of_numbers(
+        a: ArrayLike,
+        axis: _Axes = None,
+        out: AnyArray | None = None,
+        keepdims: _Flag = np._NoValue,
+        initial: _Operand = np._NoValue,
+        where: _Operand = np._NoValue,
+    ) -> AnyArray:
         x = _core.asarray(a)
         if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
-            return rebound(function)(a, axis, out, keepdims, initial, where)
+            own: Callable[..., AnyArray] = rebound(function)
+            return own(a, axis, out, keepdims, initial, where)
         known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
         return extreme(known, axis, out, keepdims, initial=initial, where=where)
 
@@ -92,11 +148,18 @@ _of_numbers("nanmax", -np.inf)
 _of_numbers("nanmin", np.inf)
 
 
-def _logical(name: str, ufunc: Any) -> Callable[..., Any]:
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
-                 where: Any = True) -> Any:  # fmt: skip
-        keepdims, where = or_default(keepdims, False), or_default(where, True)
-        result = reduced(ufunc, a, axis, None, keepdims, np._NoValue, where)
+def _logical(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
+    def function(
+        a: ArrayLike,
+        axis: _Axes = None,
+        out: AnyArray | None = None,
+        keepdims: _Flag = False,
+        *,
+        where: _Operand = True,
+    ) -> AnyArray:
+        keep: bool = or_default(keepdims, False)
+        where = or_default(where, True)
+        result = reduced(ufunc, a, axis, None, keep, np._NoValue, where)
         return write_out(name, out, result)
 
     return function
@@ -107,22 +170,29 @@ override(np.any)(_logical("any", np.logical_or))
 
 
 @override(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    keepdims = bool(or_default(keepdims, False))
-    return write_out("ptp", out, _core.max(a, axis, keepdims) - _core.min(a, axis, keepdims))
+def ptp(
+    a: ArrayLike, axis: _Axes = None, out: AnyArray | None = None, keepdims: _Flag = False
+) -> AnyArray:
+    keep = bool(or_default(keepdims, False))
+    return write_out("ptp", out, _core.max(a, axis, keep) - _core.min(a, axis, keep))
 
 
 @override(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: _Axes = None, *, keepdims: bool = False) -> AnyArray:
     if _core.is_traced(a):
         return _core.sum(_core.cast(_core.ne(a, 0), np.int64), axis, bool(keepdims))
-    return np.count_nonzero(to_numpy(a), axis=to_numpy(axis), keepdims=to_numpy(keepdims))
+    counts: NDArray = np.count_nonzero(
+        to_numpy(a), axis=to_numpy(axis), keepdims=to_numpy(keepdims)
+    )
+    return counts
 
 
-def _arg(name: str) -> Callable[..., Any]:
+def _arg(name: str) -> Callable[..., AnyArray]:
     find = getattr(_core, name)
 
-    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def function(
+        a: ArrayLike, axis: Axis = None, out: AnyArray | None = None, *, keepdims: _Flag = False
+    ) -> AnyArray:
         return write_out(name, out, find(a, axis, bool(or_default(keepdims, False))))
 
     return function
@@ -132,10 +202,12 @@ override(np.argmax)(_arg("argmax"))
 override(np.argmin)(_arg("argmin"))
 
 
-def _nan_arg(name: str) -> Callable[..., Any]:
+def _nan_arg(name: str) -> Callable[..., AnyArray]:
     find = getattr(np, name)
 
-    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def function(
+        a: ArrayLike, axis: Axis = None, out: AnyArray | None = None, *, keepdims: _Flag = False
+    ) -> AnyArray:
         return write_out(name, out, find(to_numpy(a), axis, keepdims=or_default(keepdims, False)))
 
     return function
@@ -149,22 +221,31 @@ override(np.nanargmin)(_nan_arg("nanargmin"))
 # Moments
 
 
-def _count(x: Any, axis: Any, where: Any, keepdims: bool) -> Any:
+def _count(x: AnyArray, axis: _Axes, where: _Operand, keepdims: bool) -> NDArray | int:
     """Give how many elements each entry of a reduction combines."""
     axes = axes_of(axis, x.ndim)
     if where is True:
         return math.prod(x.shape[a] for a in axes)
     mask = np.broadcast_to(to_numpy(where), x.shape)
-    return mask.sum(axis=axes, keepdims=keepdims)
+    counts: NDArray = mask.sum(axis=axes, keepdims=keepdims)
+    return counts
 
 
 @override(np.mean)
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-         *, where: Any = True) -> Any:  # fmt: skip
+def mean(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    keepdims: _Flag = False,
+    *,
+    where: _Operand = True,
+) -> AnyArray:
     if dtype is None and out is None and type(keepdims) is bool and where is True:
         return _core.mean(a, axis, keepdims)
     keepdims, where = bool(or_default(keepdims, False)), or_default(where, True)
     x = _core.asarray(a, dtype)
+    result: AnyArray
     if where is True:
         result = _core.mean(x, axis, keepdims)
     else:
@@ -173,13 +254,14 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return write_out("mean", out, _of_dtype(result, dtype))
 
 
-def _of_dtype(result: Any, wanted: Any) -> Any:
+def _of_dtype(result: AnyArray, wanted: DTypeLike | None) -> AnyArray:
     """Give a sum in the dtype that was asked for; small integers are summed up in wider ones."""
     same = wanted is None or result.dtype == wanted
-    return result if same else _core.asarray(result).astype(wanted)
+    cast: AnyArray = result if same else _core.asarray(result).astype(wanted)
+    return cast
 
 
-def _per(total: Any, count: Any) -> Any:
+def _per(total: AnyArray, count: NDArray | float) -> AnyArray:
     """Divide by a number of elements without changing the dtype of floats."""
     if isinstance(count, (int, float)) or total.dtype.kind not in "fc":
         return _core.div(total, count)
@@ -187,9 +269,18 @@ def _per(total: Any, count: Any) -> Any:
 
 
 @override(np.var)
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
-        keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue,
-        correction: Any = np._NoValue) -> Any:  # fmt: skip
+def var(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    ddof: float = 0,
+    keepdims: _Flag = False,
+    *,
+    where: _Operand = True,
+    mean: _Operand = np._NoValue,
+    correction: _Correction = np._NoValue,
+) -> AnyArray:
     if correction is not np._NoValue and ddof != 0:
         raise ValueError("var: ddof and correction can't be provided simultaneously")
     x = _core.asarray(a)
@@ -204,29 +295,33 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
             "complex dtype, or x.real"
         )
     x = _core.asarray(x, dtype)
-    keepdims, where, ddof = (
-        or_default(keepdims, False),
-        or_default(where, True),
-        or_default(correction, ddof),
-    )
-    center = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
+    keep: bool = or_default(keepdims, False)
+    where, ddof = or_default(where, True), or_default(correction, ddof)
+    center: AnyArray = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
     deviation = x - (center if mean is np._NoValue else mean)
     if deviation.dtype.kind == "c":
         square = _core.square(deviation.real) + _core.square(deviation.imag)
     else:
         square = _core.square(deviation)
-    total = reduced(np.add, square, axis, None, keepdims, np._NoValue, where)
-    count = np.maximum(np.subtract(_count(x, axis, where, keepdims), ddof), 0)
+    total = reduced(np.add, square, axis, None, keep, np._NoValue, where)
+    count = np.maximum(np.subtract(_count(x, axis, where, keep), ddof), 0)
     result = _per(total, count if np.ndim(count) else float(count))
     # NumPy sums up in the dtype that was asked for, also where the squares are real.
-    wide = dtype is not None and np.dtype(dtype).kind == "c"
-    return write_out("var", out, _core.cast(result, dtype) if wide else result)
+    if dtype is not None and np.dtype(dtype).kind == "c":
+        result = _core.cast(result, dtype)
+    return write_out("var", out, result)
 
 
 @override(np.std)
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
-        **kwargs: Any) -> Any:  # fmt: skip
-    square = var(a, axis, dtype, None, *args, **kwargs)
+def std(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> AnyArray:
+    square: Any = var(a, axis, dtype, None, *args, **kwargs)
     if square.dtype.kind not in "biu":
         return write_out("std", out, safe_sqrt(square))
     # Of integers: NumPy cuts a scalar off, and refuses to write roots into an array of them.
@@ -234,71 +329,98 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any
     return write_out("std", out, root)
 
 
-def safe_sqrt(x: Any) -> Any:
+def safe_sqrt(x: AnyArray) -> AnyArray:
     """Give the square root, with the derivative 0 at 0 (a kink: the documented choice)."""
     zero = _core.eq(x, 0)
     return _core.where(zero, x, _core.sqrt(_core.where(zero, 1, x)))
 
 
 @override(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
-           **kwargs: Any) -> Any:  # fmt: skip
+def nanstd(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> AnyArray:
     return write_out(
         "nanstd", out, safe_sqrt(rebound(np.nanvar)(a, axis, dtype, None, *args, **kwargs))
     )
 
 
 @override(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any,
-            **kwargs: Any) -> Any:  # fmt: skip
-    result = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
+def nanmean(
+    a: ArrayLike,
+    axis: _Axes = None,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> AnyArray:
+    result: AnyArray = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
     # NumPy makes a scalar by calling the dtype, which gives an array of ours.
     return result[()] if out is None and np.ndim(result) == 0 else result
 
 
 @override(np.histogram)
-def histogram(a: Any, bins: Any = 10, range: Any = None, *args: Any, **kwargs: Any) -> Any:
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[Scalar] | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> tuple[AnyArray, AnyArray]:
     # Integers carry no gradient, and NumPy subtracts them as unsigned ones.
-    whole = is_array(a) and a.dtype.kind in "biu"
+    whole = isinstance(a, Array) and a.dtype.kind in "biu"
     if range is not None:
         range = tuple(1.0 * edge for edge in range)
-    return rebound(np.histogram)(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
+    count: Callable[..., tuple[AnyArray, AnyArray]] = rebound(np.histogram)
+    return count(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
 
 
 @override(np.nanmedian)
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-              keepdims: Any = False) -> Any:  # fmt: skip
+def nanmedian(
+    a: ArrayLike,
+    axis: _Axes = None,
+    out: AnyArray | None = None,
+    overwrite_input: bool = False,
+    keepdims: _Flag = False,
+) -> AnyArray:
     del overwrite_input
-    x, keepdims = _core.asarray(a), or_default(keepdims, False)
+    x = _core.asarray(a)
+    keep: bool = or_default(keepdims, False)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
-    return write_out("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keepdims))
+    return write_out("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keep))
 
 
-def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _middle(x: AnyArray, axes: Shape, keepdims: bool) -> AnyArray:
     """Give the middle one of what is a number, or the mean of the two that are in the middle."""
     others = [i for i in range(x.ndim) if i not in axes]
     kept = [x.shape[i] for i in others]
     if x.size == 0:
-        return FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
+        mean_of_nothing: AnyArray = FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
+        return mean_of_nothing
     # What is not a number comes last, and has no influence, however it came about.
     missing = np.isnan(x if _core.is_traced(x) else to_numpy(x))
     x = _core.where(missing, math.nan, x)
 
-    def rows_of(y: Any) -> Any:
+    def rows_of(y: AnyArray) -> AnyArray:
         return np.reshape(np.transpose(y, [*others, *axes]), [*kept, -1])
 
     rows = rows_of(x)
     count = np.sum(~rows_of(missing), axis=-1, keepdims=True)
     ranked = FUNCTIONS[np.sort](rows, -1)
-    take = FUNCTIONS[np.take_along_axis]
+    take: Callable[..., AnyArray] = FUNCTIONS[np.take_along_axis]
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)
     middle = take(ranked, low, -1)
     if np.any(low != high):
         middle = _core.where(low == high, middle, (middle + take(ranked, high, -1)) / 2)
     if keepdims:
         return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
-    return finished(_core.reshape(middle, kept))
+    result: AnyArray = finished(_core.reshape(middle, kept))
+    return result
 
 
 # --------------------------------------------------------------------------------------------------
@@ -306,7 +428,9 @@ def _middle(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @override(np.cumsum)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: AnyArray | None = None
+) -> AnyArray:
     x = _core.asarray(a)
     if dtype is None and out is None:
         return _core.cumsum(x, axis)
@@ -316,17 +440,26 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @override(np.cumprod)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: AnyArray | None = None
+) -> AnyArray:
     x, at = flat_if_none(a, axis)
     return write_out("cumprod", out, scanned(np.multiply, x, at, dtype, out), "unsafe")
 
 
-def _cumulative(name: str, ufunc: Any) -> None:
+def _cumulative(name: str, ufunc: np.ufunc) -> None:
     function = in_numpy(name)
 
     @override(function)
-    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
-                   include_initial: bool = False) -> Any:  # fmt: skip
+    def cumulative(
+        x: ArrayLike,
+        /,
+        *,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: AnyArray | None = None,
+        include_initial: bool = False,
+    ) -> AnyArray:
         x = _core.asarray(x)
         x = _core.reshape(x, 1) if x.ndim == 0 else x
         if axis is None and x.ndim != 1:
@@ -348,7 +481,7 @@ _cumulative("cumulative_prod", np.multiply)
 # Sorting: positions are constants, values follow them
 
 
-def _checked(name: str, kth: Any, x: Any, at: int) -> None:
+def _checked(name: str, kth: ArrayLike, x: AnyArray, at: int) -> None:
     """Refuse positions that an axis has not got; of nothing, as NumPy, any will do."""
     n = x.shape[at]
     for k in np.ravel(to_numpy(kth)):
@@ -356,35 +489,47 @@ def _checked(name: str, kth: Any, x: Any, at: int) -> None:
             raise ValueError(f"{name}: kth(={k}) out of bounds ({n})")
 
 
-def _sortable(a: Any, axis: Any) -> tuple[Any, int]:
+def _sortable(a: ArrayLike, axis: Axis) -> tuple[Array, int]:
     """Give what is sorted, along which axis; a single number has none."""
     if axis is not None:
         normalize_axis_index(operator.index(axis), np.ndim(a))
     return flat_if_none(a, axis)
 
 
-def _expect_kind(kind: Any, stable: Any) -> None:
+def _expect_kind(kind: _SortKind | None, stable: bool | None) -> None:
     """Refuse what NumPy refuses as a way to sort; ours is stable in any case."""
     if kind is not None or stable is not None:
         np.sort(np.empty(0), kind=kind, stable=stable)
 
 
-def _expect_selection(kind: Any) -> None:
+def _expect_selection(kind: _Selection | None) -> None:
     if kind not in {None, "introselect"}:
         np.partition(np.empty(1), 0, kind=kind)
 
 
 @override(np.argsort)
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
-            stable: Any = None) -> Any:  # fmt: skip
+def argsort(
+    a: ArrayLike,
+    axis: Axis = -1,
+    kind: _SortKind | None = None,
+    order: object = None,
+    *,
+    stable: bool | None = None,
+) -> AnyArray:
     del order
     _expect_kind(kind, stable)
     return _core.argsort(*flat_if_none(a, axis))
 
 
 @override(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
-         stable: Any = None) -> Any:  # fmt: skip
+def sort(
+    a: ArrayLike,
+    axis: Axis = -1,
+    kind: _SortKind | None = None,
+    order: object = None,
+    *,
+    stable: bool | None = None,
+) -> AnyArray:
     del order
     _expect_kind(kind, stable)
     x, at = _sortable(a, axis)
@@ -403,7 +548,13 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
 
 
 @override(np.partition)
-def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def partition(
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: Axis = -1,
+    kind: _Selection | None = None,
+    order: object = None,
+) -> AnyArray:
     del order
     _expect_selection(kind)
     x, at = _sortable(a, axis)
@@ -412,7 +563,13 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = N
 
 
 @override(np.argpartition)
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def argpartition(
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: Axis = -1,
+    kind: _Selection | None = None,
+    order: object = None,
+) -> AnyArray:
     del order
     _expect_selection(kind)
     x, at = flat_if_none(a, axis)

@@ -6,23 +6,24 @@ its unused branch gets a harmless argument.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.registry import FUNCTIONS
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function
 from cotan._src.runtime.values import to_numpy
 from cotan._src.special.ufuncs import PARTIALS, call
 
 
-def _float(x: Any) -> Any:
+def _float(x: ArrayLike) -> Array:
     """Give integers as floats, as most ufuncs take them."""
     x = _core.asarray(x) if isinstance(x, (list, tuple)) else x
     return _core.div(x, 1)
 
 
-def _scaled(factor: float) -> Callable[[Any], Any]:
+def _scaled(factor: float) -> Callable[[ArrayLike], Array]:
     return lambda x: _core.mul(_float(x), factor)
 
 
@@ -30,7 +31,7 @@ def _scaled(factor: float) -> Callable[[Any], Any]:
 # NumPy's
 
 
-def _modf(x: Any) -> tuple[Any, Any]:
+def _modf(x: ArrayLike) -> tuple[Array, Array]:
     x = _float(x)
     whole = _core.trunc(x)
     # An infinite number has no fraction; NumPy gives zero.
@@ -38,13 +39,13 @@ def _modf(x: Any) -> tuple[Any, Any]:
     return _core.copysign(fraction, x), whole
 
 
-def _frexp(x: Any) -> tuple[Any, Any]:
+def _frexp(x: ArrayLike) -> tuple[Array, Array]:
     exponent = np.asarray(np.frexp(to_numpy(x))[1])
     x = _float(x)
     return _ldexp(x, -exponent), _core.asarray(exponent)[()]
 
 
-def _ldexp(x: Any, n: Any) -> Any:
+def _ldexp(x: ArrayLike, n: ArrayLike) -> Array:
     x = _float(x)
     n = _core.cast(n, x.dtype)
     # In three steps, since 2 to the power of a large exponent is infinite. Beyond the largest
@@ -57,50 +58,50 @@ def _ldexp(x: Any, n: Any) -> Any:
     return _core.mul(_core.mul(_core.mul(x, step), step), rest)
 
 
-def _heaviside(x: Any, at_zero: Any) -> Any:
+def _heaviside(x: ArrayLike, at_zero: ArrayLike) -> Array:
     x, at_zero = _float(x), _float(at_zero)
     step = _core.where(_core.lt(x, 0), 0.0, _core.where(_core.eq(x, 0), at_zero, 1.0))
     return _core.where(_core.isnan(x), x, step)
 
 
-def _logaddexp2(x: Any, y: Any) -> Any:
+def _logaddexp2(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.div(
         _core.logaddexp(_core.mul(x, math.log(2)), _core.mul(y, math.log(2))), math.log(2)
     )
 
 
-def _float_power(x: Any, y: Any) -> Any:
+def _float_power(x: ArrayLike, y: ArrayLike) -> Array:
     dtype = np.complex128 if "c" in {np.result_type(v).kind for v in (x, y)} else np.float64
     return _core.pow(_core.cast(x, dtype), _core.cast(y, dtype))
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     return x.conj() if x.dtype.kind == "c" else _core.pow(x, 1)
 
 
-def _positive(x: Any) -> Any:
+def _positive(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     if x.dtype == np.bool_:
         raise TypeError("positive: not defined for dtype bool")
     return +x
 
 
-def _fabs(x: Any) -> Any:
+def _fabs(x: ArrayLike) -> Array:
     x = _float(x)
     if x.dtype.kind == "c":
         raise TypeError("fabs: not defined for complex numbers; use abs")
     return _core.abs(x)
 
 
-def _rint(x: Any) -> Any:
+def _rint(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     if x.dtype.kind == "c":
         return _core.apply("complex", _core.round(x.real), _core.round(x.imag))
     return _core.round(x)
 
 
-def _exp2(x: Any) -> Any:
+def _exp2(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     if x.dtype.kind != "c":
         return _core.exp2(x)
@@ -108,7 +109,7 @@ def _exp2(x: Any) -> Any:
     return _core.exp(_core.apply("complex", x.real * math.log(2), x.imag * math.log(2)))
 
 
-def sign_of_complex(x: Any) -> Any:
+def sign_of_complex(x: AnyArray) -> Array:
     """Give `z / |z|` by steps that have derivatives; the primitive has no single factor for one."""
     size = _core.abs(x)
     usual = _core.logical_and(_core.gt(size, 0), _core.lt(size, math.inf))
@@ -121,7 +122,7 @@ def sign_of_complex(x: Any) -> Any:
     return _core.where(usual, _core.div(x, _core.where(usual, size, 1)), edge)
 
 
-def _nextafter(x: Any, y: Any) -> Any:
+def _nextafter(x: ArrayLike, y: ArrayLike) -> Array:
     """Give the next number as the number itself and a constant step; the sum is exact."""
     start, end = np.asarray(to_numpy(x)), np.asarray(to_numpy(y))
     value = np.asarray(np.nextafter(start, end))
@@ -132,21 +133,21 @@ def _nextafter(x: Any, y: Any) -> Any:
     return _core.where(summed, _core.add(x, step.astype(value.dtype)), value)
 
 
-def _spacing(x: Any) -> Any:
+def _spacing(x: ArrayLike) -> Array:
     return _core.asarray(np.asarray(np.spacing(to_numpy(x))))[()]
 
 
-def _row(x: Any) -> Any:
+def _row(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     return _core.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
 
 
-def _column(x: Any) -> Any:
+def _column(x: ArrayLike) -> Array:
     x = _core.asarray(x)
     return _core.reshape(x, (*x.shape, 1))
 
 
-def _vecdot(x: Any, y: Any) -> Any:
+def _vecdot(x: ArrayLike, y: ArrayLike) -> Array:
     x, y = _core.asarray(x), _core.asarray(y)
     for v in (x, y):
         if v.ndim == 0:
@@ -156,15 +157,15 @@ def _vecdot(x: Any, y: Any) -> Any:
     return _core.sum(_core.mul(x.conj(), y), -1)
 
 
-def _matvec(x: Any, y: Any) -> Any:
+def _matvec(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.matmul(x, _column(y))[..., 0]
 
 
-def _vecmat(x: Any, y: Any) -> Any:
+def _vecmat(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.matmul(_row(_core.asarray(x).conj()), y)[..., 0, :]
 
 
-_NUMPY: dict[str, Callable[..., Any]] = {
+_NUMPY: dict[str, Function] = {
     "fabs": _fabs,
     "positive": _positive,
     "rint": _rint,
@@ -194,44 +195,50 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 # Those of scipy.special
 
 
-def _at(zero: Any, value: Any, function: Callable[[Any], Any], x: Any, harmless: Any = 1) -> Any:
+def _at(
+    zero: AnyArray,
+    value: ArrayLike,
+    function: Callable[[ArrayLike], Array],
+    x: ArrayLike,
+    harmless: ArrayLike = 1,
+) -> Array:
     """Give `value` where `zero` holds, elsewhere a function of `x`, which is harmless there."""
     return _core.where(zero, value, function(_core.where(zero, harmless, x)))
 
 
-def _has_log(y: Any, least: float) -> Any:
+def _has_log(y: ArrayLike, least: float) -> Array:
     """Say where the logarithm of what is more than `least` is finite."""
     if _core.asarray(y).dtype.kind == "c":
         return _core.logical_and(_core.ne(y, least), _core.isfinite(y))
     return _core.logical_and(_core.gt(y, least), _core.lt(y, math.inf))
 
 
-def _edge(x: Any, y: Any, least: float) -> Any:
+def _edge(x: ArrayLike, y: ArrayLike, least: float) -> Array:
     """Say where 0 times a logarithm is 0 though the logarithm is not finite."""
     edge = _core.logical_and(_core.eq(x, 0), _core.eq(y, y))
     return _core.logical_and(edge, _core.logical_not(_has_log(y, least)))
 
 
-def _xlogy(x: Any, y: Any) -> Any:
+def _xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.mul(x, _core.log(_core.where(_edge(x, y, 0.0), 1, y)))
 
 
-def _xlog1py(x: Any, y: Any) -> Any:
+def _xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.mul(x, _core.log1p(_core.where(_edge(x, y, -1.0), 0, y)))
 
 
-def _entr(x: Any) -> Any:
+def _entr(x: ArrayLike) -> Array:
     inside = _core.where(_core.lt(x, 0), -math.inf, _core.neg(_xlogy(x, _core.maximum(x, 0))))
     return _core.where(_core.isnan(x), x, inside)
 
 
-def _both(x: Any, y: Any) -> tuple[Any, Any, Any]:
+def _both(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array]:
     """Give where the first is positive and the second not negative, and them there, 1 elsewhere."""
     inside = _core.logical_and(_core.gt(x, 0), _core.ge(y, 0))
     return inside, _core.where(inside, x, 1), _core.where(inside, y, 1)
 
 
-def _log_ratio(x: Any, y: Any) -> Any:
+def _log_ratio(x: ArrayLike, y: ArrayLike) -> Array:
     """Give `log(x / y)` of positive numbers, accurate where they are nearly equal."""
     ratio = _core.div(x, y)
     near = _core.logical_and(_core.gt(ratio, 0.5), _core.lt(ratio, 2))
@@ -242,24 +249,24 @@ def _log_ratio(x: Any, y: Any) -> Any:
     return _core.where(near, close, _core.where(extreme, apart, log))
 
 
-def _entropy_edge(x: Any, y: Any, value: Any) -> Any:
+def _entropy_edge(x: ArrayLike, y: ArrayLike, value: ArrayLike) -> Array:
     edge = _core.where(_core.logical_and(_core.eq(x, 0), _core.ge(y, 0)), value, math.inf)
     unknown = _core.logical_or(_core.isnan(x), _core.isnan(y))
     return _core.where(unknown, math.nan, edge)
 
 
-def _rel_entr(x: Any, y: Any) -> Any:
+def _rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
     inside, a, b = _both(x, y)
     return _core.where(inside, _core.mul(a, _log_ratio(a, b)), _entropy_edge(x, y, 0.0))
 
 
-def _kl_div(x: Any, y: Any) -> Any:
+def _kl_div(x: ArrayLike, y: ArrayLike) -> Array:
     inside, a, b = _both(x, y)
     value = _core.add(_core.sub(_core.mul(a, _log_ratio(a, b)), a), b)
     return _core.where(inside, value, _entropy_edge(x, y, y))
 
 
-def _logit(x: Any) -> Any:
+def _logit(x: ArrayLike) -> Array:
     # Around a half, where both logarithms are nearly equal, by what differs.
     near = _core.logical_and(_core.gt(x, 0.3), _core.lt(x, 0.65))
     s = _core.sub(_core.mul(2, _core.where(near, x, 0.5)), 1)
@@ -268,7 +275,7 @@ def _logit(x: Any) -> Any:
     return _core.where(near, middle, _core.sub(_core.log(x), _core.log1p(_core.neg(x))))
 
 
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: ArrayLike) -> Array:
     """Give the log of the normal distribution; far left by its continued fraction."""
     far = _core.lt(x, -20)
     t = _core.where(far, x, -20)
@@ -284,18 +291,18 @@ def _log_ndtr(x: Any) -> Any:
     return _core.where(far, tail, near)
 
 
-def _ndtr(x: Any) -> Any:
+def _ndtr(x: ArrayLike) -> Array:
     return _core.mul(0.5, _core.erfc(_core.mul(x, -math.sqrt(0.5))))
 
 
-def _huber(delta: Any, r: Any) -> Any:
+def _huber(delta: ArrayLike, r: ArrayLike) -> Array:
     size = _core.abs(r)
     near = _core.le(size, delta)
     loss = _core.where(near, 0.5 * _core.square(r), _core.mul(delta, size - 0.5 * _float(delta)))
     return _core.where(_core.lt(delta, 0), math.inf, loss)
 
 
-def _pseudo_huber(delta: Any, r: Any) -> Any:
+def _pseudo_huber(delta: ArrayLike, r: ArrayLike) -> Array:
     zero = _core.eq(delta, 0)
     d = _core.where(zero, 1, delta)
     u = _core.square(_core.div(r, d))
@@ -306,21 +313,21 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
     return _core.where(_core.lt(delta, 0), math.inf, _core.where(zero, 0.0, loss))
 
 
-def _cosm1(x: Any) -> Any:
+def _cosm1(x: ArrayLike) -> Array:
     return _core.mul(-2, _core.square(_core.sin(_core.div(x, 2))))
 
 
-def _of_real(name: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _of_real(name: str, compute: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
     """Give a function that is computed here for real numbers, and by SciPy for complex ones."""
 
-    def function(x: Any) -> Any:
+    def function(x: ArrayLike) -> Array:
         by_scipy = name in PARTIALS and np.result_type(x).kind == "c"
         return call(name, x) if by_scipy else compute(x)
 
     return function
 
 
-SCIPY: dict[str, Callable[..., Any]] = {
+SCIPY: dict[str, Function] = {
     # The primitives that say so in their entries.
     **{
         name: _of_real(name, getattr(_core, primitive))
@@ -344,9 +351,10 @@ SCIPY: dict[str, Callable[..., Any]] = {
 }
 
 
-def _clip(x: Any, low: Any, high: Any) -> Any:
+def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Array:
     """Compute the ufunc that the method of a plain array calls."""
-    return FUNCTIONS[np.clip](x, low, high)
+    clipped: Array = FUNCTIONS[np.clip](x, low, high)
+    return clipped
 
 
-COMPOSITES: dict[str, Callable[..., Any]] = {**_NUMPY, **SCIPY, "clip": _clip}
+COMPOSITES: dict[str, Function] = {**_NUMPY, **SCIPY, "clip": _clip}
