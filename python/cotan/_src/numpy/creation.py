@@ -4,13 +4,13 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.numpy.matrix import has_matrices, joined_matrices
 from cotan._src.rebind.engine import (
     SUBSTITUTES,
@@ -24,7 +24,40 @@ from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.call_site import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Decorator,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
+
+#: Coefficients of a polynomial, or the polynomial.
+_Polynomial: TypeAlias = ArrayLike | np.poly1d
+#: What brackets take.
+_Key: TypeAlias = slice | ArrayLike | tuple[slice | ArrayLike, ...]
+#: An end of a slice, or the step.
+_End: TypeAlias = Scalar | None
+#: What a vectorized function gives.
+_Mapped: TypeAlias = AnyArray | tuple[AnyArray, ...] | np.vectorize
+
+
+class _Brackets(Protocol):
+    """What makes arrays of what is in its brackets: `np.r_`, `np.mgrid`."""
+
+    def __getitem__(self, key: _Key) -> NDArray: ...
+    def __len__(self) -> int: ...
+
+
+class _GridBrackets(_Brackets, Protocol):
+    sparse: bool
+
 
 override(
     *(
@@ -102,10 +135,10 @@ override("numpy.array")(_array)
 rebinds_instances("numpy.poly1d")
 
 
-def _for_polynomials(name: str) -> Callable[[Any], Any]:
+def _for_polynomials(name: str) -> Decorator:
     """Enter a function that takes polynomials too, for programs and for NumPy's class of them."""
 
-    def enter(function: Any) -> Any:
+    def enter(function: Function) -> Function:
         SUBSTITUTES[id(vars(np)[name])] = function
         return override(f"numpy.{name}", when=ALWAYS)(function)
 
@@ -123,7 +156,7 @@ def _of_polynomials(name: str) -> None:
         args = tuple(map(_coefficients, args))
         kwargs = {k: _coefficients(v) for k, v in kwargs.items()}
         known = FUNCTIONS[function] if _core.contains_array(args, kwargs) else function
-        result = known(*args, **kwargs)
+        result: Any = known(*args, **kwargs)
         if not polynomials:
             return result
         return tuple(map(np.poly1d, result)) if type(result) is tuple else np.poly1d(result)
@@ -142,19 +175,22 @@ _polyval_of_arrays = ask_inside_lists(np.polyval)
 
 @_for_polynomials("polyval")
 @functools.wraps(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
-    p = _coefficients(p)
+def polyval(p: _Polynomial, x: _Polynomial) -> AnyArray | np.poly1d | int:
+    coefficients = _coefficients(p)
     if not isinstance(x, np.poly1d):
-        return _polyval_of_arrays(p, x)
-    y: Any = 0
-    for coefficient in p:
+        value: AnyArray = _polyval_of_arrays(coefficients, x)
+        return value
+    y: np.poly1d | int = 0
+    for coefficient in coefficients:
         y = y * x + coefficient
     return y
 
 
 @override("numpy.asarray_chkfinite")
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    x = _asarray(a, dtype, order)
+def asarray_chkfinite(
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None
+) -> Array:
+    x: Array = _asarray(a, dtype, order)
     # Where values are not looked at, what is not finite shows in the results.
     if not (_core.is_tracing() or _core.is_preparing()):
         np.asarray_chkfinite(to_numpy(x))
@@ -162,33 +198,49 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 @override("numpy.asanyarray")
-def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+def asanyarray(
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: Any
+) -> AnyArray | OverArray:
     options.pop("like", None)
-    return _asanyarray(a, dtype, order, **options)
+    x: AnyArray | OverArray = _asanyarray(a, dtype, order, **options)
+    return x
 
 
 @override("numpy.asarray")
-def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+def asarray(
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: Any
+) -> AnyArray:
     options.pop("like", None)
-    return _asarray(a, dtype, order, **options)
+    x: AnyArray = _asarray(a, dtype, order, **options)
+    return x
 
 
 @override("numpy.ascontiguousarray")
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+def ascontiguousarray(
+    a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None
+) -> AnyArray:
     del like
-    x = _asarray(a, dtype, "C")
+    x: AnyArray = _asarray(a, dtype, "C")
     return x.reshape(1) if x.ndim == 0 else x
 
 
 @override("numpy.asfortranarray")
-def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+def asfortranarray(
+    a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None
+) -> AnyArray:
     del like
-    x = _asarray(a, dtype, "F")
+    x: AnyArray = _asarray(a, dtype, "F")
     return x.reshape(1) if x.ndim == 0 else x
 
 
 @override("numpy.require")
-def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+def require(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    requirements: str | Iterable[str] | None = None,
+    *,
+    like: object = None,
+) -> AnyArray:
     del like
     wanted = {str(r).upper() for r in requirements or ()}
     order = None
@@ -196,12 +248,18 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
         order = "C"
     elif wanted & {"F", "F_CONTIGUOUS", "FORTRAN"}:
         order = "F"
-    x = _asarray(a, dtype, order)
+    x: AnyArray = _asarray(a, dtype, order)
     return x.copy() if wanted & {"O", "OWNDATA"} and not x.flags.owndata else x
 
 
 @override("numpy.full")
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
+def full(
+    shape: int | Iterable[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    **options: object,
+) -> Array:
     del order, options
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     value = _asarray(fill_value, dtype)
@@ -212,7 +270,7 @@ _STEPS = ("start", "stop", "step", "dtype")
 
 
 @override("numpy.arange")
-def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
+def arange(*args: Any, dtype: DTypeLike | None = None, **options: Any) -> AnyArray:
     """Count steps on values: the number of elements is constant where it does not jump."""
     given = dict(zip(("start", "stop", "step", "dtype"), args, strict=False))
     start, stop, step, dtype = map({**options, "dtype": dtype, **given}.get, _STEPS)
@@ -230,17 +288,19 @@ def arange(*args: Any, dtype: Any = None, **options: Any) -> Any:
 
 
 @override("numpy.ndenumerate")
-def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+def ndenumerate(arr: ArrayLike) -> Iterator[tuple[Shape, Scalar]]:
     x = _asarray(arr)
     return ((index, x[index]) for index in np.ndindex(*x.shape))
 
 
 @override("numpy.fromiter", kind=REPLACEMENT)
-def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callable[..., Any]:
+def fromiter(original: Callable[..., NDArray], is_on: Callable[[], bool]) -> Function:
     """Look at what an iterator gives, which cannot be seen from outside."""
 
     @functools.wraps(original)
-    def stand_in(iter: Iterable[Any], dtype: Any, count: int = -1, **options: Any) -> Any:
+    def stand_in(
+        iter: Iterable[ArrayLike], dtype: DTypeLike, count: int = -1, **options: object
+    ) -> AnyArray:
         if not is_on():
             return original(iter, dtype, count, **options)
         items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
@@ -249,8 +309,10 @@ def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callabl
                 f"iterator too short: Expected {count} but iterator had only {len(items)} items."
             )
         if _core.contains_array((items,), {}):
-            return _array(items, dtype)
-        return _core.buffer(original(items, dtype, **options), ())
+            result: AnyArray = _array(items, dtype)
+        else:
+            result = _core.buffer(original(items, dtype, **options), ())
+        return result
 
     return stand_in
 
@@ -258,20 +320,23 @@ def fromiter(original: Callable[..., Any], is_on: Callable[[], bool]) -> Callabl
 class _Joined:
     """`np.r_` and `np.c_` for arrays of ours: NumPy's own code, on our names."""
 
-    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+    def __init__(self, original: _Brackets, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on
-        self._method = rebind_function(type(original).__getitem__)
+        method: Any = type(original).__getitem__
+        self._method = rebind_function(method)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: _Key) -> AnyArray:
         if not self._is_on():
             return self._original[key]
         items = key if isinstance(key, tuple) else (key,)
         contains_array = _core.contains_array(items, {})
         if has_matrices(items, of_numpy=contains_array):
-            return joined_matrices(lambda key: self._method(self._original, key), key)
-        if not contains_array:
-            return _core.buffer(self._original[key], ())
-        return unwidened(self._method(self._original, key), items)
+            result: AnyArray = joined_matrices(lambda key: self._method(self._original, key), key)
+        elif not contains_array:
+            result = _core.buffer(self._original[key], ())
+        else:
+            result = unwidened(self._method(self._original, key), items)
+        return result
 
     def __len__(self) -> int:
         return len(self._original)
@@ -285,10 +350,10 @@ SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, 
 class _Grid:
     """`np.mgrid` and `np.ogrid` over slices whose ends are followed."""
 
-    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
+    def __init__(self, original: _GridBrackets, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: _Key) -> AnyArray | tuple[AnyArray, ...]:
         slices = key if isinstance(key, tuple) else (key,)
         ends = tuple((s.start, s.stop, s.step) for s in slices if isinstance(s, slice))
         if not self._is_on() or not _core.contains_array(ends, {}):
@@ -302,7 +367,7 @@ class _Grid:
         return np.stack(np.broadcast_arrays(*open_axes))
 
     @staticmethod
-    def _along(start: Any, stop: Any, step: Any) -> Any:
+    def _along(start: _End, stop: Scalar, step: _End) -> AnyArray:
         start, step = 0 if start is None else start, 1 if step is None else step
         if isinstance(step, complex):
             return np.linspace(start, stop, int(abs(step)))
@@ -315,13 +380,15 @@ class _Grid:
 override("numpy.mgrid", "numpy.ogrid", kind=REPLACEMENT)(_Grid)
 
 
-def _elements(value: Any) -> Any:
+def _elements(value: ArrayLike) -> AnyArray:
     """Give an array of what a function is called for: plain numbers are Python's, as in NumPy."""
     active = _core.contains_array((value,), {})
     return _asarray(value) if active else np.asarray(to_numpy(value), object)
 
 
-def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_signature(
+    self: np.vectorize, args: Args, kwargs: Kwargs
+) -> AnyArray | tuple[AnyArray, ...]:
     """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
     if kwargs or self.excluded:
         raise NotDifferentiableError(
@@ -329,17 +396,20 @@ def _with_signature(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             "arguments by position, or stack the results of a loop with np.stack"
         )
     owner: Any = np.vectorize
-    return rebind_function(owner._vectorize_call_with_signature)(self, self.pyfunc, args)
+    by_numpy = rebind_function(owner._vectorize_call_with_signature)
+    result: AnyArray | tuple[AnyArray, ...] = by_numpy(self, self.pyfunc, args)
+    return result
 
 
 @override("numpy.vectorize.__call__", kind=METHOD, when=ALWAYS)
-def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
     """Call a function for every element, and put its results together.
 
     They may be traced whatever the arguments are, by what the function closes over.
     """
-    by_numpy = inspect.unwrap(type(self).__call__)
-    if self.pyfunc is np._NoValue:
+    by_numpy: Callable[..., _Mapped] = inspect.unwrap(type(self).__call__)
+    pyfunc: Any = self.pyfunc
+    if pyfunc is np._NoValue:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
     if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
         raise TypeError(
@@ -352,21 +422,22 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
                 return by_numpy(self, *args, **kwargs)
         return _with_signature(self, args, kwargs)
     fixed = set(self.excluded or ())
-    named: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    named: dict[int | str, Any] = dict(enumerate(args))
+    named.update(kwargs)
     arrays = {key: _elements(value) for key, value in named.items() if key not in fixed}
     shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
     if 0 in shape and not self.otypes:
         raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
     wide = {key: np.broadcast_to(a, shape) for key, a in arrays.items()}
 
-    def call(index: tuple[int, ...]) -> Any:
+    def call(index: Shape) -> Any:
         item = {k: wide[k][index] if k in wide else v for k, v in named.items()}
         return self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
 
     results = [call(index) for index in np.ndindex(*shape)]
     several = bool(results) and isinstance(results[0], tuple)
     columns = [list(c) for c in zip(*results, strict=True)] if several else [results]
-    dtypes = list(self.otypes or ()) or [None] * len(columns)
+    dtypes: list[str | None] = list(self.otypes or ()) or [None] * len(columns)
     joined = [
         _array(c, d).reshape(shape) if c else np.zeros(shape, d)
         for c, d in zip(columns, dtypes, strict=True)
@@ -375,20 +446,30 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @override("numpy.piecewise", when=ALWAYS)
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def piecewise(
+    x: ArrayLike | OverArray,
+    condlist: ArrayLike | Sequence[ArrayLike],
+    funclist: Sequence[Function | Scalar],
+    *args: object,
+    **kw: object,
+) -> AnyArray:
     # What is traced may be in the functions only.
     original = locate("numpy.piecewise")
     array = x if isinstance(x, OverArray) else _core.asarray(_asarray(x))
-    made = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
+    made: AnyArray = FUNCTIONS[original](array, condlist, funclist, *args, **kw)
     return made if contains_active(made) else to_numpy(made)
 
 
 @override("numpy.apply_along_axis", when=ALWAYS)
-def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(
+    func1d: Function, axis: int, arr: ArrayLike | OverArray, *args: object, **kwargs: object
+) -> AnyArray:
     # What is traced may be in the function only; not in one of a library, which may be compiled.
     package = str(getattr(func1d, "__module__", "")).partition(".")[0]
     if package in NATIVE_LIBRARIES and not _core.contains_array((arr, *args), kwargs):
-        return vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
+        result: AnyArray = vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
+        return result
     own = FUNCTIONS[vars(np)["apply_along_axis"]]
     x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))
-    return own(func1d, axis, x, *args, **kwargs)
+    mapped: AnyArray = own(func1d, axis, x, *args, **kwargs)
+    return mapped

@@ -7,8 +7,7 @@ compiled, so those that are made while something is recorded are of classes deri
 """
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.random import mtrand
@@ -17,39 +16,63 @@ from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import NATIVE_LIBRARIES, package_of
 from cotan._src.runtime.registry import ALWAYS, CREATOR, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 
+#: What draws: NumPy's generators, of both kinds.
+_Draws: TypeAlias = np.random.Generator | np.random.RandomState
+#: A parameter of a distribution.
+_Parameter: TypeAlias = AnyArray | Scalar
+#: How many are drawn: None for as many as the parameters have elements.
+_Size: TypeAlias = int | Shape | None
+
 # The generator behind the functions of `numpy.random`.
-_shared: Any = mtrand._rand
+_shared: np.random.RandomState = mtrand._rand
 
-_RULES: dict[str, Callable[..., Any]] = {}
+_RULES: dict[str, Function] = {}
 
 
-def _shape(size: Any, *parameters: Any) -> Any:
+def _shape(size: _Size, *parameters: _Parameter) -> _Size:
     shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
     return shape if shape != () else None
 
 
-def _nonnegative(name: str, x: Any) -> None:
+def _nonnegative(name: str, x: _Parameter) -> None:
     if np.any(np.asarray(to_numpy(x)) < 0):
         raise ValueError(f"{name} < 0")
 
 
-def _standard(draws: Any, name: str, size: Any) -> Any:
+def _standard(draws: Any, name: str, size: _Size) -> NDArray:
     """Draw without parameters: legacy generators and new ones call them differently."""
     if name == "uniform":
-        return draws.random_sample(size) if hasattr(draws, "random_sample") else draws.random(size)
-    if name in {"normal", "exponential"}:
-        return getattr(draws, f"standard_{name}")(size)
-    return getattr(draws, name)(size=size)
+        draw = draws.random_sample if hasattr(draws, "random_sample") else draws.random
+        result: NDArray = draw(size)
+    elif name in {"normal", "exponential"}:
+        result = getattr(draws, f"standard_{name}")(size)
+    else:
+        result = getattr(draws, name)(size=size)
+    return result
 
 
 def _scaled(name: str, first: float, second: float, of: str = "") -> None:
     """Enter a distribution that a location and a scale make of a standard one."""
 
     def rule(
-        draws: Any, loc: Any = first, scale: Any = second, size: Any = None, **names: Any
-    ) -> Any:
+        draws: _Draws,
+        loc: _Parameter = first,
+        scale: _Parameter = second,
+        size: _Size = None,
+        **names: _Parameter,
+    ) -> AnyArray:
         loc, scale = names.get("mean", loc), names.get("sigma", scale)
         _nonnegative("scale", scale)
         result = loc + scale * _standard(draws, of or name, _shape(size, loc, scale))
@@ -64,51 +87,60 @@ for _name in ("laplace", "logistic", "gumbel"):
     _scaled(_name, 0.0, 1.0)
 
 
-def _rule(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _rule(rule: Function) -> Function:
     _RULES[rule.__name__.removeprefix("_")] = rule
     return rule
 
 
 @_rule
-def uniform(draws: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+def uniform(
+    draws: _Draws, low: _Parameter = 0.0, high: _Parameter = 1.0, size: _Size = None
+) -> AnyArray:
     return low + (high - low) * _standard(draws, "uniform", _shape(size, low, high))
 
 
 @_rule
-def exponential(draws: Any, scale: Any = 1.0, size: Any = None) -> Any:
+def exponential(draws: _Draws, scale: _Parameter = 1.0, size: _Size = None) -> AnyArray:
     _nonnegative("scale", scale)
     return scale * _standard(draws, "exponential", _shape(size, scale))
 
 
 @_rule
-def rayleigh(draws: Any, scale: Any = 1.0, size: Any = None) -> Any:
+def rayleigh(draws: _Draws, scale: _Parameter = 1.0, size: _Size = None) -> AnyArray:
     _nonnegative("scale", scale)
     return scale * _standard(draws, "rayleigh", _shape(size, scale))
 
 
 @_rule
-def weibull(draws: Any, a: Any, size: Any = None) -> Any:
+def weibull(draws: _Draws, a: _Parameter, size: _Size = None) -> AnyArray:
     _nonnegative("a", a)
     return _standard(draws, "exponential", _shape(size, a)) ** (1.0 / a)
 
 
 @_rule
-def pareto(draws: Any, a: Any, size: Any = None) -> Any:
+def pareto(draws: _Draws, a: _Parameter, size: _Size = None) -> AnyArray:
     return np.expm1(_standard(draws, "exponential", _shape(size, a)) / a)
 
 
 @_rule
-def gamma(draws: Any, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+def gamma(
+    draws: _Draws, shape: _Parameter, scale: _Parameter = 1.0, size: _Size = None
+) -> AnyArray:
     if contains_active(shape):
         raise refuse("random.gamma with respect to its shape")
-    shape = to_numpy(shape)
-    return scale * draws.standard_gamma(shape, _shape(size, shape, scale))
+    constant = to_numpy(shape)
+    return scale * draws.standard_gamma(constant, _shape(size, constant, scale))
 
 
 @_rule
 def multivariate_normal(
-    draws: Any, mean: Any, cov: Any, size: Any = None, *args: Any, **options: Any
-) -> Any:
+    draws: _Draws,
+    mean: AnyArray,
+    cov: ArrayLike,
+    size: _Size = None,
+    *args: Any,
+    **options: Any,
+) -> AnyArray:
     if contains_active(cov) and (options.get("method", "svd") != "svd" or len(args) > 2):
         raise TypeError(
             "multivariate_normal: with a traced covariance write "
@@ -122,17 +154,18 @@ def multivariate_normal(
     return mean + z @ _root(asarray(cov), isinstance(draws, _generator)).T
 
 
-def _root(cov: Any, first: bool) -> Any:
+def _root(cov: AnyArray, first: bool) -> AnyArray:
     """Give the square root of a covariance that NumPy's generators take: older ones another."""
-    value = to_numpy(cov)
+    value: NDArray = to_numpy(cov)
     own, s, other = np.linalg.svd(value)
-    vectors = own if first else other.T
+    vectors: AnyArray = own if first else other.T
     if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
         # Which of two opposite vectors is meant is NumPy's choice.
         u, values, v = np.linalg.svd(cov)
         active = u if first else v.T
         signs = np.sign(np.sum(to_numpy(active) * vectors, axis=0))
-        return active * signs * np.sqrt(values)
+        turned: AnyArray = active * signs * np.sqrt(values)
+        return turned
     # Vectors of equal variances do not turn, and what does not vary goes on not to.
     largest = np.max(s, initial=0.0)
     gaps, size = s - s[:, None], np.sqrt(s)
@@ -140,11 +173,12 @@ def _root(cov: Any, first: bool) -> Any:
     turn = np.where(apart, size / np.where(apart, gaps, 1.0), 0.0)
     growth = np.diag(np.where(varies, 0.5 / np.where(varies, size, 1.0), 0.0))
     change = vectors.T @ (cov - value) @ vectors
-    return vectors * size + vectors @ ((turn + growth) * change)
+    root: AnyArray = vectors * size + vectors @ ((turn + growth) * change)
+    return root
 
 
 @_rule
-def shuffle(draws: Any, x: Any, axis: int = 0) -> None:
+def shuffle(draws: _Draws, x: Any, axis: int = 0) -> None:
     if not is_array(x):
         items = list(x)
         draws.shuffle(items)
@@ -156,21 +190,21 @@ def shuffle(draws: Any, x: Any, axis: int = 0) -> None:
 
 
 @_rule
-def permutation(draws: Any, x: Any, axis: int = 0) -> Any:
-    x = asarray(x)
-    return np.take(x, draws.permutation(np.arange(x.shape[axis])), axis)
+def permutation(draws: _Draws, x: ArrayLike, axis: int = 0) -> AnyArray:
+    array: AnyArray = asarray(x)
+    return np.take(array, draws.permutation(np.arange(array.shape[axis])), axis)
 
 
 @_rule
 def choice(
-    draws: Any,
-    a: Any,
-    size: Any = None,
+    draws: _Draws,
+    a: ArrayLike,
+    size: _Size = None,
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     shuffle: bool | None = None,
-) -> Any:
+) -> AnyArray:
     a = asarray(a) if not isinstance(to_numpy(a), (int, np.integer)) else to_numpy(a)
     count = np.shape(a)[axis] if np.ndim(a) else a
     options = {} if shuffle is None else {"shuffle": shuffle}
@@ -181,9 +215,10 @@ def choice(
 def _of_values(name: str) -> None:
     """Enter a distribution of integers, which are piecewise constant."""
 
-    def rule(draws: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(draws: _Draws, *args: object, **kwargs: object) -> NDArray:
         values = {key: to_numpy(value) for key, value in kwargs.items()}
-        return getattr(draws, name)(*map(to_numpy, args), **values)
+        result: NDArray = getattr(draws, name)(*map(to_numpy, args), **values)
+        return result
 
     _RULES[name] = rule
 
@@ -198,9 +233,12 @@ for _name in (
 def _filled(name: str) -> None:
     """Enter a function that can write what it draws into an array."""
 
-    def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def rule(
+        draws: _Draws, *args: object, out: AnyArray | None = None, **kwargs: object
+    ) -> AnyArray:
         if out is None:
-            return getattr(draws, name)(*map(to_numpy, args), **kwargs)
+            result: NDArray = getattr(draws, name)(*map(to_numpy, args), **kwargs)
+            return result
         out[...] = getattr(draws, name)(np.shape(out), dtype=out.dtype)
         return out
 
@@ -212,12 +250,15 @@ for _name in ("random", "standard_normal", "standard_exponential"):
 
 
 def _refused(name: str) -> None:
-    def rule(draws: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def rule(
+        draws: _Draws, *args: object, out: AnyArray | None = None, **kwargs: object
+    ) -> AnyArray:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"numpy.random.{name}")
         values = {key: to_numpy(value) for key, value in kwargs.items()}
         if out is None:
-            return getattr(draws, name)(*map(to_numpy, args), **values)
+            result: NDArray = getattr(draws, name)(*map(to_numpy, args), **values)
+            return result
         # Drawn into memory of NumPy's, in the order in which that is filled.
         drawn = np.array(
             to_numpy(out) if not contains_active(out) else np.zeros(out.shape, out.dtype)
@@ -244,37 +285,47 @@ _CREATORS = (
 override(*(f"numpy.random.{name}" for name in _CREATORS), kind=CREATOR)(None)
 
 
-def _bound(name: str, rule: Callable[..., Any]) -> None:
-    def of_shared(*args: Any, **kwargs: Any) -> Any:
-        return rule(_shared, *args, **kwargs)
+def _bound(name: str, rule: Function) -> None:
+    def of_shared(*args: object, **kwargs: object) -> AnyArray:
+        result: AnyArray = rule(_shared, *args, **kwargs)
+        return result
 
     override(f"numpy.random.{name}")(of_shared)
 
 
-def _derived(base: Any) -> Any:
+class _Following(Protocol):
+    """A generator of a derived class: it draws from the stream of a plain one."""
+
+    _plain: _Draws
+
+
+def _derived(base: type[_Draws]) -> Function:
     """Derive a class of generators whose methods know our arrays."""
 
-    def method(name: str) -> Any:
+    def method(name: str) -> Function:
         original, rule = getattr(base, name), _RULES.get(name)
         makes = name in _CREATORS
 
-        def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def draw(self: _Following, *args: Any, **kwargs: Any) -> AnyArray:
             if rule is not None and _core.contains_array(args, kwargs):
-                return rule(self._plain, *args, **kwargs)
-            result = original(self, *args, **kwargs)
+                drawn: AnyArray = rule(self._plain, *args, **kwargs)
+                return drawn
+            result: AnyArray = original(self, *args, **kwargs)
             # A library hands what it draws to compiled code.
             own = (
                 makes
                 and _core.is_lifting()
                 and package_of(sys._getframe(1)) not in NATIVE_LIBRARIES
             )
-            return _core.buffer(result, args) if own else result
+            if own:
+                result = _core.buffer(result, args)
+            return result
 
         draw.__name__, draw.__doc__ = name, original.__doc__
         return draw
 
     names = {name for name in {*_RULES, *_CREATORS} if hasattr(base, name)}
-    members = {name: method(name) for name in names}
+    members: dict[str, object] = {name: method(name) for name in names}
     members.update(__module__=base.__module__, __doc__=base.__doc__, __slots__=("_plain",))
     return type(base.__name__, (base,), members)
 
@@ -283,8 +334,8 @@ for _name, _entry in _RULES.items():
     if hasattr(np.random, _name):
         _bound(_name, _entry)
 
-_Generator: Any = _derived(np.random.Generator)
-_RandomState: Any = _derived(np.random.RandomState)
+_Generator = _derived(np.random.Generator)
+_RandomState = _derived(np.random.RandomState)
 
 
 # The originals: these names stand for what is below while something is recorded.
@@ -293,19 +344,21 @@ _default_rng, _generator, _random_state = (
 )
 
 
-def _following(made: Any) -> Any:
+def _following(made: Any) -> _Draws:
     """Give a generator that knows our arrays and draws from the same stream of bits."""
     if type(made) is _generator:
-        result = _Generator(made.bit_generator)
+        result: Any = _Generator(made.bit_generator)
     elif type(made) is _random_state:
         result = _RandomState(made._bit_generator)
     else:
-        return made
+        plain: _Draws = made
+        return plain
     result._plain = made
-    return result
+    following: _Draws = result
+    return following
 
 
-def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
     """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
     if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
         from cotan._src.state.guards import random_numbers_error  # noqa: PLC0415
@@ -314,17 +367,17 @@ def _expect_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 
 
 @override("numpy.random.default_rng", when=ALWAYS)
-def default_rng(*args: Any, **kwargs: Any) -> Any:
+def default_rng(*args: Any, **kwargs: Any) -> _Draws:
     _expect_seed("numpy.random.default_rng", args, kwargs)
     return _following(_default_rng(*args, **kwargs))
 
 
 @override("numpy.random.Generator", when=ALWAYS)
-def generator(*args: Any, **kwargs: Any) -> Any:
+def generator(*args: Any, **kwargs: Any) -> _Draws:
     return _following(_generator(*args, **kwargs))
 
 
 @override("numpy.random.RandomState", when=ALWAYS)
-def random_state(*args: Any, **kwargs: Any) -> Any:
+def random_state(*args: Any, **kwargs: Any) -> _Draws:
     _expect_seed("numpy.random.RandomState", args, kwargs)
     return _following(_random_state(*args, **kwargs))
