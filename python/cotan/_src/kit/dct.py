@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.fourier import factor, is_complex, resized
+from cotan._src.runtime.typing import AnyArray, NDArray
 
 _SINGLE = {np.dtype(np.float32), np.dtype(np.complex64)}
 
 
 def cosines(
-    x: Any, type: Any, lengths: Sequence[int], axes: Sequence[int], norm: Any, ortho: Any, *,
-    sine: bool, inverse: bool,
-) -> Any:  # fmt: skip
+    x: Array, type: int, lengths: Sequence[int], axes: Sequence[int], norm: str | None,
+    ortho: bool | None, *, sine: bool, inverse: bool,
+) -> AnyArray:  # fmt: skip
     """Give the cosine or sine transform of a type along axes, in SciPy's normalisation."""
     type = operator.index(type)
     if type not in {1, 2, 3, 4}:
@@ -48,38 +50,38 @@ def _along_axes(x: Any, type: int, axes: Sequence[int], ortho: bool, sine: bool)
     for axis in axes:
         y = np.moveaxis(x, axis, -1)
         y = (_SINES if sine else _COSINES)[type](y, ortho)
-        x = np.moveaxis(y, -1, axis)
+        x = np.moveaxis(y, -1, axis)  # type: ignore[type-var]
     return x
 
 
-def _constant(values: Any, x: Any) -> Any:
+def _constant(values: NDArray, x: Array) -> NDArray:
     """Give constant factors in the precision of an array."""
     if values.dtype.kind == "c":
         return values.astype(np.complex64 if x.dtype in _SINGLE else np.complex128)
     return values.astype(x.dtype)
 
 
-def _turn(x: Any, angles: Any) -> Any:
+def _turn(x: Array, angles: NDArray) -> NDArray:
     """Give `exp(1j * angles)` in the precision of an array."""
     return _constant(np.exp(1j * angles), x)
 
 
-def _weighted(x: Any, at: int, weight: float) -> Any:
+def _weighted(x: Array, at: int, weight: float) -> Array:
     """Multiply one element along the last axis."""
     weights = np.ones(x.shape[-1])
     weights[at] = weight
     return x * _constant(weights, x)
 
 
-def _half(x: Any) -> Any:
+def _half(x: Array) -> Array:
     return _core.real_fourier(x, x.ndim - 1, 1.0)
 
 
-def _signs(x: Any) -> Any:
+def _signs(x: Array) -> NDArray:
     return _constant(1.0 - 2.0 * (np.arange(x.shape[-1]) % 2), x)
 
 
-def _two(x: Any, ortho: bool, at: int = 0) -> Any:
+def _two(x: Array, ortho: bool, at: int = 0) -> Array:
     n = x.shape[-1]
     v = _core.concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], axis=-1)
     z = _half(v) * _turn(x, -np.pi * np.arange(n // 2 + 1) / (2 * n))
@@ -88,7 +90,7 @@ def _two(x: Any, ortho: bool, at: int = 0) -> Any:
     return _weighted(y, at, math.sqrt(0.5)) if ortho else y
 
 
-def _three(x: Any, ortho: bool, at: int = 0) -> Any:
+def _three(x: Array, ortho: bool, at: int = 0) -> Array:
     n = x.shape[-1]
     if ortho:
         x = _weighted(x, at, math.sqrt(2))
@@ -107,7 +109,7 @@ def _three(x: Any, ortho: bool, at: int = 0) -> Any:
     return y + _core.pad(v[..., even:][..., ::-1], [*lead, n], [*start, 1], [*step, 2])
 
 
-def _four(x: Any, ortho: bool) -> Any:
+def _four(x: Array, ortho: bool) -> Array:
     del ortho
     n = x.shape[-1]
     if n % 2:
@@ -120,7 +122,7 @@ def _four(x: Any, ortho: bool) -> Any:
     return _core.reshape(np.stack(pair, axis=-1), x.shape)
 
 
-def _four_of_odd(x: Any) -> Any:
+def _four_of_odd(x: Array) -> Array:
     n = x.shape[-1]
     k = np.arange(n)
     z = resized(x * _turn(x, -np.pi * k / (2 * n)), [2 * n], [x.ndim - 1])
@@ -128,7 +130,7 @@ def _four_of_odd(x: Any) -> Any:
     return (z * _turn(x, -np.pi * (2 * k + 1) / (4 * n))).real
 
 
-def _one(x: Any, ortho: bool) -> Any:
+def _one(x: Array, ortho: bool) -> Array:
     n = x.shape[-1]
     if ortho:
         x = _weighted(_weighted(x, 0, math.sqrt(2)), n - 1, math.sqrt(2))
@@ -138,22 +140,22 @@ def _one(x: Any, ortho: bool) -> Any:
     return y
 
 
-def _sine_one(x: Any, ortho: bool) -> Any:
+def _sine_one(x: Array, ortho: bool) -> Array:
     del ortho
     zero = np.zeros((*x.shape[:-1], 1), x.dtype)
     z = _half(_core.concatenate([zero, x, zero, -x[..., ::-1]], axis=-1))
     return -z.imag[..., 1:-1]
 
 
-def _sine_two(x: Any, ortho: bool) -> Any:
+def _sine_two(x: Array, ortho: bool) -> Array:
     return _two(x * _signs(x), ortho)[..., ::-1]
 
 
-def _sine_three(x: Any, ortho: bool) -> Any:
+def _sine_three(x: Array, ortho: bool) -> Array:
     return _three(x[..., ::-1], ortho) * _signs(x)
 
 
-def _sine_four(x: Any, ortho: bool) -> Any:
+def _sine_four(x: Array, ortho: bool) -> Array:
     return _four(x[..., ::-1], ortho) * _signs(x)
 
 

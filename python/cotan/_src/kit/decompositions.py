@@ -12,18 +12,19 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, NDArray
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 
 # How the error begins that reading a value leads to where none is known yet.
 _UNKNOWN = "the value of a cotangent"
 
 
-def matrix(name: str, a: Any, square: bool = False) -> Any:
+def matrix(name: str, a: ArrayLike, square: bool = False) -> Array:
     """Give an argument as an array of matrices of floats."""
-    x = host_asarray(a)
+    x: AnyArray = host_asarray(a)
     if x.dtype.kind in "biu":
         x = _core.asarray(x, np.float64)
     if x.dtype.char not in "fdFD":
@@ -40,18 +41,18 @@ def matrix(name: str, a: Any, square: bool = False) -> Any:
     return _core.asarray(x) if x.size else constant(x)
 
 
-def common(*arrays: Any) -> list[Any]:
+def common(*arrays: ArrayLike) -> list[Array]:
     """Give arrays in their common dtype, floats at least."""
-    arrays = tuple(map(host_asarray, arrays))
-    for x in arrays:
+    items: list[AnyArray] = list(map(host_asarray, arrays))
+    for x in items:
         if x.dtype.char in "eG" or x.dtype.kind not in "biufc":
             raise TypeError(f"array type {x.dtype} is unsupported in linalg")
-    kinds = [np.float64 if x.dtype.kind in "biu" else x.dtype for x in arrays]
+    kinds = [np.float64 if x.dtype.kind in "biu" else x.dtype for x in items]
     dtype = np.result_type(*kinds)
-    return [_core.asarray(x, dtype) for x in arrays]
+    return [_core.asarray(x, dtype) for x in items]
 
 
-def known(x: Any) -> Any:
+def known(x: Array) -> Array:
     """Compute a result now, so that what is wrong with it is said here.
 
     While a program is traced nothing is computed: what is wrong is said when it runs.
@@ -67,48 +68,49 @@ def known(x: Any) -> Any:
     return x
 
 
-def constant(x: Any) -> Any:
+def constant(x: ArrayLike) -> Array:
     """Give an array without its gradient."""
-    return _core.dropgrad(_core.asarray(x))
+    held: Array = _core.dropgrad(_core.asarray(x))
+    return held
 
 
-def packed(decomposition: str, a: Any) -> Any:
+def packed(decomposition: str, a: AnyArray) -> Array:
     """Give a decomposition, computed."""
     return known(_core.apply(decomposition, constant(a)))
 
 
-def part(name: str, a: Any, decomposition: Any) -> Any:
+def part(name: str, a: AnyArray, decomposition: AnyArray) -> Array:
     """Give a part of a decomposition."""
     return _core.apply(name, a, decomposition)
 
 
-def over_batch(*pairs: tuple[Any, int]) -> list[Any]:
+def over_batch(*pairs: tuple[AnyArray, int]) -> list[Array]:
     """Repeat arrays, each with so many axes of its own, over a common batch."""
     batch = np.broadcast_shapes(*(x.shape[: x.ndim - own] for x, own in pairs))
     return [_core.broadcast_to(x, (*batch, *x.shape[x.ndim - own :])) for x, own in pairs]
 
 
-def swap(x: Any) -> Any:
+def swap(x: AnyArray) -> Array:
     """Transpose the last two axes."""
     return _core.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: AnyArray) -> Array:
     """Transpose and conjugate the last two axes."""
     return swap(x).conj() if x.dtype.kind == "c" else swap(x)
 
 
-def eye(n: int, like: Any) -> Any:
+def eye(n: int, like: AnyArray) -> NDArray:
     """Give the identity in the dtype of an array."""
     return np.eye(n, dtype=like.dtype)
 
 
-def hermitian(a: Any, lower: bool) -> Any:
+def hermitian(a: AnyArray, lower: bool) -> AnyArray:
     """Give a matrix whose lower triangle holds what the chosen one does."""
     return a if lower else adjoint(a)
 
 
-def cholesky(a: Any, lower: bool = True) -> Any:
+def cholesky(a: AnyArray, lower: bool = True) -> Array:
     """Give the lower factor from one of the triangles."""
     return known(_core.apply("cholesky", hermitian(a, lower)))
 
@@ -116,38 +118,39 @@ def cholesky(a: Any, lower: bool = True) -> Any:
 class Lu:
     """An LU decomposition, to solve with."""
 
-    def __init__(self, a: Any, nonsingular: bool = True) -> None:
+    def __init__(self, a: AnyArray, nonsingular: bool = True) -> None:
         self.a = a
         self.packed = packed("nonsingular_lu" if nonsingular else "lu", a)
 
-    def solve(self, b: Any, transposed: bool = False) -> Any:
+    def solve(self, b: AnyArray, transposed: bool = False) -> Array:
         """Solve for a matrix of right-hand sides; what belongs to a batch is repeated."""
         a, lu, b = over_batch((self.a, 2), (self.packed, 1), (b, 2))
         flags = {"lower": False, "transposed": transposed, "unit": False}
         return _core.apply("lu_solve", a, lu, b, **flags)
 
 
-def solve(a: Any, b: Any, transposed: bool = False) -> Any:
+def solve(a: AnyArray, b: AnyArray, transposed: bool = False) -> Array:
     """Solve for matrices of right-hand sides."""
     return Lu(a).solve(b, transposed)
 
 
 def solve_triangular(
-    a: Any, b: Any, lower: bool, transposed: bool = False, unit: bool = False
-) -> Any:
+    a: AnyArray, b: AnyArray, lower: bool, transposed: bool = False, unit: bool = False
+) -> Array:
     """Solve with a triangle; zeros on the diagonal give infinities."""
     a, b = over_batch((a, 2), (b, 2))
     return _core.apply("triangular_solve", a, b, lower=lower, transposed=transposed, unit=unit)
 
 
-def solve_adjoint_triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
+def solve_adjoint_triangular(a: AnyArray, b: AnyArray, lower: bool, unit: bool = False) -> Array:
     """Solve with the conjugate transpose of a triangle."""
     if a.dtype.kind != "c":
         return solve_triangular(a, b, lower, True, unit)
-    return solve_triangular(a, b.conj(), lower, True, unit).conj()
+    x: Array = solve_triangular(a, b.conj(), lower, True, unit).conj()
+    return x
 
 
-def qr(a: Any) -> tuple[Any, Any]:
+def qr(a: AnyArray) -> tuple[Array, Array]:
     """Give Q and R, with as many columns and rows as the shorter side of the matrix."""
     m, n = a.shape[-2:]
     square = a if m >= n else a[..., :m]
@@ -159,7 +162,7 @@ def qr(a: Any) -> tuple[Any, Any]:
     return q, r
 
 
-def complete_qr(a: Any) -> tuple[Any, Any]:
+def complete_qr(a: AnyArray) -> tuple[Array, Array]:
     """Give a square Q, whose further columns have no derivative, and an R like the matrix."""
     m, n = a.shape[-2:]
     if m <= n:
@@ -168,7 +171,7 @@ def complete_qr(a: Any) -> tuple[Any, Any]:
     zeros = np.zeros((*a.shape[:-2], m - n, n), a.dtype)
     r = _core.concatenate([r, zeros], -2)
 
-    def further(a: Any) -> Any:
+    def further(a: AnyArray) -> Array:
         return _columns(known(_core.apply("full_qr", _core.asarray(a))), 0, m, m)[..., n:]
 
     if _core.is_tracing() or not is_active(a):
@@ -177,7 +180,7 @@ def complete_qr(a: Any) -> tuple[Any, Any]:
     return _core.concatenate([q, rest], -1), r
 
 
-def _refuse_further(ct: Any, a: Any, wanted: Any) -> Any:
+def _refuse_further(ct: Array, a: AnyArray, wanted: tuple[bool, ...]) -> tuple[NDArray]:
     del wanted
     if not np.any(_core.peek(ct)):
         return (np.zeros(a.shape, a.dtype),)  # who used other columns only
@@ -188,13 +191,13 @@ def _refuse_further(ct: Any, a: Any, wanted: Any) -> Any:
     )
 
 
-def _columns(packed: Any, start: int, m: int, n: int) -> Any:
+def _columns(packed: Array, start: int, m: int, n: int) -> Array:
     """Read a matrix that is stored by columns."""
     taken = packed[..., start : start + m * n]
     return swap(_core.reshape(taken, (*packed.shape[:-1], n, m)))
 
 
-def share_of_gelsd(share: Any, dtype: Any) -> Any:
+def share_of_gelsd(share: AnyArray | float, dtype: Dtype) -> AnyArray | float:
     """Give what LAPACK's least squares leave out: the precision where it is not between 0 and 1."""
     precision = np.finfo(dtype).eps / 2
     if is_array(share):
@@ -202,7 +205,7 @@ def share_of_gelsd(share: Any, dtype: Any) -> Any:
     return share if 0 < share < 1 else precision
 
 
-def svd(a: Any) -> tuple[Any, Any, Any]:
+def svd(a: AnyArray) -> tuple[Array, Array, Array]:
     """Give U, s and Vᴴ, with as many vectors as singular values."""
     parts = packed("svd", a)
     return (
@@ -212,7 +215,7 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def full_svd(a: Any) -> tuple[Any, Any, Any]:
+def full_svd(a: AnyArray) -> tuple[Array, Array, Array]:
     """Give square U and Vᴴ.
 
     The vectors beyond the singular values span what is orthogonal to the others; which ones they
@@ -234,57 +237,57 @@ def full_svd(a: Any) -> tuple[Any, Any, Any]:
     return left, s, _core.concatenate([right, _completed(right, vh[..., k:, :])], -2)
 
 
-def _completed(rows: Any, others: Any) -> Any:
+def _completed(rows: Array, others: Array) -> Array:
     """Keep constant orthonormal rows orthogonal to some that move, and of length 1."""
     moved = others - (others @ adjoint(rows)) @ rows
     # One step towards what is orthonormal, which is exact to second order.
     return 1.5 * moved - 0.5 * (moved @ adjoint(moved)) @ moved
 
 
-def svdvals(a: Any) -> Any:
+def svdvals(a: AnyArray) -> Array:
     """Give the singular values, descending."""
     if is_active(a):
         return part("svd_values", a, packed("svd", a))
     return _real(packed("svdvals", a))
 
 
-def _real(x: Any) -> Any:
+def _real(x: Array) -> Array:
     return x.real if x.dtype.kind == "c" else x
 
 
-def eigh(a: Any, lower: bool = True) -> tuple[Any, Any]:
+def eigh(a: AnyArray, lower: bool = True) -> tuple[Array, Array]:
     """Give eigenvalues, ascending, and eigenvectors of Hermitian matrices."""
     a = hermitian(a, lower)
     parts = packed("eigh", a)
     return part("eigh_values", a, parts), part("eigh_vectors", a, parts)
 
 
-def eigvalsh(a: Any, lower: bool = True) -> Any:
+def eigvalsh(a: AnyArray, lower: bool = True) -> Array:
     """Give the eigenvalues of Hermitian matrices, ascending."""
     if is_active(a):
         return eigh(a, lower)[0]
     return _real(packed("eigvalsh", hermitian(a, lower)))
 
 
-def eig(a: Any) -> tuple[Any, Any]:
+def eig(a: AnyArray) -> tuple[Array, Array]:
     """Give eigenvalues and eigenvectors, complex."""
     parts = packed("eig", a)
     return part("eig_values", a, parts), part("eig_vectors", a, parts)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: AnyArray) -> Array:
     """Give eigenvalues, complex."""
     if is_active(a):
         return eig(a)[0]
     return packed("eigvals", a)
 
 
-def are_real(w: Any) -> bool:
+def are_real(w: AnyArray) -> bool:
     """Say whether all eigenvalues are real, which decides on a dtype in NumPy."""
     return not bool(np.any(np.imag(constant(w)) != 0))
 
 
-def real_part(x: Any, w: Any) -> Any:
+def real_part(x: AnyArray, w: AnyArray) -> AnyArray:
     """Give the real part of what is real, as these eigenvalues are.
 
     A traced program keeps the dtype, and gives NaN when it meets a matrix that has others.
@@ -294,7 +297,7 @@ def real_part(x: Any, w: Any) -> Any:
     return _core.where(np.any(np.imag(constant(w)) != 0), np.nan, x.real)
 
 
-def pinv(a: Any, cutoff: Any, share: Any = None) -> Any:
+def pinv(a: AnyArray, cutoff: AnyArray, share: AnyArray | float | None = None) -> Array:
     """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero.
 
     `share` says what the cutoff is of the largest singular value, where that is a plain number.
@@ -311,7 +314,7 @@ def pinv(a: Any, cutoff: Any, share: Any = None) -> Any:
     return _core.apply("pseudoinverse", a, value)
 
 
-def _cuts(s: Any, small: Any, share: Any) -> bool:
+def _cuts(s: AnyArray, small: AnyArray, share: AnyArray | float | None) -> bool:
     """Say whether more is cut off than rounding leaves of singular values that are zero."""
     rounding = 64 * float(np.finfo(s.dtype).eps)
     if _core.is_tracing():
@@ -320,7 +323,7 @@ def _cuts(s: Any, small: Any, share: Any) -> bool:
     return bool(np.any(_core.logical_and(small, _core.gt(s, noise))))
 
 
-def _truncated(a: Any, s: Any, small: Any, v: Any) -> Any:
+def _truncated(a: AnyArray, s: AnyArray, small: AnyArray, v: AnyArray) -> Array:
     """Give a tall matrix without the part that belongs to small singular values.
 
     The rows that are left span what the first columns of `v` do, and turn with the matrix: `turn`
@@ -345,6 +348,6 @@ def _truncated(a: Any, s: Any, small: Any, v: Any) -> Any:
     return _core.matmul(_core.matmul(turned, onto), adjoint(v))
 
 
-def scalar(x: Any) -> Any:
+def scalar(x: AnyArray) -> AnyArray:
     """Give a zero-dimensional result as the scalar that NumPy hands out."""
     return x[()] if is_array(x) and x.ndim == 0 else x

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray, ArrayLike
 
 _TYPES = "fdFD"
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 
 
-def numbers(x: Any) -> Any:
+def numbers(x: ArrayLike) -> Array:
     """Give an array in a dtype that can be transformed: single or double precision."""
     x = _core.asarray(x)
     if x.dtype.char in _TYPES:
@@ -21,12 +22,12 @@ def numbers(x: Any) -> Any:
     return _core.cast(x, np.float32 if x.dtype == np.float16 else np.float64)
 
 
-def is_complex(x: Any) -> bool:
+def is_complex(x: AnyArray) -> bool:
     """Say whether an array holds complex numbers."""
     return bool(x.dtype.kind == "c")
 
 
-def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
+def factor(norm: str | None, inverse: bool, lengths: Iterable[int]) -> float:
     """Give what a transform is multiplied by."""
     if norm is None and not inverse:
         return 1.0
@@ -41,7 +42,7 @@ def factor(norm: Any, inverse: bool, lengths: Iterable[int]) -> float:
     return 1 / math.prod(lengths) if (way == 2) != inverse else 1.0
 
 
-def length_of(x: Any, n: Any, axis: int) -> int:
+def length_of(x: AnyArray, n: int | None, axis: int) -> int:
     """Give the length along an axis: what was asked for, or what there is."""
     length: int = x.shape[axis] if n is None else int(n)
     if length < 1:
@@ -49,13 +50,13 @@ def length_of(x: Any, n: Any, axis: int) -> int:
     return length
 
 
-def axis_of(x: Any, axis: Any) -> int:
+def axis_of(x: AnyArray, axis: int) -> int:
     """Give an axis as an index from the front."""
     index: int = normalize_axis_index(axis, x.ndim)
     return index
 
 
-def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
+def resized(x: Array, lengths: Sequence[int], axes: Sequence[int]) -> Array:
     """Cut off or fill up with zeros, along axes."""
     # Short transforms take no longer than a loop over their axes would.
     if len(axes) == 1 and x.shape[axes[0]] == lengths[0]:
@@ -72,21 +73,22 @@ def resized(x: Any, lengths: Sequence[int], axes: Sequence[int]) -> Any:
     return x
 
 
-def conjugated(x: Any) -> Any:
+def conjugated(x: Array) -> Array:
     """Give the complex conjugate."""
-    return x.conj()
+    conj: Array = x.conj()
+    return conj
 
 
 def complex_transform(
-    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
-) -> Any:
+    x: Array, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Array:
     """Transform along axes, all of them different."""
     return _core.fourier(resized(x, lengths, axes), axes, inverse, scale)
 
 
 def half_transform(
-    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
-) -> Any:
+    x: Array, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Array:
     """Transform real numbers, along the last of the axes to the first half of the spectrum."""
     last = axes[-1]
     result = _core.real_fourier(resized(x, lengths, axes), last, scale)
@@ -98,8 +100,8 @@ def half_transform(
 
 
 def real_transform(
-    x: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
-) -> Any:
+    x: Array, lengths: Sequence[int], axes: Sequence[int], inverse: bool, scale: float
+) -> Array:
     """Transform to real numbers; along the last of the axes is the first half of a spectrum."""
     if not is_complex(x):
         x = _core.cast(x, np.complex64 if x.dtype == np.float32 else np.complex128)

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Shape
 from cotan._src.runtime.values import is_active, to_numpy
 
-Plain = Callable[..., Any]
-Pullback = Callable[..., Sequence[Any]]
+#: From plain arrays to one.
+Plain = Callable[..., ArrayLike]
+#: From a cotangent to those of arguments.
+Pullback = Callable[..., Sequence[ArrayLike | None]]
 
 
-def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
+def host_call(name: str, forward: Plain, pullback: Pullback, *args: ArrayLike) -> Array:
     """Compute `forward(*args)` on plain values, and know its derivative.
 
     Parameters
@@ -32,16 +36,16 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
     held = [a if w else to_numpy(a) for a, w in zip(args, wanted, strict=True)]
     if not any(wanted):
         return _core.asarray(np.asarray(forward(*held)))
-    active = [a for a, w in zip(args, wanted, strict=True) if w]
+    active: list[Any] = [a for a, w in zip(args, wanted, strict=True) if w]
 
-    def filled(values: Sequence[Any]) -> list[Any]:
+    def filled(values: Sequence[Array]) -> list[ArrayLike]:
         rest = iter(values)
         return [next(rest) if w else a for a, w in zip(held, wanted, strict=True)]
 
-    def function(*values: Any) -> tuple[Any]:
+    def function(*values: Array) -> tuple[NDArray]:
         return (np.asarray(forward(*map(to_numpy, filled(values)))),)
 
-    def back(*values: Any) -> tuple[Any, ...]:
+    def back(*values: Array) -> tuple[Array, ...]:
         *values_of_args, ct = values
         cts = pullback(ct, *filled(values_of_args), wanted)
         given = [c for c, w in zip(cts, wanted, strict=True) if w]
@@ -50,40 +54,40 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: Any) -> Any:
     return _core.call_back(function, back, name, active)
 
 
-def _in_the_space_of(ct: Any, x: Any) -> Any:
+def _in_the_space_of(ct: ArrayLike | None, x: Array) -> Array:
     ct = _core.asarray(ct)
     if ct.dtype.kind == "c" and x.dtype.kind != "c":
         ct = ct.real
     return ct
 
 
-def linear(name: str, forward: Plain, adjoint: Plain) -> Callable[[Any], Any]:
+def linear(name: str, forward: Plain, adjoint: Plain) -> Callable[[ArrayLike], Array]:
     """Make a linear function out of itself and its adjoint (its conjugate transpose)."""
 
-    def apply(x: Any) -> Any:
+    def apply(x: ArrayLike) -> Array:
         return host_call(name, forward, lambda ct, _x, _wanted: (back(ct),), x)
 
-    def back(ct: Any) -> Any:
+    def back(ct: ArrayLike) -> Array:
         return host_call(name, adjoint, lambda g, _ct, _wanted: (apply(g),), ct)
 
     return apply
 
 
-def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(ct: AnyArray, shape: Shape) -> AnyArray:
     """Sum a cotangent over the axes along which its argument was repeated."""
     axes = tuple(i for i, (n, m) in enumerate(zip(ct.shape, shape, strict=True)) if n != m)
     return _core.sum(ct, axes, True) if axes else ct
 
 
-def conj(x: Any) -> Any:
+def conj(x: AnyArray) -> AnyArray:
     """Give the complex conjugate, of a real array the array itself."""
     return x.conj() if x.dtype.kind == "c" else x
 
 
-def inverse(matrix: Any) -> Any:
+def inverse(matrix: AnyArray) -> Array:
     """Invert a matrix."""
 
-    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+    def pullback(ct: Array, a: AnyArray, wanted: tuple[bool, ...]) -> tuple[AnyArray]:
         del wanted
         turned = conj(inverse(a)).T
         return (-(turned @ ct @ turned),)

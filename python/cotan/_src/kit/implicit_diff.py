@@ -5,13 +5,14 @@ not move the value but has the derivative of the solution; two steps have the se
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -19,12 +20,12 @@ from cotan._src.state.callback_probe import to_numpy_items
 _FAR = 0.01
 
 
-def stacked(y: Any) -> Any:
+def stacked(y: ArrayLike) -> Array:
     """Give what a function returned, perhaps as a list, as an array of ours."""
     return _core.asarray(y) if not isinstance(y, (list, tuple)) else _core.array(y)
 
 
-def jacobian(function: Callable[[Any], Any], x: Any) -> Any:
+def jacobian(function: Callable[[AnyArray], ArrayLike], x: AnyArray) -> NDArray:
     """Give the matrix of derivatives of a function of a vector, on values."""
     y, back = _core.pullback(lambda x: stacked(function(x)).reshape(-1), _core.value(x))
     rows = []
@@ -38,12 +39,12 @@ def jacobian(function: Callable[[Any], Any], x: Any) -> Any:
 
 def solution(
     name: str,
-    equation: Callable[[Any], Any],
-    x: Any,
-    matrix: Any = None,
+    equation: Callable[[AnyArray], ArrayLike],
+    x: AnyArray,
+    matrix: NDArray | None = None,
     check: bool = True,
     nearest: bool = False,
-) -> Any:
+) -> Array:
     """Give the solution of an equation as a function of all that the equation depends on.
 
     Parameters
@@ -79,14 +80,15 @@ def solution(
         )
     if check:
         _expect_solution(name, at, inverse @ np.reshape(to_numpy_items(stacked(equation(at))), -1))
-    moved: Any = _core.asarray(at)
+    moved = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
-    return attach_derivative(at, moved)
+    solved: Array = attach_derivative(at, moved)
+    return solved
 
 
-def _inverse(matrix: Any, near: float = 10 * np.finfo(float).eps) -> Any:
+def _inverse(matrix: NDArray, near: float = 10 * np.finfo(float).eps) -> NDArray | None:
     """Give the inverse, `None` of a matrix that is singular, or nearer to that than rounding is.
 
     Units count for nothing: rows and columns are scaled before.
@@ -108,13 +110,15 @@ def _inverse(matrix: Any, near: float = 10 * np.finfo(float).eps) -> Any:
     return rows.T * inverse * columns[:, None]
 
 
-def _root(sizes: Any) -> Any:
+def _root(sizes: NDArray) -> NDArray:
     """Give about the square root, as a power of two: scaling by that loses no digits."""
     known = np.where(np.isfinite(sizes) & (sizes > 0), sizes, 1.0)
     return np.exp2(np.round(np.log2(known) / 2))
 
 
-def _across_lines(matrix: Any, equation: Callable[[Any], Any], at: Any) -> Any:
+def _across_lines(
+    matrix: NDArray, equation: Callable[[AnyArray], ArrayLike], at: NDArray
+) -> NDArray | None:
     """Invert the derivative of a slope, but along lines on which nothing changes: they stay out.
 
     Potentials count up to a constant, say. `None` if it is singular for another reason.
@@ -132,17 +136,21 @@ def _across_lines(matrix: Any, equation: Callable[[Any], Any], at: Any) -> Any:
             return None
     if not np.any(flat) or np.all(flat):
         return None
-    return (vectors[:, ~flat] / values[~flat]) @ vectors[:, ~flat].T
+    inverse: NDArray = (vectors[:, ~flat] / values[~flat]) @ vectors[:, ~flat].T
+    return inverse
 
 
-def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -> Any:
+def _in_parts(
+    name: str, equation: Callable[[AnyArray], ArrayLike], at: NDArray, check: bool
+) -> Array:
     """Give a complex solution by equations of real numbers: it need not be holomorphic."""
     n = at.size
 
-    def joined(v: Any) -> Any:
-        return _core.apply("complex", v[:n], v[n:]).reshape(at.shape)
+    def joined(v: AnyArray) -> Array:
+        z: Array = _core.apply("complex", v[:n], v[n:]).reshape(at.shape)
+        return z
 
-    def parts(v: Any) -> Any:
+    def parts(v: AnyArray) -> AnyArray:
         residual = stacked(equation(joined(v))).reshape(-1)
         return np.concatenate([residual.real, residual.imag])
 
@@ -150,7 +158,9 @@ def _in_parts(name: str, equation: Callable[[Any], Any], at: Any, check: bool) -
     return joined(solution(name, parts, np.concatenate([flat.real, flat.imag]), check=check))
 
 
-def newton_moved(root: Any, function: Callable[[Any], Any], slope: Any) -> Any:
+def newton_moved(
+    root: AnyArray, function: Callable[[AnyArray], AnyArray], slope: ArrayLike
+) -> AnyArray:
     """Let known roots follow a function: a step for each order of derivatives, none of a size."""
     for _ in range(2):
         rest = function(root)
@@ -159,11 +169,11 @@ def newton_moved(root: Any, function: Callable[[Any], Any], slope: Any) -> Any:
 
 
 def without_rule(
-    what: str, value: Any, on: Any, instead: str = "compute it of the solution"
-) -> Any:
+    what: str, value: ArrayLike, on: ArrayLike, instead: str = "compute it of the solution"
+) -> Array:
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
 
-    def back(*_: Any) -> Any:
+    def back(*_: object) -> NoReturn:
         raise NotDifferentiableError(
             f"{what} has no derivative rule in cotan; {instead}, or hold it constant with "
             "ct.dropgrad"
@@ -172,7 +182,7 @@ def without_rule(
     return host_call(what, lambda _: value, back, on)
 
 
-def _expect_solution(name: str, at: Any, step: Any) -> None:
+def _expect_solution(name: str, at: NDArray, step: NDArray) -> None:
     """Refuse what a step of Newton's method would move far away from where it is."""
     if not np.max(np.abs(step), initial=0.0) <= _FAR * np.max(np.abs(at), initial=0.1):
         raise ValueError(

@@ -13,27 +13,28 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
 # Nearer to its bound than this, a constraint holds with equality.
 _NEAR = 1e-6
 
-_Function = Callable[[Any], Any]
+_Function = Callable[[AnyArray], ArrayLike]
 
 
 class _Rows:
     """What a constraint says: which elements of a function are zero, or are positive or zero."""
 
-    def __init__(self, function: _Function, equal: Any, sign: Any = 1.0) -> None:
+    def __init__(self, function: _Function, equal: NDArray | bool, sign: float = 1.0) -> None:
         self.function, self.equal, self.sign = function, equal, sign
 
-    def near(self, x: Any) -> Any:
+    def near(self, x: NDArray) -> NDArray:
         """Say which elements hold with equality."""
         values = self.at(x)
         return np.broadcast_to(self.equal, values.shape) | (np.abs(values) <= _NEAR)
 
-    def at(self, x: Any) -> Any:
+    def at(self, x: NDArray) -> NDArray:
         return np.reshape(to_numpy_items(stacked(self.function(x))), -1)
 
 
@@ -60,7 +61,9 @@ def _rows(constraints: Any) -> Iterator[_Rows]:
             yield _Rows(above, False, -1.0)
 
 
-def constrained(name: str, function: _Function, x: Any, free: Any, constraints: Any) -> Any:
+def constrained(
+    name: str, function: _Function, x: ArrayLike, free: NDArray, constraints: Any
+) -> AnyArray:
     """Give where a function is smallest under constraints, as a function of what these depend on.
 
     Variables that are not `free` stay at their bounds.
@@ -72,18 +75,18 @@ def constrained(name: str, function: _Function, x: Any, free: Any, constraints: 
     rows = list(_rows(constraints))
     chosen = [np.flatnonzero(r.near(x)) for r in rows]
 
-    def put(v: Any) -> Any:
+    def put(v: AnyArray) -> AnyArray:
         return v if index.size == x.size else _core.index_update(x, index, v)
 
-    def held(v: Any) -> Any:
+    def held(v: AnyArray) -> AnyArray:
         """Give the constraints that hold with equality."""
         at = put(v)
         parts = [stacked(r.function(at)).reshape(-1)[i] for r, i in zip(rows, chosen, strict=True)]
         return np.concatenate([asarray(p) for p in parts])
 
-    def slope(v: Any, factors: Any) -> Any:
-        def lagrangian(v: Any) -> Any:
-            y = asarray(function(put(v))).reshape(())
+    def slope(v: AnyArray, factors: AnyArray) -> AnyArray:
+        def lagrangian(v: AnyArray) -> AnyArray:
+            y: AnyArray = asarray(function(put(v))).reshape(())
             return y - np.sum(factors * held(v)) if factors.shape[0] else y
 
         (g,) = _core.gradient(lagrangian, v)
@@ -110,7 +113,7 @@ def constrained(name: str, function: _Function, x: Any, free: Any, constraints: 
             worst -= i.size
     size = index.size
 
-    def equation(z: Any) -> Any:
+    def equation(z: AnyArray) -> AnyArray:
         v, factors = z[:size], z[size:]
         return np.concatenate([asarray(slope(v, factors)), asarray(held(v))])
 

@@ -10,20 +10,26 @@ complex vector real, and so do we, which has a derivative.
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.decompositions import are_real, constant, real_part
+from cotan._src.runtime.typing import AnyArray, Args, Function, NDArray
 from cotan._src.runtime.values import is_array, to_numpy
 from cotan._src.state.guards import RECORDING_CHECKS
+
+_T = TypeVar("_T")
+#: What a library makes of the values of a matrix.
+_Original: TypeAlias = Callable[[NDArray], Any]
 
 # Matrices with longer sides keep what our own decomposition chooses: to ask costs as much as that.
 LARGEST = 256
 
 
-def asked(original: Callable[[Any], Any], a: Any) -> Any:
+def asked(original: Callable[[NDArray], _T], a: AnyArray) -> _T | None:
     """Give what the original makes of the values of an array; None where it is not asked."""
     if max(a.shape[-2:], default=0) > LARGEST or not a.size:
         return None
@@ -70,7 +76,7 @@ def _otherwise(found: Any, turned: int, ndim: int) -> Any:
     return tuple(result) if isinstance(found, tuple) else result[0]
 
 
-def guard_no_discrete_choice(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def guard_no_discrete_choice(function: Function, args: Args) -> None:
     """Refuse to prepare a function whose result depends on choices of LAPACK's.
 
     A replay does not ask LAPACK. Where it was not asked while the function was recorded, the
@@ -102,7 +108,7 @@ def guard_no_discrete_choice(function: Callable[..., Any], args: tuple[Any, ...]
 RECORDING_CHECKS.append(guard_no_discrete_choice)
 
 
-def _leaves(y: Any) -> Iterator[Any]:
+def _leaves(y: Any) -> Iterator[NDArray]:
     if isinstance(y, dict):
         y = list(y.values())
     if isinstance(y, (list, tuple)):
@@ -112,27 +118,27 @@ def _leaves(y: Any) -> Iterator[Any]:
         yield np.asarray(to_numpy(constant(y)))
 
 
-def _phase(x: Any) -> Any:
+def _phase(x: AnyArray) -> AnyArray:
     """Give complex numbers of size 1 in the direction of others, 1 for those that are zero."""
     size = _core.abs(x)
     tiny = _core.le(size, 1e-12)
     return _core.where(tiny, 1.0, x / _core.where(tiny, 1.0, size))
 
 
-def _direction(x: Any) -> Any:
+def _direction(x: NDArray) -> NDArray:
     """Give numbers of size 1 in the direction of others, 0 for 0: nothing overflows."""
     size = np.abs(x)
     return x / np.where(size > 0, size, 1)
 
 
-def with_real_component(v: Any, row: int) -> Any:
+def with_real_component(v: AnyArray, row: int) -> AnyArray:
     """Turn complex columns so that one component of each is real, as LAPACK does."""
     if v.dtype.kind != "c" or not v.size:
         return v
     return v * _phase(v[..., row, :])[..., None, :].conj()
 
 
-def _turn(own: Any, chosen: Any, alike: Any = None) -> Any:
+def _turn(own: NDArray, chosen: NDArray, alike: NDArray | None = None) -> NDArray:
     """Give what own columns have to be multiplied with for those that were chosen.
 
     A number for each, or, where `alike` says which columns belong to equal values, a matrix.
@@ -149,24 +155,25 @@ def _turn(own: Any, chosen: Any, alike: Any = None) -> Any:
     return np.where(left[..., None, :], np.eye(own.shape[-1]), turn)
 
 
-def _as_matrix(turn: Any, ndim: int) -> Any:
+def _as_matrix(turn: NDArray, ndim: int) -> NDArray:
     return turn if turn.ndim == ndim else turn[..., None, :] * np.eye(turn.shape[-1])
 
 
-def _turned(v: Any, turn: Any) -> Any:
-    turn = _core.asarray(turn.astype(v.dtype))
-    return _core.matmul(v, turn) if turn.ndim == v.ndim else v * turn[..., None, :]
+def _turned(v: AnyArray, turn: NDArray) -> AnyArray:
+    by = _core.asarray(turn.astype(v.dtype))
+    return _core.matmul(v, by) if by.ndim == v.ndim else v * by[..., None, :]
 
 
-def _alike(w: Any) -> Any:
+def _alike(w: NDArray) -> NDArray:
     """Say which values, of some in order, are equal but for rounding, as a matrix."""
     scale = np.max(np.abs(w), axis=-1, initial=1e-300)[..., None]
     other = np.abs(np.diff(w, axis=-1, prepend=w[..., :1])) > 1e-7 * scale
     group = np.cumsum(other, axis=-1)
-    return group[..., :, None] == group[..., None, :]
+    alike: NDArray = group[..., :, None] == group[..., None, :]
+    return alike
 
 
-def eigenvectors(w: Any, v: Any, chosen: Any, row: int = 0) -> Any:
+def eigenvectors(w: AnyArray, v: AnyArray, chosen: NDArray | None, row: int = 0) -> AnyArray:
     """Give eigenvectors of Hermitian matrices as they were chosen, all of length 1."""
     v = with_real_component(v, row)
     if chosen is None:
@@ -175,7 +182,7 @@ def eigenvectors(w: Any, v: Any, chosen: Any, row: int = 0) -> Any:
     return _turned(v, turn)
 
 
-def columns(v: Any, chosen: Any) -> Any:
+def columns(v: AnyArray, chosen: NDArray) -> AnyArray:
     """Give columns, of any length, with the signs of those that were chosen."""
     own = to_numpy(constant(v))
     along = np.sum(own.conj() * chosen, axis=-2)
@@ -184,8 +191,8 @@ def columns(v: Any, chosen: Any) -> Any:
 
 
 def singular_vectors(
-    u: Any, s: Any, vh: Any, chosen: tuple[Any, Any] | None
-) -> tuple[Any, Any, Any]:
+    u: AnyArray, s: AnyArray, vh: AnyArray, chosen: tuple[NDArray, NDArray] | None
+) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give a decomposition into singular values with the vectors that were chosen.
 
     Square matrices of vectors have columns without a singular value, which are chosen apart.
@@ -218,12 +225,12 @@ def singular_vectors(
     )
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: AnyArray) -> Array:
     x = _core.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
     return x.conj() if x.dtype.kind == "c" else x
 
 
-def _with_first(whole: Any, first: Any, axis: int) -> Any:
+def _with_first(whole: AnyArray, first: AnyArray, axis: int) -> AnyArray:
     """Put other vectors in the place of the first ones."""
     k = first.shape[axis]
     if k == whole.shape[axis]:
@@ -232,7 +239,9 @@ def _with_first(whole: Any, first: Any, axis: int) -> Any:
     return _core.concatenate([first, rest], axis)
 
 
-def _completed(whole: Any, first: Any, own: Any, chosen: Any, axis: int) -> Any:
+def _completed(
+    whole: AnyArray, first: AnyArray, own: NDArray, chosen: NDArray, axis: int
+) -> AnyArray:
     """Join the first vectors with the others, turned into those that were chosen."""
     k = first.shape[axis]
     if k == whole.shape[axis]:
@@ -246,7 +255,7 @@ def _completed(whole: Any, first: Any, own: Any, chosen: Any, axis: int) -> Any:
     return _core.concatenate([first, rest], -1)
 
 
-def order(w: Any, chosen: Any) -> Any:
+def order(w: AnyArray, chosen: NDArray) -> NDArray | None:
     """Say which of our eigenvalues is each of those that were chosen; None for the same order."""
     own = to_numpy(constant(w))
     scale = np.max(np.abs(own), axis=-1, initial=1e-300)[..., None]
@@ -262,7 +271,7 @@ def order(w: Any, chosen: Any) -> Any:
     return result
 
 
-def reordered(x: Any, by: Any, axis: int = -1) -> Any:
+def reordered(x: AnyArray, by: NDArray | None, axis: int = -1) -> AnyArray:
     """Put values, or columns of vectors, into an order."""
     if by is None:
         return x
@@ -272,7 +281,7 @@ def reordered(x: Any, by: Any, axis: int = -1) -> Any:
     return np.take_along_axis(x, by, axis)
 
 
-def qr(a: Any, q: Any, r: Any, original: Callable[[Any], Any]) -> tuple[Any, Any]:
+def qr(a: AnyArray, q: AnyArray, r: AnyArray, original: _Original) -> tuple[AnyArray, AnyArray]:
     """Give the factors with the phases of those that the original gives."""
     if a.dtype.kind != "c":
         return q, r  # the same rule is used for real ones
@@ -289,7 +298,7 @@ def qr(a: Any, q: Any, r: Any, original: Callable[[Any], Any]) -> tuple[Any, Any
     return left, _with_first(r, r[..., :k, :] * turn[..., None], -2)
 
 
-def _always_complex(library: Callable[[Any], Any]) -> list[bool]:
+def _always_complex(library: _Original) -> list[bool]:
     """Say of what a library gives for real matrices whether it is complex whatever its value.
 
     That differs between libraries, and between their versions.
@@ -299,8 +308,8 @@ def _always_complex(library: Callable[[Any], Any]) -> list[bool]:
 
 
 def eigvals(
-    a: Any, w: Any, original: Callable[[Any], Any], library: Callable[[Any], Any] | None = None
-) -> Any:
+    a: AnyArray, w: AnyArray, original: _Original, library: _Original | None = None
+) -> AnyArray:
     """Give eigenvalues in the order in which the original gives them, and real if those are."""
     chosen = asked(original, a)
     if chosen is None:
@@ -313,9 +322,12 @@ def eigvals(
 
 
 def eig(
-    a: Any, w: Any, v: Any, original: Callable[[Any], Any],
-    library: Callable[[Any], Any] | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
+    a: AnyArray,
+    w: AnyArray,
+    v: AnyArray,
+    original: _Original,
+    library: _Original | None = None,
+) -> tuple[AnyArray, AnyArray]:
     """Give eigenvalues and vectors as the original orders and turns them, and real if those are."""
     chosen = asked(original, a)
     if chosen is None:

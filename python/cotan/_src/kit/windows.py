@@ -3,17 +3,18 @@
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import ArrayLike, Dtype
 
 _TYPES = frozenset(np.dtype(t) for t in ("f4", "f8", "c8", "c16"))
 Pairs = list[tuple[int, int]]
 
 
-def common_dtype(name: str, *arrays: Any) -> tuple[list[Any], np.dtype[Any]]:
+def common_dtype(name: str, *arrays: ArrayLike) -> tuple[list[Array], Dtype]:
     """Give arrays in a dtype that is computed in, and the dtype of the result."""
     xs = [_core.asarray(x) for x in arrays]
     dtype = np.result_type(*(x.dtype for x in xs))
@@ -34,11 +35,13 @@ def common_dtype(name: str, *arrays: Any) -> tuple[list[Any], np.dtype[Any]]:
     return [x if x.dtype == wide else _core.cast(x, wide) for x in xs], dtype
 
 
-def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
+def narrowed(x: Array, dtype: Dtype) -> Array:
     return x if x.dtype == dtype else _core.cast(x, dtype)
 
 
-def integers_per_axis(name: str, what: str, value: Any, axes: int, least: int) -> list[int]:
+def integers_per_axis(
+    name: str, what: str, value: int | Iterable[int], axes: int, least: int
+) -> list[int]:
     """Give one integer for each axis."""
     values = list(value) if isinstance(value, Iterable) else [value] * axes
     if len(values) != axes:
@@ -55,7 +58,7 @@ def window_spans(kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
 
 def paddings(
     name: str,
-    padding: Any,
+    padding: str | int | Iterable[int | Iterable[int]],
     lengths: Sequence[int],
     spans: Sequence[int],
     strides: Sequence[int],
@@ -110,14 +113,14 @@ def window_counts(
     return places
 
 
-def apply_windows(name: str, *args: Any, **windows: Sequence[int]) -> Any:
+def apply_windows(name: str, *args: Array, **windows: Sequence[int]) -> Array:
     axes = len(windows["size"])
     for what, default in (("stride", 1), ("dilation", 1), ("expansion", 1)):
         windows.setdefault(what, [default] * axes)
     return _core.apply(name, *args, **{k: tuple(v) for k, v in windows.items()})
 
 
-def group_count(name: str, groups: Any, x: Any, w: Any, channels: tuple[int, int]) -> int:
+def group_count(name: str, groups: int, x: Array, w: Array, channels: tuple[int, int]) -> int:
     """Check the number of groups against the channels of images and kernels."""
     count: int = operator.index(groups)
     inputs, results = channels
@@ -129,7 +132,7 @@ def group_count(name: str, groups: Any, x: Any, w: Any, channels: tuple[int, int
     return count
 
 
-def expect_same_axes(name: str, x: Any, w: Any) -> None:
+def expect_same_axes(name: str, x: Array, w: Array) -> None:
     if x.ndim != w.ndim:
         raise ValueError(
             f"{name}: images of shape {x.shape} and kernels of shape {w.shape} have to have the "
