@@ -7,18 +7,18 @@ entry.
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Dtype, Function, NDArray
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
     axes_of,
     call_on_values,
     contains_active,
-    is_array,
     refuse,
     to_numpy,
 )
@@ -28,17 +28,18 @@ f = Functions()
 where = _core.where
 
 
-def _original(name: str) -> Any:
-    return getattr(importlib.import_module("scipy.special"), name)
+def _original(name: str) -> Function:
+    result: Function = getattr(importlib.import_module("scipy.special"), name)
+    return result
 
 
-def _number(x: Any) -> Any:
+def _number(x: ArrayLike) -> Array:
     """Give an array with a fraction: integers as float64."""
     x = _core.asarray(x)
     return x if x.dtype.kind in "fc" else _core.cast(x, np.float64)
 
 
-def _common(*values: Any) -> Any:
+def _common(*values: ArrayLike) -> Dtype:
     """Give the dtype of values together; Python numbers take over that of arrays."""
     kinds = [v.dtype if hasattr(v, "dtype") else v for v in values]
     kinds = [_core.asarray(k).dtype if isinstance(k, (list, tuple)) else k for k in kinds]
@@ -50,21 +51,25 @@ def _common(*values: Any) -> Any:
 # Sums of exponentials
 
 
-def _largest(x: Any, axes: tuple[int, ...]) -> Any:
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """Give the largest real part, 0 where it is not finite; it cancels, so it is held constant."""
     largest = _core.max(_core.dropgrad(x.real if x.dtype.kind == "c" else x), axes, True)
     return where(_core.isfinite(largest), largest, 0)
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
     """Give the axes that are meant; as in NumPy a number has one."""
     return () if ndim == 0 and axis in (0, -1, (0,), (-1,)) else axes_of(axis, ndim)
 
 
 @override("scipy.special.logsumexp")
 def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
-) -> Any:
+    a: ArrayLike,
+    axis: Axes = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+) -> AnyArray | tuple[AnyArray, ...]:
     dtype = _common(*(v for v in (a, b) if v is not None))
     a = _number(a)
     if b is not None:
@@ -78,7 +83,7 @@ def logsumexp(
     if math.prod(a.shape[i] for i in axes) == 0:
         shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
         total = _core.array(np.zeros(shape, a.dtype))
-        largest: Any = 0
+        largest: Array | int = 0
     else:
         largest = _largest(a, axes)
         terms = _core.exp(a - largest)
@@ -102,7 +107,7 @@ def logsumexp(
 
 
 @override("scipy.special.softmax")
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axes = None) -> Array:
     x = _number(x)
     axes = _axes(axis, x.ndim)
     terms = _core.exp(x - _core.max(_core.dropgrad(x), axes, True))
@@ -110,7 +115,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 
 @override("scipy.special.log_softmax")
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axes = None) -> Array:
     x = _number(x)
     axes = _axes(axis, x.ndim)
     if x.dtype.kind == "c":
@@ -120,7 +125,8 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     else:
         largest = _largest(x, axes)
     shifted = x - largest
-    return shifted - _core.log(_core.sum(_core.exp(shifted), axes, True))
+    result: Array = shifted - _core.log(_core.sum(_core.exp(shifted), axes, True))
+    return result
 
 
 # --------------------------------------------------------------------------------------------------
@@ -128,18 +134,19 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 
 
 @override("scipy.special.polygamma")
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> AnyArray:
     n, x = np.asarray(to_numpy(n)), _number(x)
     order = np.where(n == 0, 1, n)
     factor = (-1.0) ** (order + 1) * f.gamma(order + 1.0)
-    value = factor * f._zeta(order + 1.0, x)
+    value: AnyArray = factor * f._zeta(order + 1.0, x)
     if np.any(n == 0):
         value = where(n == 0, f.psi(x), value)
-    return finished(value)
+    result: AnyArray = finished(value)
+    return result
 
 
 @override("scipy.special.multigammaln")
-def multigammaln(a: Any, d: Any) -> Any:
+def multigammaln(a: ArrayLike, d: ArrayLike) -> AnyArray:
     a, d = _number(a), np.asarray(to_numpy(d))[()]
     if np.ndim(d) or np.floor(d) != d:
         raise ValueError("d should be a positive integer (dimension)")
@@ -148,50 +155,61 @@ def multigammaln(a: Any, d: Any) -> Any:
     total = d * (d - 1) / 4 * math.log(math.pi)
     for j in range(int(d)):
         total = total + f.gammaln(a - j / 2)
-    return finished(total)
+    result: AnyArray = finished(total)
+    return result
 
 
-def _counted(count: Callable[[Any, Any], Any], n: Any, k: Any) -> Any:
+def _counted(count: Callable[[Array, Array], Array], n: Array, k: Array) -> AnyArray:
     """Give zero where there is nothing to choose."""
     some = _core.logical_and(_core.le(k, n), _core.logical_and(_core.ge(n, 0), _core.ge(k, 0)))
-    return finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
+    result: AnyArray = finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
+    return result
 
 
 @override("scipy.special.comb")
-def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+def comb(
+    N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False
+) -> AnyArray | int:
     if exact:
-        return call_on_values(_original("comb"), (N, k), {"exact": True, "repetition": repetition})
+        options = {"exact": True, "repetition": repetition}
+        counted: AnyArray | int = call_on_values(_original("comb"), (N, k), options)
+        return counted
     n, k = _number(N), _number(k)
     if repetition:
         # Nothing in one way only, even out of nothing.
         none = _core.logical_and(_core.eq(k, 0), _core.ge(n, 0))
         k, n = where(none, 1, k), where(none, 1, n)
-        return finished(where(none, 1.0, f.binom(n + k - 1, k)))
+        result: AnyArray = finished(where(none, 1.0, f.binom(n + k - 1, k)))
+        return result
     return _counted(f.binom, n, k)
 
 
 @override("scipy.special.perm")
-def perm(N: Any, k: Any, exact: bool = False) -> Any:
+def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> AnyArray | int:
     if exact:
-        return call_on_values(_original("perm"), (N, k), {"exact": True})
+        result: AnyArray | int = call_on_values(_original("perm"), (N, k), {"exact": True})
+        return result
     n, k = _number(N), _number(k)
     return _counted(lambda n, k: f.poch(n - k + 1, k), n, k)
 
 
 @override("scipy.special.factorial")
-def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+def factorial(n: ArrayLike, exact: bool = False, extend: str = "zero") -> AnyArray | int:
     if exact or extend != "zero" or _core.asarray(n).dtype.kind == "c":
-        return call_on_values(_original("factorial"), (n,), {"exact": exact, "extend": extend})
-    scalar = not is_array(n) or n._rank != "array"
+        options = {"exact": exact, "extend": extend}
+        counted: AnyArray | int = call_on_values(_original("factorial"), (n,), options)
+        return counted
+    scalar = not isinstance(n, Array) or n._rank != "array"
     n = _number(n)
     below = _core.lt(n, 0)
     value = where(below, 0.0, f.gamma(where(below, 0.0, n) + 1))
     # SciPy computes in the dtype at hand, and puts all but scalars into an array of float64.
-    return finished(value if scalar else _core.cast(value, np.float64))
+    result: AnyArray = finished(value if scalar else _core.cast(value, np.float64))
+    return result
 
 
 @override("scipy.special.diric")
-def diric(x: Any, n: Any) -> Any:
+def diric(x: ArrayLike, n: ArrayLike) -> AnyArray:
     n = np.asarray(to_numpy(n))
     x = _core.asarray(x)
     x = _number(x.astype(np.result_type(x.dtype, n.dtype)))
@@ -205,29 +223,33 @@ def diric(x: Any, n: Any) -> Any:
     ratio = where(near, series, _core.sin(n * apart) / (n * _core.sin(apart)))
     sign = np.where(np.asarray(turns * (n - 1)) % 2 == 0, 1.0, -1.0)
     whole = (n > 0) & (n == np.floor(n))
-    return finished(where(whole, ratio * sign, math.nan), x.dtype)
+    result: AnyArray = finished(where(whole, ratio * sign, math.nan), x.dtype)
+    return result
 
 
 # --------------------------------------------------------------------------------------------------
 # Spherical Bessel functions, harmonics, Legendre functions
 
 
-def _spherical(kind: str, even: int) -> Callable[..., Any]:
+def _spherical(kind: str, even: int) -> Function:
     """Give one of the kinds; `even` is the sign at `-z` for even `n`, 0 where there is none."""
 
-    def function(n: Any, z: Any, derivative: bool = False) -> Any:
+    def function(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> AnyArray:
         n, z = np.asarray(to_numpy(n), np.int64), _number(z)
         g = getattr(f, f"_spherical_{kind}_d" if derivative else f"_spherical_{kind}")
         if z.dtype.kind == "c":
-            return finished(g(n, z))
+            result: AnyArray = finished(g(n, z))
+            return result
         left = _core.lt(z, 0)
         if not even:
             right = g(n, where(left, 1, z))
-            return finished(where(left, g(n, where(left, z, -1.0) + 0j).real, right))
+            whole: AnyArray = finished(where(left, g(n, where(left, z, -1.0) + 0j).real, right))
+            return whole
         # SciPy leaves single precision here.
         sign = np.where(n % 2 == 0, even, -even) * (-1.0 if derivative else 1.0)
         value = g(n, where(left, -z, z))
-        return finished(where(left, value * sign, value), np.float64)
+        mirrored: AnyArray = finished(where(left, value * sign, value), np.float64)
+        return mirrored
 
     return function
 
@@ -236,11 +258,11 @@ for _kind, _even in {"jn": 1, "yn": -1, "in": 1, "kn": 0}.items():
     override(f"scipy.special.spherical_{_kind}")(_spherical(_kind, _even))
 
 
-def _raised(n: Any, m: Any) -> Any:
+def _raised(n: Array, m: Array) -> Array:
     return _core.sqrt(_core.maximum(_core.cast((n - m) * (n + m + 1), np.float64), 0))
 
 
-def _sph_theta(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+def _sph_theta(n: Array, m: Array, theta: Array, phi: Array) -> Array:
     """By the operators that raise and lower `m`: smooth at the poles, too.
 
     SciPy takes the size of the sine, so that beyond the poles the way goes back.
@@ -251,7 +273,7 @@ def _sph_theta(n: Any, m: Any, theta: Any, phi: Any) -> Any:
     return _core.where(_core.sin(theta) < 0, -0.5, 0.5) * (raised - lowered)
 
 
-def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+def _sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> Array:
     theta, phi = _number(theta), _number(phi)
     if "c" in {theta.dtype.kind, phi.dtype.kind}:
         raise TypeError("sph_harm_y: the angles must be real")
@@ -259,10 +281,11 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
     # Before SciPy 1.18 the degree, an int64, made everything double precision.
     kind = _original("sph_harm_y")(0, 0, *(np.zeros((), x.dtype) for x in (theta, phi))).dtype
     angles = (_core.cast(x, np.zeros((), kind).real.dtype) for x in (theta, phi))
-    return apply("sph_harm_y", (n, m, *angles), (kind,))
+    result: Array = apply("sph_harm_y", (n, m, *angles), (kind,))
+    return result
 
 
-def _sph_values(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+def _sph_values(n: NDArray, m: NDArray, theta: NDArray, phi: NDArray) -> NDArray:
     # SciPy gives more than harmonics where `m` is beyond the degree.
     y = _original("sph_harm_y")(n, m, theta, phi)
     return np.where(np.abs(m) > np.abs(n), 0, y)
@@ -278,18 +301,25 @@ PARTIALS["sph_harm_y"] = (
 
 
 @override("scipy.special.sph_harm_y")
-def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+def sph_harm_y(
+    n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, *, diff_n: int = 0
+) -> AnyArray | tuple[AnyArray, ...]:
     if diff_n:
-        return call_on_values(_original("sph_harm_y"), (n, m, theta, phi), {"diff_n": diff_n})
-    return finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
+        original = _original("sph_harm_y")
+        several: tuple[AnyArray, ...] = call_on_values(
+            original, (n, m, theta, phi), {"diff_n": diff_n}
+        )
+        return several
+    result: AnyArray = finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
+    return result
 
 
 # --------------------------------------------------------------------------------------------------
 # What has no rule: on values, or refused by name
 
 
-def _on_values(name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
+def _on_values(name: str) -> Function:
+    def function(*args: object, **kwargs: object) -> object:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.special.{name}")
         return call_on_values(_original(name), args, kwargs)
