@@ -6,7 +6,7 @@ here the derivative of the equation is one number for each element.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function
 from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
@@ -22,7 +23,14 @@ from cotan._src.state.solver_replay import ReplayedCallback
 _HERE = "scipy.optimize.elementwise"
 
 
-def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
+class _Found(Protocol):
+    """What the functions of this module give: for each element one number."""
+
+    x: AnyArray
+    f_x: AnyArray
+
+
+def _solved(name: str, equation: Function, x: AnyArray) -> AnyArray:
     at = np.array(_core.value(x), np.float64, ndmin=1)
     y, back = _core.pullback(lambda v: stacked(equation(v)), at)
     (row,) = back(np.ones(y.shape))
@@ -32,24 +40,27 @@ def _solved(name: str, equation: Callable[[Any], Any], x: Any) -> Any:
             f"{name}: an element has no solution, or one where the derivative of the equation is "
             "0, so the solution has no derivative; hold it constant with ct.dropgrad"
         )
-    moved: Any = _core.asarray(at)
+    moved = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         moved = moved - stacked(equation(moved)) / slope
-    return attach_derivative(at, moved).reshape(np.shape(x))[()]
+    solved: AnyArray = attach_derivative(at, moved).reshape(np.shape(x))[()]
+    return solved
 
 
-def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> None:
+def _lift(name: str, equation_of: Callable[[Function], Function]) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def find(f: Any, init: Any, /, *, args: Any = (), **options: Any) -> Any:
+    def find(f: Function, init: ArrayLike | tuple[ArrayLike, ...], /, *, args: object = (),
+             **options: object) -> _Found:  # fmt: skip
         function, more = ReplayedCallback(f, args), more_of(args)
-        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: _Found = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(init), args=to_numpy_items(more), **options
         )
         if function.captures_active or contains_active(more):
             again = function.from_initial_state(f)
 
-            def call(v: Any) -> Any:
-                return again(v, *more)
+            def call(v: AnyArray) -> AnyArray:
+                values: AnyArray = again(v, *more)
+                return values
 
             result.x = _solved(name, equation_of(call), result.x)
             result.f_x = call(result.x)
@@ -59,16 +70,17 @@ def _lift(name: str, equation_of: Callable[[Callable[[Any], Any]], Callable[[Any
 
 def _lift_bracket(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def bracket(f: Any, *rest: Any, args: Any = (), **options: Any) -> Any:
+    def bracket(f: Function, *rest: object, args: object = (), **options: object) -> object:
         """Where one looks for a solution has no influence on it."""
         options = {key: to_numpy_items(value) for key, value in options.items()}
         more = to_numpy_items(more_of(args))
-        return locate(f"{_HERE}.{name}")(
+        result: object = locate(f"{_HERE}.{name}")(
             CallbackProbe(f), *to_numpy_items(rest), args=more, **options
         )
+        return result
 
 
-def _slope(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _slope(call: Function) -> Callable[[AnyArray], AnyArray]:
     return slope_of("elementwise.find_minimum", lambda v: _core.sum(stacked(call(v))))
 
 

@@ -5,7 +5,8 @@ silence. Where a search ends is a minimum, and is differentiated as that.
 """
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
+    Limits,
+    Result,
     constraints_from_initial_state,
     expect_constant_bounds,
     inside_of,
@@ -34,30 +38,41 @@ from cotan._src.state.solver_replay import ReplayedCallback
 
 _HERE = "scipy.optimize"
 
+
+class _Isotonic(Protocol):
+    """What `isotonic_regression` gives."""
+
+    x: AnyArray
+    weights: AnyArray
+    blocks: NDArray
+
+
 # --------------------------------------------------------------------------------------------------
 # Older names for the methods of `minimize_scalar`
 
 
 @override(f"{_HERE}.brent", when=ALWAYS)
-def brent(func: Any, args: Any = (), brack: Any = None, tol: float = 1.48e-8,
-          full_output: Any = 0, maxiter: int = 500) -> Any:  # fmt: skip
+def brent(func: Function, args: object = (), brack: Sequence[ArrayLike] | None = None,
+          tol: float = 1.48e-8, full_output: bool | int = 0,
+          maxiter: int = 500) -> AnyArray | tuple[AnyArray | int, ...]:  # fmt: skip
     options = {"xtol": tol, "maxiter": maxiter}
     r = minimize_scalar(func, brack, args=args, method="brent", options=options)
     return (r.x, r.fun, r.nit, r.nfev) if full_output else r.x
 
 
 @override(f"{_HERE}.golden", when=ALWAYS)
-def golden(func: Any, args: Any = (), brack: Any = None,
-           tol: float = float(np.sqrt(np.finfo(float).eps)), full_output: Any = 0,
-           maxiter: int = 5000) -> Any:  # fmt: skip
+def golden(func: Function, args: object = (), brack: Sequence[ArrayLike] | None = None,
+           tol: float = float(np.sqrt(np.finfo(float).eps)), full_output: bool | int = 0,
+           maxiter: int = 5000) -> AnyArray | tuple[AnyArray | int, ...]:  # fmt: skip
     options = {"xtol": tol, "maxiter": maxiter}
     r = minimize_scalar(func, brack, args=args, method="golden", options=options)
     return (r.x, r.fun, r.nfev) if full_output else r.x
 
 
 @override(f"{_HERE}.fminbound", when=ALWAYS)
-def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, maxfun: int = 500,
-              full_output: Any = 0, disp: int = 1) -> Any:  # fmt: skip
+def fminbound(func: Function, x1: ArrayLike, x2: ArrayLike, args: object = (), xtol: float = 1e-5,
+              maxfun: int = 500, full_output: bool | int = 0,
+              disp: int = 1) -> AnyArray | tuple[AnyArray | int, ...]:  # fmt: skip
     options = {"xatol": xtol, "maxiter": maxfun, "disp": disp}
     r = minimize_scalar(func, bounds=(x1, x2), args=args, method="bounded", options=options)
     return (r.x, r.fun, r.status, r.nfev) if full_output else r.x
@@ -69,7 +84,7 @@ def fminbound(func: Any, x1: Any, x2: Any, args: Any = (), xtol: float = 1e-5, m
 
 def _global(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def solve(func: Any, bounds: Any, *rest: Any, **options: Any) -> Any:
+    def solve(func: Function, bounds: Limits, *rest: object, **options: Any) -> Result:
         expect_constant_bounds(name, bounds)
         original = locate(f"{_HERE}.{name}")
         names = list(inspect.signature(original).parameters)[2:]
@@ -78,7 +93,7 @@ def _global(name: str) -> None:
         function, more = ReplayedCallback(func, args, options.get("constraints")), more_of(args)
         given = {} if name == "direct" and not more else {"args": to_numpy_items(more)}
         others = probed_all(options)
-        result = function.wrap_solver(original)(function, bounds, **given, **others)
+        result: Result = function.wrap_solver(original)(function, bounds, **given, **others)
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
             raise NotDifferentiableError(
@@ -108,10 +123,11 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
 
 
 @override(f"{_HERE}.brute", when=ALWAYS)
-def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+def brute(func: Function, ranges: Sequence[slice | tuple[float, float]], args: object = (),
+          *rest: object, **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     function, more = ReplayedCallback(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
-    result = function.wrap_solver(locate(f"{_HERE}.brute"))(
+    result: NDArray | tuple[object, ...] = function.wrap_solver(locate(f"{_HERE}.brute"))(
         function, to_numpy_items(ranges), to_numpy_items(more), *rest, **options
     )
     if not function.captures_active and not contains_active(more):
@@ -137,10 +153,12 @@ def brute(func: Any, ranges: Any, args: Any = (), *rest: Any, **options: Any) ->
 
 
 @override(f"{_HERE}.approx_fprime", when=ALWAYS)
-def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
+def approx_fprime(
+    xk: ArrayLike, f: Function, epsilon: ArrayLike = 2.0**-26, *args: object
+) -> AnyArray:
     """Give the quotients of differences that SciPy gives."""
     function, snapshot = CallbackProbe(f), StateSnapshot(f, args)
-    known = locate(f"{_HERE}.approx_fprime")(
+    known: NDArray = locate(f"{_HERE}.approx_fprime")(
         to_numpy_items(xk), function, to_numpy(epsilon), *to_numpy_items(args)
     )
     if not function.captures_active and not contains_active((xk, args)):
@@ -152,7 +170,9 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
     steps = np.where(steps == 0, 1e-8 * np.maximum(1, np.abs(at)), steps)
     here = stacked(f(x, *args)).reshape(-1)
     columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
-    return attach_derivative(known, (np.stack(columns, axis=1) / steps).reshape(np.shape(known)))
+    quotients = np.stack(columns, axis=1) / steps
+    followed: AnyArray = attach_derivative(known, quotients.reshape(np.shape(known)))
+    return followed
 
 
 # --------------------------------------------------------------------------------------------------
@@ -161,13 +181,19 @@ def approx_fprime(xk: Any, f: Any, epsilon: Any = 2.0**-26, *args: Any) -> Any:
 
 def _nonlinear(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def solve(F: Any, xin: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+    def solve(
+        F: Function,  # noqa: N803
+        xin: ArrayLike,
+        *rest: object,
+        **options: object,
+    ) -> AnyArray:
         function = ReplayedCallback(F)
         solver = function.wrap_solver(locate(f"{_HERE}.{name}"))
-        x = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
+        x: NDArray = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):
             return x
-        return root_of(name, function.from_initial_state(F), (), x, function).reshape(np.shape(x))
+        y = root_of(name, function.from_initial_state(F), (), x, function)
+        return y.reshape(np.shape(x))
 
 
 for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing",
@@ -180,16 +206,18 @@ for _name in ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing
 
 
 @override(f"{_HERE}.isotonic_regression")
-def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
+def isotonic_regression(
+    y: ArrayLike, *, weights: ArrayLike | None = None, increasing: bool = True
+) -> _Isotonic:
     """Each block has the mean of its elements; which blocks there are is constant."""
-    result = locate(f"{_HERE}.isotonic_regression")(
+    result: _Isotonic = locate(f"{_HERE}.isotonic_regression")(
         to_numpy_items(y), weights=to_numpy_items(weights), increasing=increasing
     )
-    y = np.atleast_1d(asarray(y, np.float64))
-    w = np.ones(y.shape) if weights is None else np.atleast_1d(asarray(weights, np.float64))
+    values = np.atleast_1d(asarray(y, np.float64))
+    w = np.ones(values.shape) if weights is None else np.atleast_1d(asarray(weights, np.float64))
     starts, sizes = to_numpy(result.blocks)[:-1], np.diff(result.blocks)
     sums = np.add.reduceat(w, starts)
-    means = np.add.reduceat(w * y, starts) / sums
+    means = np.add.reduceat(w * values, starts) / sums
     result.x = attach_derivative(_core.asarray(result.x), np.repeat(means, sizes))
     result.weights = sums
     return result

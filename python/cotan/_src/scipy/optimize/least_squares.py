@@ -7,19 +7,22 @@ derivatives which that says (`kit.implicit_diff`); so has the covariance, of the
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
+    Bounds,
+    FitResult,
     estimated,
     free_of,
     minimum_of,
@@ -34,11 +37,14 @@ from cotan._src.state.solver_replay import ReplayedCallback, with_solution_deriv
 
 _HERE = "scipy.optimize"
 
+#: The values of a function, and its first two derivatives.
+_Three: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]
+
 # --------------------------------------------------------------------------------------------------
 # Losses: a function of squares, with its first two derivatives
 
 
-def _huber(z: Any) -> Any:
+def _huber(z: AnyArray) -> _Three:
     near = z <= 1
     far = _core.where(near, 1, z)
     return (
@@ -48,17 +54,17 @@ def _huber(z: Any) -> Any:
     )
 
 
-def _soft_l1(z: Any) -> Any:
+def _soft_l1(z: AnyArray) -> _Three:
     t = 1 + z
     return 2 * (np.sqrt(t) - 1), t**-0.5, -0.5 * t**-1.5
 
 
-def _cauchy(z: Any) -> Any:
+def _cauchy(z: AnyArray) -> _Three:
     t = 1 + z
     return np.log1p(z), 1 / t, -1 / (t * t)
 
 
-def _arctan(z: Any) -> Any:
+def _arctan(z: AnyArray) -> _Three:
     t = 1 + z * z
     return np.arctan(z), 1 / t, -2 * z / (t * t)
 
@@ -69,26 +75,27 @@ _LOSSES = {"huber": _huber, "soft_l1": _soft_l1, "cauchy": _cauchy, "arctan": _a
 class _Loss:
     """What `loss=` and `f_scale=` say."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: Kwargs) -> None:
         loss = options.get("loss", "linear")
         self._function = loss if callable(loss) else _LOSSES.get(loss)
         self._scale = options.get("f_scale", 1.0)
         self.is_active = self._function is not None and contains_active((self._scale,))
 
-    def cost(self, r: Any) -> Any:
+    def cost(self, r: AnyArray) -> Array:
         square = _core.square(r)
         if self._function is not None:
             scale = self._scale**2
             square = scale * self._function(square / scale)[0]
         return 0.5 * _core.sum(square)
 
-    def weights(self, r: Any) -> Any:
+    def weights(self, r: AnyArray) -> AnyArray:
         """Give by how much rows of the Jacobian are multiplied in SciPy's results."""
         if self._function is None:
             return np.ones(r.shape)
         square = _core.square(r) / self._scale**2
         _, first, second = self._function(square)
-        return np.sqrt(np.maximum(first + 2 * second * square, np.finfo(float).eps))
+        factors: AnyArray = np.sqrt(np.maximum(first + 2 * second * square, np.finfo(float).eps))
+        return factors
 
 
 # --------------------------------------------------------------------------------------------------
@@ -96,15 +103,16 @@ class _Loss:
 
 
 @override(f"{_HERE}.least_squares", when=ALWAYS)
-def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf),
-                  *rest: Any, **options: Any) -> Any:  # fmt: skip
+def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
+                  bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
+                  *rest: object, **options: Any) -> FitResult:  # fmt: skip
     _expect_constant("least_squares", bounds)
     solve = locate(f"{_HERE}.least_squares")
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
     function, loss = ReplayedCallback(fun, args, kwargs, options), _Loss(options)
-    result = function.wrap_solver(solve)(
+    result: FitResult = function.wrap_solver(solve)(
         function, to_numpy_items(x0), probed(jac), bounds,
         args=to_numpy_items(args), kwargs=plain_of(kwargs), **probed_all(options),
     )  # fmt: skip
@@ -113,10 +121,11 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
         return result
     again = function.from_initial_state(fun)
 
-    def residuals(x: Any) -> Any:
-        return stacked(again(x, *args, **kwargs)).reshape(-1)
+    def residuals(x: AnyArray) -> AnyArray:
+        r: AnyArray = stacked(again(x, *args, **kwargs)).reshape(-1)
+        return r
 
-    def cost(x: Any) -> Any:
+    def cost(x: AnyArray) -> Array:
         return loss.cost(residuals(x))
 
     free = result.active_mask == 0
@@ -131,7 +140,7 @@ def least_squares(fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.in
     return result
 
 
-def _expect_constant(name: str, bounds: Any) -> None:
+def _expect_constant(name: str, bounds: Bounds | tuple[ArrayLike, ArrayLike]) -> None:
     if contains_active(tuple(_pair(bounds))):
         raise NotDifferentiableError(
             f"{name}: bounds that are being differentiated have no derivative rule in cotan; use "
@@ -140,10 +149,11 @@ def _expect_constant(name: str, bounds: Any) -> None:
 
 
 @override(f"{_HERE}.leastsq", when=ALWAYS)
-def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
-            full_output: bool = False, **options: Any) -> Any:  # fmt: skip
+def leastsq(func: Function, x0: ArrayLike, args: object = (),
+            Dfun: Function | None = None, full_output: bool = False,  # noqa: N803
+            **options: object) -> tuple[object, ...]:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result = function.wrap_solver(locate(f"{_HERE}.leastsq"))(
+    result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.leastsq"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
@@ -151,11 +161,12 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
         return result
     call = with_args(function.from_initial_state(func), args)
 
-    def residuals(x: Any) -> Any:
-        return stacked(call(x)).reshape(-1)
+    def residuals(x: AnyArray) -> AnyArray:
+        r: AnyArray = stacked(call(x)).reshape(-1)
+        return r
 
     x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
-    whole = (x, *result[1:])
+    whole: tuple[object, ...] = (x, *result[1:])
     if full_output:
         _, covariance, report, *rest = result
         if covariance is not None:
@@ -165,7 +176,9 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
     return whole
 
 
-def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
+def _with_residuals(
+    report: dict[str, NDArray], residuals: AnyArray, on: AnyArray
+) -> dict[str, AnyArray]:
     """Give what the solver says, with residuals that are followed, and factors that are not."""
     factors = {
         part: without_rule(f"{part} of leastsq", report[part], on)
@@ -176,18 +189,20 @@ def _with_residuals(report: Any, residuals: Any, on: Any) -> Any:
 
 
 @override(f"{_HERE}.curve_fit", when=ALWAYS)
-def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
-              absolute_sigma: bool = False, check_finite: Any = None,
-              bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *,
-              full_output: bool = False, nan_policy: Any = None,
-              **options: Any) -> Any:  # fmt: skip
+def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = None,
+              sigma: ArrayLike | None = None, absolute_sigma: bool = False,
+              check_finite: bool | None = None,
+              bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
+              method: str | None = None, jac: Function | str | None = None, *,
+              full_output: bool = False, nan_policy: str | None = None,
+              **options: object) -> tuple[object, ...]:  # fmt: skip
     _expect_constant("curve_fit", bounds)
     function, loss = ReplayedCallback(f, options), _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         p0 = np.ones(count) if np.all(np.isinf(to_numpy_items(_pair(bounds)[0]))) else None
-    result = function.wrap_solver(locate(f"{_HERE}.curve_fit"))(
+    result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
         to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
         check_finite,
@@ -201,8 +216,8 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
     lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
 
-    def residuals(p: Any) -> Any:
-        r = stacked(call(places, *(p[i] for i in range(p.shape[0])))) - heights
+    def residuals(p: AnyArray) -> AnyArray:
+        r: AnyArray = stacked(call(places, *(p[i] for i in range(p.shape[0])))) - heights
         return r / weight if lower is None else np.linalg.solve(lower, r)
 
     popt, pcov, *report = result
@@ -213,7 +228,7 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
         report[0] = _with_residuals(report[0], residuals(y), y)
     covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
 
-    def again(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def again(given: Args) -> Args:
         at = with_solution_derivative(np.array(given[1:]), y)
         return places, *(at[i] for i in range(len(given) - 1))
 
@@ -221,45 +236,51 @@ def curve_fit(f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
     return (y, covariance, *report)
 
 
-def _samples(x: Any, y: Any, sigma: Any, omit: bool) -> tuple[Any, Any, Any]:
+def _samples(
+    x: Any, y: ArrayLike, sigma: ArrayLike | None, omit: bool
+) -> tuple[Any, AnyArray, AnyArray]:
     """Give samples and errors as `curve_fit` reads them: floats, with `omit` no NaN."""
-    y = asarray(y, np.float64)
+    heights: AnyArray = asarray(y, np.float64)
     if isinstance(x, (list, tuple, np.ndarray)):
         x = asarray(x, np.float64)
-    weight = asarray(1.0 if sigma is None else sigma)
+    weight: AnyArray = asarray(1.0 if sigma is None else sigma)
     if weight.size == 1:
         weight = weight.reshape(())
     if omit:
         no_number = np.isnan(to_numpy(x))
-        kept = ~(no_number.any(tuple(range(no_number.ndim - 1))) | np.isnan(to_numpy(y)))
-        x, y = x[..., kept], y[kept]
+        kept = ~(no_number.any(tuple(range(no_number.ndim - 1))) | np.isnan(to_numpy(heights)))
+        x, heights = x[..., kept], heights[kept]
         for axis in range(weight.ndim):
             weight = np.compress(kept, weight, axis)
-    return x, y, weight
+    return x, heights, weight
 
 
-def _pair(bounds: Any) -> Any:
+def _pair(bounds: Any) -> tuple[ArrayLike, ArrayLike]:
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
-def _counted(function: ReplayedCallback, f: Any) -> Any:
+def _counted(function: ReplayedCallback, f: Function) -> Function:
     """Let SciPy count the parameters of a function that is watched."""
 
     @functools.wraps(f)
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> object:
         return function(*args)
 
     return call
 
 
 def _covariance(
-    value: Any, p: Any, residuals: Callable[[Any], Any], loss: _Loss, absolute: bool
-) -> Any:
+    value: NDArray,
+    p: AnyArray,
+    residuals: Callable[[AnyArray], AnyArray],
+    loss: _Loss,
+    absolute: bool,
+) -> AnyArray:
     """Give the covariance of fitted parameters as a function of what they depend on."""
     if not np.all(np.isfinite(value)):
         return value
 
-    def rows(p: Any) -> Any:
+    def rows(p: AnyArray) -> AnyArray:
         y, back = _core.pullback(residuals, p)
         units = np.eye(y.shape[0])
         zero = np.zeros(p.shape)
@@ -271,4 +292,5 @@ def _covariance(
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    return attach_derivative(value, covariance)
+    followed: AnyArray = attach_derivative(value, covariance)
+    return followed

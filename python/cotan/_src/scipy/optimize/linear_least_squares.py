@@ -9,61 +9,76 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.scipy.optimize.minimize_root import Bounds, FitResult
 from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.optimize"
 
 
-def _of_free(a: Any, b: Any, x: Any, free: Any) -> Any:
+def _of_free(a: AnyArray, b: AnyArray, x: AnyArray, free: NDArray) -> Array:
     """Give a solution with the derivatives that it has while the same variables are free."""
     held = np.where(free, 0.0, x)
     if not np.any(free):
         return _core.asarray(held)
     columns = np.flatnonzero(free)
     moved = np.linalg.lstsq(a[:, columns], b - a @ held, rcond=None)[0]
-    return attach_derivative(x, _core.index_update(_core.asarray(held), columns, moved))
+    free_and_held = _core.index_update(_core.asarray(held), columns, moved)
+    followed: Array = attach_derivative(x, free_and_held)
+    return followed
 
 
-def _dense(a: Any) -> Any:
+def _dense(a: Any) -> AnyArray:
     """Give what SciPy takes for a matrix, a sparse one or an operator, too, as an array."""
+    dense: AnyArray
     if hasattr(a, "toarray"):
-        return asarray(a.toarray())
-    return asarray(a.matmat(np.eye(a.shape[1]))) if hasattr(a, "matmat") else asarray(a)
+        dense = asarray(a.toarray())
+    else:
+        dense = asarray(a.matmat(np.eye(a.shape[1]))) if hasattr(a, "matmat") else asarray(a)
+    return dense
 
 
 @override(f"{_HERE}.nnls")
-def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+def nnls(A: ArrayLike, b: ArrayLike, *args: object,  # noqa: N803
+         **options: object) -> tuple[Array, Scalar]:  # fmt: skip
     x, _ = locate(f"{_HERE}.nnls")(to_numpy_items(A), to_numpy_items(b), *args, **options)
-    a, b = asarray(A), asarray(b).reshape(-1)
-    x = _of_free(a, b, x, x > 0)
-    return x, np.linalg.norm(a @ x - b)
+    a: AnyArray = asarray(A)
+    right: AnyArray = asarray(b).reshape(-1)
+    x = _of_free(a, right, x, x > 0)
+    return x, np.linalg.norm(a @ x - right)
 
 
 @override(f"{_HERE}.lsq_linear", when=ALWAYS)
-def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any,  # noqa: N803
-               **options: Any) -> Any:  # fmt: skip
+def lsq_linear(A: ArrayLike, b: ArrayLike,  # noqa: N803
+               bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf), *args: object,
+               **options: object) -> FitResult:  # fmt: skip
     if contains_active(bounds):
         raise NotDifferentiableError(
             "lsq_linear: bounds that are differentiated have no derivative rule in "
             "cotan; hold them constant with ct.dropgrad"
         )
+    result: FitResult
     solve = locate(f"{_HERE}.lsq_linear")
     moves = contains_active((A, getattr(A, "data", None)))
     if not moves and not contains_active((b,)):
-        return solve(to_numpy_items(A), to_numpy_items(b), to_numpy_items(bounds), *args, **options)
-    a, b = _dense(A), np.atleast_1d(asarray(b))
-    result = solve(to_numpy(a) if moves else to_numpy_items(A), to_numpy(b),
+        result = solve(
+            to_numpy_items(A), to_numpy_items(b), to_numpy_items(bounds), *args, **options
+        )
+        return result
+    a, right = _dense(A), np.atleast_1d(asarray(b))
+    result = solve(to_numpy(a) if moves else to_numpy_items(A), to_numpy(right),
     to_numpy_items(bounds), *args,
                    **options)  # fmt: skip
-    result.x = _of_free(a, b, result.x, result.active_mask == 0)
-    result.fun = a @ result.x - b
+    result.x = _of_free(a, right, result.x, result.active_mask == 0)
+    result.fun = a @ result.x - right
     if isinstance(result.unbounded_sol, tuple):
         x, *rest = result.unbounded_sol
-        result.unbounded_sol = (attach_derivative(x, np.linalg.lstsq(a, b, rcond=None)[0]), *rest)
+        free = np.linalg.lstsq(a, right, rcond=None)[0]
+        result.unbounded_sol = (attach_derivative(x, free), *rest)
     result.cost = 0.5 * _core.sum(_core.square(result.fun))
     return result

@@ -9,19 +9,20 @@ where a gradient follows the beginning, it is looked whether it is one.
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import (
     CallbackProbe,
@@ -34,11 +35,71 @@ from cotan._src.state.solver_replay import ReplayedCallback
 _HERE = "scipy.optimize"
 
 
-def more_of(args: Any) -> tuple[Any, ...]:
+class Bounds(Protocol):
+    """The bounds of variables, as `scipy.optimize.Bounds` has them."""
+
+    lb: NDArray
+    ub: NDArray
+
+
+class Result(Protocol):
+    """What solvers of `scipy.optimize` give."""
+
+    x: AnyArray
+    fun: AnyArray
+    jac: AnyArray
+    # Minima in several places.
+    xl: AnyArray
+    funl: AnyArray
+    status: int
+    nfev: int
+    nit: int
+
+    def get(self, name: str, /) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
+    def __setitem__(self, name: str, value: Any, /) -> None: ...
+    def __contains__(self, name: str, /) -> bool: ...
+
+
+class FitResult(Result, Protocol):
+    """What solvers of least squares give."""
+
+    cost: AnyArray
+    grad: AnyArray
+    active_mask: NDArray
+    unbounded_sol: tuple[Any, ...]
+
+
+class RootResult(Protocol):
+    """What solvers of equations in one variable give."""
+
+    root: AnyArray | float
+
+
+class Constraint(Protocol):
+    """A constraint, as `scipy.optimize.LinearConstraint` is one."""
+
+    lb: ArrayLike
+    ub: ArrayLike
+    keep_feasible: bool | Sequence[bool]
+
+
+#: The ends between which variables lie: an object, or a pair for each variable.
+Limits: TypeAlias = Bounds | Sequence[tuple[float | None, float | None]]
+#: One constraint or several: objects of SciPy's, or dictionaries.
+Constraints: TypeAlias = (
+    Constraint
+    | dict[str, Any]
+    | list[Constraint | dict[str, Any]]
+    | tuple[Constraint | dict[str, Any], ...]
+)
+
+
+def more_of(args: object) -> Args:
     return args if isinstance(args, tuple) else (args,)
 
 
-def probed_all(options: dict[str, Any]) -> dict[str, Any]:
+def probed_all(options: Mapping[str, object]) -> dict[str, Any]:
     return {k: _probed_items(v) for k, v in options.items()}
 
 
@@ -59,22 +120,23 @@ def _probed_items(value: Any) -> Any:
     )
 
 
-def _is_constraint(value: Any) -> bool:
+def _is_constraint(value: object) -> bool:
     """Say whether something is a `NonlinearConstraint` or a `LinearConstraint`."""
     return hasattr(value, "keep_feasible") and (
         callable(getattr(value, "fun", None)) or hasattr(value, "A")
     )
 
 
-def with_args(function: Any, args: Any) -> Callable[[Any], Any]:
+def with_args(function: Function, args: object) -> Function:
     more = more_of(args)
     return lambda x: function(x, *more)
 
 
-def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def slope_of(name: str, function: Function) -> Callable[[AnyArray], AnyArray]:
     """Give the gradient of a real function of a vector."""
 
-    def gradient(x: Any) -> Any:
+    def gradient(x: AnyArray) -> AnyArray:
+        g: AnyArray | None
         (g,) = _core.gradient(lambda x: asarray(function(x)).reshape(()), x)
         if g is None:
             raise ValueError(f"{name}: the function does not depend on the vector")
@@ -87,20 +149,24 @@ def slope_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # Equations in one variable
 
 
-def _scalar(name: str, function: Any, args: Any, root: Any, watch: ReplayedCallback) -> Any:
+def _scalar(
+    name: str, function: Function, args: object, root: AnyArray | float, watch: ReplayedCallback
+) -> AnyArray:
     more = more_of(args)
     equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
     at = np.array([root if np.iscomplexobj(root) else float(root)])
-    y = solution(f"{_HERE}.{name}", equation, at)[0]
+    y: AnyArray = solution(f"{_HERE}.{name}", equation, at)[0]
     watch.write_back(y, more)
     return y
 
 
 def _bracketed(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def solve(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    def solve(
+        f: Function, a: ArrayLike, b: ArrayLike, args: object = (), *rest: object, **options: object
+    ) -> AnyArray | float | tuple[AnyArray | float, RootResult]:
         function = ReplayedCallback(f, args)
-        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: float | tuple[float, RootResult] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
             **plain_of(options),
         )  # fmt: skip
@@ -114,7 +180,7 @@ def _bracketed(name: str) -> None:
         return _scalar(name, f, args, result, function)
 
 
-def plain_of(options: dict[str, Any]) -> dict[str, Any]:
+def plain_of(options: Mapping[str, object]) -> dict[str, object]:
     """Give options with values in place of arrays."""
     return {k: to_numpy_items(v) for k, v in options.items()}
 
@@ -124,10 +190,12 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 
 
 @override(f"{_HERE}.newton", when=ALWAYS)
-def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
-           **options: Any) -> Any:  # fmt: skip
+def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
+           args: Iterable[object] = (), *rest: object,
+           **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     function = ReplayedCallback(func, args)
     start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
+    result: NDArray | tuple[NDArray, *tuple[RootResult, ...]]
     result = function.wrap_solver(locate(f"{_HERE}.newton"))(
         function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
@@ -147,10 +215,10 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), *rest: Any,
 
 
 @override(f"{_HERE}.root_scalar", when=ALWAYS)
-def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+def root_scalar(f: Function, args: object = (), *rest: object, **options: object) -> RootResult:
     fprime = options.get("fprime")
     function = ReplayedCallback(f, args)
-    result = function.wrap_solver(locate(f"{_HERE}.root_scalar"))(
+    result: RootResult = function.wrap_solver(locate(f"{_HERE}.root_scalar"))(
         function,
         to_numpy_items(more_of(args)),
         *map(to_numpy_items, rest),
@@ -165,9 +233,10 @@ def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
 
 
 @override(f"{_HERE}.fixed_point", when=ALWAYS)
-def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *rest: object,
+                **options: object) -> AnyArray:  # fmt: skip
     function, args = ReplayedCallback(func, args), tuple(args)  # as in newton
-    x = function.wrap_solver(locate(f"{_HERE}.fixed_point"))(
+    x: NDArray = function.wrap_solver(locate(f"{_HERE}.fixed_point"))(
         function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
     )
     if not function.captures_active and not contains_active((args, x0)):
@@ -176,9 +245,10 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
     if np.iscomplexobj(x):
         raise refuse(f"{_HERE}.fixed_point of complex numbers")
 
-    def equation(v: Any) -> Any:
+    def equation(v: AnyArray) -> AnyArray:
         v = _core.reshape(v, shape)
-        return (v - stacked(func(v, *args))).reshape(-1)
+        off: AnyArray = (v - stacked(func(v, *args))).reshape(-1)
+        return off
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
     y = _core.reshape(flat, shape)
@@ -191,10 +261,11 @@ def fixed_point(func: Any, x0: Any, args: Any = (), *rest: Any, **options: Any) 
 
 
 @override(f"{_HERE}.root", when=ALWAYS)
-def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None,
-         *rest: Any, **options: Any) -> Any:  # fmt: skip
+def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
+         jac: Function | bool | None = None, *rest: object,
+         **options: object) -> Result:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result = function.wrap_solver(locate(f"{_HERE}.root"))(
+    result: Result = function.wrap_solver(locate(f"{_HERE}.root"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
     )  # fmt: skip
@@ -206,23 +277,27 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = Non
     return result
 
 
-def root_of(name: str, fun: Any, args: Any, x: Any, watch: ReplayedCallback) -> Any:
-    y = solution(f"{_HERE}.{name}", with_args(fun, args), x)
+def root_of(
+    name: str, fun: Function, args: object, x: AnyArray, watch: ReplayedCallback
+) -> AnyArray:
+    y: AnyArray = solution(f"{_HERE}.{name}", with_args(fun, args), x)
     watch.write_back(y, more_of(args))
     return y
 
 
 @override(f"{_HERE}.fsolve", when=ALWAYS)
-def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0,
-           *rest: Any, **options: Any) -> Any:  # fmt: skip
+def fsolve(func: Function, x0: ArrayLike, args: object = (), fprime: Function | None = None,
+           full_output: bool | int = 0, *rest: object,
+           **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result = function.wrap_solver(locate(f"{_HERE}.fsolve"))(
+    result: Any = function.wrap_solver(locate(f"{_HERE}.fsolve"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
         *rest,
         **plain_of(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
-        return result
+        plain: NDArray | tuple[object, ...] = result
+        return plain
     func = function.from_initial_state(func)
     if not full_output:
         return root_of("fsolve", func, args, result, function)
@@ -236,15 +311,19 @@ def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: 
 
 
 def minimum_of(
-    name: str, function: Callable[[Any], Any], x: Any, free: Any = None, nearest: bool = False
-) -> Any:
+    name: str,
+    function: Function,
+    x: AnyArray,
+    free: NDArray | None = None,
+    nearest: bool = False,
+) -> AnyArray:
     """Give where the gradient is zero; variables that are not free stay at their bounds."""
     x = np.asarray(x, np.float64)
     if free is None or np.all(free):
         return solution(f"{_HERE}.{name}", slope_of(name, function), x, nearest=nearest)
     index = np.flatnonzero(free)
 
-    def put(v: Any) -> Any:
+    def put(v: AnyArray) -> Array:
         return _core.index_update(x, index, v)
 
     if index.size == 0:
@@ -253,7 +332,7 @@ def minimum_of(
     return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
 
 
-def free_of(bounds: Any, x: Any) -> Any:
+def free_of(bounds: Any, x: Any) -> NDArray:
     """Say which variables do not lie at a bound."""
     if bounds is None:
         return np.ones(np.shape(x), bool)
@@ -262,18 +341,22 @@ def free_of(bounds: Any, x: Any) -> Any:
     else:
         low = np.array([-np.inf if b[0] is None else b[0] for b in bounds], np.float64)
         high = np.array([np.inf if b[1] is None else b[1] for b in bounds], np.float64)
-    near = 1e-8 * np.maximum(1, np.abs(x))
-    return (x - low > near) & (high - x > near)
+    near: NDArray = 1e-8 * np.maximum(1, np.abs(x))
+    is_free: NDArray = (x - low > near) & (high - x > near)
+    return is_free
 
 
 @override(f"{_HERE}.minimize", when=ALWAYS)
-def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None,
-             hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
-             tol: Any = None, callback: Any = None, options: Any = None) -> Any:  # fmt: skip
+def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function | str | None = None,
+             jac: Function | str | bool | None = None, hess: Function | str | None = None,
+             hessp: Function | None = None, bounds: Limits | None = None,
+             constraints: Constraints = (), tol: float | None = None,
+             callback: Function | None = None,
+             options: Mapping[str, object] | None = None) -> Result:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
-    result = function.wrap_solver(locate(f"{_HERE}.minimize"))(
+    result: Result = function.wrap_solver(locate(f"{_HERE}.minimize"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
         probed(hessp), bounds, others, tol, function.wrap_callback(callback), options,
     )  # fmt: skip
@@ -297,14 +380,16 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = N
     return result
 
 
-def _without_rules(name: str, report: Any, parts: tuple[str, ...], on: Any) -> None:
+def _without_rules(
+    name: str, report: Result | dict[str, Any], parts: tuple[str, ...], on: AnyArray
+) -> None:
     """Let what a solver estimates say that it has no derivative, where one is asked for."""
     for part in parts:
         if report.get(part) is not None:
             report[part] = estimated(f"{part} of {name}", report[part], on)
 
 
-def estimated(what: str, value: Any, on: Any) -> Any:
+def estimated(what: str, value: Any, on: AnyArray) -> Any:
     """Give a matrix that a solver estimates, in any form, so that it says it has no derivative."""
     if isinstance(value, np.ndarray):
         return without_rule(what, value, on)
@@ -314,20 +399,22 @@ def estimated(what: str, value: Any, on: Any) -> Any:
     elif hasattr(value, "matmat"):
 
         class Held(type(value)):  # type: ignore[misc]
-            def dot(self, x: Any) -> Any:
-                return without_rule(what, value.dot(to_numpy(x)), on)
+            def dot(self, x: ArrayLike) -> Array:
+                product: Array = without_rule(what, value.dot(to_numpy(x)), on)
+                return product
 
             matvec = matmat = dot
 
-            def todense(self) -> Any:
-                return without_rule(what, value.todense(), on)
+            def todense(self) -> Array:
+                matrix: Array = without_rule(what, value.todense(), on)
+                return matrix
 
         Held.__name__ = Held.__qualname__ = type(value).__name__
         held.__class__ = Held
     return held
 
 
-def expect_constant_bounds(name: str, bounds: Any) -> None:
+def expect_constant_bounds(name: str, bounds: object) -> None:
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
     if contains_active(tuple(items)):
         raise NotDifferentiableError(
@@ -336,7 +423,7 @@ def expect_constant_bounds(name: str, bounds: Any) -> None:
         )
 
 
-def _goes_by_slopes(method: Any, x0: Any) -> bool:
+def _goes_by_slopes(method: Function | str | None, x0: ArrayLike) -> bool:
     """Say whether a solver moves along sums of slopes only, from a place that is constant."""
     name = method.lower() if isinstance(method, str) else ""
     return name in {"bfgs", "l-bfgs-b", "cg", "newton-cg"} and not contains_active(x0)
@@ -344,12 +431,12 @@ def _goes_by_slopes(method: Any, x0: Any) -> bool:
 
 def inside_of(
     name: str,
-    call: Callable[[Any], Any],
-    x: Any,
-    bounds: Any,
-    constraints: Any,
+    call: Function,
+    x: AnyArray,
+    bounds: Limits | None,
+    constraints: Constraints,
     nearest: bool = False,
-) -> Any:
+) -> AnyArray:
     """Give a minimum under bounds and constraints, if there are any."""
     free = free_of(bounds, x)
     several = isinstance(constraints, (list, tuple))
@@ -359,17 +446,20 @@ def inside_of(
 
 
 @override(f"{_HERE}.fmin_slsqp", when=ALWAYS)
-def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqcons: Any = (),
-               f_ieqcons: Any = None, bounds: Any = (), fprime: Any = None,
-               fprime_eqcons: Any = None, fprime_ieqcons: Any = None, args: Any = (),
-               *rest: Any, **options: Any) -> Any:  # fmt: skip
+def fmin_slsqp(func: Function, x0: ArrayLike, eqcons: Sequence[Function] = (),
+               f_eqcons: Function | None = None, ieqcons: Sequence[Function] = (),
+               f_ieqcons: Function | None = None,
+               bounds: Sequence[tuple[float | None, float | None]] = (),
+               fprime: Function | None = None, fprime_eqcons: Function | None = None,
+               fprime_ieqcons: Function | None = None, args: object = (),
+               *rest: object, **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     expect_constant_bounds("fmin_slsqp", bounds)
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
     function, more = ReplayedCallback(func, args, given), more_of(args)
     inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
-    result = function.wrap_solver(locate(f"{_HERE}.fmin_slsqp"))(
+    result: NDArray | tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.fmin_slsqp"))(
         function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
         probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more), *rest, **options,
     )  # fmt: skip
@@ -377,7 +467,7 @@ def fmin_slsqp(func: Any, x0: Any, eqcons: Any = (), f_eqcons: Any = None, ieqco
     if not seen and not contains_active((more, x0)):
         return result
     x, *report = result if isinstance(result, tuple) else (result,)
-    constraints = [
+    constraints: Constraints = [
         {"type": kind, "fun": function.from_initial_state(f), "args": more} for kind, f in given
     ]
     call = with_args(function.from_initial_state(func), more)
@@ -391,11 +481,13 @@ def _in_bounds(name: str) -> None:
     """Older names for the methods of `minimize` with bounds."""
 
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def fmin(func: Any, x0: Any, fprime: Any = None, args: Any = (), approx_grad: Any = 0,
-             bounds: Any = None, *rest: Any, **options: Any) -> Any:  # fmt: skip
+    def fmin(func: Function, x0: ArrayLike, fprime: Function | None = None, args: object = (),
+             approx_grad: bool | int = 0,
+             bounds: Sequence[tuple[float | None, float | None]] | None = None,
+             *rest: object, **options: object) -> tuple[object, ...]:  # fmt: skip
         expect_constant_bounds(name, bounds)
         function, more = ReplayedCallback(func, args), more_of(args)
-        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
             to_numpy_items(bounds), *rest, **options,
         )  # fmt: skip
@@ -433,7 +525,7 @@ def constraints_from_initial_state(function: ReplayedCallback, constraints: Any)
     return constraints
 
 
-def moving(constraints: Any, others: Any) -> bool:
+def moving(constraints: Constraints, others: Constraints) -> bool:
     """Say whether a gradient follows constraints, of which the others were watched."""
     inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, CallbackProbe)]
     return any_captures_active(*inside) or contains_active(
@@ -441,17 +533,20 @@ def moving(constraints: Any, others: Any) -> bool:
     )
 
 
-def _each(constraints: Any) -> list[Any]:
+def _each(constraints: Constraints) -> list[Constraint | SimpleNamespace]:
     """Give constraints as objects with attributes."""
-    several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    several: Sequence[Constraint | dict[str, Any]] = (
+        constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    )
     return [SimpleNamespace(**c) if isinstance(c, dict) else c for c in several]
 
 
 @override(f"{_HERE}.minimize_scalar", when=ALWAYS)
-def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (),
-                    *rest: Any, **options: Any) -> Any:  # fmt: skip
+def minimize_scalar(fun: Function, bracket: Sequence[ArrayLike] | None = None,
+                    bounds: Sequence[ArrayLike] | None = None, args: object = (),
+                    *rest: object, **options: object) -> Result:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result = function.wrap_solver(locate(f"{_HERE}.minimize_scalar"))(
+    result: Result = function.wrap_solver(locate(f"{_HERE}.minimize_scalar"))(
         function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
         *rest,
         **plain_of(options),
@@ -460,7 +555,7 @@ def minimize_scalar(fun: Any, bracket: Any = None, bounds: Any = None, args: Any
         fun, more = function.from_initial_state(fun), more_of(args)
         x = np.reshape(result.x, 1).astype(float)
 
-        def scalar(v: Any) -> Any:
+        def scalar(v: AnyArray) -> AnyArray:
             # Some functions give arrays of one element.
             return np.reshape(fun(v[0], *more), ())
 
@@ -484,7 +579,7 @@ def _fmin(name: str) -> None:
     """Older names for the methods of `minimize`, which return the minimum only."""
 
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def fmin(*args: Any, **options: Any) -> Any:
+    def fmin(*args: object, **options: object) -> AnyArray | tuple[object, ...]:
         # The function is `f` for some of them, and `func` for others.
         parameters = inspect.signature(locate(f"{_HERE}.{name}")).bind(*args, **options)
         f, x0, *_ = parameters.args
@@ -492,7 +587,7 @@ def _fmin(name: str) -> None:
         more = given.get("args", ())
         function = ReplayedCallback(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
-        result = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: NDArray | tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest
         )
         if not function.captures_active and not contains_active((more, x0)):
@@ -515,9 +610,13 @@ for _name in ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell"):
 
 
 @override(f"{_HERE}.linear_sum_assignment")
-def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
+def linear_sum_assignment(
+    cost_matrix: ArrayLike, maximize: bool = False
+) -> tuple[NDArray, NDArray]:
     """Who belongs to whom is constant where it does not jump."""
-    return locate(f"{_HERE}.linear_sum_assignment")(to_numpy(cost_matrix), maximize)
+    pairs: tuple[NDArray, NDArray]
+    pairs = locate(f"{_HERE}.linear_sum_assignment")(to_numpy(cost_matrix), maximize)
+    return pairs
 
 
 override(f"{_HERE}.linprog", f"{_HERE}.milp", f"{_HERE}.fmin_cobyla")(
