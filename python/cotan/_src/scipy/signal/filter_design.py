@@ -4,23 +4,32 @@ SciPy says what the coefficients are, and what it does not like; here they are c
 of the zeros and poles, for their derivatives.
 """
 
-# ruff: noqa: N803, N806 - the names are SciPy's
+# ruff: noqa: N803 - the names are SciPy's
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.signal"
 
+#: The gain of a filter: a number, however it is held.
+_Gain: TypeAlias = AnyArray | Scalar
+#: Zeros, poles and gain of a filter.
+_Roots: TypeAlias = tuple[AnyArray, AnyArray, _Gain]
+#: A filter: its sections, or the polynomials, or zeros, poles and gain.
+_Filter: TypeAlias = AnyArray | tuple[_Gain, ...]
 
-def _known(name: str, *args: Any, **options: Any) -> Any:
+
+def _known(name: str, *args: object, **options: object) -> Any:
     options = {key: to_numpy_items(value) for key, value in options.items()}
     return locate(f"{_HERE}.{name}")(*map(to_numpy_items, args), **options)
 
@@ -35,21 +44,23 @@ def _valued(known: Any, computed: Any) -> Any:
     return attach_derivative(known, computed)
 
 
-def complex_vector(x: Any) -> Any:
-    return _core.asarray(asarray(x), np.complex128).reshape(-1)
+def complex_vector(x: ArrayLike) -> Array:
+    vector: Array = _core.asarray(asarray(x), np.complex128).reshape(-1)
+    return vector
 
 
-def polynomial(roots: Any) -> Any:
+def polynomial(roots: AnyArray) -> AnyArray:
     """Give the coefficients of a polynomial with these roots."""
     one = np.ones(1, np.complex128)
-    c: Any = one
+    c: AnyArray = one
     for i in range(roots.shape[0]):
         c = np.concatenate([c, 0 * one]) - roots[i] * np.concatenate([0 * one, c])
     return c
 
 
-def _product(x: Any) -> Any:
-    return np.prod(x) if x.shape[0] else 1.0
+def _product(x: AnyArray) -> Scalar:
+    product: Scalar = np.prod(x) if x.shape[0] else 1.0
+    return product
 
 
 # --------------------------------------------------------------------------------------------------
@@ -60,21 +71,29 @@ _PROTOTYPES = {"butter": "buttap", "bessel": "besselap", "cheby1": "cheb1ap", "c
                "ellip": "ellipap"}  # fmt: skip
 
 
-def _prototype(name: str, order: int, rp: Any, rs: Any, norm: str) -> Any:
-    ripples = {"cheby1": [rp], "cheby2": [rs], "ellip": [rp, rs], "bessel": [norm]}.get(name, [])
+def _prototype(name: str, order: int, rp: Scalar | None, rs: Scalar | None, norm: str) -> _Roots:
+    options: dict[str, list[Any]] = {
+        "cheby1": [rp],
+        "cheby2": [rs],
+        "ellip": [rp, rs],
+        "bessel": [norm],
+    }
+    ripples = options.get(name, [])
     z, p, k = _known(_PROTOTYPES[name], order, *ripples)
     if not contains_active(ripples):
         return z, p, k
     if name == "ellip":
         raise refuse("scipy.signal.ellip with respect to its ripples")
-    return _valued((z, p, k), (_first if name == "cheby1" else _second)(order, ripples[0]))
+    rule = _first if name == "cheby1" else _second
+    moved: _Roots = _valued((z, p, k), rule(order, ripples[0]))
+    return moved
 
 
-def _angles(order: int) -> Any:
+def _angles(order: int) -> NDArray:
     return np.pi * np.arange(-order + 1, order, 2) / (2 * order)
 
 
-def _first(order: int, ripple: Any) -> tuple[Any, Any, Any]:
+def _first(order: int, ripple: Scalar) -> _Roots:
     """Chebyshev's filter of the first kind."""
     eps = np.sqrt(10 ** (0.1 * ripple) - 1.0)
     p = -np.sinh(np.arcsinh(1 / eps) / order + 1j * _angles(order))
@@ -82,7 +101,7 @@ def _first(order: int, ripple: Any) -> tuple[Any, Any, Any]:
     return np.zeros(0), p, k / np.sqrt(1 + eps * eps) if order % 2 == 0 else k
 
 
-def _second(order: int, ripple: Any) -> tuple[Any, Any, Any]:
+def _second(order: int, ripple: Scalar) -> _Roots:
     """Chebyshev's filter of the second kind."""
     de = 1.0 / np.sqrt(10 ** (0.1 * ripple) - 1)
     mu = np.arcsinh(1.0 / de) / order
@@ -93,7 +112,7 @@ def _second(order: int, ripple: Any) -> tuple[Any, Any, Any]:
     return z, p, np.real(_product(-p) / _product(-z))
 
 
-def _moved(btype: str, z: Any, p: Any, k: Any, warped: Any) -> tuple[Any, Any, Any]:
+def _moved(btype: str, z: ArrayLike, p: ArrayLike, k: _Gain, warped: AnyArray) -> _Roots:
     """Give the zeros, poles and gain of a filter for other frequencies than a prototype's."""
     z, p = complex_vector(z), complex_vector(p)
     degree = p.shape[0] - z.shape[0]
@@ -105,7 +124,7 @@ def _moved(btype: str, z: Any, p: Any, k: Any, warped: Any) -> tuple[Any, Any, A
         return np.concatenate([warped / z, nothing]), warped / p, turned
     bw, wo = warped[1] - warped[0], np.sqrt(warped[0] * warped[1])
 
-    def both(x: Any) -> Any:
+    def both(x: AnyArray) -> AnyArray:
         root = np.sqrt(x**2 - wo**2)
         return np.concatenate([x + root, x - root])
 
@@ -115,7 +134,7 @@ def _moved(btype: str, z: Any, p: Any, k: Any, warped: Any) -> tuple[Any, Any, A
     return np.concatenate([both(bw / 2 / z), at, -at]), both(bw / 2 / p), turned
 
 
-def _bilinear(z: Any, p: Any, k: Any, fs: Any) -> tuple[Any, Any, Any]:
+def _bilinear(z: AnyArray, p: AnyArray, k: _Gain, fs: float) -> _Roots:
     degree = p.shape[0] - z.shape[0]
     fs2 = 2.0 * fs
     gain = k * np.real(_product(fs2 - z) / _product(fs2 - p))
@@ -131,15 +150,16 @@ _BTYPES = {
 }
 
 
-def _designed(name: str, order: int, Wn: Any, rp: Any, rs: Any, btype: str, analog: Any,
-              output: str, norm: str, fs: Any) -> Any:  # fmt: skip
+def _designed(name: str, order: int, Wn: ArrayLike, rp: Scalar | None, rs: Scalar | None,
+              btype: str, analog: bool, output: str, norm: str,
+              fs: Scalar | None) -> tuple[_Gain, ...]:  # fmt: skip
     """Compute what SciPy's function of a name computes, which has looked at the arguments."""
-    Wn = asarray(Wn)
-    Wn = Wn.reshape(-1) if Wn.size > 1 else Wn.reshape(())
+    edges = asarray(Wn)
+    edges = edges.reshape(-1) if edges.size > 1 else edges.reshape(())
     if fs is not None:
-        Wn = Wn / (fs / 2.0)
+        edges = edges / (fs / 2.0)
     z, p, k = _prototype(name, order, rp, rs, norm)
-    warped = Wn if analog else 4.0 * np.tan(np.pi * Wn / 2.0)
+    warped = edges if analog else 4.0 * np.tan(np.pi * edges / 2.0)
     z, p, k = _moved(_BTYPES[btype.lower()], z, p, k, warped)
     if not analog:
         z, p, k = _bilinear(z, p, k, 2.0)
@@ -150,7 +170,7 @@ def _design(name: str, parameters: tuple[str, ...]) -> None:
     """Enter a function of filter design, whose ripples have these names."""
 
     @override(f"{_HERE}.{name}")
-    def design(*args: Any, **given: Any) -> Any:
+    def design(*args: Any, **given: Any) -> _Filter:
         names = ("N", *parameters, "Wn", "btype", "analog", "output", "norm", "fs")
         names = names if name == "bessel" else tuple(n for n in names if n != "norm")
         options = dict(zip(names, args, strict=False)) | given
@@ -161,7 +181,8 @@ def _design(name: str, parameters: tuple[str, ...]) -> None:
             options.get("btype", "low"), options.get("analog", False), output,
             options.get("norm", "phase"), options.get("fs"),
         )  # fmt: skip
-        return _valued(known, computed) if output != "sos" else _rows(known, *computed)
+        made: _Filter = _valued(known, computed) if output != "sos" else _rows(known, *computed)
+        return made
 
 
 for _name, _parameters in {
@@ -174,9 +195,9 @@ _FTYPES = {"butterworth": "butter", "cauer": "ellip", "elliptic": "ellip", "cheb
 
 
 @override(f"{_HERE}.iirfilter")
-def iirfilter(N: Any, Wn: Any, rp: Any = None, rs: Any = None, btype: str = "band",
-              analog: Any = False, ftype: str = "butter", output: str = "ba",
-              fs: Any = None) -> Any:  # fmt: skip
+def iirfilter(N: int, Wn: ArrayLike, rp: Scalar | None = None, rs: Scalar | None = None,
+              btype: str = "band", analog: bool = False, ftype: str = "butter", output: str = "ba",
+              fs: Scalar | None = None) -> _Filter:  # fmt: skip
     known = _known("iirfilter", N, Wn, rp, rs, btype, analog, ftype, output, fs)
     name, _, norm = ftype.lower().partition("_")
     computed = _designed(
@@ -191,14 +212,15 @@ def iirfilter(N: Any, Wn: Any, rp: Any = None, rs: Any = None, btype: str = "ban
         norm or "phase",
         fs,
     )
-    return _valued(known, computed) if output != "sos" else _rows(known, *computed)
+    made: _Filter = _valued(known, computed) if output != "sos" else _rows(known, *computed)
+    return made
 
 
 # --------------------------------------------------------------------------------------------------
 # Sections of second order
 
 
-def _rows(known: Any, z: Any, p: Any, k: Any) -> Any:
+def _rows(known: NDArray, z: ArrayLike, p: ArrayLike, k: _Gain) -> Array:
     """Give SciPy's sections, whose zeros and poles are those that are nearest to these."""
     # Where there are fewer, the others are zero.
     count = 2 * known.shape[0]
@@ -211,10 +233,11 @@ def _rows(known: Any, z: Any, p: Any, k: Any) -> Any:
     for section, (zeros, poles) in enumerate(zip(*pairs, strict=True)):
         top, bottom = polynomial(z[zeros]), polynomial(p[poles])
         rows.append(np.concatenate([top * k if section == 0 else top, bottom]))
-    return _valued(known, np.stack(rows))
+    sections: Array = _valued(known, np.stack(rows))
+    return sections
 
 
-def _nearest(x: Any, polynomials: Any) -> list[Any]:
+def _nearest(x: NDArray, polynomials: NDArray) -> list[NDArray]:
     """Say which elements are the roots of each polynomial."""
     left = list(range(len(x)))
     found_of = []
@@ -233,14 +256,18 @@ def _nearest(x: Any, polynomials: Any) -> list[Any]:
 
 
 @override(f"{_HERE}.zpk2sos")
-def zpk2sos(z: Any, p: Any, k: Any, pairing: Any = None, *, analog: Any = False) -> Any:
+def zpk2sos(
+    z: ArrayLike, p: ArrayLike, k: _Gain, pairing: str | None = None, *, analog: bool = False
+) -> Array:
     if analog:
         raise refuse("scipy.signal.zpk2sos with analog=True")
     return _rows(_known("zpk2sos", z, p, k, pairing), z, p, k)
 
 
 @override(f"{_HERE}.tf2sos")
-def tf2sos(b: Any, a: Any, pairing: Any = None, *, analog: Any = False) -> Any:
+def tf2sos(
+    b: ArrayLike, a: ArrayLike, pairing: str | None = None, *, analog: bool = False
+) -> Array:
     if analog:
         raise refuse("scipy.signal.tf2sos with analog=True")
     b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
@@ -253,17 +280,20 @@ def tf2sos(b: Any, a: Any, pairing: Any = None, *, analog: Any = False) -> Any:
 
 def _resonator(name: str, peak: bool) -> None:
     @override(f"{_HERE}.{name}")
-    def resonator(w0: Any, Q: Any, fs: Any = 2.0, **options: Any) -> Any:
+    def resonator(
+        w0: Scalar, Q: Scalar, fs: Scalar = 2.0, **options: object
+    ) -> tuple[Array, Array]:
         known = _known(name, w0, Q, fs, **options)
-        w0 = asarray(2 * w0 / fs) * np.pi
+        angle = asarray(2 * w0 / fs) * np.pi
         # The edges are where the gain is half the power.
-        beta = np.tan(w0 / Q / 2.0)
+        beta = np.tan(angle / Q / 2.0)
         gain = 1.0 / (1.0 + beta)
-        middle = -2.0 * gain * np.cos(w0)
+        middle = -2.0 * gain * np.cos(angle)
         one = asarray(1.0)
         a = np.stack([one, middle, 2.0 * gain - 1.0])
         b = [1.0 - gain, 0 * one, gain - 1.0] if peak else [gain, middle, gain]
-        return _valued(known, (np.stack(b), a))
+        made: tuple[Array, Array] = _valued(known, (np.stack(b), a))
+        return made
 
 
 _resonator("iirnotch", False)

@@ -4,13 +4,14 @@ Filters and convolutions are linear in the signal and in their coefficients, wit
 derivatives, so that compiled code computes all of them. The rest is SciPy's own Python code.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear, unbroadcast
 from cotan._src.rebind.engine import (
     REBOUND,
@@ -21,29 +22,36 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.registry import METHOD, REBOUND_CLASS, SUBSTITUTE, named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, NDArray, Scalar, Shape
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
+
+#: Cotangents of the arguments, None for those that are not wanted.
+_Cotangents: TypeAlias = tuple[AnyArray | None, ...]
 
 # --------------------------------------------------------------------------------------------------
 # Convolution
 
 
-def _reversed(x: Any, axes: tuple[int, ...]) -> Any:
+def _reversed(x: NDArray, axes: Shape) -> NDArray:
     """Give a kernel back to front and conjugated: convolution with it is correlation."""
     return np.flip(np.conj(x), axes)
 
 
-def _convolved(a: Any, v: Any, mode: str, method: str, axes: tuple[int, ...]) -> Any:
+def _convolved(a: AnyArray, v: AnyArray, mode: str, method: str, axes: Shape) -> Array:
     """Convolve along axes; other axes broadcast."""
 
-    def forward(a: Any, v: Any) -> Any:
+    def forward(a: NDArray, v: NDArray) -> NDArray:
+        result: NDArray
         if method == "oa":
-            return locate("scipy.signal.oaconvolve")(a, v, mode, axes=axes)
-        if len(axes) < a.ndim or method == "fft":
-            return locate("scipy.signal.fftconvolve")(a, v, mode, axes=axes)
-        return locate("scipy.signal.convolve")(a, v, mode, method)
+            result = locate("scipy.signal.oaconvolve")(a, v, mode, axes=axes)
+        elif len(axes) < a.ndim or method == "fft":
+            result = locate("scipy.signal.fftconvolve")(a, v, mode, axes=axes)
+        else:
+            result = locate("scipy.signal.convolve")(a, v, mode, method)
+        return result
 
-    def pullback(ct: Any, a: Any, v: Any, wanted: Any) -> Any:
+    def pullback(ct: AnyArray, a: AnyArray, v: AnyArray, wanted: Sequence[bool]) -> _Cotangents:
         whole = _widened(ct, a.shape, v.shape, mode, axes)
         pairs = ((a, v), (v, a))
         return tuple(
@@ -54,15 +62,18 @@ def _convolved(a: Any, v: Any, mode: str, method: str, axes: tuple[int, ...]) ->
     return host_call("scipy.signal.convolve", forward, pullback, a, v)
 
 
-def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
+def overlaps(c: AnyArray, v: AnyArray, method: str, axes: Shape) -> Array:
     """Correlate where all of `v` lies inside of `c`."""
 
-    def forward(c: Any, v: Any) -> Any:
+    def forward(c: NDArray, v: NDArray) -> NDArray:
+        result: NDArray
         if len(axes) < c.ndim or method in {"fft", "oa"}:
-            return locate("scipy.signal.fftconvolve")(c, _reversed(v, axes), "valid", axes=axes)
-        return locate("scipy.signal.correlate")(c, v, "valid", method)
+            result = locate("scipy.signal.fftconvolve")(c, _reversed(v, axes), "valid", axes=axes)
+        else:
+            result = locate("scipy.signal.correlate")(c, v, "valid", method)
+        return result
 
-    def pullback(ct: Any, c: Any, v: Any, wanted: Any) -> Any:
+    def pullback(ct: AnyArray, c: AnyArray, v: AnyArray, wanted: Sequence[bool]) -> _Cotangents:
         return (
             unbroadcast(_convolved(ct, v, "full", method, axes), c.shape) if wanted[0] else None,
             unbroadcast(overlaps(c, ct, method, axes), v.shape) if wanted[1] else None,
@@ -71,7 +82,7 @@ def overlaps(c: Any, v: Any, method: str, axes: tuple[int, ...]) -> Any:
     return host_call("scipy.signal.correlate", forward, pullback, c, v)
 
 
-def _widened(ct: Any, a: Any, v: Any, mode: str, axes: tuple[int, ...]) -> Any:
+def _widened(ct: AnyArray, a: Shape, v: Shape, mode: str, axes: Shape) -> AnyArray:
     """Put the cotangent of a part of the convolution into that of all of it."""
     if mode == "full":
         return ct
@@ -84,7 +95,7 @@ def _widened(ct: Any, a: Any, v: Any, mode: str, axes: tuple[int, ...]) -> Any:
     return _core.pad(_core.asarray(ct), shape, start, [1] * ct.ndim)
 
 
-def _operands(name: str, in1: Any, in2: Any) -> tuple[Any, Any]:
+def _operands(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     a, v = asarray(in1), asarray(in2)
     if a.ndim != v.ndim:
         raise ValueError(f"{name}: in1 and in2 should have the same dimensionality, "
@@ -95,7 +106,7 @@ def _operands(name: str, in1: Any, in2: Any) -> tuple[Any, Any]:
 
 
 @override("scipy.signal.convolve")
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
     a, v = _operands("convolve", in1, in2)
     _expect("convolve", "mode", mode, ("full", "same", "valid"))
     _expect("convolve", "method", method, ("auto", "direct", "fft"))
@@ -104,13 +115,13 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     return _convolved(a, v, mode, method, tuple(range(a.ndim)))
 
 
-def _expect(name: str, what: str, value: Any, known: tuple[str, ...]) -> None:
+def _expect(name: str, what: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name}: {what} must be one of {', '.join(known)}, not {value!r}")
 
 
 @override("scipy.signal.correlate")
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> AnyArray:
     a, v = _operands("correlate", in1, in2)
     if a.ndim == 0:
         return a * conj(v)
@@ -124,8 +135,8 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 
 
 @override("scipy.signal.convolve2d")
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
-               fillvalue: Any = 0) -> Any:  # fmt: skip
+def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill",
+               fillvalue: Scalar = 0) -> Array:  # fmt: skip
     a, v = _operands("convolve2d", in1, in2)
     if a.ndim != 2:
         raise ValueError(f"convolve2d: inputs must both be 2-D arrays, not of shape {a.shape}")
@@ -155,8 +166,8 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
 
 
 @override("scipy.signal.correlate2d")
-def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
-                fillvalue: Any = 0) -> Any:  # fmt: skip
+def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill",
+                fillvalue: Scalar = 0) -> Array:  # fmt: skip
     a, v = _operands("correlate2d", in1, in2)
     if mode == "valid" and any(n < m for n, m in zip(a.shape, v.shape, strict=True)):
         # SciPy exchanges the two and turns the result; it does not conjugate it.
@@ -171,7 +182,7 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
 
 def _by_fft(name: str, method: str) -> None:
     @override(f"scipy.signal.{name}")
-    def convolved(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    def convolved(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = None) -> Array:
         a, v = _operands(name, in1, in2)
         _expect(name, "mode", mode, ("full", "same", "valid"))
         if a.ndim == 0:
@@ -185,22 +196,22 @@ _by_fft("oaconvolve", "oa")
 
 
 @override("scipy.signal.upfirdn")
-def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
-            cval: float = 0) -> Any:  # fmt: skip
+def upfirdn(h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = -1,
+            mode: str = "constant", cval: Scalar = 0) -> Array:  # fmt: skip
     if mode != "constant" or is_array(cval) or cval != 0:
         raise NotDifferentiableError(
             f"upfirdn: mode {mode!r} with cval {cval} has no derivative rule in cotan; "
             "extend the signal with np.pad and leave out mode"
         )
-    h, x = asarray(h), asarray(x)
-    if h.ndim != 1:
-        raise ValueError(f"upfirdn: h should be 1-D, not of shape {h.shape}")
-    kind = np.result_type(h.dtype, x.dtype, np.float32)
-    axis = normalize_axis_index(axis, x.ndim)
-    kernel = _core.reshape(_core.asarray(h, kind), [-1 if i == axis else 1 for i in range(x.ndim)])
-    shape, step = list(x.shape), [1] * x.ndim
-    shape[axis], step[axis] = (x.shape[axis] - 1) * up + 1, up
-    spread = _core.pad(x, shape, [0] * x.ndim, step) if up > 1 else x
+    taps, signal = asarray(h), asarray(x)
+    if taps.ndim != 1:
+        raise ValueError(f"upfirdn: h should be 1-D, not of shape {taps.shape}")
+    kind, ndim = np.result_type(taps.dtype, signal.dtype, np.float32), signal.ndim
+    axis = normalize_axis_index(axis, ndim)
+    kernel = _core.reshape(_core.asarray(taps, kind), [-1 if i == axis else 1 for i in range(ndim)])
+    shape, step = list(signal.shape), [1] * ndim
+    shape[axis], step[axis] = (signal.shape[axis] - 1) * up + 1, up
+    spread = _core.pad(signal, shape, [0] * ndim, step) if up > 1 else signal
     full = _convolved(_core.asarray(spread, kind), kernel, "full", "fft", (axis,))
     return full[(slice(None),) * axis + (slice(None, None, down),)]
 
@@ -209,13 +220,16 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 # Recursive filters, along the last axis: sum_k a[k] y[t - k] = sum_k b[k] x[t - k]
 
 
-def _filtered(b: Any, a: Any, x: Any) -> Any:
-    def forward(b: Any, a: Any, x: Any) -> Any:
-        return locate("scipy.signal.lfilter")(b, a, x)
+def _filtered(b: AnyArray, a: AnyArray, x: AnyArray) -> Array:
+    def forward(b: NDArray, a: NDArray, x: NDArray) -> NDArray:
+        y: NDArray = locate("scipy.signal.lfilter")(b, a, x)
+        return y
 
-    def pullback(ct: Any, b: Any, a: Any, x: Any, wanted: Any) -> Any:
+    def pullback(
+        ct: AnyArray, b: AnyArray, a: AnyArray, x: AnyArray, wanted: Sequence[bool]
+    ) -> _Cotangents:
         b, a, x = (_core.asarray(v) for v in (b, a, x))
-        source = None
+        source: Any = None
         if wanted[0] or wanted[1]:
             source = _backwards(np.ones(1, a.dtype), conj(a), ct)
         return (
@@ -227,19 +241,19 @@ def _filtered(b: Any, a: Any, x: Any) -> Any:
     return host_call("scipy.signal.lfilter", forward, pullback, b, a, x)
 
 
-def _backwards(b: Any, a: Any, x: Any) -> Any:
+def _backwards(b: AnyArray, a: AnyArray, x: AnyArray) -> Array:
     return _core.flip(_filtered(b, a, _core.flip(x, -1)), -1)
 
 
-def _taps(x: Any, w: Any, count: int) -> Any:
+def _taps(x: AnyArray, w: AnyArray, count: int) -> Array:
     """Give, for each delay, the sum of products of a delayed signal with another one."""
 
-    def forward(x: Any, w: Any) -> Any:
+    def forward(x: NDArray, w: NDArray) -> NDArray:
         n = x.shape[-1]
         sums = [np.sum(x[..., : max(n - k, 0)] * w[..., k:]) for k in range(count)]
         return np.array(sums, np.result_type(x, w))
 
-    def pullback(ct: Any, x: Any, w: Any, wanted: Any) -> Any:
+    def pullback(ct: AnyArray, x: AnyArray, w: AnyArray, wanted: Sequence[bool]) -> _Cotangents:
         one = np.ones(1, ct.dtype)
         return (
             _backwards(ct, one, conj(_core.asarray(w))) if wanted[0] else None,
@@ -250,44 +264,50 @@ def _taps(x: Any, w: Any, count: int) -> Any:
 
 
 @override("scipy.signal.lfilter")
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    b, a, x = (array(v, ndmin=1, copy=None) for v in (b, a, x))
-    given = (b, a, x) if zi is None else (b, a, x, asarray(zi))
-    kind = np.result_type(*(v.dtype for v in given))
+def lfilter(
+    b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None
+) -> AnyArray | tuple[AnyArray, AnyArray]:
+    given: list[Any] = [array(v, ndmin=1, copy=None) for v in (b, a, x)]
+    top, bottom, signal = given
+    kind = np.result_type(*(v.dtype for v in (given if zi is None else (*given, asarray(zi)))))
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)
-    if b.ndim != 1 or a.ndim != 1:
-        raise ValueError(f"lfilter: b and a must be 1-D, not of shapes {b.shape} and {a.shape}")
-    if not to_numpy(a)[0]:
+    if top.ndim != 1 or bottom.ndim != 1:
+        raise ValueError(
+            f"lfilter: b and a must be 1-D, not of shapes {top.shape} and {bottom.shape}"
+        )
+    if not to_numpy(bottom)[0]:
         raise ValueError("lfilter: the first coefficient of a is zero")
-    b, a, x = (_core.asarray(v, kind) for v in (b, a, x))
-    axis = normalize_axis_index(axis, x.ndim)
-    moved = np.moveaxis(x, axis, -1)
-    y = _filtered(b, a, moved)
+    given = [_core.asarray(v, kind) for v in given]
+    top, bottom, signal = given
+    axis = normalize_axis_index(axis, signal.ndim)
+    moved = np.moveaxis(signal, axis, -1)
+    y: Any = _filtered(top, bottom, moved)
     if zi is None:
-        return np.moveaxis(y, -1, axis)
-    order = max(a.shape[0], b.shape[0]) - 1
-    zi = np.moveaxis(asarray(zi, kind), axis, -1)
-    if zi.shape[-1] != order or zi.ndim != x.ndim:
-        raise ValueError(f"lfilter: zi has shape {asarray(zi).shape}; for a signal of shape "
-                         f"{x.shape} it needs {order} along axis {axis}")  # fmt: skip
-    zi = _core.broadcast_to(zi, (*moved.shape[:-1], order))
+        filtered: AnyArray = np.moveaxis(y, -1, axis)
+        return filtered
+    order = max(bottom.shape[0], top.shape[0]) - 1
+    start = np.moveaxis(asarray(zi, kind), axis, -1)
+    if start.shape[-1] != order or start.ndim != signal.ndim:
+        raise ValueError(f"lfilter: zi has shape {asarray(start).shape}; for a signal of shape "
+                         f"{signal.shape} it needs {order} along axis {axis}")  # fmt: skip
+    start = _core.broadcast_to(start, (*moved.shape[:-1], order))
     # An initial state is what the filter would have got before it divides.
     n = moved.shape[-1]
-    whole = _lengthened(zi, n)
-    y = y + _filtered(np.ones(1, kind), a / a[0], whole)
-    state = zi[..., n:] if n < order else zi[..., :0]
-    last = _delayed(moved, b / a[0], order) - _delayed(y, a / a[0], order)
+    whole = _lengthened(start, n)
+    y = y + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
+    state = start[..., n:] if n < order else start[..., :0]
+    last: Any = _delayed(moved, top / bottom[0], order) - _delayed(y, bottom / bottom[0], order)
     state = last + _lengthened(state, order)
     return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)
 
 
-def _lengthened(x: Any, n: int) -> Any:
+def _lengthened(x: AnyArray, n: int) -> Array:
     """Cut the last axis, or fill it with zeros."""
     x = x[..., :n]
     return _core.pad(x, [*x.shape[:-1], n], [0] * x.ndim, [1] * x.ndim)
 
 
-def _delayed(x: Any, taps: Any, order: int) -> Any:
+def _delayed(x: AnyArray, taps: AnyArray, order: int) -> Array:
     """Give what the last inputs will still add to the outputs that follow."""
     recent = _lengthened(_core.flip(x, -1), order)
     later = np.arange(order)[:, None] + np.arange(order) + 1
@@ -295,30 +315,33 @@ def _delayed(x: Any, taps: Any, order: int) -> Any:
 
 
 @override("scipy.signal.sosfilt")
-def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    sos, x = asarray(sos), asarray(x)
-    if sos.ndim != 2 or sos.shape[1] != 6:
-        raise ValueError(f"sosfilt: sos must have shape (n_sections, 6), not {sos.shape}")
-    if not np.all(to_numpy(sos)[:, 3] == 1):
+def sosfilt(
+    sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: AnyArray | None = None
+) -> AnyArray | tuple[AnyArray, AnyArray]:
+    rows, signal = asarray(sos), asarray(x)
+    if rows.ndim != 2 or rows.shape[1] != 6:
+        raise ValueError(f"sosfilt: sos must have shape (n_sections, 6), not {rows.shape}")
+    if not np.all(to_numpy(rows)[:, 3] == 1):
         raise ValueError("sosfilt: sos[:, 3] should be all ones")
-    axis = normalize_axis_index(axis, x.ndim)
-    if zi is None and not is_active(sos):
-        return _sections(to_numpy(sos), x, axis)
+    axis = normalize_axis_index(axis, signal.ndim)
+    if zi is None and not is_active(rows):
+        return _sections(to_numpy(rows), signal, axis)
     states = []
-    for s in range(sos.shape[0]):
+    for s in range(rows.shape[0]):
         state = None if zi is None else zi[s]
-        x = lfilter(sos[s, :3], sos[s, 3:], x, axis, state)
+        signal = lfilter(rows[s, :3], rows[s, 3:], signal, axis, state)
         if state is not None:
-            x, state = x
+            signal, state = signal
             states.append(state)
-    return x if zi is None else (x, np.stack(states))
+    return signal if zi is None else (signal, np.stack(states))
 
 
-def _sections(sos: Any, x: Any, axis: int) -> Any:
-    def forward(x: Any) -> Any:
-        return locate("scipy.signal.sosfilt")(sos, x, axis)
+def _sections(sos: NDArray, x: AnyArray, axis: int) -> Array:
+    def forward(x: NDArray) -> NDArray:
+        y: NDArray = locate("scipy.signal.sosfilt")(sos, x, axis)
+        return y
 
-    def adjoint(ct: Any) -> Any:
+    def adjoint(ct: NDArray) -> NDArray:
         filtered = locate("scipy.signal.sosfilt")(np.conj(sos), np.flip(ct, axis), axis)
         return np.flip(filtered, axis)
 
@@ -326,45 +349,50 @@ def _sections(sos: Any, x: Any, axis: int) -> Any:
 
 
 @override("scipy.signal.detrend")
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
-            overwrite_data: bool = False) -> Any:  # fmt: skip
+def detrend(data: ArrayLike, axis: int = -1, type: str = "linear", bp: ArrayLike = 0,
+            overwrite_data: bool = False) -> Array:  # fmt: skip
     del overwrite_data
-    data = asarray(data)
-    kind = data.dtype if data.dtype.char in "dfDF" else np.dtype(np.float64)
+    signal = asarray(data)
+    kind = signal.dtype if signal.dtype.char in "dfDF" else np.dtype(np.float64)
 
-    def forward(x: Any) -> Any:
+    def forward(x: NDArray) -> NDArray:
         # It takes away what lies in a subspace, so it is its own adjoint.
-        return locate("scipy.signal.detrend")(x, axis, type, to_numpy(bp))
+        rest: NDArray = locate("scipy.signal.detrend")(x, axis, type, to_numpy(bp))
+        return rest
 
-    return linear("scipy.signal.detrend", forward, forward)(_core.asarray(data, kind))
+    return linear("scipy.signal.detrend", forward, forward)(_core.asarray(signal, kind))
 
 
 @override("scipy.signal.savgol_filter")
-def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0,
-                  axis: int = -1, mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
+def savgol_filter(x: ArrayLike, window_length: int, polyorder: int, deriv: int = 0,
+                  delta: Scalar = 1.0, axis: int = -1, mode: str = "interp",
+                  cval: Scalar = 0.0) -> AnyArray:  # fmt: skip
     if is_active(delta):
         unit = savgol_filter(x, window_length, polyorder, deriv, 1.0, axis, mode, cval)
         return unit / delta**deriv
-    x = asarray(x)
+    given = asarray(x)
     options = (window_length, polyorder, deriv, delta)
     if mode != "interp" or window_length % 2 == 0:
-        return rebound_by_name("scipy.signal.savgol_filter")(x, *options, axis, mode, cval)
-    kind = x.dtype if x.dtype in {np.dtype(np.float32), np.dtype(np.float64)} else np.float64
-    x = np.moveaxis(asarray(x, kind), axis, -1)
-    if window_length > x.shape[-1]:
+        own = rebound_by_name("scipy.signal.savgol_filter")
+        smooth: AnyArray = own(given, *options, axis, mode, cval)
+        return smooth
+    is_float = given.dtype in {np.dtype(np.float32), np.dtype(np.float64)}
+    kind = given.dtype if is_float else np.float64
+    signal = np.moveaxis(asarray(given, kind), axis, -1)
+    if window_length > signal.shape[-1]:
         raise ValueError("If mode is 'interp', window_length must be less than or equal to "
-                         f"the size of x: {window_length} > {x.shape[-1]}")  # fmt: skip
+                         f"the size of x: {window_length} > {signal.shape[-1]}")  # fmt: skip
     # What the filter makes of one window: the fit at either end, and the weights in between.
     matrix = locate("scipy.signal.savgol_filter")(
         np.eye(window_length, dtype=kind), *options, axis=0
     )
     half = window_length // 2
     ends = (
-        x[..., :window_length] @ matrix[:half].T,
-        x[..., -window_length:] @ matrix[half + 1 :].T,
+        signal[..., :window_length] @ matrix[:half].T,
+        signal[..., -window_length:] @ matrix[half + 1 :].T,
     )
-    kernel = matrix[half].reshape((1,) * (x.ndim - 1) + (-1,))
-    middle = overlaps(x, kernel, "direct", (x.ndim - 1,))
+    kernel = matrix[half].reshape((1,) * (signal.ndim - 1) + (-1,))
+    middle = overlaps(signal, kernel, "direct", (signal.ndim - 1,))
     return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
 
 
@@ -390,40 +418,42 @@ override(
 
 
 @override("scipy.signal.lfiltic")
-def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None) -> AnyArray:
     """Give the state after given outputs, whatever `a[0]` is: SciPy looks whether it is 1."""
-    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
-    if b.ndim == 1 and a.ndim == 1 and a.size and to_numpy(a[0]):
-        b, a = b / a[0], a / a[0]
-    return rebound_by_name("scipy.signal.lfiltic")(b, a, y, x)
+    top, bottom = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if top.ndim == 1 and bottom.ndim == 1 and bottom.size and to_numpy(bottom[0]):
+        top, bottom = top / bottom[0], bottom / bottom[0]
+    state: AnyArray = rebound_by_name("scipy.signal.lfiltic")(top, bottom, y, x)
+    return state
 
 
 @override("scipy.signal.lfilter_zi")
-def lfilter_zi(b: Any, a: Any) -> Any:
+def lfilter_zi(b: ArrayLike, a: ArrayLike) -> AnyArray:
     """Solve for the state of the steady response to a step."""
-    b, a = (np.atleast_1d(asarray(c)) for c in (b, a))
-    if b.ndim != 1 or a.ndim != 1:
+    top, bottom = (np.atleast_1d(asarray(c)) for c in (b, a))
+    if top.ndim != 1 or bottom.ndim != 1:
         raise ValueError("Numerator b and denominator a must be 1-D.")
-    leading = np.flatnonzero(to_numpy(a))
+    leading = np.flatnonzero(to_numpy(bottom))
     if not leading.size:
         raise ValueError("There must be at least one nonzero `a` coefficient.")
-    a = a[leading[0] :]
-    b, a = b / a[0], a / a[0]
-    n = max(len(a), len(b))
-    b, a = (np.concatenate([c, np.zeros(n - len(c), c.dtype)]) for c in (b, a))
-    one = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
+    bottom = bottom[leading[0] :]
+    top, bottom = top / bottom[0], bottom / bottom[0]
+    n = max(len(bottom), len(top))
+    top, bottom = (np.concatenate([c, np.zeros(n - len(c), c.dtype)]) for c in (top, bottom))
+    one = np.eye(n - 1, dtype=np.result_type(bottom.dtype, top.dtype))
     shift, first = np.eye(n - 1, k=1, dtype=one.dtype), one[0]
-    return np.linalg.solve(one + a[1:, None] * first - shift, b[1:] - a[1:] * b[0])
+    return np.linalg.solve(one + bottom[1:, None] * first - shift, top[1:] - bottom[1:] * top[0])
 
 
 @override("scipy.signal.medfilt2d")
-def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
-    return rebound_by_name("scipy.signal.medfilt")(input, kernel_size)
+def medfilt2d(input: ArrayLike, kernel_size: int | Sequence[int] = 3) -> AnyArray:
+    smooth: AnyArray = rebound_by_name("scipy.signal.medfilt")(input, kernel_size)
+    return smooth
 
 
 # What makes a Python number of a frequency that is followed.
 @override("scipy.signal._waveforms.float", kind=SUBSTITUTE)
-def _float(x: Any) -> Any:
+def _float(x: Array | float) -> Array | float:
     return x if is_array(x) else float(x)
 
 
@@ -431,7 +461,9 @@ override("scipy.signal.whittaker_henderson", versions="scipy>=1.18")(REBOUND)
 
 
 @override("scipy.signal._whittaker._solveh_banded", kind=SUBSTITUTE, versions="scipy>=1.18")
-def _solve_penalised(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
+def _solve_penalised(
+    ab: AnyArray, b: AnyArray, calc_logdet: bool = False
+) -> tuple[AnyArray, Scalar, int]:
     """Solve as `whittaker_henderson` does, which asks for the determinant, too."""
     try:
         x = solveh_banded(ab, b, lower=True)

@@ -2,7 +2,8 @@
 
 # ruff: noqa: N803, N806 - the names are SciPy's
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
@@ -21,28 +23,50 @@ from cotan._src.state.callback_probe import to_numpy_items
 _HERE = "scipy.signal"
 
 
+class _LinearSystem(Protocol):
+    """An instance of one of SciPy's classes of systems, which hold matrices, fractions or roots."""
+
+    dt: Scalar | None
+
+
+#: The matrices A, B, C and D of a system with states.
+_Matrices: TypeAlias = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
+#: A system: an instance, or the parts of one, a step after those of a discrete one.
+_System: TypeAlias = Sequence[ArrayLike] | _LinearSystem
+
+
+class _PlacedPoles(Protocol):
+    """What SciPy says of the gain by which a system has wanted poles."""
+
+    gain_matrix: AnyArray
+    computed_poles: AnyArray
+    X: AnyArray
+
+
 @override(f"{_HERE}.tf2ss")
-def tf2ss(num: Any, den: Any) -> Any:
+def tf2ss(num: ArrayLike, den: ArrayLike) -> _Matrices:
     """Give the controller canonical form."""
-    num, den = np.atleast_2d(asarray(num)), np.atleast_1d(asarray(den))
+    top, bottom = np.atleast_2d(asarray(num)), np.atleast_1d(asarray(den))
     # It says what it does not like.
-    locate(f"{_HERE}.tf2ss")(to_numpy(num), to_numpy(den))
-    den = den[np.flatnonzero(to_numpy(den))[0] :]
-    num, den = num / den[0], den / den[0]
-    order = den.shape[0]
-    leading = np.flatnonzero(np.any(to_numpy(num) != 0, axis=0))
-    num = num[:, min(leading[0], num.shape[1] - 1) if leading.size else num.shape[1] - 1 :]
-    missing = np.zeros((num.shape[0], order - num.shape[1]))
-    num = np.concatenate([missing, num], axis=1)
-    first = num[:, :1]
+    locate(f"{_HERE}.tf2ss")(to_numpy(top), to_numpy(bottom))
+    bottom = bottom[np.flatnonzero(to_numpy(bottom))[0] :]
+    top, bottom = top / bottom[0], bottom / bottom[0]
+    order = bottom.shape[0]
+    leading = np.flatnonzero(np.any(to_numpy(top) != 0, axis=0))
+    top = top[:, min(leading[0], top.shape[1] - 1) if leading.size else top.shape[1] - 1 :]
+    missing = np.zeros((top.shape[0], order - top.shape[1]))
+    top = np.concatenate([missing, top], axis=1)
+    first = top[:, :1]
     if order == 1:
         return np.zeros((1, 1)), np.zeros((1, first.shape[1])), np.zeros((first.shape[0], 1)), first
-    a = np.concatenate([-den[None, 1:], np.eye(order - 2, order - 1)])
-    return a, np.eye(order - 1, 1), num[:, 1:] - first * den[1:], first
+    a = np.concatenate([-bottom[None, 1:], np.eye(order - 2, order - 1)])
+    return a, np.eye(order - 1, 1), top[:, 1:] - first * bottom[1:], first
 
 
 @override(f"{_HERE}.ss2tf")
-def ss2tf(A: Any, B: Any, C: Any, D: Any, input: int = 0) -> Any:
+def ss2tf(
+    A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike, input: int = 0
+) -> tuple[AnyArray, AnyArray]:
     A, B, C, D = _filled(A, B, C, D)
     B, D = B[:, input : input + 1], D[:, input : input + 1]
     den = _characteristic(A)
@@ -50,17 +74,20 @@ def ss2tf(A: Any, B: Any, C: Any, D: Any, input: int = 0) -> Any:
     return np.stack(rows), den
 
 
-def _characteristic(a: Any) -> Any:
+def _characteristic(a: AnyArray) -> AnyArray:
     """Give the characteristic polynomial, by the method of Faddeev and LeVerrier."""
     n = a.shape[0]
-    m, c = np.zeros((n, n)), [asarray(1.0)]
+    c: list[AnyArray] = [asarray(1.0)]
+    m: AnyArray = np.zeros((n, n))
     for k in range(1, n + 1):
         m = a @ m + c[-1] * np.eye(n)
         c.append(-np.trace(a @ m) / k)
     return np.stack(c)
 
 
-def _filled(A: Any, B: Any, C: Any, D: Any) -> Any:
+def _filled(
+    A: ArrayLike | None, B: ArrayLike | None, C: ArrayLike | None, D: ArrayLike | None
+) -> list[AnyArray]:
     """Give matrices with two axes, and zeros for those that are not there."""
     parts = [None if m is None else np.atleast_2d(asarray(m)) for m in (A, B, C, D)]
     plain_parts = locate(f"{_HERE}.abcd_normalize")(*map(to_numpy_items, parts))
@@ -72,7 +99,7 @@ def _filled(A: Any, B: Any, C: Any, D: Any) -> Any:
     ]  # fmt: skip
 
 
-def _states(system: Any, discrete: bool = False) -> Any:
+def _states(system: Any, discrete: bool = False) -> tuple[Any, ...]:
     """Give the four matrices of a system in any form, and its step if it is discrete."""
     kind, other = (f"{_HERE}.dlti", f"{_HERE}.lti")[:: 1 if discrete else -1]
     if isinstance(system, locate(other)):
@@ -98,14 +125,22 @@ def _states(system: Any, discrete: bool = False) -> Any:
     return *_filled(*system), dt
 
 
-def _real_poly(roots: Any) -> Any:
+def _real_poly(roots: ArrayLike) -> AnyArray:
     return polynomial(complex_vector(roots)).real
 
 
 @override(f"{_HERE}.lsim", when=ALWAYS)
-def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> Any:
+def lsim(
+    system: _System,
+    U: ArrayLike | None,
+    T: ArrayLike,
+    X0: ArrayLike | None = None,
+    interp: bool = True,
+) -> tuple[AnyArray, AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), U, T, X0), {}):
-        return locate(f"{_HERE}.lsim")(system, U, T, X0, interp)
+        known: tuple[NDArray, NDArray, NDArray]
+        known = locate(f"{_HERE}.lsim")(system, U, T, X0, interp)
+        return known
     A, B, C, D, _ = _states(system)
     T = np.atleast_1d(asarray(T))
     n, inputs, steps = A.shape[0], B.shape[1], T.shape[0]
@@ -120,7 +155,7 @@ def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> An
     u = u.reshape(-1, 1) if u.ndim == 1 else u
     if u.shape != (steps, inputs):
         raise ValueError("U must have the same number of rows as elements in T.")
-    rows = [x]
+    rows: list[AnyArray] = [x]
     if steps > 1:
         dt = T[1] - T[0]
         if not np.allclose(np.diff(to_numpy(T)), to_numpy(dt)):
@@ -130,7 +165,9 @@ def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> An
     return T, np.squeeze(x @ C.T + u @ D.T), np.squeeze(x)
 
 
-def _traced(A: Any, B: Any, dt: Any, u: Any, x: Any, interp: bool) -> list[Any]:
+def _traced(
+    A: AnyArray, B: AnyArray, dt: Scalar, u: AnyArray, x: AnyArray, interp: bool
+) -> list[AnyArray]:
     """Give the states after each step, between which the input is constant or a line."""
     n, inputs = A.shape[0], B.shape[1]
     size = n + (2 if interp else 1) * inputs
@@ -138,11 +175,11 @@ def _traced(A: Any, B: Any, dt: Any, u: Any, x: Any, interp: bool) -> list[Any]:
     rest = np.zeros((size - n, size))
     if interp:
         rest[:inputs, n + inputs :] = np.eye(inputs)
-    m = expm(np.concatenate([m, rest]).T)
-    Ad, Bd0 = m[:n, :n], m[n : n + inputs, :n]
+    power = expm(np.concatenate([m, rest]).T)
+    Ad, Bd0 = power[:n, :n], power[n : n + inputs, :n]
     driven = u[:-1] @ Bd0
     if interp:
-        Bd1 = m[n + inputs :, :n]
+        Bd1 = power[n + inputs :, :n]
         driven = driven + (u[1:] - u[:-1]) @ Bd1
     rows = []
     for i in range(u.shape[0] - 1):
@@ -151,11 +188,11 @@ def _traced(A: Any, B: Any, dt: Any, u: Any, x: Any, interp: bool) -> list[Any]:
     return rows
 
 
-def _parts(system: Any) -> Any:
+def _parts(system: object) -> object:
     return list(vars(system).values()) if hasattr(system, "__dict__") else system
 
 
-def _times(A: Any, N: Any) -> Any:
+def _times(A: AnyArray, N: int | AnyArray | None) -> AnyArray:
     """Give SciPy's times for a response: seven times the slowest time constant."""
     slowest = np.min(np.abs(np.real(np.linalg.eigvals(A))))
     slowest = slowest if to_numpy(slowest) != 0 else 1.0
@@ -163,9 +200,12 @@ def _times(A: Any, N: Any) -> Any:
 
 
 @override(f"{_HERE}.step", when=ALWAYS)
-def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
+def step(
+    system: _System, X0: ArrayLike | None = None, T: ArrayLike | None = None, N: int | None = None
+) -> tuple[AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        return locate(f"{_HERE}.step")(system, X0, T, N)
+        known: tuple[NDArray, NDArray] = locate(f"{_HERE}.step")(system, X0, T, N)
+        return known
     A, B, C, D, _ = _states(system)
     T = _times(A, N) if T is None else np.asarray(T)
     T = T if np.ndim(T) else _times(A, T)
@@ -174,9 +214,12 @@ def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 
 
 @override(f"{_HERE}.impulse", when=ALWAYS)
-def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
+def impulse(
+    system: _System, X0: ArrayLike | None = None, T: ArrayLike | None = None, N: int | None = None
+) -> tuple[AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        return locate(f"{_HERE}.impulse")(system, X0, T, N)
+        known: tuple[NDArray, NDArray] = locate(f"{_HERE}.impulse")(system, X0, T, N)
+        return known
     A, B, C, D, _ = _states(system)
     x = np.squeeze(B) if X0 is None else np.squeeze(B + np.atleast_2d(asarray(X0)).T)
     T = _times(A, N) if T is None else T
@@ -184,33 +227,44 @@ def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
 
 
 @override(f"{_HERE}.dlsim", when=ALWAYS)
-def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
+def dlsim(
+    system: _System, u: ArrayLike, t: ArrayLike | None = None, x0: ArrayLike | None = None
+) -> tuple[AnyArray, ...]:
     if not _core.contains_array((_parts(system), u, t, x0), {}):
-        return locate(f"{_HERE}.dlsim")(system, u, t, x0)
+        known: tuple[NDArray, ...] = locate(f"{_HERE}.dlsim")(system, u, t, x0)
+        return known
     if t is not None:
         raise refuse("scipy.signal.dlsim with t=")
     is_states = hasattr(system, "A") or (isinstance(system, (tuple, list)) and len(system) == 5)
     A, B, C, D, dt = _states(system, discrete=True)
-    u = asarray(u)
-    u = u.reshape(-1, 1) if u.ndim == 1 else u
+    driving = asarray(u)
+    driving = driving.reshape(-1, 1) if driving.ndim == 1 else driving
     x = asarray(0.0 if x0 is None else x0).reshape(-1)
     x = np.broadcast_to(x, A.shape[:1])
-    driven, rows = u @ B.T, [x]
-    for i in range(u.shape[0] - 1):
+    driven, rows = driving @ B.T, [x]
+    steps = driving.shape[0]
+    for i in range(steps - 1):
         rows.append(A @ rows[-1] + driven[i])
     x = np.stack(rows)
-    times = np.linspace(0.0, (u.shape[0] - 1) * dt, u.shape[0])
-    y = x @ C.T + u @ D.T
+    times = np.linspace(0.0, (steps - 1) * dt, steps)
+    y = x @ C.T + driving @ D.T
     return (times, y, x) if is_states else (times, y)
 
 
-def _responses(name: str, drive: Any) -> None:
+def _responses(name: str, drive: Callable[[int, NDArray], NDArray]) -> None:
     """Enter the responses of a discrete system to what `drive` gives for each input."""
 
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def respond(system: Any, x0: Any = None, t: Any = None, n: Any = None) -> Any:
+    def respond(
+        system: _System,
+        x0: ArrayLike | None = None,
+        t: ArrayLike | None = None,
+        n: int | None = None,
+    ) -> tuple[AnyArray, tuple[AnyArray, ...]]:
         if not _core.contains_array((_parts(system), x0, t), {}):
-            return locate(f"{_HERE}.{name}")(system, x0, t, n)
+            known: tuple[NDArray, tuple[NDArray, ...]]
+            known = locate(f"{_HERE}.{name}")(system, x0, t, n)
+            return known
         if t is not None:
             raise refuse(f"scipy.signal.{name} with t=")
         *states, dt = _states(system, discrete=True)
@@ -226,11 +280,15 @@ _responses("dimpulse", lambda steps, unit: np.eye(steps, 1) * unit)
 
 
 @override(f"{_HERE}.cont2discrete", when=ALWAYS)
-def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
+def cont2discrete(
+    system: Any, dt: Scalar, method: str = "zoh", alpha: Scalar | None = None
+) -> tuple[AnyArray | Scalar, ...]:
     original = locate(f"{_HERE}.cont2discrete")
     is_tuple = isinstance(system, (tuple, list))
     if not is_tuple or len(system) == 4 or not _core.contains_array((system, dt, alpha), {}):
-        return original(system, dt, method=method, alpha=alpha)
+        known: tuple[NDArray | Scalar, ...]
+        known = original(system, dt, method=method, alpha=alpha)
+        return known
     *states, _ = _states(tuple(system))
     *made, dt = original(tuple(states), dt, method=method, alpha=alpha)
     if len(system) == 2:
@@ -239,10 +297,10 @@ def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) 
 
 
 @override(f"{_HERE}.place_poles")
-def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e-3,
-                maxiter: int = 30) -> Any:  # fmt: skip
+def place_poles(A: ArrayLike, B: ArrayLike, poles: ArrayLike, method: str = "YT",
+                rtol: float = 1e-3, maxiter: int = 30) -> _PlacedPoles:  # fmt: skip
     """With one input there is one gain, by which the characteristic polynomial has these roots."""
-    report = locate(f"{_HERE}.place_poles")(
+    report: _PlacedPoles = locate(f"{_HERE}.place_poles")(
         *map(to_numpy_items, (A, B, poles)), method=method, rtol=rtol, maxiter=maxiter
     )
     if not contains_active((A, B, poles)):
@@ -257,7 +315,7 @@ def place_poles(A: Any, B: Any, poles: Any, method: str = "YT", rtol: float = 1e
         )
     wanted = np.real(np.poly(asarray(poles)))
 
-    def equation(gain: Any) -> Any:
+    def equation(gain: AnyArray) -> AnyArray:
         return (_characteristic(a - b @ gain.reshape(1, -1)) - wanted)[1:]
 
     gain = solution(f"{_HERE}.place_poles", equation, report.gain_matrix.reshape(-1))
@@ -277,7 +335,7 @@ override(f"{_HERE}.residue", f"{_HERE}.residuez")(
 # Methods of systems, which call these functions in SciPy's own modules
 
 
-def _method(owner: str, name: str, rule: Any) -> None:
+def _method(owner: str, name: str, rule: Function) -> None:
     override(f"{_HERE}._ltisys.{owner}.{name}", kind=METHOD, when=ALWAYS)(rule)
 
 
@@ -288,7 +346,7 @@ _method("dlti", "output", lambda self, u, t, x0=None: dlsim(self, u, t, x0))
 
 
 @override(f"{_HERE}._ltisys.ZerosPolesGain.__init__", kind=METHOD)
-def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
+def _from_zeros(self: _LinearSystem, *system: ArrayLike, **options: object) -> None:
     make = original_of(vars(locate(f"{_HERE}.ZerosPolesGain"))["__init__"])
     # What is in lists becomes arrays.
     make(self, *(asarray(x) if isinstance(x, (list, tuple)) else x for x in system), **options)
@@ -296,15 +354,18 @@ def _from_zeros(self: Any, *system: Any, **options: Any) -> None:
 
 def _forms(owner: str, name: str, target: str) -> None:
     @override(f"{_HERE}._ltisys.{owner}.{name}", kind=METHOD, when=ALWAYS)
-    def changed(self: Any) -> Any:
+    def changed(self: _LinearSystem) -> _LinearSystem:
+        made: _LinearSystem
         if not _core.contains_array((_parts(self),), {}):
-            return original_of(vars(locate(f"{_HERE}._ltisys.{owner}"))[name])(self)
+            made = original_of(vars(locate(f"{_HERE}._ltisys.{owner}"))[name])(self)
+            return made
         *states, _ = _states(self, self.dt is not None)
         parts = states if target == "StateSpace" else ss2tf(*states)
         if target == "ZerosPolesGain":
             parts = locate(f"{_HERE}.tf2zpk")(*parts)
         options = {} if self.dt is None else {"dt": self.dt}
-        return locate(f"{_HERE}.{target}")(*parts, **options)
+        made = locate(f"{_HERE}.{target}")(*parts, **options)
+        return made
 
 
 _forms("TransferFunction", "to_ss", "StateSpace")
@@ -315,10 +376,13 @@ _forms("StateSpace", "to_zpk", "ZerosPolesGain")
 
 def _discretized(owner: str, target: str, names: tuple[str, ...]) -> None:
     @override(f"{_HERE}._ltisys.{owner}.to_discrete", kind=METHOD, when=ALWAYS)
-    def to_discrete(self: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
+    def to_discrete(
+        self: _LinearSystem, dt: Scalar, method: str = "zoh", alpha: Scalar | None = None
+    ) -> _LinearSystem:
         parts = tuple(getattr(self, n) for n in names)
-        made = cont2discrete(parts, dt, method, alpha)
-        return locate(f"{_HERE}.{target}")(*made[:-1], dt=dt)
+        parts = cont2discrete(parts, dt, method, alpha)[:-1]
+        made: _LinearSystem = locate(f"{_HERE}.{target}")(*parts, dt=dt)
+        return made
 
 
 _discretized("TransferFunctionContinuous", "TransferFunction", ("num", "den"))
