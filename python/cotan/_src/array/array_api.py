@@ -17,14 +17,15 @@ Array([3., 2., 1.])
 
 import functools
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.rebind import numpy_substitutes as _own
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
 from cotan._src.runtime.values import in_numpy, is_array
 
 # Without types: NumPy's stubs know nothing of our arrays.
@@ -86,42 +87,67 @@ def _ours(result: Any) -> Any:
     return list(map(_ours, result)) if isinstance(result, list) else result
 
 
-def _giving_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+def _giving_arrays(function: Function) -> Function:
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return _ours(function(*args, **kwargs))
 
     return call
 
 
-def _expect_cpu(name: str, device: Any) -> None:
+def _expect_cpu(name: str, device: str | None) -> None:
     if device not in {None, "cpu"}:
         raise ValueError(f"{name}: arrays are on the device 'cpu', not {device!r}")
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
+def asarray(
+    obj: ArrayLike,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Array:
     """Give an array, of numbers, of sequences of them, or of what `__dlpack__` gives."""
     _expect_cpu("asarray", device)
-    if copy is False and not is_array(obj):
-        raise ValueError("asarray: what is not an Array has to be copied; leave out copy=False")
-    if copy is False and dtype is not None and np.dtype(dtype) != obj.dtype:
-        raise ValueError(f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} is a copy")
+    if copy is False:
+        if not isinstance(obj, Array):
+            raise ValueError("asarray: what is not an Array has to be copied; leave out copy=False")
+        if dtype is not None and np.dtype(dtype) != obj.dtype:
+            raise ValueError(f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} is a copy")
     return _core.asarray(_own.array(obj, dtype, copy=copy or None))
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def full(
+    shape: int | Shape,
+    fill_value: Scalar,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """Give an array with one value everywhere."""
     _expect_cpu("full", device)
-    return _ours(_own.full(shape, fill_value, dtype))
+    result: Array = _ours(_own.full(shape, fill_value, dtype))
+    return result
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def full_like(
+    x: AnyArray,
+    /,
+    fill_value: Scalar,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """Give an array of the shape and dtype of another one with one value everywhere."""
     _expect_cpu("full_like", device)
-    return _ours(np.full_like(x, fill_value, dtype))
+    result: Array = _ours(np.full_like(x, fill_value, dtype))
+    return result
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(
+    x: AnyArray, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None
+) -> AnyArray:
     """Give the same numbers in another dtype."""
     _expect_cpu("astype", device)
     return x.astype(dtype, copy=copy)
@@ -135,12 +161,12 @@ class FloatInfo(NamedTuple):
     max: float
     min: float
     smallest_normal: float
-    dtype: Any
+    dtype: Dtype
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(type: AnyArray | DTypeLike, /) -> FloatInfo:
     """Say what a floating-point dtype can hold."""
-    found = np.finfo(type.dtype if is_array(type) else type)
+    found = np.finfo(type.dtype if isinstance(type, Array) else type)
     return FloatInfo(
         bits=found.bits,
         eps=float(found.eps),
@@ -151,45 +177,60 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-def iinfo(type: Any, /) -> Any:
+def iinfo(type: AnyArray | DTypeLike, /) -> np.iinfo[Any]:
     """Say what an integer dtype can hold."""
-    return np.iinfo(type.dtype if is_array(type) else type)
+    return np.iinfo(type.dtype if isinstance(type, Array) else type)
 
 
-def broadcast_arrays(*arrays: Any) -> list[Any]:
+def broadcast_arrays(*arrays: AnyArray) -> list[Array]:
     """Give arrays in the shape that all of them broadcast to."""
     return list(map(_ours, _numpy.broadcast_arrays(*arrays)))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+def meshgrid(*arrays: AnyArray, indexing: str = "xy") -> list[Array]:
     """Give the coordinates of all points of a grid."""
     return list(map(_ours, _numpy.meshgrid(*arrays, indexing=indexing)))
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+def clip(
+    x: AnyArray, /, min: AnyArray | float | None = None, max: AnyArray | float | None = None
+) -> Array:
     """Give an array with what lies outside of two bounds replaced by them."""
-    return _ours(_numpy.clip(x, min, max))
+    result: Array = _ours(_numpy.clip(x, min, max))
+    return result
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(
+    x: AnyArray, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Array:
     """Give the positions that sort an array; of equal elements the first comes first."""
     if not descending:
-        return _ours(np.argsort(x, axis=axis, stable=stable))
+        found: Array = _ours(np.argsort(x, axis=axis, stable=stable))
+        return found
     # Backwards, so that what is equal keeps its order when all is turned round.
     positions = np.argsort(np.flip(x, axis), axis=axis, stable=stable)
-    return _ours(np.flip(np.shape(x)[axis] - 1 - positions, axis))
+    result: Array = _ours(np.flip(np.shape(x)[axis] - 1 - positions, axis))
+    return result
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: AnyArray, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """Give an array sorted along an axis."""
     ascending = np.sort(x, axis=axis, stable=stable)
-    return _ours(np.flip(ascending, axis).copy() if descending else ascending)
+    result: Array = _ours(np.flip(ascending, axis).copy() if descending else ascending)
+    return result
 
 
-def _frequencies(name: str) -> Callable[..., Any]:
+def _frequencies(name: str) -> Function:
     function = in_numpy(f"fft.{name}")
 
-    def frequencies(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+    def frequencies(
+        n: int,
+        /,
+        *,
+        d: float = 1.0,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+    ) -> Array:
         _expect_cpu(name, device)
         if dtype is not None and np.dtype(dtype).kind != "f":
             raise TypeError(f"{name}: frequencies are floats, not of dtype {np.dtype(dtype)}")
@@ -203,7 +244,7 @@ def _frequencies(name: str) -> Callable[..., Any]:
 class Info:
     """What the standard lets one ask about a namespace."""
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, bool | int]:
         """Say what is there that the standard leaves open."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
@@ -215,7 +256,7 @@ class Info:
         """Give all devices."""
         return ["cpu"]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
         """Give the dtypes of new arrays."""
         _expect_cpu("default_dtypes", device)
         return {
@@ -225,7 +266,9 @@ class Info:
             "indexing": np.dtype(np.int64),
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, Dtype]:
         """Give the dtypes that arrays can have, of one kind or of several."""
         _expect_cpu("dtypes", device)
         wanted = tuple(_DTYPES) if kind is None else kind if isinstance(kind, tuple) else (kind,)
@@ -265,7 +308,7 @@ for _name in ("fftfreq", "rfftfreq"):
     fft.__all__.append(_name)
 
 
-def namespace(self: Any, *, api_version: str | None = None) -> Any:
+def namespace(self: Array, *, api_version: str | None = None) -> ModuleType:
     """Give the namespace of the array API standard whose functions take an Array and give one.
 
     Raises `ValueError` for a version of the standard that is not there.

@@ -9,14 +9,23 @@ while a program is traced are index arrays variables of it.
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Shape
 
-_Key = tuple[Any, ...]
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+# What stands in a key as it is; that, or an index array; and whole keys, as they are given.
+_Basic: TypeAlias = slice | EllipsisType | None
+_Item: TypeAlias = _Basic | AnyArray
+_Key: TypeAlias = _Basic | ArrayLike | tuple[_Basic | ArrayLike, ...]
 
 # Whether a mask that is recorded would become a constant of something that outlives it.
 refuses_masks: ContextVar[bool] = ContextVar("refuses_masks", default=False)
@@ -26,13 +35,14 @@ refuses_masks: ContextVar[bool] = ContextVar("refuses_masks", default=False)
 class _Plan:
     """What a key means for an array of one shape."""
 
-    basic: _Key  # slices and new axes, applied first; a view
+    basic: tuple[slice | None, ...]  # slices and new axes, applied first; a view
     axes: list[int]  # where index arrays stand after that
-    rows: Any  # one position for each selected row, in the shape of the indices; while tracing lazy
+    # One position for each selected row, in the shape of the indices; while tracing lazy.
+    rows: AnyArray
     position: int  # where the axes of the indices go in the result
 
 
-def _as_index(item: Any) -> Any:
+def _as_index(item: ArrayLike) -> AnyArray:
     """Give an index as a plain integer or an ndarray of integers or bools."""
     if isinstance(item, _core.Array):
         if item.dtype.kind not in "biu":
@@ -60,22 +70,22 @@ def _as_index(item: Any) -> Any:
     return array
 
 
-def _is_basic(item: Any) -> bool:
+def _is_basic(item: object) -> "TypeIs[_Basic]":
     return item is None or item is Ellipsis or isinstance(item, slice)
 
 
-def _expand(key: Any, ndim: int) -> list[tuple[int, Any]]:
+def _expand(key: _Key, ndim: int) -> list[tuple[int, slice | AnyArray | None]]:
     """Write a key out: one item for each axis and each new axis, with its place in the key.
 
     An ellipsis counts as a place, also where it stands for no axis: it comes between index arrays.
     """
-    items = list(key) if isinstance(key, tuple) else [key]
+    given = list(key) if isinstance(key, tuple) else [key]
     if _core.is_preparing():
-        for item in items:
+        for item in given:
             _core.meet(item)
-    items = [item if _is_basic(item) else _as_index(item) for item in items]
+    items: list[_Item] = [item if _is_basic(item) else _as_index(item) for item in given]
 
-    def consumed(item: Any) -> int:
+    def consumed(item: _Item) -> int:
         if item is None or item is Ellipsis:
             return 0
         return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
@@ -89,13 +99,13 @@ def _expand(key: Any, ndim: int) -> list[tuple[int, Any]]:
     if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     at = ellipses[0] if ellipses else len(items)
-    places = list(enumerate(items))
-    return places[:at] + [(at, slice(None))] * (ndim - used) + places[at + 1 :]
+    places = [(i, item) for i, item in enumerate(items) if item is not Ellipsis]
+    return places[:at] + [(at, slice(None))] * (ndim - used) + places[at:]
 
 
-def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
-    basic: list[Any] = []
-    arrays: list[Any] = []
+def _plan(shape: Shape, key: _Key) -> _Plan:
+    basic: list[slice | None] = []
+    arrays: list[AnyArray] = []
     axes: list[int] = []
     places: list[int] = []  # in the key, of the item that each index array came from
     axis = 0  # of the array
@@ -137,7 +147,7 @@ def _plan(shape: tuple[int, ...], key: Any) -> _Plan:
     return _Plan(tuple(basic), axes, rows, axes[0] if adjacent else 0)
 
 
-def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> None:
+def _check_mask(mask: AnyArray, shape: Shape, axis: int) -> None:
     for i, (have, want) in enumerate(zip(mask.shape, shape, strict=True)):
         # As in NumPy, a mask of nothing selects nothing from an axis of any length.
         if have not in {0, want}:
@@ -147,7 +157,7 @@ def _check_mask(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int) -
             )
 
 
-def _normalized(index: Any, size: int, axis: int) -> Any:
+def _normalized(index: AnyArray, size: int, axis: int) -> AnyArray:
     """Count negative indices from the end and refuse those that are out of bounds."""
     if isinstance(index, _core.Array):
         # Others are checked when the program runs.
@@ -163,13 +173,13 @@ def _normalized(index: Any, size: int, axis: int) -> Any:
     return np.where(index < 0, index + size, index)
 
 
-def _basic_shape(shape: tuple[int, ...], basic: list[Any]) -> list[int]:
+def _basic_shape(shape: Shape, basic: list[slice | None]) -> list[int]:
     """Give the shape behind the basic part of a key; axes under index arrays are whole."""
     lengths = iter(shape)
     return [1 if item is None else len(range(*item.indices(next(lengths)))) for item in basic]
 
 
-def _positions(arrays: list[Any], shape: list[int], axes: list[int]) -> Any:
+def _positions(arrays: list[AnyArray], shape: list[int], axes: list[int]) -> AnyArray:
     """Combine index arrays into one of positions along their axes taken as one."""
     try:
         common = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -187,10 +197,10 @@ def _positions(arrays: list[Any], shape: list[int], axes: list[int]) -> Any:
     return rows
 
 
-def _traced_positions(arrays: list[Any], lengths: list[int], shape: tuple[int, ...]) -> Any:
+def _traced_positions(arrays: list[AnyArray], lengths: list[int], shape: Shape) -> Array:
     """Write positions as operations: other indices will come, and an error when they are wrong."""
-    rows: Any = arrays[0]
-    valid: Any = (rows >= 0) & (rows < lengths[0])
+    rows: AnyArray = arrays[0]
+    valid: AnyArray = (rows >= 0) & (rows < lengths[0])
     for array, length in zip(arrays[1:], lengths[1:], strict=True):
         valid = valid & (array >= 0) & (array < length)
         rows = rows * length + array
@@ -200,7 +210,7 @@ def _traced_positions(arrays: list[Any], lengths: list[int], shape: tuple[int, .
     return _core.broadcast_to(rows, shape)
 
 
-def _to_front(x: Any, plan: _Plan) -> tuple[Any, list[int], tuple[int, ...]]:
+def _to_front(x: Array, plan: _Plan) -> tuple[Array, list[int], Shape]:
     """Bring the indexed axes of an array to the front, as one axis."""
     others = [i for i in range(x.ndim) if i not in plan.axes]
     order = plan.axes + others
@@ -210,7 +220,7 @@ def _to_front(x: Any, plan: _Plan) -> tuple[Any, list[int], tuple[int, ...]]:
     return _core.reshape(moved, (count, *rest)), order, rest
 
 
-def _to_position(plan: _Plan, rest: tuple[int, ...]) -> list[int]:
+def _to_position(plan: _Plan, rest: Shape) -> list[int]:
     """Give the order that moves the axes of the indices from the front to their place."""
     k = plan.rows.ndim
     order = list(range(k, k + len(rest)))
@@ -218,11 +228,11 @@ def _to_position(plan: _Plan, rest: tuple[int, ...]) -> list[int]:
     return order
 
 
-def _basic_part(x: Any, plan: _Plan) -> Any:
+def _basic_part(x: Array, plan: _Plan) -> Array:
     return x[plan.basic] if plan.basic else x
 
 
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Array, key: _Key) -> Array:
     """Read `x[key]` for a key with index arrays or masks in it."""
     plan = _plan(x.shape, key)
     if _core.is_elementwise(x) and _is_mask(key, x):
@@ -233,7 +243,7 @@ def getitem(x: Any, key: Any) -> Any:
     return _core.transpose(taken, _to_position(plan, rest)).copy()
 
 
-def setitem(x: Any, key: Any, value: Any) -> None:
+def setitem(x: Array, key: _Key, value: ArrayLike) -> None:
     """Write `x[key] = value` for a key with index arrays or masks in it."""
     if x._overlaps:
         # Windows that overlap are written where they are, and not as a whole.
@@ -251,7 +261,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     x._assign(updated(x, key, value, False) if chosen is None else chosen)
 
 
-def _chosen(x: Any, mask: Any, value: Any) -> Any:
+def _chosen(x: Array, mask: _Key, value: ArrayLike) -> Array | None:
     """Give what a write where a mask holds makes of an array; None for any other key.
 
     It is a choice, so that what is overwritten has no derivative whatever it was:
@@ -268,7 +278,7 @@ def _chosen(x: Any, mask: Any, value: Any) -> Any:
     return _core.where(_over(mask, x), new, x)
 
 
-def _is_mask(key: Any, x: Any) -> bool:
+def _is_mask(key: _Key, x: Array) -> TypeGuard[AnyArray]:
     """Say whether a key is one mask of the first axes of an array."""
     if not isinstance(key, (_core.Array, np.ndarray)) or key.dtype.kind != "b":
         return False
@@ -277,7 +287,7 @@ def _is_mask(key: Any, x: Any) -> bool:
     return fits and not refuses_masks.get()
 
 
-def _over(mask: Any, x: Any) -> Any:
+def _over(mask: AnyArray, x: Array) -> AnyArray:
     """Give a mask of the first axes of an array, for all of its elements."""
     if mask.ndim == x.ndim:
         return mask
@@ -285,7 +295,7 @@ def _over(mask: Any, x: Any) -> Any:
     return _core.broadcast_to(mask, x.shape)
 
 
-def updated(x: Any, key: Any, value: Any, add: bool) -> Any:
+def updated(x: AnyArray, key: _Key, value: ArrayLike, add: bool) -> Array:
     """Give `x` with `x[key]` replaced, or added to, as a new array."""
     x = _core.asarray(x)
     plan = _plan(x.shape, key)
