@@ -2,16 +2,26 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.shape import rearranged
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    NDArray,
+    Shape,
+)
 from cotan._src.runtime.values import (
     assign,
     check_cast,
@@ -26,15 +36,32 @@ from cotan._src.runtime.values import (
     is_number,
     or_default,
     to_numpy,
-    write_out,
 )
+from cotan._src.runtime.values import write_out as _write_out
+
+if TYPE_CHECKING:
+    from numpy._globals import _NoValueType
+    from typing_extensions import TypeIs
+
+_Bound: TypeAlias = "ArrayLike | _NoValueType | None"
+_Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+_Mode: TypeAlias = Literal["raise", "wrap", "clip"]
+_Pads: TypeAlias = "ArrayLike | dict[int, int | tuple[int, int]]"
+
+write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Taking and putting
 
 
 @override(np.take)
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: Axis = None,
+    out: AnyArray | None = None,
+    mode: _Mode = "raise",
+) -> AnyArray:
     x, at = flat_if_none(a, axis)
     # Indices that a program computes are variables of it.
     index = indices if _core.is_traced(indices) else np.asarray(to_numpy(indices))
@@ -49,33 +76,42 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = np.clip(index, 0, n - 1)
     elif mode not in {"raise", "wrap", "clip"}:
         raise ValueError(f"take: mode must be one of 'raise', 'wrap' or 'clip', not {mode!r}")
-    taken = x[(slice(None),) * at + (index.astype(np.intp),)]
+    taken = x[(*(slice(None),) * at, index.astype(np.intp))]
     # A single index gives a view; what is taken is a copy.
     return write_out("take", out, copy_if_array(taken))
 
 
 @override(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: Axis = None, out: AnyArray | None = None
+) -> AnyArray:
     condition = np.asarray(to_numpy(condition))
     if condition.ndim != 1:
         raise ValueError("compress: condition must be a 1-d array")
-    if is_array(a) and a.ndim == 1 and condition.dtype == bool and condition.size == a.size:
+    if (
+        isinstance(a, Array)
+        and a.ndim == 1
+        and condition.dtype == bool
+        and condition.size == a.size
+    ):
         return write_out("compress", out, a[condition])
     return take(a, np.flatnonzero(condition), axis, out)
 
 
 @override(np.diagonal)
-def diagonal(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> AnyArray:
     x = _core.asarray(a)
     return view_at(x, np.diagonal(positions_in(x), offset, axis1, axis2))
 
 
-def positions_in(x: Any) -> Any:
+def positions_in(x: AnyArray) -> NDArray:
     """Give the numbers of the elements of an array, for NumPy to say where those of a view are."""
     return np.arange(x.size).reshape(x.shape)
 
 
-def view_at(x: Any, positions: Any, writeable: bool = False, strides: Any = None) -> Any:
+def view_at(
+    x: Array, positions: NDArray, writeable: bool = False, strides: Sequence[int] | None = None
+) -> Array:
     """Give a view of the elements at positions."""
     if strides is None:
         strides = [s // positions.itemsize for s in positions.strides]
@@ -83,7 +119,7 @@ def view_at(x: Any, positions: Any, writeable: bool = False, strides: Any = None
     return x._gathered(flat_positions, positions.shape, strides, bool(writeable))
 
 
-def written_last(positions: Any, strides: Sequence[int]) -> list[int]:
+def written_last(positions: NDArray, strides: Sequence[int]) -> list[int]:
     """Say which elements of a view stay where it is written as a whole, some places of it twice.
 
     NumPy is asked, with a view of the same strides: the order of its writes goes by these.
@@ -99,13 +135,20 @@ def written_last(positions: Any, strides: Sequence[int]) -> list[int]:
 
 
 @override(np.linalg.diagonal)
-def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def matrix_diagonal(x: ArrayLike, /, *, offset: int = 0) -> AnyArray:
     return diagonal(x, offset, -2, -1)
 
 
 @override(np.trace)
-def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
-          out: Any = None) -> Any:  # fmt: skip
+def trace(
+    a: ArrayLike,
+    /,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+) -> AnyArray:
     on_diagonal = _core.asarray(diagonal(a, offset, axis1, axis2), dtype)
     result = _core.sum(on_diagonal, -1)
     if dtype is not None and result.dtype != dtype:
@@ -114,12 +157,12 @@ def trace(a: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
 
 
 @override(np.linalg.trace)
-def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def matrix_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> AnyArray:
     return trace(x, offset, -2, -1, dtype)
 
 
 @override(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> AnyArray:
     x = _core.asarray(v)
     if x.ndim == 2:
         return diagonal(x, k)
@@ -131,14 +174,14 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @override(np.repeat)
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: Axis = None) -> AnyArray:
     x, at = flat_if_none(a, axis)
-    repeats = to_numpy(repeats)
-    if np.size(repeats) == 1:
+    counts = to_numpy(repeats)
+    if np.size(counts) == 1:
         # Each element next to itself, without a list of positions: the cotangents are a sum.
-        count = np.ravel(repeats)[0]
+        count = np.ravel(counts)[0]
         # Of numbers and lists NumPy cuts off fractions, arrays have to be whole.
-        count = operator.index(count) if isinstance(repeats, np.ndarray) else int(count)
+        count = operator.index(count) if isinstance(counts, np.ndarray) else int(count)
         if count >= 0:
             shape = list(x.shape)
             expect_room("repeat", [*shape, count], x.dtype)
@@ -146,17 +189,17 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
             apart = _core.broadcast_to(apart, [*shape[: at + 1], count, *shape[at + 1 :]])
             shape[at] *= count
             return _core.reshape(apart, shape)
-    return take(x, np.repeat(np.arange(x.shape[at]), repeats), at)
+    return take(x, np.repeat(np.arange(x.shape[at]), counts), at)
 
 
 @override(np.delete)
-def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+def delete(arr: AnyArray, obj: int | slice | ArrayLike, axis: Axis = None) -> AnyArray:
     x, at = flat_if_none(arr, axis)
     return take(x, np.delete(np.arange(x.shape[at]), to_numpy(obj)), at)
 
 
-def _triangle(lower: bool) -> Callable[..., Any]:
-    def function(m: Any, k: int = 0) -> Any:
+def _triangle(lower: bool) -> Callable[..., Array]:
+    def function(m: ArrayLike, k: int = 0) -> Array:
         x = _core.asarray(m)
         mask = np.tri(
             x.shape[-2] if x.ndim > 1 else x.shape[-1], x.shape[-1], k if lower else k - 1, bool
@@ -175,8 +218,14 @@ override(np.triu)(_triangle(False))
 
 
 @override(np.lib.stride_tricks.sliding_window_view)
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
-                        writeable: bool = False) -> Any:  # fmt: skip
+def sliding_window_view(
+    x: ArrayLike,
+    window_shape: int | Sequence[int],
+    axis: int | Shape | None = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> AnyArray:
     del subok
     x = _core.asarray(x)
     windows = np.lib.stride_tricks.sliding_window_view(positions_in(x), window_shape, axis)
@@ -186,8 +235,14 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 @override("numpy.lib.stride_tricks.as_strided")
-def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False,
-               writeable: bool = True, **options: Any) -> Any:  # fmt: skip
+def as_strided(
+    x: ArrayLike,
+    shape: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
+    subok: bool = False,
+    writeable: bool = True,
+    **options: object,
+) -> Array:
     """Show the elements at places in memory, as NumPy would have laid them out."""
     x = host_asarray(x)
     shape = x.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
@@ -209,7 +264,7 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
     return view_at(memory, places, writeable, steps)
 
 
-def _places(shape: Any, steps: Any) -> Any:
+def _places(shape: Sequence[int], steps: Sequence[int]) -> NDArray:
     """Give where the elements of an array are in memory, in elements from its first."""
     places = np.zeros(shape, np.int64)
     for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
@@ -218,11 +273,16 @@ def _places(shape: Any, steps: Any) -> Any:
     return places
 
 
+# Stubs know of some widths only.
+_pad: Callable[..., NDArray] = np.pad
+
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}
 
 
 @override(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(
+    array: ArrayLike, pad_width: _Pads, mode: str | Function = "constant", **kwargs: Any
+) -> AnyArray:
     x = host_asarray(array)
     if kwargs.get("reflect_type") == "even":
         del kwargs["reflect_type"]
@@ -232,10 +292,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if not simple and (
         mode != "constant" or contains_active(kwargs) or set(kwargs) - {"constant_values"}
     ):
-        return rebound(np.pad)(x, pad_width, mode, **kwargs)
+        padded_by: Callable[..., AnyArray] = rebound(np.pad)
+        return padded_by(x, pad_width, mode, **kwargs)
     if mode != "constant":
         # NumPy pads the positions, and the elements follow them.
-        return rearranged(np.pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
+        return rearranged(_pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
     widths = _pad_widths(pad_width, x.ndim)
     lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]
     padded = _core.pad(x, lengths, [low for low, _ in widths], [1] * x.ndim)
@@ -243,11 +304,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if not np.any(values):
         return padded
     inside = np.pad(np.ones(x.shape, bool), widths)
-    outside = np.pad(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
+    outside = _pad(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
     return _core.where(inside, padded, outside)
 
 
-def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _pad_widths(pad_width: _Pads, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         by_axis = {normalize_axis_index(k, ndim): v for k, v in pad_width.items()}
         pad_width = [np.broadcast_to(by_axis.get(i, 0), 2) for i in range(ndim)]
@@ -262,9 +323,9 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 # Writing in place
 
 
-def _writable(name: str, target: Any, *values: Any) -> bool:
+def _writable(target: AnyArray, name: str, *values: ArrayLike) -> "TypeIs[Array]":
     """Say whether a target is ours to write to; a plain one takes constants only."""
-    if is_array(target):
+    if isinstance(target, Array):
         return True
     for value in values:
         if is_active(value):
@@ -273,8 +334,10 @@ def _writable(name: str, target: Any, *values: Any) -> bool:
 
 
 @override(np.copyto)
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    if not _writable("copyto", dst, src):
+def copyto(
+    dst: AnyArray, src: ArrayLike, casting: _Casting = "same_kind", where: ArrayLike | bool = True
+) -> None:
+    if not _writable(dst, "copyto", src):
         np.copyto(dst, to_numpy(src), casting, to_numpy(where))
         return
     # Python's numbers yield to the dtype of the array, but not to its kind.
@@ -295,8 +358,8 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 
 
 @override(np.put)
-def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
-    if not _writable("put", a, v):
+def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: _Mode = "raise") -> None:
+    if not _writable(a, "put", v):
         np.put(a, to_numpy(ind), to_numpy(v), mode)
         return
     index = np.ravel(to_numpy(ind))
@@ -311,8 +374,8 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 
 
 @override(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    if not _writable("place", arr, vals):
+def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
+    if not _writable(arr, "place", vals):
         np.place(arr, to_numpy(mask), to_numpy(vals))
         return
     index = np.flatnonzero(to_numpy(mask))
@@ -322,8 +385,8 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 @override(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    if not _writable("put_along_axis", arr, values):
+def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: Axis) -> None:
+    if not _writable(arr, "put_along_axis", values):
         np.put_along_axis(arr, to_numpy(indices), to_numpy(values), axis)
     elif axis is not None:
         rebound(np.put_along_axis)(arr, to_numpy(indices), values, axis)
@@ -334,8 +397,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 
 @override(np.putmask)
-def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    if not _writable("putmask", a, values):
+def putmask(a: AnyArray, /, mask: ArrayLike, values: ArrayLike) -> None:
+    if not _writable(a, "putmask", values):
         np.putmask(a, to_numpy(mask), to_numpy(values))
         return
     if np.size(mask) != a.size:
@@ -354,7 +417,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 
 @override(np.where)
-def where(condition: Any, /, *branches: Any) -> Any:
+def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDArray, ...]:
     if not branches:
         return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
@@ -368,8 +431,16 @@ def where(condition: Any, /, *branches: Any) -> Any:
 
 
 @override(np.clip)
-def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *,
-         min: Any = np._NoValue, max: Any = np._NoValue, **kwargs: Any) -> Any:  # fmt: skip
+def clip(
+    a: ArrayLike,
+    a_min: _Bound = np._NoValue,
+    a_max: _Bound = np._NoValue,
+    out: AnyArray | None = None,
+    *,
+    min: _Bound = np._NoValue,
+    max: _Bound = np._NoValue,
+    **kwargs: Any,
+) -> AnyArray:
     if is_given(min) or is_given(max):
         if is_given(a_min) or is_given(a_max):
             raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are "
@@ -397,7 +468,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
     return write_out("clip", out, result, kwargs.get("casting", "same_kind"))
 
 
-def _bound(x: Any, bound: Any, side: int) -> Any:
+def _bound(x: AnyArray, bound: ArrayLike | int | None, side: int) -> ArrayLike | None:
     """Drop a bound of Python's that no integer of the dtype can reach."""
     if type(bound) is not int or x.dtype.kind not in "iu":
         return bound
@@ -405,7 +476,7 @@ def _bound(x: Any, bound: Any, side: int) -> Any:
     return None if (bound < reach.min if side < 0 else bound > reach.max) else bound
 
 
-def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
+def _beyond(compare: Callable[..., Array], x: AnyArray, bound: ArrayLike | float) -> Array:
     try:
         beyond = compare(x, bound)
     except ValueError as error:
@@ -420,7 +491,9 @@ def _beyond(compare: Callable[..., Any], x: Any, bound: Any) -> Any:
 
 
 @override(np.choose)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(
+    a: ArrayLike, choices: Sequence[ArrayLike], out: AnyArray | None = None, mode: _Mode = "raise"
+) -> AnyArray:
     index = np.asarray(to_numpy(a))
     if not np.can_cast(index.dtype, np.intp):
         raise TypeError(

@@ -1,16 +1,28 @@
 """NumPy's functions of shapes: reshaping, joining, repeating, and making arrays."""
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    ArrayLike,
+    Axes,
+    Axis,
+    Dtype,
+    DTypeLike,
+    Function,
+    NDArray,
+    Shape,
+)
 from cotan._src.runtime.values import (
     axes_of,
     check_cast,
@@ -18,57 +30,64 @@ from cotan._src.runtime.values import (
     flat,
     is_array,
     to_numpy,
-    write_out,
 )
+from cotan._src.runtime.values import write_out as _write_out
+
+_Lengths: TypeAlias = int | Sequence[int] | None
+
+write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # What arrays are
 
 
 @override(np.shape)
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> Shape:
     return tuple(host_asarray(a).shape)
 
 
 @override(np.ndim)
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     return int(host_asarray(a).ndim)
 
 
 @override(np.size)
-def size(a: Any, axis: Any = None) -> int:
+def size(a: ArrayLike, axis: Axis = None) -> int:
     return int(np.size(np.broadcast_to(0, host_asarray(a).shape), axis))
 
 
-def _stand_in(x: Any) -> Any:
+def _stand_in(x: object) -> object:
     """Give something plain that promotes like an array of ours."""
-    if not is_array(x):
-        return to_numpy(x)
+    if not isinstance(x, Array):
+        plain: object = to_numpy(x)
+        return plain
     if x._rank == "number":
-        return x.dtype.type(0).item()
+        zero: object = x.dtype.type(0).item()
+        return zero
     return x.dtype
 
 
 for _function in (np.result_type, np.can_cast):
 
     @override(_function)
-    def _dtypes(*args: Any, _function: Any = _function, **kwargs: Any) -> Any:
-        return _function(*map(_stand_in, args), **kwargs)
+    def _dtypes(*args: object, _function: Function = _function, **kwargs: object) -> Dtype | bool:
+        answer: Dtype | bool = _function(*map(_stand_in, args), **kwargs)
+        return answer
 
 
 @override(np.common_type)
-def common_type(*arrays: Any) -> Any:
+def common_type(*arrays: AnyArray) -> type[np.inexact[Any]]:
     return np.common_type(*(np.empty(0, a.dtype) for a in arrays))
 
 
-def _root(x: Any) -> Any:
-    while is_array(x) and x.base is not None:
+def _root(x: object) -> object:
+    while isinstance(x, Array) and x.base is not None:
         x = x.base
     return x
 
 
 @override(np.shares_memory, np.may_share_memory)
-def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) -> bool:
     del max_work
     return _root(a) is _root(b)
 
@@ -78,35 +97,44 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 
 @override(np.reshape)
-def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None,
-            copy: Any = None) -> Any:  # fmt: skip
+def reshape(
+    a: ArrayLike,
+    /,
+    shape: _Lengths = None,
+    order: str = "C",
+    *,
+    newshape: _Lengths = None,
+    copy: bool | None = None,
+) -> AnyArray:
     wanted = shape if newshape is None else newshape
-    return _core.asarray(a).reshape(wanted, order=order, copy=copy)
+    result: Array = _core.asarray(a).reshape(wanted, order=order, copy=copy)
+    return result
 
 
 @override(np.ravel)
-def ravel(a: Any, order: str = "C") -> Any:
-    return host_asarray(a).ravel(order)
+def ravel(a: ArrayLike, order: str = "C") -> AnyArray:
+    result: AnyArray = host_asarray(a).ravel(order)
+    return result
 
 
 @override(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> AnyArray:
     x = flat(_core.asarray(a))
     return rearranged(np.resize(np.arange(x.size), new_shape), x)
 
 
-def rearranged(positions: Any, x: Any) -> Any:
+def rearranged(positions: NDArray, x: AnyArray) -> AnyArray:
     """Give the elements of a flat array at positions; zeros when it has none."""
     return x[positions] if x.size else _core.asarray(np.zeros(positions.shape, x.dtype))
 
 
 @override(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> AnyArray:
     return _core.transpose(a, axes)
 
 
 @override(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: AnyArray, /) -> AnyArray:
     x = _core.asarray(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: needs two axes or more, not {x.ndim}")
@@ -114,7 +142,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @override(np.swapaxes)
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> AnyArray:
     x = _core.asarray(a)
     order = list(range(x.ndim))
     i, j = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
@@ -123,7 +151,9 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @override(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(
+    a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]
+) -> AnyArray:
     x = _core.asarray(a)
     sources = normalize_axis_tuple(source, x.ndim, "source")
     targets = normalize_axis_tuple(destination, x.ndim, "destination")
@@ -138,26 +168,29 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 @override(np.squeeze)
-def squeeze(a: Any, axis: Any = None) -> Any:
-    return (a if is_array(a) else host_asarray(a)).squeeze(axis)
+def squeeze(a: ArrayLike, axis: int | Shape | None = None) -> AnyArray:
+    x: AnyArray = a if isinstance(a, Array) else host_asarray(a)
+    result: AnyArray = x.squeeze(axis)
+    return result
 
 
 @override(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: ArrayLike, shape: int | Sequence[int], subok: bool = False) -> AnyArray:
     del subok
-    shape = to_numpy(shape)
-    shape = tuple(shape) if np.iterable(shape) else (shape,)
-    x = host_asarray(array)
-    if any(n < 0 for n in shape):
+    lengths = to_numpy(shape)
+    wanted: Shape = tuple(lengths) if np.iterable(lengths) else (lengths,)
+    x: AnyArray = host_asarray(array)
+    if any(n < 0 for n in wanted):
         raise ValueError("all elements of broadcast shape must be non-negative")
-    if is_array(x):
-        return x._broadcast(shape)
+    if isinstance(x, Array):
+        return x._broadcast(wanted)
     # Texts and objects among the arguments are no arrays of ours.
-    return (_core if x.dtype.name in DTYPES else np).broadcast_to(x, shape)
+    wide: AnyArray = (_core if x.dtype.name in DTYPES else np).broadcast_to(x, wanted)
+    return wide
 
 
 @override(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[AnyArray, ...]:
     del subok
     arrays = [host_asarray(a) for a in args]
     wanted = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -168,7 +201,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 
 
 @override(np.flip)
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: Axes = None) -> AnyArray:
     x = _core.asarray(m)
     axes = axes_of(axis, x.ndim)
     # A view, as in NumPy.
@@ -176,7 +209,7 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 @override(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> AnyArray:
     x = _core.asarray(a)
     if axis is None:
         return _core.reshape(roll(flat(x), shift, 0), x.shape)
@@ -197,7 +230,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 # Joining and repeating
 
 
-def _parts(name: str, arrays: Any, dtype: Any, casting: str) -> list[Any]:
+def _parts(
+    name: str, arrays: Iterable[ArrayLike], dtype: DTypeLike | None, casting: str
+) -> list[AnyArray]:
     parts = list(map(host_asarray, arrays))
     if not parts:
         raise ValueError(f"{name}: need at least one array to {name}")
@@ -208,7 +243,7 @@ def _parts(name: str, arrays: Any, dtype: Any, casting: str) -> list[Any]:
     return parts
 
 
-def _dtype_of(name: str, dtype: Any, out: Any) -> Any:
+def _dtype_of(name: str, dtype: DTypeLike | None, out: AnyArray | None) -> DTypeLike | None:
     if out is None:
         return dtype
     if dtype is not None:
@@ -217,8 +252,15 @@ def _dtype_of(name: str, dtype: Any, out: Any) -> Any:
 
 
 @override(np.concatenate, np.concat)
-def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dtype: Any = None,
-                casting: str = "same_kind") -> Any:  # fmt: skip
+def concatenate(
+    arrays: Sequence[ArrayLike],
+    /,
+    axis: Axis = 0,
+    out: AnyArray | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> AnyArray:
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
         return _core.concatenate(arrays, axis)
     parts = _parts("concatenate", arrays, _dtype_of("concatenate", dtype, out), casting)
@@ -228,8 +270,14 @@ def concatenate(arrays: Sequence[Any], /, axis: Any = 0, out: Any = None, *, dty
 
 
 @override(np.stack)
-def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any = None,
-          casting: str = "same_kind") -> Any:  # fmt: skip
+def stack(
+    arrays: Sequence[ArrayLike],
+    axis: int = 0,
+    out: AnyArray | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> AnyArray:
     parts = _parts("stack", arrays, _dtype_of("stack", dtype, out), casting)
     if len({p.shape for p in parts}) > 1:
         shapes = " and ".join(str(p.shape) for p in parts)
@@ -240,7 +288,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 
 
 @override(np.tile)
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: int | ArrayLike) -> AnyArray:
     x = _core.asarray(A)
     counts = [operator.index(c) for c in np.ravel(to_numpy(reps))]
     width = max(x.ndim, len(counts))
@@ -254,7 +302,9 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 @override(np.meshgrid)
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> Sequence[AnyArray]:
     if indexing not in {"xy", "ij"}:
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     places = list(range(len(xi)))
@@ -273,9 +323,16 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 # Making
 
 
-def _like(make: Callable[..., Any]) -> Callable[..., Any]:
-    def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
-                 shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
+def _like(make: Callable[..., NDArray]) -> Callable[..., Array]:
+    def function(
+        a: ArrayLike,
+        dtype: DTypeLike | None = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: _Lengths = None,
+        *,
+        device: object = None,
+    ) -> Array:
         del order, subok, device
         like = host_asarray(a)
         wanted = like.shape if shape is None else shape
@@ -290,8 +347,16 @@ override(np.empty_like)(_like(np.zeros))
 
 
 @override(np.full_like)
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
-              shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
+def full_like(
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: _Lengths = None,
+    *,
+    device: object = None,
+) -> Array:
     del order, subok, device
     like = host_asarray(a)
     wanted = like.shape if shape is None else shape
@@ -300,11 +365,11 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     return _core.broadcast_to(value, wanted).copy()
 
 
-def _as_ours(function: Any) -> None:
+def _as_ours(function: Function) -> None:
     """Let `like=` an array of ours make one."""
 
     @override(function)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def made(*args: object, **kwargs: object) -> Array:
         return _core.array(function(*args, **kwargs))
 
 
@@ -316,34 +381,49 @@ for _maker in (
 
 
 @override(np.array)
-def array(object: Any, dtype: Any = None, *, copy: bool = True, order: str = "K",
-          subok: bool = False, ndmin: int = 0) -> Any:  # fmt: skip
+def array(
+    object: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    copy: bool = True,
+    order: str = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+) -> Array:
     del copy, order, subok
     x = _core.array(object, dtype)
     return _core.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
 @override(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
-def asarray(a: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+def asarray(a: ArrayLike, dtype: DTypeLike | None = None, *_: object, **__: object) -> Array:
     return _core.asarray(a, dtype)
 
 
 @override(np.full)
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **_: Any) -> Any:
+def full(
+    shape: int | Sequence[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    **_: object,
+) -> Array:
     del order
     return _core.broadcast_to(_core.asarray(fill_value, dtype), shape).copy()
 
 
 @override(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     del order, subok
-    if not is_array(a):
+    if not isinstance(a, Array):
         return _core.array(a)  # a list, with arrays of ours in it
     # Of a scalar, too, an array.
     return a.copy() if a._rank == "array" else a[...]
 
 
 @override(np.astype)
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(
+    x: AnyArray, dtype: DTypeLike, /, *, copy: bool = True, device: object = None
+) -> AnyArray:
     del device
     return x.astype(dtype, copy=copy)
