@@ -2,18 +2,18 @@
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
-from typing import Any
-
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.linalg.solve import checked, result, scipy_linalg
 
 
-def _bands(ab: Any, below: int, above: int) -> Any:
+def _bands(ab: AnyArray, below: int, above: int) -> Array:
     """Give as many diagonals below the main one as above it."""
     width = max(below, above)
     missing = np.zeros((*ab.shape[:-2], 0, ab.shape[-1]), ab.dtype)
@@ -24,13 +24,15 @@ def _bands(ab: Any, below: int, above: int) -> Any:
     return _core.concatenate([before, ab, after], -2)
 
 
-def _solve_bands(bands: Any, b: Any, transposed: bool = False) -> Any:
+def _solve_bands(bands: AnyArray, b: AnyArray, transposed: bool = False) -> Array:
     bands, b = dec.over_batch((bands, 2), (b, 2))
     flags = {"lower": False, "transposed": transposed, "unit": False}
     return dec.known(_core.apply("banded_solve", bands, b, **flags))
 
 
-def _band_system(name: str, ab: Any, b: Any, check_finite: bool) -> tuple[Any, Any, bool]:
+def _band_system(
+    name: str, ab: ArrayLike, b: ArrayLike, check_finite: bool
+) -> tuple[AnyArray, AnyArray, bool]:
     ab, b = dec.common(checked(ab, check_finite), checked(b, check_finite))
     vector = b.ndim == 1
     b = b[:, None] if vector else b
@@ -40,8 +42,8 @@ def _band_system(name: str, ab: Any, b: Any, check_finite: bool) -> tuple[Any, A
 
 
 @override("scipy.linalg.solve_banded")
-def solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
-                 overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False,
+                 overwrite_b: bool = False, check_finite: bool = True) -> AnyArray:  # fmt: skip
     below, above = l_and_u
     ab, b, vector = _band_system("solve_banded", ab, b, check_finite)
     if below + above + 1 != ab.shape[-2]:
@@ -52,7 +54,7 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
     return result(_solve_bands(_bands(ab, below, above), b), vector)
 
 
-def _other_side(ab: Any, lower: bool) -> Any:
+def _other_side(ab: AnyArray, lower: bool) -> AnyArray:
     """Give all diagonals of a Hermitian matrix, of which those on one side are known."""
     rows, n = ab.shape[-2:]
     width = rows - 1
@@ -76,8 +78,9 @@ def _other_side(ab: Any, lower: bool) -> Any:
 
 
 @override("scipy.linalg.solveh_banded")
-def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False,
-                  lower: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+def solveh_banded(ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False,
+                  overwrite_b: bool = False, lower: bool = False,
+                  check_finite: bool = True) -> AnyArray:  # fmt: skip
     ab, b, vector = _band_system("solveh_banded", ab, b, check_finite)
     scipy = scipy_linalg()
 
@@ -87,7 +90,7 @@ def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool
     return result(_solve_bands(_other_side(ab, lower), b), vector)
 
 
-def _dense(ab: Any, lower: bool) -> Any:
+def _dense(ab: AnyArray, lower: bool) -> Array:
     """Give the triangle of a matrix whose diagonals these are."""
     rows, n = ab.shape[-2:]
     i, j = np.indices((n, n))
@@ -97,8 +100,8 @@ def _dense(ab: Any, lower: bool) -> Any:
 
 
 @override("scipy.linalg.cholesky_banded")
-def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False,
-                    check_finite: bool = True) -> Any:  # fmt: skip
+def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False,
+                    check_finite: bool = True) -> Array:  # fmt: skip
     (ab,) = dec.common(checked(ab, check_finite))
     factor = dec.cholesky(_dense(ab, lower), lower)
     rows, n = ab.shape[-2:]
@@ -110,16 +113,17 @@ def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False,
 
 
 @override("scipy.linalg.cho_solve_banded")
-def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False,
-                     check_finite: bool = True) -> Any:  # fmt: skip
+def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False,
+                     check_finite: bool = True) -> AnyArray:  # fmt: skip
     cb, lower = cb_and_lower
     cb, b, vector = _band_system("cho_solve_banded", cb, b, check_finite)
     width = cb.shape[-2] - 1
     bands = _bands(cb, width, 0) if lower else _bands(cb, 0, width)
 
-    def solved(b: Any, adjoint: bool) -> Any:
+    def solved(b: AnyArray, adjoint: bool) -> AnyArray:
         if adjoint and b.dtype.kind == "c":
-            return _solve_bands(bands, b.conj(), True).conj()
+            x: AnyArray = _solve_bands(bands, b.conj(), True).conj()
+            return x
         return _solve_bands(bands, b, adjoint)
 
     return result(solved(solved(b, not lower), lower), vector)

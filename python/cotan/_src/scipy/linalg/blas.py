@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.interpose.install import OverrideFunction
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import Function, NDArray
 from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 
 _MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
 
 
-def _is_routine(value: Any) -> bool:
+def _is_routine(value: object) -> bool:
     return type(value).__name__ == "fortran"
 
 
-def _laid_out_alike(x: Any) -> Any:
+def _laid_out_alike(x: Array) -> NDArray:
     """Give a copy in memory of the same order: a routine writes where it need not convert."""
     value = _core.value(x)
     flags = x.flags
@@ -38,11 +39,11 @@ def _laid_out_alike(x: Any) -> Any:
     return copy
 
 
-def _bytes(x: Any) -> Any:
+def _bytes(x: NDArray) -> bytes:
     return np.ascontiguousarray(x).tobytes()
 
 
-def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
+def _on_memory(routine: Function, *args: Any, **kwargs: Any) -> Any:
     """Call a routine on copies, and write back what it changed."""
     called = routine.__name__.removeprefix("function ")
     name = f"scipy.linalg {called}"
@@ -53,7 +54,7 @@ def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
             f"{name} has no derivative rule in cotan; write it with @, np.dot, np.linalg or the "
             "functions of scipy.linalg, or hold its arguments constant with ct.dropgrad"
         )
-    targets: list[tuple[Any, Any]] = []
+    targets: list[tuple[Array, NDArray]] = []
 
     def memory(x: Any) -> Any:
         if not is_array(x):
@@ -72,14 +73,14 @@ def _on_memory(routine: Any, *args: Any, **kwargs: Any) -> Any:
         if own._rank == "array" and _bytes(copy) != old:
             assign(name, own, copy)
 
-    def handed(x: Any) -> Any:
+    def handed(x: object) -> object:
         return next((own for own, copy in targets if x is copy), x)
 
     return tuple(map(handed, results)) if type(results) is tuple else handed(results)
 
 
 @functools.cache
-def _rule(routine: Any) -> Any:
+def _rule(routine: Function) -> Function:
     return functools.partial(_on_memory, routine)
 
 
@@ -90,7 +91,7 @@ for _module in _MODULES:
 
 
 @functools.cache
-def _stand_in(routine: Any) -> Any:
+def _stand_in(routine: Function) -> OverrideFunction:
     return OverrideFunction(routine, _rule(routine), False, False, "lifted")
 
 

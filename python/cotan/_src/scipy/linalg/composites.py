@@ -2,6 +2,7 @@
 
 # ruff: noqa: N803 - the names and signatures are SciPy's
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.rebind.engine import REBOUND, REBOUND_UNDECORATED, refused
 from cotan._src.runtime.registry import named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
@@ -20,7 +22,7 @@ from cotan._src.scipy.linalg.structured_matrices import toeplitz
 # Functions of a matrix
 
 
-def _waves(A: Any) -> tuple[Any, Any]:
+def _waves(A: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Give the cosine and the sine of a matrix."""
     a = matrix("cosm", A)
     if a.dtype.kind != "c":
@@ -30,44 +32,44 @@ def _waves(A: Any) -> tuple[Any, Any]:
     return 0.5 * (forward + back), -0.5j * (forward - back)
 
 
-def _hyperbolic(A: Any) -> tuple[Any, Any]:
+def _hyperbolic(A: ArrayLike) -> tuple[AnyArray, AnyArray]:
     a = matrix("coshm", A)
     forward, back = expm(a), expm(-a)
     return 0.5 * (forward + back), 0.5 * (forward - back)
 
 
 @override("scipy.linalg.cosm")
-def cosm(A: Any) -> Any:
+def cosm(A: ArrayLike) -> AnyArray:
     return _waves(A)[0]
 
 
 @override("scipy.linalg.sinm")
-def sinm(A: Any) -> Any:
+def sinm(A: ArrayLike) -> AnyArray:
     return _waves(A)[1]
 
 
 @override("scipy.linalg.tanm")
-def tanm(A: Any) -> Any:
+def tanm(A: ArrayLike) -> AnyArray:
     return dec.solve(*_waves(A))
 
 
 @override("scipy.linalg.coshm")
-def coshm(A: Any) -> Any:
+def coshm(A: ArrayLike) -> AnyArray:
     return _hyperbolic(A)[0]
 
 
 @override("scipy.linalg.sinhm")
-def sinhm(A: Any) -> Any:
+def sinhm(A: ArrayLike) -> AnyArray:
     return _hyperbolic(A)[1]
 
 
 @override("scipy.linalg.tanhm")
-def tanhm(A: Any) -> Any:
+def tanhm(A: ArrayLike) -> AnyArray:
     return dec.solve(*_hyperbolic(A))
 
 
 @override("scipy.linalg.fractional_matrix_power")
-def fractional_matrix_power(A: Any, t: Any) -> Any:
+def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> AnyArray:
     a = matrix("fractional_matrix_power", A)
     if not contains_active(t) and float(to_numpy(t)).is_integer():
         return np.linalg.matrix_power(a, int(to_numpy(t)))
@@ -79,12 +81,15 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     return _core.asarray(power.real if is_real else power, dtype)
 
 
-def _value(x: Any) -> Any:
-    return to_numpy(dec.constant(x))
+def _value(x: AnyArray) -> NDArray:
+    value: NDArray = to_numpy(dec.constant(x))
+    return value
 
 
 @override("scipy.linalg.solve_toeplitz")
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+def solve_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True
+) -> AnyArray:
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     a, b, vector = system("solve_toeplitz", toeplitz(c, r), b, check_finite)
     # SciPy computes in double precision only.
@@ -102,7 +107,7 @@ override("scipy.linalg.leslie")(REBOUND_UNDECORATED)
 # Polar forms, whose derivatives have no need of gaps between singular values
 
 
-def _unitary(a: Any) -> Any:
+def _unitary(a: AnyArray) -> AnyArray:
     """Give the unitary factor of a matrix with no more columns than rows."""
     if 0 in a.shape[-2:]:
         return a
@@ -120,7 +125,7 @@ def _unitary(a: Any) -> Any:
 
 
 @override("scipy.linalg.polar")
-def polar(a: Any, side: str = "right") -> Any:
+def polar(a: ArrayLike, side: str = "right") -> tuple[AnyArray, AnyArray]:
     if side not in {"right", "left"}:
         raise ValueError("`side` must be either 'right' or 'left'")
     a = matrix("polar", a, square=False)
@@ -131,7 +136,9 @@ def polar(a: Any, side: str = "right") -> Any:
 
 
 @override("scipy.linalg.orthogonal_procrustes")
-def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
+def orthogonal_procrustes(
+    A: ArrayLike, B: ArrayLike, check_finite: bool = True
+) -> tuple[AnyArray, AnyArray]:
     a, b = dec.common(checked(A, check_finite), checked(B, check_finite))
     if a.ndim != 2:
         raise ValueError(f"expected ndim to be 2, but observed {a.ndim}")
@@ -146,9 +153,11 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 
 
 @override("scipy.linalg.eigh_tridiagonal")
-def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: str = "a",
-                     select_range: Any = None, check_finite: bool = True, tol: float = 0.0,
-                     lapack_driver: str = "auto") -> Any:  # fmt: skip
+def eigh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a",
+    select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> AnyArray | tuple[AnyArray, AnyArray]:  # fmt: skip
     d, e = (checked(x, check_finite) for x in (d, e))
     w, v = dec.eigh(np.diag(d) + np.diag(e, -1))
     options = {"select": select, "select_range": to_numpy(select_range), "check_finite": False}
@@ -161,7 +170,7 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: str = "
     return w[some], lapack.eigenvectors(w[some], v[:, some], None if found is None else found[1])
 
 
-def _chosen(w: Any, select: Any, limits: Any) -> slice:
+def _chosen(w: AnyArray, select: str | int, limits: Any) -> slice:
     """Give which eigenvalues are asked for."""
     if select in {"a", "all", 0}:
         return slice(None)
@@ -174,9 +183,10 @@ def _chosen(w: Any, select: Any, limits: Any) -> slice:
 
 
 @override("scipy.linalg.eigvalsh_tridiagonal")
-def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None,
-                         check_finite: bool = True, tol: float = 0.0,
-                         lapack_driver: str = "auto") -> Any:  # fmt: skip
+def eigvalsh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Sequence[float] | None = None,
+    check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto",
+) -> AnyArray | tuple[AnyArray, AnyArray]:  # fmt: skip
     return eigh_tridiagonal(d, e, True, select, select_range, check_finite, tol, lapack_driver)
 
 

@@ -2,28 +2,30 @@
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar, Shape
 from cotan._src.runtime.values import refuse, to_numpy
 from cotan._src.scipy.linalg.solve import as_assumed, checked, matrix, scipy_linalg
 
 
 @override("scipy.linalg.qr")
-def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
-       pivoting: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+def qr(a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full",
+       pivoting: bool = False, check_finite: bool = True) -> tuple[AnyArray, ...]:  # fmt: skip
     if mode not in {"full", "qr", "r", "economic", "raw"}:
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
     if mode == "raw":
         raise refuse("scipy.linalg.qr with mode='raw'")
     a = matrix("qr", a, check_finite, square=False)
-    order: tuple[Any, ...] = ()
+    order: tuple[NDArray, ...] = ()
     if pivoting:
         scipy = scipy_linalg()
 
@@ -32,9 +34,10 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         order = (perm,)
         a = np.take_along_axis(a, np.broadcast_to(perm[..., None, :], a.shape), -1)
 
-    def factors(x: Any) -> Any:
+    def factors(x: NDArray) -> tuple[NDArray, ...]:
         kind = "full" if mode == "full" else "economic"
-        return scipy_linalg().qr(x, mode=kind, check_finite=False)
+        parts: tuple[NDArray, ...] = scipy_linalg().qr(x, mode=kind, check_finite=False)
+        return parts
 
     if mode == "r":
         return (_full_r(lapack.qr(a, *dec.qr(a), factors)[1], a), *order)
@@ -42,7 +45,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     return (*lapack.qr(a, q, r, factors), *order)
 
 
-def _full_r(r: Any, a: Any) -> Any:
+def _full_r(r: AnyArray, a: AnyArray) -> AnyArray:
     m, n = a.shape[-2:]
     if m <= n:
         return r
@@ -50,26 +53,31 @@ def _full_r(r: Any, a: Any) -> Any:
 
 
 @override("scipy.linalg.svd")
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
-        check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:  # fmt: skip
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
+    check_finite: bool = True, lapack_driver: str = "gesdd",
+) -> AnyArray | tuple[AnyArray, AnyArray, AnyArray]:  # fmt: skip
     a = matrix("svd", a, check_finite, square=False)
     if not compute_uv:
         return dec.svdvals(a)
 
-    def vectors(x: Any) -> Any:
+    def vectors(x: NDArray) -> tuple[NDArray, NDArray]:
         options = {"check_finite": False, "lapack_driver": lapack_driver}
-        return scipy_linalg().svd(x, full_matrices, **options)[::2]
+        u, _, vh = scipy_linalg().svd(x, full_matrices, **options)
+        return u, vh
 
     parts = dec.full_svd(a) if full_matrices else dec.svd(a)
     return lapack.singular_vectors(*parts, lapack.asked(vectors, a))
 
 
 @override("scipy.linalg.svdvals")
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> AnyArray:
     return dec.svdvals(matrix("svdvals", a, check_finite, square=False))
 
 
-def _cutoff(s: Any, shape: Any, rtol: Any, atol: Any) -> Any:
+def _cutoff(
+    s: AnyArray, shape: Shape, rtol: AnyArray | float | None, atol: AnyArray | float | None
+) -> AnyArray:
     """Give below what singular values count as zero."""
     s = dec.constant(s)
     largest = _core.max(s, -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
@@ -81,8 +89,9 @@ def _cutoff(s: Any, shape: Any, rtol: Any, atol: Any) -> Any:
 
 
 @override("scipy.linalg.pinv")
-def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False,
-         check_finite: bool = True) -> Any:  # fmt: skip
+def pinv(a: ArrayLike, *, atol: AnyArray | float | None = None,
+         rtol: AnyArray | float | None = None, return_rank: bool = False,
+         check_finite: bool = True) -> AnyArray | tuple[AnyArray, AnyArray | int]:  # fmt: skip
     a = matrix("pinv", a, check_finite, square=False)
     s = dec.svdvals(dec.constant(a))
     cutoff = _cutoff(s, a.shape[-2:], rtol, atol)
@@ -96,15 +105,18 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 
 @override("scipy.linalg.pinvh")
-def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True,
-          return_rank: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+def pinvh(a: ArrayLike, atol: AnyArray | float | None = None, rtol: AnyArray | float | None = None,
+          lower: bool = True, return_rank: bool = False,
+          check_finite: bool = True) -> AnyArray | tuple[AnyArray, AnyArray | int]:  # fmt: skip
     a = as_assumed(matrix("pinvh", a, check_finite), "her", lower)
     return pinv(a, atol=atol, rtol=rtol, return_rank=return_rank, check_finite=False)
 
 
 @override("scipy.linalg.lstsq")
-def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite_b: bool = False,
-          check_finite: bool = True, lapack_driver: Any = None) -> Any:  # fmt: skip
+def lstsq(
+    a: ArrayLike, b: ArrayLike, cond: AnyArray | float | None = None, overwrite_a: bool = False,
+    overwrite_b: bool = False, check_finite: bool = True, lapack_driver: str | None = None,
+) -> tuple[AnyArray, AnyArray, AnyArray | int, AnyArray | None]:  # fmt: skip
     a, b = dec.common(checked(a, check_finite), checked(b, check_finite))
     if a.ndim != 2:
         raise ValueError("Input array a should be 2D")
@@ -127,7 +139,7 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     x = _core.matmul(dec.pinv(a, cutoff, 0.0 if cond is None else share), b)
     if lapack_driver == "gelsy" and not _core.is_tracing():
         _expect_same(a, b, cond, x, int(to_numpy(rank)))
-    rest: Any = np.asarray([], dtype=x.dtype)
+    rest: AnyArray = np.asarray([], dtype=x.dtype)
     if m > n and rank == n and lapack_driver != "gelsy":
         left = b - _core.matmul(a, x)
         one = np.ones((2, 1), a.dtype)
@@ -138,7 +150,9 @@ def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite
     return x, rest, rank, None if lapack_driver == "gelsy" else s
 
 
-def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
+def _expect_same(
+    a: AnyArray, b: AnyArray, cond: AnyArray | float | None, x: AnyArray, rank: int
+) -> None:
     """Refuse what a factorisation with pivots leaves out where singular values say otherwise."""
     values = [to_numpy(dec.constant(v)) for v in (a, b, x)]
     found, _, known, _ = scipy_linalg().lstsq(*values[:2], cond, lapack_driver="gelsy")
@@ -151,16 +165,20 @@ def _expect_same(a: Any, b: Any, cond: Any, x: Any, rank: int) -> None:
 
 
 @override("scipy.linalg.norm")
-def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False,
-         check_finite: bool = True) -> Any:  # fmt: skip
-    return np.linalg.norm(checked(a, check_finite), ord, axis, keepdims)
+def norm(a: ArrayLike, ord: float | Literal["fro", "nuc"] | None = None,
+         axis: int | tuple[int, int] | None = None, keepdims: bool = False,
+         check_finite: bool = True) -> AnyArray | Scalar:  # fmt: skip
+    length: AnyArray | Scalar = np.linalg.norm(checked(a, check_finite), ord, axis, keepdims)
+    return length
 
 
 # --------------------------------------------------------------------------------------------------
 # Eigenvalues
 
 
-def _subset(w: Any, by_index: Any, by_value: Any) -> Any:
+def _subset(
+    w: AnyArray, by_index: Sequence[int] | None, by_value: Sequence[float] | None
+) -> slice | NDArray:
     """Give which eigenvalues are asked for."""
     if by_index is not None and by_value is not None:
         raise ValueError("Either index or value subset can be requested.")
@@ -174,10 +192,11 @@ def _subset(w: Any, by_index: Any, by_value: Any) -> Any:
 
 
 @override("scipy.linalg.eigh")
-def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False,
-         overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
-         check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None,
-         driver: Any = None) -> Any:  # fmt: skip
+def eigh(a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True,
+         eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+         type: int = 1, check_finite: bool = True, subset_by_index: Sequence[int] | None = None,
+         subset_by_value: Sequence[float] | None = None,
+         driver: str | None = None) -> AnyArray | tuple[AnyArray, AnyArray]:  # fmt: skip
     a = matrix("eigh", a, check_finite)
     if b is None:
         if eigvals_only and subset_by_index is None and subset_by_value is None:
@@ -192,11 +211,12 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
         return w
     v = v[..., some]
 
-    def vectors(x: Any) -> Any:
+    def vectors(x: NDArray) -> NDArray:
         options = {"lower": lower, "driver": driver, "type": type, "check_finite": False}
         subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
         other = None if b is None else to_numpy(dec.constant(b))
-        return scipy_linalg().eigh(x, other, **options, **subset)[1]
+        v: NDArray = scipy_linalg().eigh(x, other, **options, **subset)[1]
+        return v
 
     chosen = lapack.asked(vectors, a)
     if b is None:
@@ -204,12 +224,12 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
     return w, v if chosen is None else lapack.columns(v, chosen)
 
 
-def _real_row(a: Any, lower: bool) -> int:
+def _real_row(a: AnyArray, lower: bool) -> int:
     """Say which component of complex eigenvectors LAPACK makes real."""
     return 0 if lower else int(a.shape[-1]) - 1
 
 
-def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
+def _generalized(a: AnyArray, b: AnyArray, lower: bool, type: int) -> tuple[Array, Array]:
     """Reduce to an ordinary problem by the Cholesky factor of the second matrix."""
     a, b = dec.common(as_assumed(a, "her", lower), b)
     factor = dec.cholesky(b, lower)
@@ -222,36 +242,37 @@ def _generalized(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Any]:
     else:
         raise ValueError("'type' keyword only accepts 1, 2, and 3.")
     w, v = dec.eigh((middle + dec.adjoint(middle)) / 2)
-    v = lapack.with_real_component(v, _real_row(a, lower))
+    turned = lapack.with_real_component(v, _real_row(a, lower))
     if type == 3:
-        return w, _core.matmul(factor, v)
-    return w, dec.solve_adjoint_triangular(factor, v, True)
+        return w, _core.matmul(factor, turned)
+    return w, dec.solve_adjoint_triangular(factor, turned, True)
 
 
 @override("scipy.linalg.eigvalsh")
-def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, overwrite_a: bool = False,
-             overwrite_b: bool = False, type: int = 1, check_finite: bool = True,
-             subset_by_index: Any = None, subset_by_value: Any = None,
-             driver: Any = None) -> Any:  # fmt: skip
+def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True,
+             overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
+             check_finite: bool = True, subset_by_index: Sequence[int] | None = None,
+             subset_by_value: Sequence[float] | None = None,
+             driver: str | None = None) -> AnyArray | tuple[AnyArray, AnyArray]:  # fmt: skip
     return eigh(a, b, lower=lower, eigvals_only=True, type=type, check_finite=check_finite,
                 subset_by_index=subset_by_index, subset_by_value=subset_by_value)  # fmt: skip
 
 
 @override("scipy.linalg.eig")
-def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
-        overwrite_b: bool = False, check_finite: bool = True,
-        homogeneous_eigvals: bool = False) -> Any:  # fmt: skip
+def eig(a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: bool = True,
+        overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
+        homogeneous_eigvals: bool = False) -> AnyArray | tuple[AnyArray, ...]:  # fmt: skip
     if homogeneous_eigvals:
         raise refuse("scipy.linalg.eig with homogeneous_eigvals=True")
     a = matrix("eig", a, check_finite)
-    pair = (a,)
+    pair: tuple[Array, ...] = (a,)
     if b is not None:
         pair = a, b = tuple(dec.common(a, matrix("eig", b, check_finite)))
         if left:
             raise refuse("scipy.linalg.eig of two matrices with left=True")
         a = dec.solve(b, a)
 
-    def original(_: Any) -> Any:
+    def original(_: NDArray) -> Any:
         return scipy_linalg().eig(*(to_numpy(dec.constant(x)) for x in pair), check_finite=False)
 
     if not (left or right):
@@ -271,7 +292,8 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
 
 
 @override("scipy.linalg.eigvals")
-def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True,
-            homogeneous_eigvals: bool = False) -> Any:  # fmt: skip
+def eigvals(a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False,
+            check_finite: bool = True,
+            homogeneous_eigvals: bool = False) -> AnyArray | tuple[AnyArray, ...]:  # fmt: skip
     return eig(a, b, False, False, check_finite=check_finite,
                homogeneous_eigvals=homogeneous_eigvals)  # fmt: skip

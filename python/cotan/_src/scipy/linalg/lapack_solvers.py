@@ -6,7 +6,6 @@ a derivative of theirs is refused where it is asked for.
 
 # ruff: noqa: ARG001 - the signatures are LAPACK's
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,20 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import assign, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
 
 # What a routine does to our arrays, by its name without the letter of its dtype.
-ROUTINES: dict[str, Callable[..., Any]] = {}
+ROUTINES: dict[str, Function] = {}
 
 
-def _solver(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _solver(rule: Function) -> Function:
     """Enter a rule that gives the solution, and say where in the results and arguments it is."""
     name = rule.__name__
 
-    def routine(original: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def routine(original: Function, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         results = list(original(*map(_copied, args), **{k: _copied(v) for k, v in kwargs.items()}))
         if results[-1] == 0:
             x, b = rule(*args, **kwargs)
@@ -48,7 +48,7 @@ def _copied(x: Any) -> Any:
     return np.array(to_numpy(x)) if is_array(x) or isinstance(x, np.ndarray) else to_numpy(x)
 
 
-def _factor(value: Any, on: Any, name: str) -> Any:
+def _factor(value: NDArray, on: ArrayLike, name: str) -> AnyArray:
     """Give what a routine makes besides its solution, which has no rule."""
     if value.dtype.kind not in "fc":
         return value
@@ -56,13 +56,14 @@ def _factor(value: Any, on: Any, name: str) -> Any:
     return without_rule(f"what scipy.linalg.lapack {name} makes of matrices", value, on, instead)
 
 
-def _given(overwrite: Any, b: Any) -> Any:
+def _given(overwrite: int, b: ArrayLike) -> ArrayLike | None:
     return b if overwrite else None
 
 
 @_solver
-def gtsv(dl: Any, d: Any, du: Any, b: Any, overwrite_dl: int = 0, overwrite_d: int = 0,
-         overwrite_du: int = 0, overwrite_b: int = 0) -> Any:  # fmt: skip
+def gtsv(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, overwrite_dl: int = 0,
+         overwrite_d: int = 0, overwrite_du: int = 0,
+         overwrite_b: int = 0) -> tuple[AnyArray, ArrayLike | None]:  # fmt: skip
     dl, d, du = asarray(dl), asarray(d), asarray(du)
     zero = np.zeros(1)
     rows = [np.concatenate([zero, du]), d, np.concatenate([dl, zero])]
@@ -70,39 +71,48 @@ def gtsv(dl: Any, d: Any, du: Any, b: Any, overwrite_dl: int = 0, overwrite_d: i
 
 
 @_solver
-def ptsv(d: Any, e: Any, b: Any, overwrite_d: int = 0, overwrite_e: int = 0,
-         overwrite_b: int = 0) -> Any:  # fmt: skip
-    e = asarray(e)
-    return gtsv(e, d, e.conj(), b)[0], _given(overwrite_b, b)
+def ptsv(d: ArrayLike, e: ArrayLike, b: ArrayLike, overwrite_d: int = 0, overwrite_e: int = 0,
+         overwrite_b: int = 0) -> tuple[AnyArray, ArrayLike | None]:  # fmt: skip
+    below: AnyArray = asarray(e)
+    return gtsv(below, d, below.conj(), b)[0], _given(overwrite_b, b)
 
 
 @_solver
-def gbsv(kl: int, ku: int, ab: Any, b: Any, overwrite_ab: int = 0, overwrite_b: int = 0) -> Any:
+def gbsv(
+    kl: int, ku: int, ab: ArrayLike, b: ArrayLike, overwrite_ab: int = 0, overwrite_b: int = 0
+) -> tuple[AnyArray, ArrayLike | None]:
     # The first rows are for what LAPACK fills in.
     rows = asarray(ab)[kl : 2 * kl + ku + 1]
     return solve_banded((kl, ku), rows, asarray(b)), _given(overwrite_b, b)
 
 
 @_solver
-def gesv(a: Any, b: Any, overwrite_a: int = 0, overwrite_b: int = 0) -> Any:
+def gesv(
+    a: ArrayLike, b: ArrayLike, overwrite_a: int = 0, overwrite_b: int = 0
+) -> tuple[AnyArray, ArrayLike | None]:
     return solve(asarray(a), asarray(b)), _given(overwrite_b, b)
 
 
 @_solver
-def posv(a: Any, b: Any, lower: int = 0, overwrite_a: int = 0, overwrite_b: int = 0) -> Any:
+def posv(
+    a: ArrayLike, b: ArrayLike, lower: int = 0, overwrite_a: int = 0, overwrite_b: int = 0
+) -> tuple[AnyArray, ArrayLike | None]:
     x = solve(asarray(a), asarray(b), lower=bool(lower), assume_a="pos")
     return x, _given(overwrite_b, b)
 
 
-def trsm(original: Any, alpha: Any, a: Any, b: Any, side: int = 0, lower: int = 0, trans_a: int = 0,
-         diag: int = 0, overwrite_b: int = 0) -> Any:  # fmt: skip
+def trsm(
+    original: Function, alpha: ArrayLike, a: ArrayLike, b: AnyArray, side: int = 0, lower: int = 0,
+    trans_a: int = 0, diag: int = 0, overwrite_b: int = 0,
+) -> AnyArray:  # fmt: skip
     """Solve with a triangular matrix on either side, as BLAS does."""
-    a, scaled = asarray(a), alpha * asarray(b)
+    matrix: AnyArray = asarray(a)
+    scaled: AnyArray = alpha * asarray(b)
     if side == 0:
-        x = solve_triangular(a, scaled, trans_a, bool(lower), bool(diag))
+        x = solve_triangular(matrix, scaled, trans_a, bool(lower), bool(diag))
     else:
         # Of the transposed equation; the adjoint transposed is the conjugate.
-        matrix, trans = (a.conj(), 0) if trans_a == 2 else (a, 1 - trans_a)
+        matrix, trans = (matrix.conj(), 0) if trans_a == 2 else (matrix, 1 - trans_a)
         x = solve_triangular(matrix, scaled.T, trans, bool(lower), bool(diag)).T
     if overwrite_b and is_array(b) and b.dtype == x.dtype:
         assign("trsm", b, x)

@@ -2,31 +2,32 @@
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
 
 
 @override("scipy.linalg.solve_sylvester")
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> AnyArray:
     a, b, q = dec.common(*(matrix("solve_sylvester", x, False, False) for x in (a, b, q)))
     return _core.apply("sylvester", *dec.over_batch((a, 2), (b, 2), (q, 2)))
 
 
 @override("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> AnyArray:
     a, q = dec.common(matrix("solve_continuous_lyapunov", a), matrix("q", q))
     return solve_sylvester(a, dec.adjoint(a), q)
 
 
 @override("scipy.linalg.solve_discrete_lyapunov")
-def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> AnyArray:
     a, q = dec.common(matrix("solve_discrete_lyapunov", a), matrix("q", q))
     method = method if method is not None else ("direct" if a.shape[-1] < 10 else "bilinear")
     if method not in {"direct", "bilinear"}:
@@ -37,7 +38,8 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
         other = a.conj() if a.dtype.kind == "c" else a
         both = a[:, None, :, None] * other[None, :, None, :]
         system = np.eye(n * n, dtype=a.dtype) - _core.reshape(both, (n * n, n * n))
-        return dec.solve(system, _core.reshape(q, (n * n, 1))).reshape(n, n)
+        x: AnyArray = dec.solve(system, _core.reshape(q, (n * n, 1))).reshape(n, n)
+        return x
     # The bilinear transformation makes a continuous equation of it.
     inverse = dec.solve(dec.adjoint(a) + one, one)
     left = _core.matmul(dec.adjoint(a) - one, inverse)
@@ -45,16 +47,26 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     return solve_continuous_lyapunov(dec.adjoint(left), -right)
 
 
-def _known(x: Any) -> Any:
-    return to_numpy(dec.constant(x))
+def _known(x: AnyArray) -> NDArray:
+    value: NDArray = to_numpy(dec.constant(x))
+    return value
 
 
-def _stabilizing(name: str, a: Any, b: Any, q: Any, r: Any) -> Any:
+def _stabilizing(name: str, a: AnyArray, b: AnyArray, q: AnyArray, r: AnyArray) -> NDArray:
     """Give SciPy's solution of a Riccati equation, as a value."""
-    return getattr(scipy_linalg(), name)(*map(_known, (a, b, q, r)))
+    x: NDArray = getattr(scipy_linalg(), name)(*map(_known, (a, b, q, r)))
+    return x
 
 
-def _are(name: str, a: Any, b: Any, q: Any, r: Any, gain: Any, solve: Any) -> Any:
+def _are(
+    name: str,
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
+    gain: Callable[[AnyArray, AnyArray, AnyArray, AnyArray], AnyArray],
+    solve: Callable[[AnyArray, AnyArray], AnyArray],
+) -> AnyArray:
     """Solve a Riccati equation by SciPy, and take two steps of Newton's method from there.
 
     A step solves Lyapunov's equation of the closed loop. It is stationary in the gain, so the first
@@ -62,7 +74,7 @@ def _are(name: str, a: Any, b: Any, q: Any, r: Any, gain: Any, solve: Any) -> An
     """
     a, b, q, r = (matrix(name, x, True, False) for x in (a, b, q, r))
     a, b, q, r = dec.common(a, b, q, r)
-    x = _stabilizing(name, a, b, q, r)
+    x: AnyArray = _stabilizing(name, a, b, q, r)
     for _ in range(2):
         k = gain(a, b, r, x)
         closed = a - b @ k
@@ -72,12 +84,15 @@ def _are(name: str, a: Any, b: Any, q: Any, r: Any, gain: Any, solve: Any) -> An
     return x
 
 
-def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
+def _without(
+    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None, s: ArrayLike | None
+) -> tuple[AnyArray, AnyArray]:
     """Give `a` and `q` of the equation without `e` and `s` that has the same solution."""
-    given = {"a": a, "b": b, "q": q, "r": r, "e": e, "s": s}
-    given = {name: matrix(name, x, True, False) for name, x in given.items() if x is not None}
+    items = {"a": a, "b": b, "q": q, "r": r, "e": e, "s": s}
+    given = {name: matrix(name, x, True, False) for name, x in items.items() if x is not None}
     given = dict(zip(given, dec.common(*given.values()), strict=True))
-    a, b, q, r, e, s = map(given.get, ("a", "b", "q", "r", "e", "s"))
+    a, b, q, r = (given[name] for name in ("a", "b", "q", "r"))
+    e, s = given.get("e"), given.get("s")
     if e is not None:
         # What stands on both sides of the solution is divided out.
         e = dec.adjoint(e)
@@ -92,12 +107,13 @@ def _without(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, Any]:
 
 
 @override("scipy.linalg.solve_continuous_are")
-def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
-                         balanced: bool = True) -> Any:  # fmt: skip
+def solve_continuous_are(a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike,
+                         e: ArrayLike | None = None, s: ArrayLike | None = None,
+                         balanced: bool = True) -> AnyArray:  # fmt: skip
     if e is not None or s is not None:
         a, q = _without(a, b, q, r, e, s)
 
-    def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
+    def gain(a: AnyArray, b: AnyArray, r: AnyArray, x: AnyArray) -> AnyArray:
         return dec.solve(r, dec.adjoint(b) @ x)
 
     return _are("solve_continuous_are", a, b, q, r, gain,
@@ -105,12 +121,13 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
 
 
 @override("scipy.linalg.solve_discrete_are")
-def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None,
-                       balanced: bool = True) -> Any:  # fmt: skip
+def solve_discrete_are(a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike,
+                       e: ArrayLike | None = None, s: ArrayLike | None = None,
+                       balanced: bool = True) -> AnyArray:  # fmt: skip
     if e is not None or s is not None:
         a, q = _without(a, b, q, r, e, s)
 
-    def gain(a: Any, b: Any, r: Any, x: Any) -> Any:
+    def gain(a: AnyArray, b: AnyArray, r: AnyArray, x: AnyArray) -> AnyArray:
         xb = x @ b
         return dec.solve(r + dec.adjoint(b) @ xb, dec.adjoint(xb) @ a)
 

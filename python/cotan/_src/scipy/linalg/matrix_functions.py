@@ -16,10 +16,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
 
 # The norms up to which a Padé approximant of this degree is exact to rounding in float64 (A.
@@ -34,7 +36,7 @@ _THETA = {
 }
 
 
-def _square(name: str, A: Any) -> Any:
+def _square(name: str, A: ArrayLike) -> Array:
     a = host_asarray(A)
     if a.ndim < 2:
         raise LinAlgError(f"{name}: The input array must be at least two-dimensional")
@@ -43,7 +45,7 @@ def _square(name: str, A: Any) -> Any:
     return dec.matrix(name, a, square=True)
 
 
-def _norm(x: Any) -> float:
+def _norm(x: NDArray) -> float:
     """Give the largest 1-norm in a batch."""
     return float(np.max(np.sum(np.abs(x), -2), initial=0.0))
 
@@ -54,7 +56,7 @@ def _coefficients(m: int) -> list[float]:
     return [float(f(2 * m - k) // (f(k) * f(m - k))) for k in range(m + 1)]
 
 
-def _extra(value: Any, m: int) -> int:
+def _extra(value: NDArray, m: int) -> int:
     """Give how many halvings more an approximant of degree m asks for (section 5 there)."""
     size = np.abs(value)
     total = np.ones((*size.shape[:-1], 1))
@@ -68,7 +70,7 @@ def _extra(value: Any, m: int) -> int:
     return max(math.ceil(math.log2(alpha / 2**-53) / (2 * m)), 0) if alpha > 0 else 0
 
 
-def _degree(value: Any) -> tuple[int, int]:
+def _degree(value: NDArray) -> tuple[int, int]:
     """Give the degree of the approximant and the number of squarings."""
     if not np.all(np.isfinite(value)):
         return 13, 0
@@ -91,7 +93,7 @@ def _degree(value: Any) -> tuple[int, int]:
 
 
 @override("scipy.linalg.expm")
-def expm(A: Any) -> Any:
+def expm(A: ArrayLike) -> AnyArray:
     a = host_asarray(A)
     if a.ndim < 2 and a.size == 1:
         return _core.exp(_core.reshape(a, (1, 1)))
@@ -101,7 +103,7 @@ def expm(A: Any) -> Any:
     m, s = _degree(np.asarray(to_numpy(dec.constant(a))))
     a = a * 0.5**s if s else a
     b, one = _coefficients(m), dec.eye(a.shape[-1], a)
-    powers = [one, _core.matmul(a, a)]
+    powers: list[Any] = [one, _core.matmul(a, a)]
     while 2 * len(powers) <= (m if m < 13 else 7):
         powers.append(_core.matmul(powers[-1], powers[1]))
     if m < 13:
@@ -121,12 +123,12 @@ def expm(A: Any) -> Any:
 
 
 @override("scipy.linalg.sqrtm")
-def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:
+def sqrtm(A: ArrayLike, disp: bool = True, blocksize: int | None = None) -> Any:
     del blocksize  # with which SciPy does not compute any more
     return _with_error("sqrtm", _root(_square("sqrtm", A)), A, disp)
 
 
-def _with_error(name: str, result: Any, a: Any, disp: Any) -> Any:
+def _with_error(name: str, result: AnyArray, a: ArrayLike, disp: bool) -> Any:
     """Give an estimate of the error, too, where `disp=False` asks for it: a constant."""
     if disp is not False:
         return result
@@ -136,7 +138,7 @@ def _with_error(name: str, result: Any, a: Any, disp: Any) -> Any:
     return result, error
 
 
-def _root(a: Any) -> Any:
+def _root(a: AnyArray) -> Array:
     """Give SciPy's principal square root, with the derivative by Sylvester's equation."""
     scipy = importlib.import_module("scipy.linalg")
     value = scipy.sqrtm(np.asarray(to_numpy(dec.constant(a))))
@@ -153,11 +155,11 @@ _POINTS = 8
 
 
 @override("scipy.linalg.logm")
-def logm(A: Any, disp: Any = True) -> Any:
+def logm(A: ArrayLike, disp: bool = True) -> Any:
     return _with_error("logm", _logarithm(_square("logm", A)), A, disp)
 
 
-def _logarithm(a: Any) -> Any:
+def _logarithm(a: AnyArray) -> AnyArray:
     one = dec.eye(a.shape[-1], a)
     roots = 0
     while _norm(np.asarray(to_numpy(dec.constant(a))) - one) > _NEAR:
@@ -170,7 +172,8 @@ def _logarithm(a: Any) -> Any:
     one = dec.eye(a.shape[-1], a)
     x = a - one
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
-    total = 0.0
+    total: Any = 0.0
     for t, weight in zip(((points + 1) / 2).tolist(), (weights / 2).tolist(), strict=True):
         total = total + weight * dec.solve(one + t * x, x)
-    return 2.0**roots * total
+    logarithm: AnyArray = 2.0**roots * total
+    return logarithm

@@ -11,43 +11,45 @@ do these. What the modules beside this one share is here, too: `scipy.linalg.ban
 
 import importlib
 import warnings
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
 
 
-def scipy_linalg() -> Any:
+def scipy_linalg() -> ModuleType:
     """Give SciPy's module, where it is needed for a value."""
     return importlib.import_module("scipy.linalg")
 
 
-def checked(x: Any, check_finite: bool = True) -> Any:
+def checked(x: ArrayLike, check_finite: bool = True) -> AnyArray:
     """Give an argument as an array of floats; infinities and NaN are refused as SciPy does."""
-    x = host_asarray(x)
-    if x.dtype == np.float16:
-        x = _core.asarray(x, np.float32)
+    array: AnyArray = host_asarray(x)
+    if array.dtype == np.float16:
+        array = _core.asarray(array, np.float32)
     # What is said of values a program that is traced does not say.
     looks = check_finite and not _core.is_tracing()
-    if looks and not is_finite(x):
+    if looks and not is_finite(array):
         raise ValueError("array must not contain infs or NaNs")
-    return x
+    return array
 
 
-def is_finite(x: Any) -> bool:
+def is_finite(x: AnyArray) -> bool:
     """Say whether all elements are finite; a prepared function asks again when it is called."""
     if _core.is_preparing():
         return bool(np.all(np.isfinite(x)))
     return bool(np.all(np.isfinite(to_numpy(dec.constant(x)))))
 
 
-def matrix(name: str, a: Any, check_finite: bool = True, square: bool = True) -> Any:
+def matrix(name: str, a: ArrayLike, check_finite: bool = True, square: bool = True) -> Array:
     a = checked(a, check_finite)
     if a.ndim < 2:
         raise ValueError(f"{name}: The input array must be at least two-dimensional.")
@@ -56,7 +58,9 @@ def matrix(name: str, a: Any, check_finite: bool = True, square: bool = True) ->
     return dec.matrix(name, a)
 
 
-def system(name: str, a: Any, b: Any, check_finite: bool = True) -> tuple[Any, Any, bool]:
+def system(
+    name: str, a: ArrayLike, b: ArrayLike, check_finite: bool = True
+) -> tuple[Array, AnyArray, bool]:
     """Give a square matrix, right-hand sides as a matrix, and whether they were a vector."""
     a, b = dec.common(checked(a, check_finite), checked(b, check_finite))
     a = matrix(name, np.atleast_2d(a), False)
@@ -68,11 +72,11 @@ def system(name: str, a: Any, b: Any, check_finite: bool = True) -> tuple[Any, A
     return a, b, vector
 
 
-def result(x: Any, vector: bool) -> Any:
+def result(x: AnyArray, vector: bool) -> AnyArray:
     return x[..., 0] if vector else x
 
 
-def triangle(a: Any, lower: bool, strict: bool = False) -> Any:
+def triangle(a: AnyArray, lower: bool, strict: bool = False) -> Array:
     """Give the elements of a triangle, zeros elsewhere."""
     m, n = a.shape[-2:]
     mask = np.tri(m, n, -int(strict), dtype=bool)
@@ -89,9 +93,9 @@ _GENERAL = {None, "general", "gen", "banded"}
 
 
 @override("scipy.linalg.solve")
-def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
-          overwrite_b: bool = False, check_finite: bool = True, assume_a: Any = None,
-          transposed: bool = False) -> Any:  # fmt: skip
+def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+          overwrite_b: bool = False, check_finite: bool = True, assume_a: str | None = None,
+          transposed: bool = False) -> AnyArray:  # fmt: skip
     a, b, vector = system("solve", a, b, check_finite)
     if transposed and a.dtype.kind == "c":  # as SciPy refuses it
         raise NotImplementedError(
@@ -110,7 +114,7 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
     return result(x, vector)
 
 
-def _warn_of_condition(decomposed: Any) -> None:
+def _warn_of_condition(decomposed: dec.Lu) -> None:
     """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
     if _core.is_tracing() or _core.is_preparing() or not decomposed.a.size:
         return
@@ -128,7 +132,7 @@ def _warn_of_condition(decomposed: Any) -> None:
         warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=5)
 
 
-def _expect_nonsingular(a: Any) -> None:
+def _expect_nonsingular(a: AnyArray) -> None:
     if _core.is_tracing():
         return
     pivots = np.diagonal(to_numpy(dec.constant(a)), axis1=-2, axis2=-1)
@@ -136,7 +140,7 @@ def _expect_nonsingular(a: Any) -> None:
         raise LinAlgError("A singular matrix detected: an element of the diagonal is zero.")
 
 
-def as_assumed(a: Any, assume_a: Any, lower: bool) -> Any:
+def as_assumed(a: AnyArray, assume_a: str | None, lower: bool) -> AnyArray:
     """Give the matrix that is meant, of which some elements may not be read."""
     if assume_a in _GENERAL:
         return a
@@ -156,14 +160,14 @@ def as_assumed(a: Any, assume_a: Any, lower: bool) -> Any:
 
 
 @override("scipy.linalg.inv")
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Any = None,
-        lower: bool = False) -> Any:  # fmt: skip
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *,
+        assume_a: str | None = None, lower: bool = False) -> AnyArray:  # fmt: skip
     a = matrix("inv", a, check_finite)
     return solve(a, dec.eye(a.shape[-1], a), lower, assume_a=assume_a, check_finite=False)
 
 
 @override("scipy.linalg.det")
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     a = matrix("det", a, check_finite)
     # SciPy goes on in double precision.
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
@@ -174,9 +178,9 @@ _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 @override("scipy.linalg.solve_triangular")
-def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
+def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False,
                      unit_diagonal: bool = False, overwrite_b: bool = False,
-                     check_finite: bool = True) -> Any:  # fmt: skip
+                     check_finite: bool = True) -> AnyArray:  # fmt: skip
     a, b, vector = system("solve_triangular", a, b, check_finite)
     if not unit_diagonal and not _core.is_tracing():
         pivots = np.diagonal(a, axis1=-2, axis2=-1)
@@ -198,7 +202,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False,
 # LU
 
 
-def _lu(a: Any) -> tuple[Any, Any, Any]:
+def _lu(a: Array) -> tuple[NDArray, AnyArray, AnyArray]:
     """Give the order of rows, and the factors, of which the smaller one is in a square."""
     m, n = a.shape[-2:]
     k = min(m, n)
@@ -207,7 +211,7 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
     values = to_numpy(dec.constant(lu))
     perm = np.real(values[..., m * k : m * k + m]).astype(np.int64)
     compact = values[..., : m * k].reshape(*a.shape[:-2], k, m).swapaxes(-1, -2)
-    rows = np.take_along_axis(a, perm[..., None], -2)
+    rows: AnyArray = np.take_along_axis(a, perm[..., None], -2)
     top = _core.apply("lu_factors", rows[..., :k, :k], np.ascontiguousarray(compact[..., :k, :]))
     lower = _core.where(np.eye(k, dtype=bool), 1.0, triangle(top, True, True))
     lower, upper = _core.asarray(lower, a.dtype), triangle(top, False)
@@ -221,8 +225,8 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
 
 
 @override("scipy.linalg.lu")
-def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
-       p_indices: bool = False) -> Any:  # fmt: skip
+def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
+       p_indices: bool = False) -> tuple[AnyArray, ...]:  # fmt: skip
     a = matrix("lu", a, check_finite, square=False)
     perm, lower, upper = _lu(a)
     back = np.argsort(perm, axis=-1)
@@ -234,7 +238,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     return np.eye(a.shape[-2], dtype=real)[back], lower, upper
 
 
-def _interchanges(perm: Any) -> Any:
+def _interchanges(perm: NDArray) -> NDArray:
     """Give a permutation as LAPACK does: row i is exchanged with row piv[i], in turn."""
     piv = np.zeros(perm.shape, np.int32)
     for at in np.ndindex(perm.shape[:-1]):
@@ -246,7 +250,7 @@ def _interchanges(perm: Any) -> Any:
     return piv
 
 
-def _order(piv: Any, n: int) -> Any:
+def _order(piv: NDArray, n: int) -> NDArray:
     """Give the order of rows that interchanges lead to."""
     perm = np.zeros((*piv.shape[:-1], n), np.int64)
     for at in np.ndindex(piv.shape[:-1]):
@@ -258,7 +262,9 @@ def _order(piv: Any, n: int) -> Any:
 
 
 @override("scipy.linalg.lu_factor")
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[AnyArray, NDArray]:
     a = matrix("lu_factor", a, check_finite, square=False)
     perm, lower, upper = _lu(a)
     m, n = a.shape[-2:]
@@ -271,8 +277,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
 
 @override("scipy.linalg.lu_solve")
-def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
-             check_finite: bool = True) -> Any:  # fmt: skip
+def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0,
+             overwrite_b: bool = False, check_finite: bool = True) -> AnyArray:  # fmt: skip
     factors, piv = lu_and_piv
     a, b, vector = system("lu_solve", factors, b, check_finite)
     a, b = dec.over_batch((a, 2), (b, 2))
@@ -294,19 +300,19 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
 
 
 @override("scipy.linalg.cholesky")
-def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False,
-             check_finite: bool = True) -> Any:  # fmt: skip
+def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+             check_finite: bool = True) -> AnyArray:  # fmt: skip
     factor = dec.cholesky(matrix("cholesky", a, check_finite), lower)
     return factor if lower else dec.adjoint(factor)
 
 
 @override("scipy.linalg.cho_factor")
-def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False,
-               check_finite: bool = True) -> tuple[Any, bool]:  # fmt: skip
+def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+               check_finite: bool = True) -> tuple[AnyArray, bool]:  # fmt: skip
     return cholesky(a, lower, check_finite=check_finite), lower
 
 
-def solve_cholesky(factor: Any, b: Any) -> Any:
+def solve_cholesky(factor: AnyArray, b: AnyArray) -> Array:
     """Solve with a lower Cholesky factor."""
     factor, b = dec.over_batch((factor, 2), (b, 2))
     return dec.solve_adjoint_triangular(factor, dec.solve_triangular(factor, b, True), True)
@@ -314,8 +320,11 @@ def solve_cholesky(factor: Any, b: Any) -> Any:
 
 @override("scipy.linalg.cho_solve")
 def cho_solve(
-    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+    c_and_lower: tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> AnyArray:
     c, lower = c_and_lower
     a, b, vector = system("cho_solve", c, b, check_finite)
     return result(solve_cholesky(a if lower else dec.adjoint(a), b), vector)

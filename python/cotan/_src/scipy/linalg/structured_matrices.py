@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: ArrayLike) -> Array:
     x = host_asarray(x)
     return _core.reshape(_core.asarray(x), -1)
 
 
-def _row(x: Any) -> Any:
+def _row(x: ArrayLike) -> Array:
     """Give a vector, or a batch of them; older versions took that for one vector."""
     x = _core.asarray(np.atleast_1d(host_asarray(x)))
     return x if x.ndim == 1 or _batches() else _core.reshape(x, -1)
@@ -31,7 +33,7 @@ def _batches() -> bool:
     return tuple(map(int, version.split(".")[:2])) >= (1, 17)
 
 
-def _joined(c: Any, r: Any) -> Any:
+def _joined(c: AnyArray, r: AnyArray) -> Array:
     """Give vectors, one after the other, but for the first element of the second."""
     batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     dtype = np.result_type(c.dtype, r.dtype)
@@ -40,7 +42,7 @@ def _joined(c: Any, r: Any) -> Any:
 
 
 @override("scipy.linalg.toeplitz")
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     c = _row(c)
     r = (c.conj() if c.dtype.kind == "c" else c) if r is None else _row(r)
     m, n = c.shape[-1], r.shape[-1]
@@ -49,7 +51,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 
 @override("scipy.linalg.hankel")
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     c = _vector(c)
     r = np.zeros(c.shape, c.dtype) if r is None else _vector(r)
     values = _joined(c, r)
@@ -57,15 +59,16 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 @override("scipy.linalg.circulant")
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Array:
     c = np.atleast_1d(host_asarray(c))
     n = c.shape[-1]
     return _core.asarray(c)[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
 @override("scipy.linalg.block_diag")
-def block_diag(*arrs: Any) -> Any:
-    blocks = [np.atleast_2d(host_asarray(a)) for a in (arrs or ([],))]
+def block_diag(*arrs: ArrayLike) -> Array:
+    items: tuple[ArrayLike, ...] = arrs or ([],)
+    blocks: list[AnyArray] = [np.atleast_2d(host_asarray(a)) for a in items]
     batch = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
     dtype = np.result_type(*(b.dtype for b in blocks))
     width, start, rows = sum(b.shape[-1] for b in blocks), 0, []
@@ -97,7 +100,7 @@ def _asks(name: str) -> None:
     """Let a function that says what form a matrix has look at the values."""
 
     @override(f"scipy.linalg.{name}")
-    def form(a: Any, *args: Any, **kwargs: Any) -> Any:
+    def form(a: ArrayLike, *args: Any, **kwargs: Any) -> Any:
         value = np.asarray(to_numpy(dec.constant(host_asarray(a))))
         return locate(f"scipy.linalg.{name}")(value, *args, **kwargs)
 
@@ -108,8 +111,10 @@ _asks("ishermitian")
 
 
 @override("scipy.linalg.matrix_balance")
-def matrix_balance(A: Any, permute: Any = True, scale: Any = True,  # noqa: N803
-                   separate: Any = False, overwrite_a: Any = False) -> Any:  # fmt: skip
+def matrix_balance(
+    A: ArrayLike, permute: bool = True, scale: bool = True, separate: bool = False,  # noqa: N803
+    overwrite_a: bool = False,
+) -> tuple[AnyArray, NDArray | tuple[NDArray, NDArray]]:  # fmt: skip
     """Scale and permute by what SciPy says, which is constant where it does not jump."""
     del overwrite_a
     a = host_asarray(A)
