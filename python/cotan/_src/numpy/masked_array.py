@@ -8,14 +8,15 @@ domains, hard masks and fill values are NumPy's own code, of the version that is
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 import numpy.ma as ma
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.matrix import is_operator
 from cotan._src.numpy.user_subclasses import KINDS, Held, array_of, each, held
 from cotan._src.rebind.engine import (
@@ -32,6 +33,18 @@ from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import REBOUND_CLASS, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Dtype,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
@@ -39,23 +52,23 @@ ORIGINAL: Any = vars(ma)["MaskedArray"]
 _ma: Any = ma.core
 
 
-def _unmasked(x: Any) -> Any:
+def _unmasked(x: Any) -> object:
     if isinstance(type(x), _Kind):
         return x.__held_array__
     return x.data if isinstance(x, ORIGINAL) else x
 
 
-def data_of(x: Any) -> Any:
+def data_of(x: object) -> Any:
     """Give what a masked array of either kind has beneath its mask, also in lists."""
     return each(_unmasked, x)
 
 
-def _mask_of(x: Any) -> Any:
+def _mask_of(x: object) -> NDArray | list[Any]:
     """Give the mask of an array, in lists for lists of them."""
     return list(map(_mask_of, x)) if isinstance(x, (list, tuple)) else _ma.getmaskarray(x)
 
 
-def _is_masked(items: Iterable[Any], but: Any) -> bool:
+def _is_masked(items: Iterable[object], but: object) -> bool:
     """Say whether a masked array is among arguments, another one than `but`."""
     return any(
         _is_masked(x, but) if isinstance(x, (list, tuple)) else isinstance(x, ORIGINAL)
@@ -64,7 +77,7 @@ def _is_masked(items: Iterable[Any], but: Any) -> bool:
     )
 
 
-def as_constant(x: Any) -> Any:
+def as_constant(x: object) -> object:
     """Give a masked array of ours for one of NumPy's, and anything else as it is."""
     if x is ma.masked or not isinstance(x, ORIGINAL) or isinstance(type(x), _Kind):
         return x
@@ -72,7 +85,7 @@ def as_constant(x: Any) -> Any:
     return Memory.view(x, Masked)
 
 
-def _expect_no_other(cls: Any) -> None:
+def _expect_no_other(cls: type) -> None:
     """Refuse classes of a program's, whose methods would not be called."""
     if (
         issubclass(cls, ORIGINAL)
@@ -90,7 +103,7 @@ def as_operand(x: Any) -> Any:
     return Memory.view(x.view(ORIGINAL), Masked) if x is ma.masked else as_constant(x)
 
 
-def is_drawn(args: Iterable[Any]) -> bool:
+def is_drawn(args: Iterable[object]) -> bool:
     """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
     try:
         return is_read_for_display()
@@ -100,7 +113,7 @@ def is_drawn(args: Iterable[Any]) -> bool:
         return True
 
 
-def to_draw(x: Any) -> Any:
+def to_draw(x: Any) -> object:
     """Give what is drawn of an argument: values, masked ones as NumPy's."""
     if isinstance(type(x), _Kind):
         values = to_numpy(_core.dropgrad(x.__held_array__))
@@ -117,7 +130,7 @@ class _Kind(type):
 
     _original: type
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls._original)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
@@ -129,7 +142,7 @@ class Memory(Held, metaclass=_Kind):
 
     _original = np.ndarray
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:
+    def view(self, dtype: DTypeLike | None = None, type: type | None = None) -> Any:
         wanted = [x for x in (dtype, type) if x is not None]
         classes = [x for x in wanted if _is_class(x)]
         is_masked = isinstance(self, ORIGINAL)
@@ -152,13 +165,13 @@ class Memory(Held, metaclass=_Kind):
         return held(Masked, array, self) if array._rank == "array" else array
 
 
-def _is_class(x: Any) -> bool:
+def _is_class(x: object) -> TypeGuard[type]:
     """Say whether something is a class of arrays, not a dtype."""
     return isinstance(x, type) and issubclass(x, (np.ndarray, Held, _core.Array))
 
 
 def _by_array(name: str) -> None:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Memory, *args: object, **kwargs: object) -> Any:
         result = getattr(array_of(self), name)(*data_of(args), **data_of(kwargs))
         return self._again(result) if isinstance(type(self), _Kind) else result
 
@@ -182,9 +195,12 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     _original = ORIGINAL
     _of = ORIGINAL
-    _fill_value: Any
+    __held_array__: Array
+    _fill_value: NDArray | None
 
-    def __new__(cls, data: Any = None, mask: Any = ma.nomask, *args: Any, **kwargs: Any) -> Any:
+    def __new__(
+        cls, data: ArrayLike | None = None, mask: ArrayLike = ma.nomask, *args: Any, **kwargs: Any
+    ) -> Any:
         """Make one as NumPy does, also of lists with masked elements and rows."""
         if isinstance(data, (list, tuple)) and mask is ma.nomask:
             masks = np.array(_mask_of(data))
@@ -197,7 +213,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             return tuple(map(self._again, x))
         if not is_array(x) or x._rank != "array":
             return x
-        made = held(type(self), x, self)
+        made: Any = held(type(self), x, self)
         made._mask = made._mask.copy()
         return made
 
@@ -206,21 +222,22 @@ class Masked(_NumPys):  # type: ignore[misc]
         return self.__dict__.get("_mask", ma.nomask)
 
     @_mask.setter
-    def _mask(self, mask: Any) -> None:
+    def _mask(self, mask: object) -> None:
         self.__dict__["_mask"] = to_numpy(data_of(mask))
 
     @property
-    def recordmask(self) -> Any:
-        return self._mask.view()
+    def recordmask(self) -> NDArray:
+        mask: NDArray = self._mask.view()
+        return mask
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Array:
         return self.__held_array__
 
     _data = data
 
     @property
-    def _baseclass(self) -> Any:
+    def _baseclass(self) -> type:
         return np.ndarray
 
     @_baseclass.setter
@@ -228,20 +245,20 @@ class Masked(_NumPys):  # type: ignore[misc]
         """Keep nothing: an array of ours stands for no subclass."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         return self.__held_array__.dtype
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Shape:
         return self.__held_array__.shape
 
     @shape.setter
-    def shape(self, shape: Any) -> None:
+    def shape(self, shape: int | Sequence[int]) -> None:
         self.__held_array__.shape = shape
         if self._mask is not ma.nomask:
             self._mask.shape = shape
 
-    def clip(self, *limits: Any, **options: Any) -> Any:
+    def clip(self, *limits: object, **options: object) -> Any:
         return self._again(self.data.clip(*data_of(limits), **data_of(options))).shrink_mask()
 
     def sort(self, *args: Any, **options: Any) -> None:
@@ -249,7 +266,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             self.data[self._mask] = _core.dropgrad(self.data)[self._mask]
         super().sort(*args, **options)
 
-    def __array_finalize__(self, obj: Any) -> None:
+    def __array_finalize__(self, obj: object) -> None:
         """Take over what another array says of itself; its mask, too, as this is a view of it."""
         self._update_from(obj)
         mask = getattr(obj, "_mask", ma.nomask)
@@ -258,13 +275,13 @@ class Masked(_NumPys):  # type: ignore[misc]
         if self._fill_value is not None:
             self._fill_value = _ma._check_fill_value(self._fill_value, self.dtype)
 
-    def __setmask__(self, mask: Any, copy: bool = False) -> None:
+    def __setmask__(self, mask: ArrayLike, copy: bool = False) -> None:
         super().__setmask__(to_numpy(mask), copy)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return super().__getitem__(to_numpy(data_of(key)))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         is_masked = isinstance(key, ORIGINAL) and not isinstance(value, ORIGINAL)
         key = to_numpy(data_of(key))
         if is_masked and self._mask is not ma.nomask and not self._hardmask:
@@ -272,7 +289,7 @@ class Masked(_NumPys):  # type: ignore[misc]
         else:
             super().__setitem__(key, value)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with what is beneath the masks, and let the first of those wrap it."""
         out = options.get("out") or ()
         reflected = _REFLECTED.get(ufunc)
@@ -299,7 +316,9 @@ class Masked(_NumPys):  # type: ignore[misc]
                 wrapped.append(first.__array_wrap__(asarray(x), context))
         return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Function, types: Iterable[type], args: Args, kwargs: Kwargs
+    ) -> Any:
         """Run NumPy's own code where that keeps masks; else see the data, as it does."""
         code = inspect.unwrap(func)
         given = kwargs
@@ -317,12 +336,12 @@ class Masked(_NumPys):  # type: ignore[misc]
             return self._again(made)
         return Memory.view(made, Masked) if name in _OF_THE_CLASS else made
 
-    def tolist(self, fill_value: Any = None) -> Any:
+    def tolist(self, fill_value: Scalar | None = None) -> Any:
         if fill_value is not None:
             return self.filled(fill_value).tolist()
         return _listed(self.data, self.mask)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | Args:
         """Pickle a constant as one of NumPy's."""
         self.data.__reduce_ex__(protocol)  # which refuses active values
         return to_draw(self).__reduce_ex__(protocol)
@@ -349,7 +368,7 @@ _OF_DATA = {
 _OF_THE_CLASS = {"concatenate", "dot", "inner"}
 
 
-def _keeps_masks(function: Any, code: Any, given: dict[str, Any]) -> bool:
+def _keeps_masks(function: Function, code: object, given: Kwargs) -> bool:
     """Say whether NumPy's own code of a function can be run with what is masked."""
     if function.__module__ != "numpy" or not isinstance(code, FunctionType):
         return False
@@ -358,7 +377,7 @@ def _keeps_masks(function: Any, code: Any, given: dict[str, Any]) -> bool:
     return function.__name__ not in _OF_DATA
 
 
-def _listed(x: Any, mask: Any) -> Any:
+def _listed(x: Array, mask: NDArray) -> Any:
     """Give lists of elements, None for those that are masked."""
     if x.ndim == 0:
         return None if mask else x[()]
@@ -382,7 +401,7 @@ _UFUNCS = {
 }  # fmt: skip
 
 
-def _operator(name: str, ufunc: Any) -> None:
+def _operator(name: str, ufunc: np.ufunc) -> None:
     setattr(Masked, f"__{name}__", lambda *operands: ufunc(*operands))  # noqa: PLW0108 - a method
     if ufunc.nin == 2:
         setattr(Masked, f"__r{name}__", lambda self, other: ufunc(other, self))
@@ -401,9 +420,9 @@ MET[ORIGINAL] = as_operand
 # What stands for NumPy's names in that code
 
 
-def instance_of(value: Any) -> Any:
+def instance_of(value: object) -> object:
     """Give an object of NumPy's, such as `np.ma.log`, with our names in its methods."""
-    copy: Any = object.__new__(rebound_class(type(value)))
+    copy: object = object.__new__(rebound_class(type(value)))
     for name, x in vars(value).items():
         if name == "domain" and x is not None:
             vars(copy)[name] = instance_of(x)
@@ -426,18 +445,18 @@ _DOMAINS = _ma.ufunc_domain
 DTYPES = "bBhHiIlLqQefdFD"
 
 
-def _converts(convert: Callable[..., Any]) -> Callable[..., Any]:
+def _converts(convert: Callable[..., AnyArray]) -> Callable[..., AnyArray]:
     """Let a conversion give arrays of ours, which `a.view(MaskedArray)` makes masked."""
 
     @functools.wraps(convert)
-    def converted(*args: Any, **kwargs: Any) -> Any:
+    def converted(*args: Any, **kwargs: Any) -> AnyArray:
         x = convert(*args, **kwargs)
         return _core.array(x) if type(x) is np.ndarray and x.dtype.char in DTYPES else x
 
     return converted
 
 
-def _get_masked_subclass(*arrays: Any) -> Any:
+def _get_masked_subclass(*arrays: object) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
     if not contains_array(arrays) or is_drawn(arrays):
         return ORIGINAL

@@ -10,20 +10,25 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.runtime.call_site import NATIVE_LIBRARIES, is_formatting
+from cotan._src.runtime.typing import Args, DTypeLike, Function, Kwargs, NDArray, Shape
 from cotan._src.runtime.values import OverArray, is_array, to_numpy
+
+#: What is made of an array: itself, or what holds it.
+_Made: TypeAlias = Array | OverArray | Matrix
 
 # Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
 # ours, and of what it was made from.
-KINDS: dict[type, Callable[[Any, Any], Any]] = {}
+KINDS: dict[type, Callable[[Array, object], _Made]] = {}
 
 # What decides how arrays of a class compute or are made, so that another object could not stand in.
 _DECISIVE = (
@@ -50,11 +55,11 @@ def held_class(cls: type) -> type | None:
     owners = cls.__mro__[: cls.__mro__.index(np.ndarray)]
     if any(owner.__module__.partition(".")[0] in NATIVE_LIBRARIES for owner in owners):
         return None
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     for owner in reversed(owners):
         members |= {name: x for name, x in vars(owner).items() if name not in _OWN}
 
-    def make(_: Any, *args: Any, **kwargs: Any) -> Any:
+    def make(_: object, *args: object, **kwargs: object) -> object:
         return cls(*args, **kwargs)
 
     # `super()` in its methods goes on to what stands in for ndarray.
@@ -87,9 +92,9 @@ def _with_class(member: Any, cell: CellType) -> Any:
     return functools.update_wrapper(copy, member)
 
 
-def held(kind: type, array: Any, source: Any) -> Any:
+def held(kind: type["Held"], array: Array, source: object) -> "Held":
     """Make an object of such a class, as NumPy makes one from another array, or from none."""
-    self: Any = object.__new__(kind)
+    self = object.__new__(kind)
     object.__setattr__(self, "__held_array__", array)
     finalize = getattr(kind, "__array_finalize__", None)
     if finalize is not None:
@@ -97,7 +102,7 @@ def held(kind: type, array: Any, source: Any) -> Any:
     return self
 
 
-def each(take: Callable[[Any], Any], x: Any) -> Any:
+def each(take: Function, x: object) -> Any:
     """Give what is taken of an argument, in lists and options of each."""
     if isinstance(x, (list, tuple)):
         return type(x)(each(take, item) for item in x) if not hasattr(x, "_fields") else x
@@ -106,11 +111,11 @@ def each(take: Callable[[Any], Any], x: Any) -> Any:
     return take(x)
 
 
-def _held_array(x: Any) -> Any:
+def _held_array(x: Any) -> object:
     return x.__held_array__ if issubclass(type(x), Held) else x
 
 
-def array_of(x: Any) -> Any:
+def array_of(x: object) -> Any:
     """Give the array that is held, also in lists."""
     return each(_held_array, x)
 
@@ -119,10 +124,11 @@ class Held(OverArray):
     """An object of a subclass of ndarray, over an array of ours."""
 
     __array_priority__ = 10.0
+    __held_array__: Array
     _of: type
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         return self._of
 
     def _again(self, x: Any) -> Any:
@@ -133,30 +139,33 @@ class Held(OverArray):
 
     # What NumPy asks
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         return np.asarray(self.__held_array__, dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: Any) -> Any:
         result = getattr(ufunc, method)(*map(array_of, inputs), **array_of(options))
         out = options.get("out")
         return out[0] if out is not None and len(out) == 1 else self._again(result)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Function, types: Iterable[type], args: Args, kwargs: Kwargs
+    ) -> Any:
         return func(*array_of(tuple(args)), **array_of(kwargs))
 
-    def __array_finalize__(self, obj: Any) -> None:
+    def __array_finalize__(self, obj: object) -> None:
         """Take nothing over from another array, for those that ask `super()`."""
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:
+    def view(self, dtype: DTypeLike | None = None, type: type | None = None) -> _Made:
         for wanted in (dtype, type):
             if wanted is np.ndarray:
                 return self.__held_array__[...]
-        return self.__held_array__.view(*(x for x in (dtype, type) if x is not None))
+        made: _Made = self.__held_array__.view(*(x for x in (dtype, type) if x is not None))
+        return made
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._again(self.__held_array__[array_of(key)])
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self.__held_array__[array_of(key)] = array_of(value)
 
     def __len__(self) -> int:
@@ -165,13 +174,13 @@ class Held(OverArray):
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return item in self.__held_array__
 
     def __bool__(self) -> bool:
         return bool(self.__held_array__)
 
-    def _as_number(self) -> Any:
+    def _as_number(self) -> Array | float:
         """Give the only element, for `float(x)`."""
         return self.__held_array__
 
@@ -181,10 +190,10 @@ class Held(OverArray):
             to_numpy(_core.dropgrad(number)) if is_formatting(sys._getframe(1)) else number
         )
 
-    def __floor__(self) -> Any:
+    def __floor__(self) -> int:
         return math.floor(self._as_number())
 
-    def __ceil__(self) -> Any:
+    def __ceil__(self) -> int:
         return math.ceil(self._as_number())
 
     def __complex__(self) -> complex:
@@ -200,13 +209,13 @@ class Held(OverArray):
         array = self.__held_array__
         return format(array, spec) if array.ndim == 0 or spec else str(self)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Args:
         return self.__held_array__.__reduce_ex__(protocol)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> "Held":
         return self.__deepcopy__({})
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> "Held":
         again = held(type(self), self.__held_array__.copy(), self)
         again.__dict__.update({k: v for k, v in self.__dict__.items() if k != "__held_array__"})
         return again
@@ -215,13 +224,13 @@ class Held(OverArray):
 def _attribute(name: str) -> None:
     """Let an attribute or a method be that of the array; `super()` finds it, too."""
 
-    def get(self: Any) -> Any:
+    def get(self: Held) -> Any:
         return self._again(getattr(self.__held_array__, name))
 
-    def put(self: Any, value: Any) -> None:
+    def put(self: Held, value: object) -> None:
         setattr(self.__held_array__, name, value)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Held, *args: object, **kwargs: object) -> Any:
         return self._again(getattr(self.__held_array__, name)(*array_of(args), **array_of(kwargs)))
 
     setattr(Held, name, call if callable(getattr(np.ndarray, name)) else property(get, put))
@@ -235,13 +244,13 @@ for _name in dir(np.ndarray):
 def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Held, other: object) -> Any:
         return self._again(compute(self.__held_array__, array_of(other)))
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Held, other: object) -> Any:
         return self._again(compute(array_of(other), self.__held_array__))
 
-    def in_place(self: Any, other: Any) -> Any:
+    def in_place(self: Held, other: object) -> Held:
         self.__held_array__[...] = compute(self.__held_array__, array_of(other))
         return self
 
@@ -268,11 +277,11 @@ for _name in ("neg", "pos", "abs", "invert"):
     _unary(_name)
 
 
-def _itself(array: Any, _: Any) -> Any:
+def _itself(array: Array, _: object) -> Array:
     return array
 
 
-def _as_matrix(array: Any, _: Any) -> Any:
+def _as_matrix(array: Array, _: object) -> Matrix:
     return Matrix(array if array.ndim == 2 else array.reshape(1, -1))
 
 
@@ -280,7 +289,7 @@ def _as_matrix(array: Any, _: Any) -> Any:
 KINDS |= {np.ndarray: _itself, vars(np)["matrix"]: _as_matrix}
 
 
-def _kind(cls: Any) -> Callable[[Any, Any], Any] | None:
+def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:
     """Say what makes an object of a class over an array of ours; None where nothing can."""
     cls = vars(cls).get("__wrapped__", cls)
     if cls in KINDS:
@@ -292,8 +301,8 @@ def _kind(cls: Any) -> Callable[[Any, Any], Any] | None:
 
 
 def _new(
-    cls: Any, shape: Any = None, dtype: Any = float, buffer: Any = None, offset: int = 0,
-    strides: Any = None, order: Any = None,
+    cls: type, shape: Any = None, dtype: DTypeLike = float,
+    buffer: Any = None, offset: int = 0, strides: Shape | None = None, order: str | None = None,
 ) -> Any:  # fmt: skip
     """Make an object of a class over an array of ours, as NumPy makes it over memory."""
     if not is_array(buffer) or offset or strides is not None or np.dtype(dtype) != buffer.dtype:
@@ -312,7 +321,7 @@ def _new(
 _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
 
 
-def view_as(array: Any, cls: type) -> Any:
+def view_as(array: Array, cls: type) -> _Made | None:
     """Give an array of ours as an object of a subclass of ndarray; None where that cannot be."""
     kind = _kind(cls) if _core.is_lifting() or issubclass(cls, Held) else None
     return None if kind is None else kind(array[...], array)
