@@ -308,7 +308,7 @@ for _name in ("fftfreq", "rfftfreq"):
     fft.__all__.append(_name)
 
 
-def namespace(self: Array, *, api_version: str | None = None) -> ModuleType:
+def namespace(self: Array, *, api_version: str | None = None) -> Any:
     """Give the namespace of the array API standard whose functions take an Array and give one.
 
     Raises `ValueError` for a version of the standard that is not there.

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import met
+from cotan._src.runtime.typing import Args, Function
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
 
 
-def _reduction(name: str, doc: str) -> Callable[..., Any]:
+def _reduction(name: str, doc: str) -> Function:
     reduce, function = getattr(_core, name), getattr(np, name)
 
     def method(
-        self: Any,
+        self: Array,
         axis: Any = None,
         dtype: Any = None,
         out: Any = None,
@@ -33,11 +35,11 @@ def _reduction(name: str, doc: str) -> Callable[..., Any]:
     return method
 
 
-def _extremum(name: str, doc: str) -> Callable[..., Any]:
+def _extremum(name: str, doc: str) -> Function:
     reduce, function = getattr(_core, name), getattr(np, name)
 
     def method(
-        self: Any, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
+        self: Array, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
     ) -> Any:
         if out is None and not options:
             return reduce(self, axis, bool(keepdims))
@@ -48,18 +50,18 @@ def _extremum(name: str, doc: str) -> Callable[..., Any]:
     return method
 
 
-def cumsum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(self: Array, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Give the sums of all elements up to each one."""
     if dtype is None and out is None:
         return _core.cumsum(self, axis)
     return np.cumsum(self, axis, dtype, out)
 
 
-def _sequence(arguments: tuple[Any, ...]) -> Any:
+def _sequence(arguments: Args) -> Any:
     return arguments[0] if len(arguments) == 1 else arguments
 
 
-def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
     """Give the same elements in another shape: a view where NumPy gives one."""
     if order not in {"C", "F", "A", "c", "f", "a"}:
         raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
@@ -77,7 +79,7 @@ def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) 
     return _core.transpose(result) if order == "F" else result
 
 
-def _order(name: str, x: Any, order: Any) -> str:
+def _order(name: str, x: Array, order: object) -> str:
     """Give the order of elements that is meant by one: 'C' or 'F'."""
     given = order.upper() if isinstance(order, str) else ""
     if given not in {"C", "F", "A", "K"}:
@@ -92,12 +94,12 @@ def _order(name: str, x: Any, order: Any) -> str:
     return "C"
 
 
-def transpose(self: Any, *axes: Any) -> Any:
+def transpose(self: Array, *axes: Any) -> Any:
     """Give a view with the axes in another order, reversed by default."""
     return _core.transpose(self, _sequence(axes) if axes else None)
 
 
-def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(self: Array, axis1: int, axis2: int) -> Any:
     """Give a view with two axes exchanged."""
     order = list(range(self.ndim))
     axis1, axis2 = (np.lib.array_utils.normalize_axis_index(a, self.ndim) for a in (axis1, axis2))
@@ -105,7 +107,7 @@ def swapaxes(self: Any, axis1: int, axis2: int) -> Any:
     return _core.transpose(self, order)
 
 
-def ravel(self: Any, order: str = "C") -> Any:
+def ravel(self: Array, order: str = "C") -> Any:
     """Give all elements along one axis: a view of an array without gaps, a copy of others."""
     order = _order("ravel", self, order)
     # A reshape could be a view of some arrays with gaps, too; this never is.
@@ -114,12 +116,12 @@ def ravel(self: Any, order: str = "C") -> Any:
     return result if direct else result.copy()
 
 
-def flatten(self: Any, order: str = "C") -> Any:
+def flatten(self: Array, order: str = "C") -> Any:
     """Give all elements along one axis, as a new array."""
     return reshape(self, -1, order=_order("flatten", self, order)).copy()
 
 
-def squeeze(self: Any, axis: Any = None) -> Any:
+def squeeze(self: Array, axis: Any = None) -> Any:
     """Give a view without axes of length 1; the array itself when there are none."""
     if axis is None:
         drop = {i for i, n in enumerate(self.shape) if n == 1}
@@ -138,7 +140,7 @@ def squeeze(self: Any, axis: Any = None) -> Any:
 
 
 def astype(
-    self: Any,
+    self: Array,
     dtype: Any,
     order: str = "K",
     casting: str = "unsafe",
@@ -163,19 +165,19 @@ def astype(
     return _core.cast(self, target)
 
 
-def conjugate(self: Any, out: Any = None) -> Any:
+def conjugate(self: Array, out: Any = None) -> Any:
     """Give the complex conjugate."""
     if out is not None:
         return np.conjugate(self, out)
     return _core.apply("conj", self) if self.dtype.kind == "c" else self
 
 
-def dot(self: Any, b: Any, out: Any = None) -> Any:
+def dot(self: Array, b: Any, out: Any = None) -> Any:
     """Give the product of this array with another, as `numpy.dot`."""
     return np.dot(self, b, out)
 
 
-def elements(self: Any) -> Iterator[Any]:
+def elements(self: Array) -> Iterator[Array]:
     """Give the elements along the first axis, one after the other."""
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
@@ -189,10 +191,10 @@ class _NoArrayError(AttributeError, TypeError):
 class _OfArrays:
     """A method that arrays have and scalars have not: `hasattr(x, "__len__")`."""
 
-    def __init__(self, method: Callable[[Any], Any], message: str) -> None:
+    def __init__(self, method: Callable[[Array], object], message: str) -> None:
         self._method, self._message = method, message
 
-    def __get__(self, array: Any, owner: type | None = None) -> Any:
+    def __get__(self, array: Array | None, owner: type | None = None) -> Function:
         if array is None:
             return self._method
         if array._rank != "array":
@@ -200,7 +202,7 @@ class _OfArrays:
         return MethodType(self._method, array)
 
 
-def _contains(self: Any, item: Any) -> bool:
+def _contains(self: Array, item: Any) -> bool:
     return bool(np.any(peek(self) == peek(item)))
 
 
@@ -210,16 +212,16 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
-def _beneath(x: Any) -> Any:
+def _beneath(x: object) -> object:
     """Give the array beneath a mask, or of a subclass: what it is written into has neither."""
     x = met(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
     return x.__held_array__ if isinstance(x, OverArray) else x
 
 
-def _in_place(name: str, operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _in_place(name: str, operator: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
     sign = _SYMBOLS[name]
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Array, other: Any) -> Any:
         if self._rank == "array" and not is_array(other):
             other = _beneath(other)
         result = operator(self, other)

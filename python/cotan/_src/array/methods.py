@@ -2,18 +2,22 @@
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.array import array_api
 from cotan._src.numpy import functions as _functions  # noqa: F401 - enters the rules
 from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
 from cotan._src.runtime.registry import FUNCTIONS
+from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Dtype, Function, NDArray, Shape
 from cotan._src.runtime.values import OverArray, is_active
+
+# An array, or lists of lists of them.
+_Nested: TypeAlias = "Array | list[_Nested]"
 
 # Methods whose NumPy function takes the array first and then the same arguments.
 _FUNCTIONS = (
@@ -30,10 +34,10 @@ _REFUSED = {
 }
 
 
-def _delegate(name: str) -> Callable[..., Any]:
+def _delegate(name: str) -> Function:
     function = getattr(np, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         return FUNCTIONS[function](self, *args, **kwargs)
 
     method.__name__ = name
@@ -41,8 +45,8 @@ def _delegate(name: str) -> Callable[..., Any]:
     return method
 
 
-def _refuse(name: str, instead: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _refuse(name: str, instead: str) -> Function:
+    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"{name}: {instead}")
 
     method.__name__ = name
@@ -50,7 +54,7 @@ def _refuse(name: str, instead: str) -> Callable[..., Any]:
     return method
 
 
-def item(self: Any, index: tuple[Any, ...]) -> Any:
+def item(self: Array, index: Args) -> Array:
     """Give an element that a gradient follows as what stands for a Python number."""
     if len(index) == 1 and isinstance(index[0], tuple):
         index = index[0]
@@ -65,14 +69,14 @@ def item(self: Any, index: tuple[Any, ...]) -> Any:
     return _core.number(self[index], None)
 
 
-def tolist(self: Any) -> Any:
+def tolist(self: Array) -> _Nested:
     """Give nested lists of what stands for Python numbers, where a gradient follows them."""
     if self.ndim == 0:
         return _core.number(self, None)
     return [tolist(row) for row in self]
 
 
-def as_objects(self: Any) -> Any:
+def as_objects(self: Array) -> NDArray:
     """Give a NumPy array of objects, one for each element."""
     objects = np.empty(self.shape, object)
     for place in np.ndindex(self.shape):
@@ -80,10 +84,10 @@ def as_objects(self: Any) -> Any:
     return objects
 
 
-def _memory(name: str) -> Callable[..., Any]:
+def _memory(name: str) -> Function:
     """Let a method read the values; there is nothing that could follow them into memory."""
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         if is_active(self):
             raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
@@ -96,33 +100,33 @@ def _memory(name: str) -> Callable[..., Any]:
     return method
 
 
-def choose(self: Any, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """Give elements of several arrays, which are one argument or several."""
     given = choices[0] if len(choices) == 1 else choices
     return FUNCTIONS[np.choose](self, given, out, mode)
 
 
-def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+def clip(self: Array, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """Give the array with what lies outside of two bounds replaced by them."""
     return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
 
 
-def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Give the slices along an axis where a condition holds."""
     return FUNCTIONS[np.compress](condition, self, axis, out)
 
 
-def fill(self: Any, value: Any) -> None:
+def fill(self: Array, value: Any) -> None:
     """Write one value everywhere."""
     self[...] = value
 
 
-def partition(self: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+def partition(self: Array, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     """Partition in place along an axis."""
     self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order))
 
 
-def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
+def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
     """Give the array another shape in place, of as many elements; others are refused."""
     del refcheck
     if not new_shape or new_shape == (None,):
@@ -139,7 +143,7 @@ def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     self.shape = wanted
 
 
-def setflags(self: Any, write: Any = None, align: Any = None, uic: Any = None) -> None:
+def setflags(self: Array, write: Any = None, align: Any = None, uic: Any = None) -> None:
     """Leave the array as it is: what does not write to it need not be kept from it."""
     del align
     if uic:
@@ -149,13 +153,13 @@ def setflags(self: Any, write: Any = None, align: Any = None, uic: Any = None) -
 
 
 def sort(
-    self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+    self: Array, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> None:
     """Sort in place along an axis."""
     self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
 
 
-def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
+def to_device(self: Array, device: str, /, *, stream: Any = None) -> Any:
     """Give the array itself: all arrays are on the CPU."""
     if device != "cpu":
         raise ValueError(f"to_device: arrays are on the device 'cpu', not {device!r}")
@@ -164,7 +168,7 @@ def to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     return self
 
 
-def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """Give a view of the whole array; as another dtype or class there is none."""
     for wanted in (dtype, type):
         if isinstance(wanted, builtins.type) and issubclass(wanted, (np.ndarray, OverArray)):
@@ -181,7 +185,7 @@ def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
     return self[...] if self._rank == "array" else self
 
 
-def _memory_as(self: Any, dtype: Any) -> Any:
+def _memory_as(self: Array, dtype: Dtype) -> AnyArray:
     """Give the memory of an array as another dtype, to read only.
 
     Of one that a gradient follows there are complex numbers as their parts, and parts as such.
@@ -199,7 +203,7 @@ def _memory_as(self: Any, dtype: Any) -> Any:
     return seen
 
 
-def _parts_as(self: Any, dtype: Any) -> Any:
+def _parts_as(self: Array, dtype: Dtype) -> AnyArray:
     if self.ndim == 0:
         raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is "
                          "unchanged")  # fmt: skip
@@ -207,7 +211,7 @@ def _parts_as(self: Any, dtype: Any) -> Any:
         raise ValueError("To change to a dtype of a different size, the last axis must be "
                          "contiguous")  # fmt: skip
     if dtype.kind == "f":
-        pairs: Any = np.stack([self.real, self.imag], axis=-1)
+        pairs: AnyArray = np.stack([self.real, self.imag], axis=-1)
         seen = _core.reshape(pairs, (*self.shape[:-1], 2 * self.shape[-1]))
     else:
         if self.shape[-1] % 2:
@@ -218,7 +222,7 @@ def _parts_as(self: Any, dtype: Any) -> Any:
     return np.broadcast_to(seen, seen.shape)
 
 
-def _without_gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def _without_gaps(shape: Shape, strides: Shape) -> bool:
     """Say whether the last axis runs fastest and nothing lies between the elements."""
     step = 1
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
@@ -237,7 +241,7 @@ _SHORT = {
 class Flags:
     """What `x.flags` says of an array: that of an ndarray that was made in the same way."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.c_contiguous = self.contiguous = bool(array._contiguous)
         self.f_contiguous = self.fortran = _without_gaps(array.shape[::-1], array._strides[::-1])
         self.fnc = self.f_contiguous and not self.c_contiguous
@@ -267,20 +271,20 @@ class Flags:
         return "\n".join(f"  {name.upper()} : {self[name]}" for name in names)
 
 
-def _strides(x: Any) -> tuple[int, ...]:
+def _strides(x: Array) -> tuple[int, ...]:
     return tuple(int(x.itemsize) * s for s in x._strides)
 
 
-def _set_flat(self: Any, values: Any) -> None:
+def _set_flat(self: Array, values: ArrayLike) -> None:
     Flat(self)[:] = values
 
 
-def _no_memory(self: Any) -> Any:
+def _no_memory(self: Array) -> NoReturn:
     raise AttributeError("an Array has no memory to point to: x.__array__() of a constant has")
 
 
-def _unwritable(name: str, instead: str) -> Callable[[Any, Any], None]:
-    def refuse(self: Any, value: Any) -> None:
+def _unwritable(name: str, instead: str) -> Callable[[Array, object], NoReturn]:
+    def refuse(self: Array, value: object) -> NoReturn:
         raise AttributeError(f"{name}: an Array has no memory to see in another way; {instead}")
 
     return refuse
@@ -293,7 +297,7 @@ _UNWRITABLE = {
 }
 
 
-_PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
+_PROPERTIES: dict[str, tuple[Callable[[Array], object], str]] = {
     "device": (lambda _: "cpu", "Where the values are."),
     "flags": (Flags, "What NumPy says of an array's memory."),
     "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
@@ -304,7 +308,7 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 def _of_scalars(name: str, drops: bool) -> property:
     """Give what Python's and NumPy's scalars have, and arrays have not."""
 
-    def get(self: Any) -> Any:
+    def get(self: Array) -> object:
         value = self if self._rank == "array" else _core.value(self).item()
         if self._rank == "array" or not hasattr(value, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
