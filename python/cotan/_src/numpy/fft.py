@@ -1,11 +1,11 @@
 """`numpy.fft` on `Array`s."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.fourier import (
     axis_of,
     complex_transform,
@@ -17,57 +17,80 @@ from cotan._src.kit.fourier import (
     real_transform,
 )
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import write_out
+from cotan._src.runtime.typing import AnyArray, ArrayLike
+from cotan._src.runtime.values import write_out as _write_out
+
+write_out: Callable[..., AnyArray] = _write_out
 
 
-def _expect_real(name: str, x: Any) -> None:
+def _expect_real(name: str, x: AnyArray) -> None:
     if is_complex(x):
         raise TypeError(f"{name}: takes real numbers, not {x.dtype}; use x.real, or fft")
 
 
-def _fft(name: str, inverse: bool) -> Callable[..., Any]:
-    def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        if n is norm is out is None and not inverse:
+def _fft(name: str, inverse: bool) -> Callable[..., AnyArray]:
+    def transform(
+        a: ArrayLike,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        if n is None and norm is None and out is None and not inverse:
             found = _core.usual_fourier(a, axis, False)
             if found is not None:
                 return found
-        a = numbers(a)
-        axis = axis_of(a, axis)
-        n = length_of(a, n, axis)
+        x = numbers(a)
+        axis = axis_of(x, axis)
+        n = length_of(x, n, axis)
         scale = factor(norm, inverse, [n])
-        return write_out(name, out, complex_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, complex_transform(x, [n], [axis], inverse, scale))
 
     return transform
 
 
-def _half(name: str, inverse: bool) -> Callable[..., Any]:
-    def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        if n is norm is out is None and not inverse:
+def _half(name: str, inverse: bool) -> Callable[..., AnyArray]:
+    def transform(
+        a: ArrayLike,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        if n is None and norm is None and out is None and not inverse:
             found = _core.usual_fourier(a, axis, True)
             if found is not None:
                 return found
-        a = numbers(a)
-        _expect_real(name, a)
-        axis = axis_of(a, axis)
-        n = length_of(a, n, axis)
+        x = numbers(a)
+        _expect_real(name, x)
+        axis = axis_of(x, axis)
+        n = length_of(x, n, axis)
         scale = factor(norm, inverse, [n])
-        return write_out(name, out, half_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, half_transform(x, [n], [axis], inverse, scale))
 
     return transform
 
 
-def _real(name: str, inverse: bool) -> Callable[..., Any]:
-    def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        a = numbers(a)
-        axis = axis_of(a, axis)
-        n = length_of(a, 2 * (a.shape[axis] - 1) if n is None else n, axis)
+def _real(name: str, inverse: bool) -> Callable[..., AnyArray]:
+    def transform(
+        a: ArrayLike,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        x = numbers(a)
+        axis = axis_of(x, axis)
+        n = length_of(x, 2 * (x.shape[axis] - 1) if n is None else n, axis)
         scale = factor(norm, inverse, [n])
-        return write_out(name, out, real_transform(a, [n], [axis], inverse, scale))
+        return write_out(name, out, real_transform(x, [n], [axis], inverse, scale))
 
     return transform
 
 
-def _lengths(a: Any, s: Any, axes: Any, to_real: bool) -> tuple[list[int], list[int]]:
+def _lengths(
+    a: AnyArray, s: Sequence[int | None] | None, axes: Sequence[int] | None, to_real: bool
+) -> tuple[list[int], list[int]]:
     """Give lengths and axes of a transform along several, as NumPy reads them."""
     if axes is None:
         axes = range(a.ndim) if s is None else range(-len(s), 0)
@@ -86,7 +109,7 @@ def _lengths(a: Any, s: Any, axes: Any, to_real: bool) -> tuple[list[int], list[
     return [length_of(a, n, axis) for n, axis in zip(lengths, axes, strict=True)], axes
 
 
-def _along(a: Any, lengths: list[int], axes: list[int], norm: Any, inverse: bool) -> Any:
+def _along(a: Array, lengths: list[int], axes: list[int], norm: str | None, inverse: bool) -> Array:
     """Transform along axes from the last one on; along one as often as it is named."""
     if len(set(axes)) == len(axes):
         return complex_transform(a, lengths, axes, inverse, factor(norm, inverse, lengths))
@@ -95,28 +118,36 @@ def _along(a: Any, lengths: list[int], axes: list[int], norm: Any, inverse: bool
     return a
 
 
-def _several(name: str, inverse: bool, default: Any) -> Callable[..., Any]:
+def _several(name: str, inverse: bool, default: Sequence[int] | None) -> Callable[..., AnyArray]:
     def transform(
-        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
-    ) -> Any:
-        a = numbers(a)
-        if a.ndim == 0 or (axes is not None and not len(axes)):
-            return write_out(name, out, a)
-        lengths, found = _lengths(a, s, axes, False)
-        return write_out(name, out, _along(a, lengths, found, norm, inverse))
+        a: ArrayLike,
+        s: Sequence[int | None] | None = None,
+        axes: Sequence[int] | None = default,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        x = numbers(a)
+        if x.ndim == 0 or (axes is not None and not len(axes)):
+            return write_out(name, out, x)
+        lengths, found = _lengths(x, s, axes, False)
+        return write_out(name, out, _along(x, lengths, found, norm, inverse))
 
     return transform
 
 
-def _several_half(name: str, default: Any) -> Callable[..., Any]:
+def _several_half(name: str, default: Sequence[int] | None) -> Callable[..., AnyArray]:
     def transform(
-        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
-    ) -> Any:
-        a = numbers(a)
-        _expect_real(name, a)
-        lengths, found = _lengths(a, s, axes, False)
+        a: ArrayLike,
+        s: Sequence[int | None] | None = None,
+        axes: Sequence[int] | None = default,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        x = numbers(a)
+        _expect_real(name, x)
+        lengths, found = _lengths(x, s, axes, False)
         n, axis = lengths[-1], found[-1]
-        result = half_transform(a, [n], [axis], False, factor(norm, False, [n]))
+        result = half_transform(x, [n], [axis], False, factor(norm, False, [n]))
         if found[:-1]:
             result = _along(result, lengths[:-1], found[:-1], norm, False)
         return write_out(name, out, result)
@@ -124,16 +155,20 @@ def _several_half(name: str, default: Any) -> Callable[..., Any]:
     return transform
 
 
-def _several_real(name: str, default: Any) -> Callable[..., Any]:
+def _several_real(name: str, default: Sequence[int] | None) -> Callable[..., AnyArray]:
     def transform(
-        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
-    ) -> Any:
-        a = numbers(a)
-        lengths, found = _lengths(a, s, axes, True)
+        a: ArrayLike,
+        s: Sequence[int | None] | None = None,
+        axes: Sequence[int] | None = default,
+        norm: str | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        x = numbers(a)
+        lengths, found = _lengths(x, s, axes, True)
         if found[:-1]:
-            a = _along(a, lengths[:-1], found[:-1], norm, True)
+            x = _along(x, lengths[:-1], found[:-1], norm, True)
         n, axis = lengths[-1], found[-1]
-        result = real_transform(a, [n], [axis], True, factor(norm, True, [n]))
+        result = real_transform(x, [n], [axis], True, factor(norm, True, [n]))
         return write_out(name, out, result)
 
     return transform

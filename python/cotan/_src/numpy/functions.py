@@ -9,11 +9,12 @@ derivative.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.windows import apply_windows, common_dtype, narrowed, window_counts
 from cotan._src.numpy import fft as _fft  # noqa: F401
 from cotan._src.numpy import indexing as _index  # noqa: F401
@@ -25,23 +26,34 @@ from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, named, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Decorator,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+)
 from cotan._src.runtime.values import (
     call_on_values,
     contains_active,
     flat,
     in_numpy,
-    is_array,
     peek,
     to_numpy,
-    write_out,
 )
+from cotan._src.runtime.values import write_out as _write_out
+
+_Side: TypeAlias = Literal["left", "right"]
+
+write_out: Callable[..., AnyArray] = _write_out
 
 __all__ = ["FUNCTIONS", "array_function"]
 
 
-def array_function(
-    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def array_function(func: Function, types: object, args: Args, kwargs: Kwargs) -> Any:
     """Compute `func(*args, **kwargs)` where an `Array` takes part."""
     del types
     implementation = FUNCTIONS.get(func)
@@ -55,7 +67,7 @@ def array_function(
 
 
 @override(np.round, np.around)
-def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: AnyArray | None = None) -> AnyArray:
     x = _core.asarray(a)
     if x.dtype == np.bool_:
         if decimals != 0:
@@ -79,19 +91,20 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 
 
 @override(np.angle)
-def angle(z: Any, deg: Any = False) -> Any:
-    z = host_asarray(z)
+def angle(z: ArrayLike, deg: bool = False) -> AnyArray:
+    x: AnyArray = host_asarray(z)
     # Of real numbers it is 0 or pi, with no slope at 0 either.
-    return rebound(np.angle)(z if z.dtype.kind == "c" else _core.dropgrad(z), deg)
+    turn: Callable[..., AnyArray] = rebound(np.angle)
+    return turn(x if x.dtype.kind == "c" else _core.dropgrad(x), deg)
 
 
 @override(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: ArrayLike, out: AnyArray | None = None) -> AnyArray:
     return write_out("fix", out, _core.trunc(x))
 
 
 @override(np.i0)
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> AnyArray:
     x = _core.asarray(x)
     if x.dtype.kind != "f":
         if x.dtype.kind == "c":
@@ -105,22 +118,22 @@ def i0(x: Any) -> Any:
 
 
 @override(np.sinc)
-def sinc(x: Any) -> Any:
+def sinc(x: ArrayLike) -> AnyArray:
     x = _core.asarray(x)
     # Near 0 the derivatives of the quotient cancel.
     near = _core.lt(_core.abs(x), 0.1)
     y = math.pi * _core.where(near, 1, x)
     square = _core.square(math.pi * _core.where(near, x, 0))
-    series: Any = 1
+    series: AnyArray | int = 1
     for k in range(16, 0, -2):
         series = 1 - square / (k * (k + 1)) * series
     return _core.where(near, series, _core.sin(y) / y)
 
 
 @override(np.roots)
-def roots(p: Any) -> Any:
+def roots(p: ArrayLike) -> AnyArray:
     """Give the roots as NumPy does, which leaves out trailing zeros: they move roots, too."""
-    found = rebound(np.roots)(p)
+    found: AnyArray = rebound(np.roots)(p)
     p = np.atleast_1d(p)
     places = np.nonzero(p)[0]
     zeros = p.size - int(places[-1]) - 1 if places.size else 0
@@ -128,7 +141,7 @@ def roots(p: Any) -> Any:
         return found
     p = p[int(places[0]) :]
     slope = _core.cast(np.polyder(p), p.dtype)
-    simple = _core.dropgrad(found)
+    simple: AnyArray = _core.dropgrad(found)
     if zeros > 1:
         simple = simple[: p.size - 1 - zeros]
     # Steps of Newton's method that move nothing: one for each order of derivatives.
@@ -147,22 +160,27 @@ def roots(p: Any) -> Any:
 
 @override(np.interp)
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
-    x, xp, fp = (host_asarray(v) for v in (x, xp, fp))
-    if xp.ndim != 1 or fp.ndim != 1:
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Scalar | None = None,
+    right: Scalar | None = None,
+    period: float | None = None,
+) -> AnyArray:
+    queries, places, heights = (host_asarray(v) for v in (x, xp, fp))
+    if places.ndim != 1 or heights.ndim != 1:
         raise ValueError("Data points must be 1-D sequences")
-    if xp.size != fp.size:
+    if places.size != heights.size:
         raise ValueError("fp and xp are not of the same length.")
-    if xp.size == 0:
+    if places.size == 0:
         raise ValueError("array of sample points is empty")
-    for name, points in (("x", x), ("xp", xp)):
+    for name, points in (("x", queries), ("xp", places)):
         if points.dtype.kind == "c":
             raise TypeError(
                 f"interp: {name} must be real, not of dtype {points.dtype}; use {name}.real"
             )
-    x, xp = _core.asarray(x, np.float64), _core.asarray(xp, np.float64)
-    fp = _core.asarray(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
+    x, xp = _core.asarray(queries, np.float64), _core.asarray(places, np.float64)
+    fp = _core.asarray(heights, np.complex128 if heights.dtype.kind == "c" else np.float64)
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, abs(period))
         left = right = None
@@ -184,7 +202,7 @@ def interp(
     return y
 
 
-def _between(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
+def _between(x: Array, xp: Array, fp: Array, low: AnyArray, high: AnyArray) -> Array:
     """Give the line through two points; where that is NaN, what NumPy finds at infinite heights."""
     x0, x1, y0, y1 = xp[low], xp[high], fp[low], fp[high]
     width = x1 - x0
@@ -196,7 +214,7 @@ def _between(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
     return _core.where(_core.isnan(y), _core.where(_core.eq(x, x0), y0, other), y)
 
 
-def _expect_same(y: Any, *args: Any) -> None:
+def _expect_same(y: AnyArray, *args: ArrayLike | None) -> None:
     """Refuse points out of order where NumPy's result depends on how it looks for them."""
     if _core.is_preparing() or not np.allclose(
         to_numpy(y), np.interp(*map(to_numpy, args)), equal_nan=True
@@ -207,11 +225,11 @@ def _expect_same(y: Any, *args: Any) -> None:
         )
 
 
-def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+def _periodic(x: Array, xp: Array, fp: Array, period: float) -> tuple[Array, Array, Array]:
     if period == 0:
         raise ValueError("period must be a non-zero value")
     x, xp = _core.remainder(x, period), _core.remainder(xp, period)
-    order: Any = _core.argsort(xp)
+    order: AnyArray = _core.argsort(xp)
     order = order if _core.is_traced(order) else to_numpy(order)
     xp, fp = xp[order], fp[order]
     xp = _core.concatenate([xp[-1:] - period, xp, xp[:1] + period])
@@ -219,7 +237,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 
 
 @override(np.convolve)
-def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str | int = "full") -> AnyArray:
     x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
     if kernel.size > x.size:
         x, kernel = kernel, x
@@ -230,7 +248,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 @override(np.correlate)
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str | int = "valid") -> AnyArray:
     x, kernel = host_array(a, ndmin=1), host_array(v, ndmin=1)
     if not x.size or not kernel.size:
         raise ValueError("correlate: arrays cannot be empty")
@@ -240,10 +258,10 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     return _correlated(x, kernel, mode)
 
 
-_MODES = {0: "valid", 1: "same", 2: "full"}
+_MODES: dict[int | str, str] = {0: "valid", 1: "same", 2: "full"}
 
 
-def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
+def _correlated(x: AnyArray, kernel: AnyArray, mode: str | int) -> AnyArray:
     """Multiply all windows of the longer array with the shorter one."""
     if x.ndim != 1 or kernel.ndim != 1:
         raise ValueError("object too deep for desired array")
@@ -269,9 +287,10 @@ def _correlated(x: Any, kernel: Any, mode: Any) -> Any:
 
 
 @override(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike) -> AnyArray:
     factors = [np.trim_zeros(host_array(a, ndmin=1), "f") for a in (a1, a2)]
-    return convolve(*(f if f.size else np.zeros(1, f.dtype) for f in factors))
+    first, second = (f if f.size else np.zeros(1, f.dtype) for f in factors)
+    return convolve(first, second)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -279,7 +298,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 @override(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> AnyArray:
     index = np.asarray(to_numpy(x))
     counts = np.bincount(index, minlength=to_numpy(minlength))
     if weights is None:
@@ -295,7 +314,7 @@ def _unique(name: str, **chosen: bool) -> None:
     function = in_numpy(name)
 
     @override(function)
-    def unique(ar: Any, *args: Any, **kwargs: Any) -> Any:
+    def unique(ar: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray | tuple[AnyArray, ...]:
         """NumPy says where the values are, and which they are; they follow from that."""
         x = host_asarray(ar)
         given = dict(zip(_UNIQUE, args, strict=False)) | kwargs | chosen
@@ -311,7 +330,7 @@ def _unique(name: str, **chosen: bool) -> None:
 _UNIQUE = ("return_index", "return_inverse", "return_counts", "axis")
 
 
-def _taken(x: Any, index: Any, axis: int) -> Any:
+def _taken(x: AnyArray, index: NDArray, axis: int) -> AnyArray:
     return x[(slice(None),) * (axis % x.ndim) + (index,)]
 
 
@@ -324,19 +343,21 @@ _unique("unique_values", **_EACH)
 
 
 @override(np.einsum_path)
-def einsum_path(*operands: Any, **kwargs: Any) -> Any:
+def einsum_path(*operands: ArrayLike, **kwargs: Any) -> tuple[list[Any], str]:
     arrays = (_core.asarray(o) if _core.contains_array((o,), {}) else o for o in operands)
-    shapes = (np.broadcast_to(np.float64(0), o.shape) if is_array(o) else o for o in arrays)
+    shapes = (
+        np.broadcast_to(np.float64(0), o.shape) if isinstance(o, Array) else o for o in arrays
+    )
     given: list[Any] = list(shapes)
     return np.einsum_path(*given, **kwargs)
 
 
-def _of_values(value: Callable[[Any], Any], names: str, versions: str = "") -> None:
+def _of_values(value: Function, names: str, versions: str = "") -> None:
     """Let functions whose results are integers, booleans or text run on plain values."""
     for target in named("numpy", names):
 
         @override(target, kind=DISPATCHED, versions=versions)
-        def constant(*args: Any, _name: str = target, **kwargs: Any) -> Any:
+        def constant(*args: object, _name: str = target, **kwargs: object) -> Any:
             original = in_numpy(_name.removeprefix("numpy."))
             return original(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
 
@@ -352,21 +373,22 @@ _of_values(peek, "save savez savez_compressed savetxt")
 # What follows is recorded where a program is traced or a function prepared, else computed at once.
 
 
-def _is_recorded(*args: Any) -> bool:
+def _is_recorded(*args: object) -> bool:
     """Say whether values are to be found by the program that is being recorded."""
     return any(_core.is_traced(x) or (_core.is_preparing() and contains_active(x)) for x in args)
 
 
-def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _decided(original: Function) -> Decorator:
     """Let a prepared function watch the answer of a comparison, which else is one of values."""
 
-    def enter(compare: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(compare: Function) -> Function:
         @override(original)
-        def decide(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+        def decide(a: ArrayLike, b: ArrayLike, *args: object, **kwargs: object) -> bool:
             if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
             options = {k: peek(v) for k, v in kwargs.items()}
-            return original(peek(a), peek(b), *map(peek, args), **options)
+            answer: bool = original(peek(a), peek(b), *map(peek, args), **options)
+            return answer
 
         return decide
 
@@ -374,42 +396,56 @@ def _decided(original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 @_decided(np.allclose)
-def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+def allclose(a: ArrayLike, b: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
     return isclose(a, b, *args, **kwargs)
 
 
 @_decided(np.array_equal)
-def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+def array_equal(a: AnyArray, b: AnyArray, equal_nan: bool = False) -> AnyArray | bool:
     if a.shape != b.shape:
         return False
-    return np.equal(a, b) | (np.isnan(a) & np.isnan(b)) if equal_nan else np.equal(a, b)
+    same: AnyArray = np.equal(a, b)
+    return same | (np.isnan(a) & np.isnan(b)) if equal_nan else same
 
 
 @_decided(np.array_equiv)
-def array_equiv(a: Any, b: Any) -> Any:
+def array_equiv(a: AnyArray, b: AnyArray) -> AnyArray | bool:
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         return False
-    return np.equal(a, b)
+    same: AnyArray = np.equal(a, b)
+    return same
 
 
 @override(np.isclose)
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> AnyArray:
     if not _is_recorded(a, b, rtol, atol):
-        return np.isclose(to_numpy(a), to_numpy(b), to_numpy(rtol), to_numpy(atol), equal_nan)
+        known: NDArray = np.isclose(
+            to_numpy(a), to_numpy(b), to_numpy(rtol), to_numpy(atol), equal_nan
+        )
+        return known
     x, y = host_asarray(a), host_asarray(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
-    close = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
+    close: AnyArray = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
     if equal_nan:
         close = np.logical_or(close, np.logical_and(np.isnan(x), np.isnan(y)))
     return close
 
 
 @override(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: _Side = "left", sorter: ArrayLike | None = None
+) -> AnyArray:
     if not _is_recorded(a, v, sorter):
-        return np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
+        known: NDArray = np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
+        return known
     row, x = host_asarray(a), host_asarray(v)
     if row.ndim != 1:
         raise ValueError("object too deep for desired array")
@@ -422,16 +458,18 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if row.dtype.kind in "fc":
         last = np.isnan(row)
         before = before & (~last | np.isnan(x)) if side == "right" else before & ~last
-    return np.sum(before, -1)
+    count: AnyArray = np.sum(before, -1)
+    return count
 
 
 @override(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> AnyArray:
     if not _is_recorded(x, bins):
-        return np.digitize(to_numpy(x), to_numpy(bins), right)
-    edges = host_asarray(bins)
+        known: NDArray = np.digitize(to_numpy(x), to_numpy(bins), right)
+        return known
+    edges: AnyArray = host_asarray(bins)
     np.digitize(0.0, peek(edges))  # says what is wrong with the edges
-    side = "left" if right else "right"
+    side: _Side = "left" if right else "right"
     if edges.size > 1 and bool(edges[0] > edges[-1]):
         return edges.size - searchsorted(edges[::-1], x, side)
     return searchsorted(edges, x, side)

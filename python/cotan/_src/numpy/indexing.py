@@ -64,7 +64,7 @@ def take(
 ) -> AnyArray:
     x, at = flat_if_none(a, axis)
     # Indices that a program computes are variables of it.
-    index = indices if _core.is_traced(indices) else np.asarray(to_numpy(indices))
+    index: Any = indices if _core.is_traced(indices) else np.asarray(to_numpy(indices))
     if isinstance(indices, np.ndarray) and index.dtype.kind not in "biu":
         raise TypeError(f"take: indices must be integers, not {index.dtype}")
     n = x.shape[at]
@@ -244,22 +244,24 @@ def as_strided(
     **options: object,
 ) -> Array:
     """Show the elements at places in memory, as NumPy would have laid them out."""
-    x = host_asarray(x)
-    shape = x.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
-    steps = x.strides if strides is None else tuple(np.atleast_1d(to_numpy(strides)).tolist())
-    if len(shape) != len(steps) or any(s % x.itemsize for s in steps):
+    a: Array = host_asarray(x)
+    lengths: Shape = a.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
+    steps: Sequence[int] = (
+        a.strides if strides is None else tuple(np.atleast_1d(to_numpy(strides)).tolist())
+    )
+    if len(lengths) != len(steps) or any(s % a.itemsize for s in steps):
         raise ValueError(
-            f"as_strided: strides {steps} do not fit the shape {shape} and elements of "
-            f"{x.itemsize} bytes"
+            f"as_strided: strides {steps} do not fit the shape {lengths} and elements of "
+            f"{a.itemsize} bytes"
         )
-    steps = [s // x.itemsize for s in steps]
+    steps = [s // a.itemsize for s in steps]
     # Memory beside a view is that of the array which it is a view of.
-    memory, own = x._beneath()
-    places = _places(shape, steps) + (own.flat[0] if own.size else 0)
+    memory, own = a._beneath()
+    places = _places(lengths, steps) + (own.flat[0] if own.size else 0)
     if places.size and not (places.min() >= 0 and places.max() < memory.size):
         raise ValueError(
-            f"as_strided: shape {shape} with strides {tuple(s * x.itemsize for s in steps)} goes "
-            f"beyond the elements of an array of shape {x.shape} with strides {x.strides}"
+            f"as_strided: shape {lengths} with strides {tuple(s * a.itemsize for s in steps)} goes "
+            f"beyond the elements of an array of shape {a.shape} with strides {a.strides}"
         )
     return view_at(memory, places, writeable, steps)
 

@@ -1,19 +1,21 @@
 """NumPy's products of vectors and matrices, sums over indices, and norms, on `Array`s."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.indexing import positions_in, view_at
 from cotan._src.numpy.linalg import spectral_norm
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.numpy.shape import moveaxis, stack
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Axis, Shape
 from cotan._src.runtime.values import (
     are_objects,
     call_on_objects,
@@ -22,21 +24,29 @@ from cotan._src.runtime.values import (
     is_active,
     or_default,
     to_numpy,
-    write_out,
 )
+from cotan._src.runtime.values import write_out as _write_out
+
+# What a tensordot sums over: so many axes, or axes of both.
+_Pairs: TypeAlias = int | Sequence[Any]
+_Path: TypeAlias = bool | str | Sequence[str | int | Shape]
+_Order: TypeAlias = float | str | None
+
+write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Products
 
 
-def _misfit(name: str, x: Any, y: Any) -> ValueError:
+def _misfit(name: str, x: AnyArray, y: AnyArray) -> ValueError:
     return ValueError(f"{name}: shapes {x.shape} and {y.shape} not aligned: they do not fit")
 
 
 @override(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: AnyArray | None = None) -> AnyArray:
     if are_objects(a, b):
-        return call_on_objects("dot", np.dot, a, b, out=out)
+        objects: AnyArray = call_on_objects("dot", np.dot, a, b, out=out)
+        return objects
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
         return write_out("dot", out, _core.mul(x, y))
@@ -47,7 +57,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return write_out("dot", out, tensordot(x, y, (-1, -2)))
 
 
-def around_gaps(x: Any, y: Any) -> Any:
+def around_gaps(x: AnyArray, y: AnyArray) -> Array | None:
     """Multiply by a table that has NaN in it, if whole rows or columns of the result come of that.
 
     Those are NaN whatever the other operand is, so they are constant; then a program that leaves
@@ -69,7 +79,7 @@ def around_gaps(x: Any, y: Any) -> Any:
 
 
 @override(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, /) -> AnyArray:
     x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
     if x.shape != y.shape:
         raise _misfit("vdot", x, y)
@@ -77,9 +87,10 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 
 @override(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, /) -> AnyArray:
     if are_objects(a, b):
-        return call_on_objects("inner", np.inner, a, b)
+        objects: AnyArray = call_on_objects("inner", np.inner, a, b)
+        return objects
     x, y = host_asarray(a), host_asarray(b)
     if x.ndim == 0 or y.ndim == 0:
         return _core.mul(x, y)
@@ -89,15 +100,16 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @override(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: AnyArray | None = None) -> AnyArray:
     if are_objects(a, b):
-        return call_on_objects("outer", np.outer, a, b, out=out)
+        objects: AnyArray = call_on_objects("outer", np.outer, a, b, out=out)
+        return objects
     x, y = flat(_core.asarray(a)), flat(_core.asarray(b))
     return write_out("outer", out, _core.mul(_core.reshape(x, (-1, 1)), y))
 
 
 @override(np.linalg.outer)
-def vector_outer(x1: Any, x2: Any, /) -> Any:
+def vector_outer(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     x, y = host_asarray(x1), host_asarray(x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(
@@ -108,19 +120,21 @@ def vector_outer(x1: Any, x2: Any, /) -> Any:
 
 
 @override(np.linalg.matmul)
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     return _core.matmul(x1, x2)
 
 
 @override(np.linalg.vecdot)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return getattr(np, "vecdot")(x1, x2, axis=axis)  # noqa: B009 - its stub has no axis=
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> AnyArray:
+    product: AnyArray = getattr(np, "vecdot")(x1, x2, axis=axis)  # noqa: B009 - its stub has no axis=
+    return product
 
 
 @override(np.tensordot, np.linalg.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: _Pairs = 2) -> AnyArray:
     if are_objects(a, b):
-        return call_on_objects("tensordot", np.tensordot, a, b, axes=axes)
+        objects: AnyArray = call_on_objects("tensordot", np.tensordot, a, b, axes=axes)
+        return objects
     x, y = host_asarray(a), host_asarray(b)
     if isinstance(axes, (int, np.integer)):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
@@ -142,13 +156,14 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @override(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
-          axis: Any = None) -> Any:  # fmt: skip
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Axis = None
+) -> AnyArray:
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = moveaxis(host_asarray(a), axisa, -1), moveaxis(host_asarray(b), axisb, -1)
-    for v in (x, y):
-        if v.shape[-1] not in {2, 3}:
+    for vectors in (x, y):
+        if vectors.shape[-1] not in {2, 3}:
             raise ValueError(
                 "incompatible dimensions for cross product\n"
                 f"(dimension must be 2 or 3), got {x.shape} and {y.shape}"
@@ -167,7 +182,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
 
 
 @override(np.linalg.cross)
-def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vector_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> AnyArray:
     x, y = host_asarray(x1), host_asarray(x2)
     if x.shape[axis] != 3 or y.shape[axis] != 3:
         raise ValueError(
@@ -181,11 +196,16 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 # Sums over indices
 
 # An operand of an einsum, and the labels of its axes.
-_Term = tuple[Any, list[str]]
+_Term = tuple[AnyArray, list[str]]
 
 
 @override(np.einsum)
-def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+def einsum(
+    *operands: ArrayLike | Sequence[int],
+    out: AnyArray | None = None,
+    optimize: _Path = False,
+    **kwargs: Any,
+) -> AnyArray:
     text, arrays = _operands(operands)
     dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "safe")
     kwargs.pop("order", None)
@@ -206,9 +226,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         terms = [t for i, t in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
         while len(chosen) > 1:
-            x, y, *rest = chosen
+            first, second, *rest = chosen
             later = needed.union(*(labels for _, labels in rest))
-            chosen = [_contracted(x, y, later), *rest]
+            chosen = [_contracted(first, second, later), *rest]
         terms.append(chosen[0])
     x, labels = _summed(*terms[0], set(output))
     result = _core.transpose(x, [labels.index(s) for s in output])
@@ -218,13 +238,13 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     return write_out("einsum", out, result if result.ndim else result[()], casting)
 
 
-def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+def _operands(operands: Sequence[Any]) -> tuple[str, list[AnyArray]]:
     """Give the subscripts as a text, and the operands; lists of axes become letters."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(map(host_asarray, operands[1:]))
     arrays, sublists = operands[:-1:2] if len(operands) % 2 else operands[::2], operands[1::2]
 
-    def letters(axes: Any) -> str:
+    def letters(axes: Iterable[Any]) -> str:
         return "".join(
             "..." if i is Ellipsis else chr(ord("A") + int(i) + 6 * (i > 25)) for i in axes
         )
@@ -235,7 +255,7 @@ def _operands(operands: Sequence[Any]) -> tuple[str, list[Any]]:
     return text, list(map(host_asarray, arrays))
 
 
-def _order(text: str, arrays: Sequence[Any], optimize: Any) -> list[tuple[int, ...]]:
+def _order(text: str, arrays: Sequence[AnyArray], optimize: _Path) -> list[Shape]:
     """Give which operands are contracted, step by step, as `numpy.einsum_path` does."""
     if len(arrays) < 3 or optimize is False:
         return [tuple(range(len(arrays)))]
@@ -244,7 +264,7 @@ def _order(text: str, arrays: Sequence[Any], optimize: Any) -> list[tuple[int, .
     return path[1:]
 
 
-def _subscripts(text: str, arrays: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
+def _subscripts(text: str, arrays: Sequence[AnyArray]) -> tuple[list[list[str]], list[str]]:
     """Read the subscripts; axes under an ellipsis get labels of their own."""
     left, arrow, right = text.partition("->")
     parts = left.split(",")
@@ -278,7 +298,7 @@ def _subscripts(text: str, arrays: Sequence[Any]) -> tuple[list[list[str]], list
     return inputs, output
 
 
-def _single(x: Any, labels: list[str]) -> _Term:
+def _single(x: AnyArray, labels: list[str]) -> _Term:
     """Take diagonals of labels that stand twice at one operand."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -291,7 +311,7 @@ def _single(x: Any, labels: list[str]) -> _Term:
     return x, labels
 
 
-def _summed(x: Any, labels: list[str], needed: set[str]) -> _Term:
+def _summed(x: AnyArray, labels: list[str], needed: set[str]) -> _Term:
     """Sum over the axes that nobody needs."""
     alone = tuple(i for i, s in enumerate(labels) if s not in needed)
     return (_core.sum(x, alone) if alone else x), [s for s in labels if s in needed]
@@ -311,7 +331,7 @@ def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
     inner = [s for s in xs if s in ys and s not in needed]
     left, right = [s for s in xs if s not in ys], [s for s in ys if s not in xs]
 
-    def shaped(array: Any, labels: list[str], *groups: list[str]) -> Any:
+    def shaped(array: AnyArray, labels: list[str], *groups: list[str]) -> AnyArray:
         names = [*batch, *groups[0], *groups[1]]
         array = _core.transpose(array, [labels.index(s) for s in names])
         array = _core.broadcast_to(array, [sizes[s] for s in names])
@@ -328,23 +348,24 @@ def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
 
 
 @override(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x, keepdims = host_asarray(x), bool(keepdims)
-    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+def norm(x: ArrayLike, ord: _Order = None, axis: Axes = None, keepdims: bool = False) -> AnyArray:
+    a: AnyArray = host_asarray(x)
+    keepdims = bool(keepdims)
+    a = a.astype(np.float64) if a.dtype.kind in "biu" else a
     if axis is not None:
-        axes = normalize_axis_tuple(axis, x.ndim)
+        axes = normalize_axis_tuple(axis, a.ndim)
     else:
-        axes = tuple(range(x.ndim))
+        axes = tuple(range(a.ndim))
         if ord is None:
-            return _root_of_squares(x, axes, keepdims)
+            return _root_of_squares(a, axes, keepdims)
     if len(axes) == 1:
-        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
+        return _vector_norm(a, 2 if ord is None else ord, axes, keepdims)
     if len(axes) == 2:
-        return _matrix_norm(x, ord, axes, keepdims)
+        return _matrix_norm(a, ord, axes, keepdims)
     raise ValueError("Improper number of dimensions to norm.")
 
 
-def _root_of_squares(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _root_of_squares(x: AnyArray, axes: Shape, keepdims: bool) -> AnyArray:
     if x.dtype.kind == "c":
         squares = _core.square(x.real) + _core.square(x.imag)
     else:
@@ -352,7 +373,7 @@ def _root_of_squares(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return safe_sqrt(_core.sum(squares, axes, keepdims))
 
 
-def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _vector_norm(x: AnyArray, ord: float | str, axes: Shape, keepdims: bool) -> AnyArray:
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     if ord == 2:
@@ -371,7 +392,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return _core.where(zero, total, _core.pow(_core.where(zero, 1, total), 1 / ord))
 
 
-def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _matrix_norm(x: AnyArray, ord: _Order, axes: Shape, keepdims: bool) -> AnyArray:
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if ord in {None, "fro", "f"}:
@@ -383,10 +404,11 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     fold = _largest if ord > 0 else _core.min
     result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
-    return result if keepdims else result.squeeze(axes)[()]
+    norms: AnyArray = result if keepdims else result.squeeze(axes)[()]
+    return norms
 
 
-def _largest(x: Any, axes: Any, keepdims: bool) -> Any:
+def _largest(x: AnyArray, axes: int | Shape, keepdims: bool) -> AnyArray:
     """Give the largest of numbers that are not negative: 0 of none, as their sum is then."""
     along = (axes,) if isinstance(axes, int) else axes
     fold = _core.max if all(x.shape[i] for i in along) else _core.sum
@@ -394,13 +416,15 @@ def _largest(x: Any, axes: Any, keepdims: bool) -> Any:
 
 
 @override(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: _Order = "fro") -> AnyArray:
     return norm(x, ord, (-2, -1), keepdims)
 
 
 @override(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    x = host_asarray(x)
-    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
-    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return _vector_norm(x, or_default(ord, 2), axes, bool(keepdims))
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: _Order = 2
+) -> AnyArray:
+    a: AnyArray = host_asarray(x)
+    a = a.astype(np.float64) if a.dtype.kind in "biu" else a
+    axes = tuple(range(a.ndim)) if axis is None else normalize_axis_tuple(axis, a.ndim)
+    return _vector_norm(a, or_default(ord, 2), axes, bool(keepdims))
